@@ -1,0 +1,150 @@
+//! What a message costs: CPU time, system calls, switches, faults, copies.
+
+use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::schema::{EndReport, RoundRecord};
+use msgpath_core::{CallCounts, ZeroCopyCounts};
+
+use crate::summary::Cost;
+
+/// Messages that one end handled in a round: the larger of sent and received, so that lost ones count where they
+/// were sent.
+fn handled(end: &EndReport) -> u64 {
+    end.delivery.sent.max(end.delivery.received)
+}
+
+/// Mean cost of a message at one end over all rounds; all 0 where no message was handled.
+pub fn cost(ends: &[&EndReport]) -> Cost {
+    let messages: u64 = ends.iter().map(|end| handled(end)).sum();
+    if messages == 0 {
+        return Cost::default();
+    }
+    let each = |of: &dyn Fn(&EndReport) -> u64| ends.iter().map(|end| of(end)).sum::<u64>() as f64 / messages as f64;
+    Cost {
+        user_ns: each(&|end| end.user_ns),
+        system_ns: each(&|end| end.system_ns),
+        calls: each(&|end| end.calls.total_calls()),
+        voluntary: each(&|end| end.voluntary_switches),
+        involuntary: each(&|end| end.involuntary_switches),
+        faults: each(&|end| end.minor_faults + end.major_faults),
+        run_delay_ns: ends
+            .iter()
+            .all(|end| end.run_delay_ns.is_some())
+            .then(|| each(&|end| end.run_delay_ns.unwrap_or_default())),
+    }
+}
+
+/// System calls of one end, all rounds.
+pub fn calls<'a>(ends: impl Iterator<Item = &'a EndReport>) -> CallCounts {
+    ends.fold(CallCounts::default(), |mut sum, end| {
+        sum.add(&end.calls);
+        sum
+    })
+}
+
+/// Zero-copy bookkeeping of both ends, all rounds; `None` where nothing asked for zero copy.
+pub fn zerocopy(rounds: &[&RoundRecord]) -> Option<ZeroCopyCounts> {
+    let mut sum = ZeroCopyCounts::default();
+    for round in rounds {
+        sum.add(&round.near.zerocopy);
+        sum.add(&round.far.zerocopy);
+    }
+    (sum.asked > 0).then_some(sum)
+}
+
+/// Transports over which the kernel copies a message in at the send call and out at the receive call.
+const COPIED_TWICE: [&str; 8] = ["tcp", "udp", "unix", "unixgram", "unixseq", "pipe", "fifo", "mq"];
+/// Send methods that hand pages over; the kernel does not report which of them it had to copy.
+const PAGES: [&str; 3] = ["splice", "vmsplice", "sendfile"];
+
+/// Bytes copied per message, both ends and (echo) both directions, with the reading; `None` with the reason.
+pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>, String) {
+    let (transport, method) = (case.path.transport.as_str(), case.path.method.as_str());
+    let messages: u64 = rounds.iter().map(|round| handled(&round.near).max(handled(&round.far))).sum();
+    if messages == 0 {
+        return (None, "n/a: no message was measured".into());
+    }
+    if PAGES.contains(&method) {
+        return (None, format!("n/a: {method} hands pages over and the kernel does not report which it copied"));
+    }
+    let travelled = match plan.workload {
+        Workload::Echo => case.size + case.reply,
+        Workload::Stream => case.size,
+    } as f64;
+    if transport == "shm" {
+        return (Some(2.0 * travelled), "by the program: one copy into the ring and one out, each direction".into());
+    }
+    if !COPIED_TWICE.contains(&transport) {
+        return (None, format!("n/a: how often {transport} copies is not known"));
+    }
+    let mut in_and_out = 2.0 * travelled;
+    let mut why = String::from("by the kernel: one copy in and one out, each direction");
+    if let Some(zero) = zerocopy(rounds) {
+        let answered = zero.zero_copied + zero.copied;
+        if answered == 0 {
+            return (None, "n/a: the kernel did not say whether zero-copy sends were copied".into());
+        }
+        let avoided = zero.zero_copied as f64 / answered as f64;
+        in_and_out -= travelled * avoided;
+        why = format!(
+            "by the kernel: one copy out, each direction, and one in for the {} of {answered} zero-copy sends that it \
+             reported as copied",
+            zero.copied
+        );
+        if zero.unanswered > 0 {
+            why.push_str(&format!("; {} sends without an answer are taken to be alike", zero.unanswered));
+        }
+    }
+    let program: u64 = rounds.iter().map(|round| round.near.calls.copied_bytes + round.far.calls.copied_bytes).sum();
+    if program > 0 {
+        why.push_str("; by the program: putting the pieces together");
+    }
+    (Some(in_and_out + program as f64 / messages as f64), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    fn of(path: &str, change: impl Fn(&mut RoundRecord)) -> (Option<f64>, String) {
+        let mut run = Build::echo(&[path], &[1000]).run();
+        run.rounds.iter_mut().for_each(change);
+        let rounds: Vec<_> = run.rounds.iter().collect();
+        copied(&run.header.plan, &run.header.plan.cases[0], &rounds)
+    }
+
+    #[test]
+    fn copies_are_counted_as_far_as_known() {
+        assert_eq!(of("tcp:send", |_| ()).0, Some(4000.0));
+        assert_eq!(of("shm:ring/spin", |_| ()).0, Some(4000.0));
+        assert_eq!(of("pipe:splice", |_| ()).0, None);
+        assert_eq!(of("eth:send", |_| ()).0, None);
+        let (bytes, why) = of("tcp:flatten", |round| round.near.calls.copied_bytes = 1000 * round.near.delivery.sent);
+        assert_eq!(bytes, Some(5000.0));
+        assert!(why.contains("by the program"));
+    }
+
+    #[test]
+    fn zero_copy_saves_only_what_the_kernel_reports() {
+        let zero = |zero_copied, copied| {
+            move |round: &mut RoundRecord| {
+                round.near.zerocopy = ZeroCopyCounts { asked: 100, zero_copied, copied, ..Default::default() };
+                round.far.zerocopy = round.near.zerocopy;
+            }
+        };
+        assert_eq!(of("tcp:zerocopy", zero(0, 100)).0, Some(4000.0));
+        assert_eq!(of("tcp:zerocopy", zero(100, 0)).0, Some(2000.0));
+        assert_eq!(of("tcp:zerocopy", zero(0, 0)).0, None);
+    }
+
+    #[test]
+    fn costs_are_per_message_and_missing_ones_stay_missing() {
+        let mut end = EndReport { user_ns: 300, run_delay_ns: Some(10), ..Default::default() };
+        end.delivery.sent = 10;
+        end.calls.send_calls = 20;
+        let other = EndReport { run_delay_ns: None, ..end };
+        assert_eq!((cost(&[&end, &end]).user_ns, cost(&[&end]).calls), (30.0, 2.0));
+        assert_eq!((cost(&[&end]).run_delay_ns, cost(&[&end, &other]).run_delay_ns), (Some(1.0), None));
+        assert_eq!(cost(&[&EndReport::default()]), Cost::default());
+    }
+}

@@ -1,0 +1,60 @@
+//! W23: busy polling found no device queue to poll.
+
+use std::collections::BTreeSet;
+
+use msgpath_core::schema::Granted;
+
+use super::wording::{list, measured, warning};
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W23", detect };
+
+/// The entry of [`Granted`](msgpath_core::schema::Granted) that tells whether packets came from a device queue.
+pub(super) const NAPI: &str = "NAPI";
+
+/// The kernel reports the id of the queue that a packet came from, and 0 where there was none.
+fn no_queue(entry: &Granted) -> bool {
+    entry.option == NAPI && entry.granted == "0"
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let missing = |case: &&crate::summary::CaseSummary| case.granted.iter().any(no_queue);
+    let paths: BTreeSet<String> = measured(input).filter(missing).map(|case| case.case.path.to_string()).collect();
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    let paths: Vec<String> = paths.into_iter().collect();
+    vec![warning(
+        "W23",
+        format!("busy polling had no device queue to poll ({})", list(&paths)),
+        "messages that stay on this machine come from no device queue, so the rows measure an ordinary wait",
+        "a second machine with a card whose driver supports it, or the wait spin",
+        [("paths", paths.len() as f64)],
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+    use msgpath_core::schema::Granted;
+
+    fn texts(queue: &str) -> Vec<String> {
+        let mut run = Build::echo(&["tcp:send/busy-poll"], &[64]).run();
+        let entry =
+            Granted { end: "near".into(), option: "NAPI".into(), asked: "-".into(), granted: queue.into(), same: true };
+        run.end.as_mut().unwrap().granted.insert(0, vec![entry]);
+        assert!(said(&run, "W22").is_empty());
+        said(&run, "W23")
+    }
+
+    #[test]
+    fn speaks_where_no_queue_was_found() {
+        assert_eq!(texts("0"), ["busy polling had no device queue to poll (tcp:send/busy-poll)"]);
+    }
+
+    #[test]
+    fn is_silent_where_one_was() {
+        assert!(texts("8193").is_empty());
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W23").is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! W20: the kernel copied what was sent with zero copy (method.md 3.15, traps 48 and 50).
+
+use msgpath_core::ZeroCopyCounts;
+use msgpath_core::units::Glyphs;
+
+use super::wording::{evidence, list, measured, percent};
+use super::{Detector, Input, Said};
+use crate::summary::Warning;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
+
+/// A copy here and there does not change what the rows mean.
+const WORTH_SAYING: f64 = 0.01;
+
+/// The zero-copy bookkeeping of all cases that asked for it, and their paths.
+pub(super) fn totals(input: &Input) -> Option<(ZeroCopyCounts, String)> {
+    let mut paths: Vec<String> = Vec::new();
+    let mut sum = ZeroCopyCounts::default();
+    for (case, counts) in measured(input).filter_map(|case| Some((case, case.zerocopy?))) {
+        sum.add(&counts);
+        let path = case.case.path.to_string();
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    (!paths.is_empty()).then(|| (sum, list(&paths)))
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let Some((counts, paths)) = totals(input) else { return Vec::new() };
+    let answered = counts.copied + counts.zero_copied;
+    if answered == 0 || (counts.copied as f64) < WORTH_SAYING * answered as f64 {
+        return Vec::new();
+    }
+    let share = counts.copied as f64 / answered as f64;
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let mut text = format!(
+        "the kernel copied {} % of zero-copy sends ({} of {})",
+        percent(share),
+        number(counts.copied),
+        number(answered)
+    );
+    if counts.unanswered > 0 {
+        text.push_str(&format!("; {} more had no answer when their round ended", number(counts.unanswered)));
+    }
+    let here = input.run.header.near.boot_id == input.run.header.far.boot_id;
+    let meaning = format!("so the {paths} rows measure copying plus bookkeeping, not zero copy");
+    let (why, fix) = if here {
+        (
+            format!("messages that stay on this machine are always copied (loopback, veth, containers), {meaning}"),
+            "to measure it for real: a second machine, or two cards joined by a cable",
+        )
+    } else {
+        (
+            format!(
+                "a device without scatter-gather, a tunnel, a datagram larger than the MTU or a packet capture makes the kernel copy, {meaning}"
+            ),
+            "check the device with ethtool -k, stop packet captures, keep datagrams below the MTU",
+        )
+    };
+    vec![Said::Warning(Warning {
+        code: "W20".into(),
+        text,
+        why,
+        fix: fix.into(),
+        evidence: evidence([
+            ("asked", counts.asked as f64),
+            ("copied", counts.copied as f64),
+            ("zero_copied", counts.zero_copied as f64),
+            ("unanswered", counts.unanswered as f64),
+            ("copied_share", share),
+        ]),
+        strict: true,
+    })]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, said};
+    use msgpath_core::ZeroCopyCounts;
+
+    fn run(zero_copied: u64, copied: u64) -> msgpath_record::Run {
+        let mut run = Build::echo(&["tcp:send", "tcp:zerocopy"], &[65_536]).messages(20).run();
+        for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
+            round.near.zerocopy = ZeroCopyCounts {
+                asked: 50,
+                zero_copied,
+                copied,
+                unanswered: 50 - zero_copied - copied,
+                ..Default::default()
+            };
+        }
+        run
+    }
+
+    #[test]
+    fn speaks_with_the_counts() {
+        assert_eq!(
+            said(&run(0, 50), "W20"),
+            ["the kernel copied 100 % of zero-copy sends (2\u{2009}000 of 2\u{2009}000)"]
+        );
+        let warning = summarise(&run(25, 20)).warnings.remove(0);
+        assert!(
+            warning.strict && warning.why.contains("loopback, veth") && warning.why.contains("tcp:zerocopy rows"),
+            "{warning:?}"
+        );
+        assert!(
+            warning.text.contains("44 %") && warning.text.ends_with("200 more had no answer when their round ended"),
+            "{warning:?}"
+        );
+        let mut far = run(0, 50);
+        far.header.far.boot_id = "two".into();
+        assert!(summarise(&far).warnings[0].fix.contains("MTU"));
+    }
+
+    #[test]
+    fn is_silent_where_nothing_was_copied_or_asked() {
+        assert!(said(&run(50, 0), "W20").is_empty());
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W20").is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! W29: the numbers come from a debug build.
+
+use super::wording::warning;
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W29", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let header = &input.run.header;
+    let debug =
+        |facts: &std::collections::BTreeMap<String, String>| facts.get("build").is_some_and(|build| build == "debug");
+    let end = match (debug(&header.near.facts), debug(&header.far.facts)) {
+        (true, true) => "both ends are",
+        (true, false) => "the near end is",
+        (false, true) => "the far end is",
+        (false, false) => return Vec::new(),
+    };
+    if input.run.rounds.is_empty() {
+        return Vec::new();
+    }
+    vec![warning(
+        "W29",
+        format!("{end} a debug build"),
+        "its own code is several times slower than that of a release build and is part of every time",
+        "build with cargo build --release",
+        [],
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    #[test]
+    fn speaks_of_a_debug_build() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.near.facts.insert("build".into(), "debug".into());
+        assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
+    }
+
+    #[test]
+    fn is_silent_on_a_release_build() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.near.facts.insert("build".into(), "release".into());
+        assert!(said(&run, "W29").is_empty());
+    }
+}

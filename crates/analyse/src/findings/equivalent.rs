@@ -1,0 +1,60 @@
+//! V03: where a path is the same as the baseline.
+
+use super::stretches::stretches;
+use super::wording::{again_with_rounds, finding, percent_at_most, sentence};
+use super::{Detector, Input, Said};
+use crate::summary::{Confidence, Verdict};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V03", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let Some(comparison) = &input.summary.comparison else { return Vec::new() };
+    let say = |stretch: super::stretches::Stretch| {
+        let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
+        let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
+        let most = (low - 1.0).abs().max((high - 1.0).abs());
+        let text = format!(
+            "{} {} is within {} % of {}",
+            sentence(&stretch.place),
+            stretch.path,
+            percent_at_most(most.max(0.001)),
+            comparison.baseline
+        );
+        let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
+        if stretch.halves_agree(input, comparison.margin) {
+            finding("V03", Confidence::Sure, text + ".", numbers, vec![])
+        } else {
+            let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
+            finding(
+                "V03",
+                Confidence::CantTell,
+                text + " over the whole run, but its two halves disagree.",
+                numbers,
+                next,
+            )
+        }
+    };
+    stretches(input, comparison, Verdict::Equivalent).into_iter().map(say).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    #[test]
+    fn speaks_of_the_range_of_sizes() {
+        let build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 1024, 4096, 65_536]);
+        let run = build.factor(|case| if case.path.method == "writev" && case.size > 4096 { 1.3 } else { 1.0 }).run();
+        let texts = said(&run, "V03");
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].starts_with("sure: Up to 4 KiB tcp:writev is within "), "{texts:?}");
+        assert!(texts[0].ends_with(" % of tcp:send."), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_where_the_difference_is_real_or_the_noise_too_large() {
+        let build = || Build::echo(&["tcp:send", "tcp:writev"], &[64]);
+        assert!(said(&build().factor(|case| 1.0 + 0.1 * f64::from(case.id)).run(), "V03").is_empty());
+        assert!(said(&build().noise(0.2).run(), "V03").is_empty());
+    }
+}

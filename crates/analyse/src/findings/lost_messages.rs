@@ -1,0 +1,76 @@
+//! W26: messages that were lost, came twice, came late or out of order.
+
+use msgpath_core::units::Glyphs;
+
+use super::wording::{list, measured, percent, prefix, sentence, warning};
+use super::{Detector, Input, Said};
+use crate::summary::CaseSummary;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W26", detect };
+
+/// The worst case, with how many others there are.
+fn detect(input: &Input) -> Vec<Said> {
+    let trouble = |case: &CaseSummary| {
+        let delivery = &case.delivery;
+        delivery.lost + delivery.duplicated + delivery.reordered + delivery.late
+    };
+    let mut affected: Vec<&CaseSummary> = measured(input).filter(|case| trouble(case) > 0).collect();
+    affected.sort_by_key(|case| std::cmp::Reverse(trouble(case)));
+    let Some(case) = affected.first() else { return Vec::new() };
+    let delivery = &case.delivery;
+    let counted = [
+        (delivery.lost, "lost"),
+        (delivery.duplicated, "came twice"),
+        (delivery.reordered, "came out of order"),
+        (delivery.late, "came after they were given up"),
+    ];
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", Glyphs::Unicode.thousands(*count)))
+        .collect();
+    let sent = delivery.sent.max(1);
+    let mut text = format!("{}of {} messages {}", prefix(input, case), Glyphs::Unicode.thousands(sent), list(&parts));
+    if delivery.lost > 0 {
+        text.push_str(&format!(" ({} % lost)", percent(delivery.lost as f64 / sent as f64)));
+    }
+    if affected.len() > 1 {
+        text.push_str(&format!("; {} cases are affected", affected.len()));
+    }
+    let numbers = [
+        ("sent", delivery.sent as f64),
+        ("lost", delivery.lost as f64),
+        ("duplicated", delivery.duplicated as f64),
+        ("reordered", delivery.reordered as f64),
+        ("late", delivery.late as f64),
+        ("cases", affected.len() as f64),
+    ];
+    let why = "a lost message counts as infinitely slow in every quantile; none is left out";
+    vec![warning("W26", sentence(&text), why, "fewer messages in flight or a larger receive buffer", numbers)]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    #[test]
+    fn speaks_of_every_kind_with_its_count() {
+        let mut run = Build::echo(&["udp:send"], &[64]).run();
+        run.rounds[0].near.delivery.lost = 13;
+        run.rounds[1].far.delivery.reordered = 2;
+        let texts = said(&run, "W26");
+        assert_eq!(texts, ["Of 8\u{2009}000 messages 13 lost and 2 came out of order (0.16 % lost)"]);
+    }
+
+    #[test]
+    fn the_end_of_a_stream_that_never_came_is_lost() {
+        let mut run = Build::stream(&["udp:send"], &[64]).run();
+        run.rounds[0].far.delivery.received -= 10;
+        assert!(said(&run, "W26")[0].contains("10 lost"));
+    }
+
+    #[test]
+    fn is_silent_where_all_arrived() {
+        assert!(said(&Build::echo(&["udp:send"], &[64]).run(), "W26").is_empty());
+    }
+}

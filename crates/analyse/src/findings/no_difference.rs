@@ -1,0 +1,82 @@
+//! V07: where no difference was shown, and what would settle it.
+
+use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
+
+use super::stretches::{Stretch, stretches};
+use super::wording::{again_with_rounds, finding, percent};
+use super::{Detector, Input, Said};
+use crate::quantile::count;
+use crate::summary::{Comparison, Confidence, Verdict};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let Some(comparison) = &input.summary.comparison else { return Vec::new() };
+    stretches(input, comparison, Verdict::Undecided).iter().map(|stretch| say(input, comparison, stretch)).collect()
+}
+
+fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
+    let (path, baseline, place) = (stretch.path, &comparison.baseline, &stretch.place);
+    let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
+    let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
+    if stretch.ratios.iter().any(|ratio| ratio.low.is_none()) {
+        let text = format!(
+            "{path} against {baseline} {place}: an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds of both."
+        );
+        return finding("V07", Confidence::CantTell, text, [], vec![again_with_rounds(&input.run.header, 40)]);
+    }
+    // An interval that excludes 1 without clearing the margin is a difference of unclear weight.
+    let none = stretch.ratios.iter().all(|ratio| ratio.low <= Some(1.0) && ratio.high >= Some(1.0));
+    let signed = |ratio: f64| format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
+    let what = if none {
+        format!("no difference between {path} and {baseline} was shown {place}")
+    } else {
+        format!("whether {path} differs from {baseline} by more than {} % {place}", percent(comparison.margin))
+    };
+    let needed = stretch.ratios.iter().map(|ratio| ratio.rounds_needed).collect::<Option<Vec<u64>>>();
+    let needed = needed.and_then(|all| all.into_iter().max());
+    let possible = needed.filter(|rounds| rounds * input.plan.cases.len() as u64 <= MAX_ROUNDS);
+    let settle = match (needed, possible) {
+        (Some(rounds), Some(_)) => format!("about {} rounds would decide it", count(rounds as f64)),
+        (Some(rounds), None) => format!("it would take about {} rounds, more than one run holds", count(rounds as f64)),
+        (None, _) => "the difference lies so near the margin that more rounds would not decide it".into(),
+    };
+    let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
+    let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
+    let text = format!("{what} (95 %: {} to {}); {settle}.", signed(low), signed(high));
+    finding("V07", Confidence::CantTell, super::wording::sentence(&text), numbers, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, said};
+
+    fn paths() -> Build {
+        Build::echo(&["tcp:send", "tcp:writev"], &[64])
+    }
+
+    #[test]
+    fn speaks_with_what_would_settle_it() {
+        let run = paths().noise(0.08).run();
+        let texts = said(&run, "V07");
+        assert!(
+            texts[0].starts_with("can't tell: No difference between tcp:writev and tcp:send was shown at 64 B (95 %: "),
+            "{texts:?}"
+        );
+        assert!(texts[0].contains("rounds would decide it."), "{texts:?}");
+        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
+        assert!(next[0].starts_with("msgpath compare -t 10s -r "), "{next:?}");
+    }
+
+    #[test]
+    fn tells_too_few_rounds_apart() {
+        assert!(said(&paths().rounds(4).run(), "V07")[0].contains("at least 5 rounds"));
+    }
+
+    #[test]
+    fn is_silent_where_it_is_decided() {
+        assert!(said(&paths().run(), "V07").is_empty());
+        assert!(said(&paths().factor(|case| 1.0 + f64::from(case.id)).run(), "V07").is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! W28: more threads that spin than CPUs to spin on (method.md, trap 54).
+
+use std::collections::BTreeSet;
+
+use msgpath_core::Workload;
+
+use super::wording::{measured, warning};
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let (plan, header) = (input.plan, &input.run.header);
+    let spinning = |case: &&crate::summary::CaseSummary| case.case.path.wait == "spin" && case.rounds > 0;
+    let Some(threads) = measured(input).filter(spinning).map(|case| case.case.threads as usize).max() else {
+        return Vec::new();
+    };
+    // The sender of a stream does not wait for messages.
+    let (near, far) = match (plan.workload, plan.reverse) {
+        (Workload::Echo, _) => (threads, threads),
+        (Workload::Stream, false) => (0, threads),
+        (Workload::Stream, true) => (threads, 0),
+    };
+    let cpus = |pinned: &[u32], allowed: &[u32]| -> BTreeSet<u32> {
+        if pinned.is_empty() { allowed } else { pinned }.iter().copied().collect()
+    };
+    let near_cpus = cpus(&plan.placement.near, &header.near.cpus);
+    let far_cpus = cpus(&plan.placement.far, &header.far.cpus);
+    let ends = if header.near.boot_id == header.far.boot_id {
+        vec![(near + far, near_cpus.union(&far_cpus).count(), "both ends, which share this machine")]
+    } else {
+        vec![(near, near_cpus.len(), "the near end"), (far, far_cpus.len(), "the far end")]
+    };
+    // An end that did not say which CPUs it has cannot be judged.
+    let crowded = ends.into_iter().filter(|(spinning, cpus, _)| *cpus > 0 && spinning > cpus);
+    crowded
+        .map(|(spinning, cpus, end)| {
+            warning(
+                "W28",
+                format!("{spinning} threads spin on {cpus} CPU{} ({end})", if cpus == 1 { "" } else { "s" }),
+                "a thread that spins keeps the one it waits for off the CPU: the rows measure time slices",
+                "fewer threads, more CPUs, or a wait that sleeps (block, epoll, futex)",
+                [("spinning_threads", spinning as f64), ("cpus", cpus as f64)],
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    fn texts(path: &str, cpus: &[u32], pinned: &[u32]) -> Vec<String> {
+        let mut build = Build::echo(&[path], &[64]);
+        build.plan.placement.near = pinned.to_vec();
+        build.plan.placement.far = pinned.to_vec();
+        let mut run = build.run();
+        run.header.near.cpus = cpus.to_vec();
+        run.header.far.cpus = cpus.to_vec();
+        said(&run, "W28")
+    }
+
+    #[test]
+    fn speaks_where_threads_outnumber_cpus() {
+        assert_eq!(
+            texts("shm:ring/spin", &[0], &[]),
+            ["2 threads spin on 1 CPU (both ends, which share this machine)"]
+        );
+        assert_eq!(texts("shm:ring/spin", &[0, 1, 2, 3], &[2]).len(), 1);
+    }
+
+    #[test]
+    fn is_silent_where_there_is_room_or_nobody_spins() {
+        assert!(texts("shm:ring/spin", &[0, 1], &[]).is_empty());
+        assert!(texts("shm:ring/futex", &[0], &[]).is_empty());
+        assert!(texts("shm:ring/spin", &[], &[]).is_empty());
+    }
+}

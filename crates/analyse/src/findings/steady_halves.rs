@@ -1,0 +1,97 @@
+//! V02: whether the second half of the run was like the first.
+
+use msgpath_core::Workload;
+
+use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
+use super::{Detector, Input, Said};
+use crate::steady::halves;
+use crate::summary::Confidence;
+
+pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
+
+/// Halves that may differ by more are not called steady.
+const STEADY: f64 = 0.05;
+
+fn detect(input: &Input) -> Vec<Said> {
+    if input.summary.comparison.is_some() {
+        return Vec::new();
+    }
+    let what = match input.plan.workload {
+        Workload::Echo => "at p50",
+        Workload::Stream => "in throughput",
+    };
+    let mut out = Vec::new();
+    for case in measured(input) {
+        let rounds: Vec<f64> = input.series[case.case.id as usize].values().copied().collect();
+        let Some(ratio) = halves(&rounds) else { continue };
+        let (Some(low), Some(high)) = (ratio.low, ratio.high) else { continue };
+        let most = (low - 1.0).abs().max((high - 1.0).abs());
+        let numbers = [("second_half_to_first", ratio.value), ("low", low), ("high", high)];
+        let prefix = prefix(input, case);
+        let mut say = |confidence, text: String, next| {
+            out.push(finding("V02", confidence, sentence(&format!("{prefix}{text}")) + ".", numbers, next));
+        };
+        let longer = || vec![again_for(&input.run.header, 4.0 * seconds_measured(input, case))];
+        let signed = |ratio: f64| format!("{}{}", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
+        if most <= STEADY {
+            let bound = percent_at_most(most.max(0.001));
+            say(
+                Confidence::Sure,
+                format!("the run was steady: first and second half differ by less than {bound} % {what}"),
+                vec![],
+            );
+        } else if low > 1.0 || high < 1.0 {
+            let text = format!(
+                "the run was not steady: {what} the second half differs from the first by {} % (95 %: {} to {} %)",
+                signed(ratio.value),
+                signed(low),
+                signed(high)
+            );
+            say(Confidence::Sure, text, vec!["msgpath doctor".into()]);
+        } else {
+            let text = format!(
+                "whether the run was steady: {what} the second half differs from the first by {} to {} %; a longer run would tell",
+                signed(low),
+                signed(high)
+            );
+            say(Confidence::CantTell, text, longer());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, lognormal_rounds, said};
+
+    #[test]
+    fn speaks_of_a_steady_run() {
+        let texts = said(&Build::echo(&["tcp:send"], &[64]).run(), "V02");
+        assert!(
+            texts[0].starts_with("sure: The run was steady: first and second half differ by less than 0."),
+            "{texts:?}"
+        );
+        assert!(texts[0].ends_with("% at p50."), "{texts:?}");
+    }
+
+    #[test]
+    fn speaks_of_a_step_and_of_doubt() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        let slow = lognormal_rounds(9, 40, 200, 24_000.0, 0.1, 0.01);
+        for (round, slow) in run.rounds.iter_mut().zip(slow).skip(20) {
+            round.latency = slow;
+        }
+        let texts = said(&run, "V02");
+        assert!(
+            texts[0].starts_with("sure: The run was not steady: at p50 the second half differs from the first by +"),
+            "{texts:?}"
+        );
+        let texts = said(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), "V02");
+        assert!(texts[0].starts_with("can't tell: Whether the run was steady"), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_with_few_rounds() {
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).rounds(8).run(), "V02").is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! V09: the first quantile that the run cannot carry, and the time that it would take.
+
+use msgpath_core::SparseHistogram;
+use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+
+use super::wording::{again_for, again_with_rounds, finding, measured, prefix, seconds_measured};
+use super::{Detector, Input, Said};
+use crate::pooled::Pooled;
+use crate::quantile::{estimate, name};
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V09", detect };
+
+/// Nobody waits longer than a day for a quantile.
+const LONGEST_S: f64 = 86_400.0;
+
+fn detect(input: &Input) -> Vec<Said> {
+    if input.summary.comparison.is_some() {
+        return Vec::new();
+    }
+    measured(input).filter_map(|case| say(input, case)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+    let open = case.quantiles.iter().find(|quantile| !quantile.claim)?;
+    let why = open.why.as_deref()?;
+    let rounds: Vec<&SparseHistogram> =
+        input.rounds[case.case.id as usize].iter().map(|round| &round.latency).collect();
+    let estimated = estimate(&rounds, &Pooled::new(&rounds), open.p)?;
+    let header = &input.run.header;
+    let head = format!("{}{}: {why}", prefix(input, case), name(open.p));
+    let numbers = |seconds: f64| {
+        [
+            ("needed_messages", estimated.needed),
+            ("effective_messages", estimated.effective.unwrap_or(f64::NAN)),
+            ("bursts", open.bursts as f64),
+            ("seconds", seconds),
+        ]
+    };
+    let Some(effective) = estimated.effective else {
+        let next = vec![again_with_rounds(header, 40)];
+        return Some(finding("V09", Confidence::CantTell, format!("{head}."), numbers(f64::NAN), next));
+    };
+    if effective >= estimated.needed && open.bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS) {
+        // Enough of everything, so the rounds drift: time does not cure that.
+        let text = format!("{head}. A longer run would not settle it; a comparison within one run still holds.");
+        return Some(finding("V09", Confidence::CantTell, text, numbers(f64::NAN), vec!["msgpath doctor".into()]));
+    }
+    // Evidence grows with time as it did so far; a tail not yet seen in any round counts as seen in one.
+    let by_messages = estimated.needed / effective.max(1.0);
+    let by_bursts = f64::from(MIN_ROUNDS_FOR_CLAIMS) / open.bursts.max(1) as f64;
+    let seconds = by_messages.max(by_bursts) * seconds_measured(input, case);
+    if seconds > LONGEST_S {
+        let text = format!("{head}; it would take more than a day at this rate.");
+        return Some(finding("V09", Confidence::CantTell, text, numbers(seconds), vec![]));
+    }
+    let next = again_for(header, seconds);
+    let text = format!("{head}; about {} would do.", duration(seconds));
+    Some(finding("V09", Confidence::CantTell, text, numbers(seconds), vec![next]))
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds.ceil() as u64 {
+        seconds @ 0..120 => format!("{} s", seconds.max(1)),
+        seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h", seconds.div_ceil(3600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, said};
+
+    #[test]
+    fn speaks_of_the_first_that_is_open() {
+        // 8,000 independent messages carry p99.9 (3,688 needed) but not p99.99 (36,887).
+        let run = Build::echo(&["tcp:send"], &[64]).noise(0.0).run();
+        let texts = said(&run, "V09");
+        assert!(
+            texts[0].starts_with("can't tell: p99.99: needs ≥ 36\u{2009}887 independent messages, has about 7"),
+            "{texts:?}"
+        );
+        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V09").unwrap();
+        assert!((47.0..60.0).contains(&finding.evidence["seconds"]), "{finding:?}");
+        assert!(finding.next[0].starts_with("msgpath echo -t 5"), "{finding:?}");
+    }
+
+    #[test]
+    fn too_few_rounds_are_cured_by_rounds() {
+        let run = Build::echo(&["tcp:send"], &[64]).rounds(3).run();
+        assert!(said(&run, "V09")[0].contains("p50: an interval needs at least 5 rounds, have 3"));
+    }
+
+    #[test]
+    fn is_silent_on_streams_and_comparisons() {
+        assert!(said(&Build::stream(&["tcp:send"], &[64]).run(), "V09").is_empty());
+        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V09").is_empty());
+    }
+}

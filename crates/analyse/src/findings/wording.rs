@@ -1,0 +1,230 @@
+//! How findings write numbers, cases and commands.
+
+use std::collections::BTreeMap;
+
+use msgpath_core::Case;
+use msgpath_core::plan::{CaseRole, Extent};
+use msgpath_core::schema::RunHeader;
+use msgpath_core::units::{size, three_digits};
+
+use super::{Input, Said};
+use crate::summary::{CaseSummary, Confidence, Finding, Warning};
+
+/// Numbers by name; what is not finite is left out.
+pub(super) fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f64> {
+    numbers.into_iter().filter(|(_, value)| value.is_finite()).map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// A finding.
+pub(super) fn finding<const N: usize>(
+    code: &str,
+    confidence: Confidence,
+    text: String,
+    numbers: [(&str, f64); N],
+    next: Vec<String>,
+) -> Said {
+    Said::Finding(Finding { code: code.into(), confidence, text, evidence: evidence(numbers), next })
+}
+
+/// A warning that `--strict` does not turn into an error.
+pub(super) fn warning<const N: usize>(
+    code: &str,
+    text: String,
+    why: &str,
+    fix: &str,
+    numbers: [(&str, f64); N],
+) -> Said {
+    Said::Warning(Warning {
+        code: code.into(),
+        text,
+        why: why.into(),
+        fix: fix.into(),
+        evidence: evidence(numbers),
+        strict: false,
+    })
+}
+
+/// A share as a percentage with the digits it deserves: `0.38`, `2.4`, `31` (without the sign).
+pub(super) fn percent(share: f64) -> String {
+    digits(share * 100.0, f64::round)
+}
+
+/// [`percent`], rounded away from 0, for "less than".
+pub(super) fn percent_at_most(share: f64) -> String {
+    digits(share * 100.0, f64::ceil)
+}
+
+fn digits(value: f64, round: impl Fn(f64) -> f64) -> String {
+    let scale = match value.abs() {
+        0.0 => return "0".into(),
+        size if size >= 10.0 => 1.0,
+        size if size >= 1.0 => 10.0,
+        size => 10_f64.powi(1 - size.log10().floor() as i32),
+    };
+    // The tiny step back keeps 2.0000000001 from becoming 2.1.
+    let rounded = round(value * scale * (1.0 - 1e-9)) / scale;
+    let text = format!("{rounded:.*}", scale.log10().round() as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// `a to b`, or `a` where both are written alike.
+pub(super) fn range(low: String, high: String) -> String {
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// A size between the sizes measured: three digits, `26.9 KiB`.
+pub(super) fn about_size(bytes: f64) -> String {
+    match bytes {
+        _ if bytes < 1024.0 => format!("{bytes:.0} B"),
+        _ if bytes < 1024.0 * 1024.0 => format!("{} KiB", three_digits(bytes / 1024.0)),
+        _ => format!("{} MiB", three_digits(bytes / 1024.0 / 1024.0)),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// The message of a case: `64 B`, or `15x100` where it is cut into pieces.
+pub(super) fn message(case: &Case) -> String {
+    if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) }
+}
+
+/// `1 thread`, `4 threads`.
+pub(super) fn threads(count: u32) -> String {
+    if count == 1 { "1 thread".into() } else { format!("{count} threads") }
+}
+
+/// The cases that the user asked for.
+pub(super) fn measured<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a CaseSummary> {
+    input.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured)
+}
+
+/// `tcp:send, 64 B: ` where several cases were measured, else nothing.
+pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
+    if measured(input).count() == 1 {
+        return String::new();
+    }
+    let mut parts = vec![case.case.path.to_string(), message(&case.case)];
+    if measured(input).any(|other| other.case.threads != case.case.threads) {
+        parts.push(threads(case.case.threads));
+    }
+    format!("{}: ", parts.join(", "))
+}
+
+/// Seconds for which a case was measured: as planned, or (a number of messages) as it took.
+pub(super) fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
+    match input.plan.extent {
+        Extent::Time(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
+        Extent::Count(_) => {
+            input.rounds[case.case.id as usize].iter().map(|round| round.near.elapsed_ns as f64).sum::<f64>() / 1e9
+        }
+    }
+}
+
+/// The first letter as a capital, unless the first word is the name of a path.
+pub(super) fn sentence(text: &str) -> String {
+    if text.split(' ').next().is_some_and(|word| word.contains(':')) {
+        return text.into();
+    }
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Options that say how long to measure; a new one replaces the old.
+const EXTENT: [&str; 4] = ["-t", "--time", "-c", "--count"];
+/// Options that name the path.
+const PATH: [&str; 2] = ["-x", "--path"];
+/// Options that say in how many rounds.
+const ROUNDS: [&str; 2] = ["-r", "--rounds"];
+
+/// The command of the run once more, measuring each case for `seconds`.
+pub(super) fn again_for(header: &RunHeader, seconds: f64) -> String {
+    let seconds = seconds.ceil().max(1.0) as u64;
+    let time = match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds.div_ceil(60)),
+        _ => format!("{}h", seconds.div_ceil(3600)),
+    };
+    again(header, &EXTENT, &format!("-t {time}"))
+}
+
+/// The command of the run once more with so many rounds.
+pub(super) fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
+    again(header, &ROUNDS, &format!("-r {rounds}"))
+}
+
+/// The command of the run once more over another path; `None` where paths are compared.
+pub(super) fn again_over(header: &RunHeader, path: &str) -> Option<String> {
+    (header.verb != "compare").then(|| again(header, &PATH, &format!("-x {path}")))
+}
+
+fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
+    let mut words = vec!["msgpath".to_string()];
+    let typed: Vec<String> =
+        if header.command.len() > 1 { header.command[1..].to_vec() } else { vec![header.verb.clone()] };
+    let mut typed = typed.into_iter();
+    while let Some(word) = typed.next() {
+        if replaced.contains(&word.as_str()) {
+            typed.next();
+            continue;
+        }
+        let glued = |name: &&str| match name.strip_prefix("--") {
+            Some(_) => word.starts_with(&format!("{name}=")),
+            None => word.starts_with(*name) && word.len() > name.len() && !word.starts_with("--"),
+        };
+        if !replaced.iter().any(glued) {
+            words.push(quoted(word));
+        }
+    }
+    words.push(option.into());
+    words.join(" ")
+}
+
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    #[test]
+    fn percentages_carry_two_digits_and_round_up_where_asked() {
+        for (share, text, at_most) in [
+            (0.0038, "0.38", "0.38"),
+            (0.00381, "0.38", "0.39"),
+            (0.02, "2", "2"),
+            (0.0234, "2.3", "2.4"),
+            (0.314, "31", "32"),
+            (1.0, "100", "100"),
+        ] {
+            assert_eq!((percent(share).as_str(), percent_at_most(share).as_str()), (text, at_most));
+        }
+    }
+
+    #[test]
+    fn commands_are_repeated_with_one_change() {
+        let mut header = Build::echo(&["tcp:send"], &[64]).run().header;
+        assert_eq!(again_for(&header, 170.2), "msgpath echo -t 3m");
+        header.command =
+            ["msgpath", "compare", "a b", "-r10", "--rounds=3", "-l", "64", "--json"].map(String::from).to_vec();
+        assert_eq!(again_with_rounds(&header, 80), "msgpath compare 'a b' -l 64 --json -r 80");
+        header.command.clear();
+        assert_eq!(again_over(&header, "tcp:writev").unwrap(), "msgpath echo -x tcp:writev");
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+        assert_eq!((about_size(27_532.0), about_size(700.2)), ("26.9 KiB".into(), "700 B".into()));
+        assert_eq!((sentence("up to"), sentence("tcp:send is")), ("Up to".into(), "tcp:send is".into()));
+    }
+}

@@ -1,0 +1,128 @@
+//! Small pieces of statistics that several procedures share.
+
+use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use statrs::distribution::{Binomial, ContinuousCDF, Discrete, Normal, StudentsT};
+
+use crate::summary::Estimate;
+
+/// The q-quantile of Student's t with `df` degrees of freedom (at least 1).
+pub(crate) fn t_quantile(q: f64, df: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, df.max(1.0)).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
+}
+
+/// The smallest k with P(X <= k) >= q for X ~ Binomial(n, p).
+///
+/// Summed exactly from the left where the variance is small; Cornish-Fisher to the second order where it is large
+/// (there its error is below one count, and the continued fraction of the incomplete beta does not converge).
+pub(crate) fn binomial_inverse(q: f64, n: u64, p: f64) -> u64 {
+    let (mean, variance) = (n as f64 * p, n as f64 * p * (1.0 - p));
+    let deviation = variance.sqrt();
+    if variance > 1_000.0 {
+        let z = Normal::standard().inverse_cdf(q);
+        let k = mean + z * deviation + (1.0 - 2.0 * p) * (z * z - 1.0) / 6.0 - 0.5;
+        return (k.ceil().max(0.0) as u64).min(n);
+    }
+    let Ok(binomial) = Binomial::new(p, n) else { return n };
+    // 12 standard deviations below the mean nothing is left.
+    let mut k = (mean - 12.0 * deviation - 12.0).floor().max(0.0) as u64;
+    let mut term = binomial.ln_pmf(k).exp();
+    let mut sum = term;
+    while sum < q && k < n {
+        term *= (n - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
+        sum += term;
+        k += 1;
+    }
+    k
+}
+
+/// Arithmetic mean; NaN for nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Standard deviation of a sample (divisor n - 1); 0 below two values.
+pub(crate) fn deviation(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = mean(values);
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64).sqrt()
+}
+
+/// Lag-1 autocorrelation; 0 where there is no spread.
+pub(crate) fn lag1(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    if squares > 0.0 { products / squares } else { 0.0 }
+}
+
+/// What |r1| of `n` independent values stays below 19 times in 20.
+pub(crate) fn lag1_limit(n: usize) -> f64 {
+    1.96 / (n as f64).sqrt()
+}
+
+/// Means of `groups` neighbouring stretches of (almost) equal length; `groups` is at most the number of values.
+pub(crate) fn joined(values: &[f64], groups: usize) -> Vec<f64> {
+    (0..groups).map(|at| mean(&values[at * values.len() / groups..(at + 1) * values.len() / groups])).collect()
+}
+
+/// The p-quantile of values that need not be sorted; infinities allowed.
+pub(crate) fn percentile(values: &mut [f64], p: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = ((p * values.len() as f64).ceil() as usize).clamp(1, values.len());
+    values[rank - 1]
+}
+
+/// Geometric mean of positive per-round values with its 95 % t interval on the logarithm (method.md 3.3, last line);
+/// without an interval below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None` without a positive value.
+pub(crate) fn log_estimate(values: &[f64]) -> Option<Estimate> {
+    let logs: Vec<f64> = values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();
+    if logs.is_empty() {
+        return None;
+    }
+    let center = mean(&logs);
+    let claim = logs.len() >= MIN_ROUNDS_FOR_CLAIMS as usize;
+    let half = t_quantile(0.975, logs.len() as f64 - 1.0) * deviation(&logs) / (logs.len() as f64).sqrt();
+    Some(Estimate {
+        value: center.exp(),
+        low: claim.then(|| (center - half).exp()),
+        high: claim.then(|| (center + half).exp()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn student_quantiles_are_those_of_the_tables() {
+        for (df, expected) in [(1.0, 12.706), (4.0, 2.776), (9.0, 2.262), (39.0, 2.0227), (999.0, 1.9623)] {
+            assert!((t_quantile(0.975, df) - expected).abs() < 1e-3, "{df}: {}", t_quantile(0.975, df));
+            assert!((t_quantile(0.025, df) + expected).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn binomial_inverse_is_that_of_the_tables() {
+        // R: qbinom(0.025, 10, 0.5) = 2, qbinom(0.975, 10, 0.5) = 8, qbinom(0.975, 100, 0.99) = 100.
+        assert_eq!((binomial_inverse(0.025, 10, 0.5), binomial_inverse(0.975, 10, 0.5)), (2, 8));
+        assert_eq!(binomial_inverse(0.975, 100, 0.99), 100);
+        assert_eq!(binomial_inverse(0.025, 0, 0.5), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn large_and_small_variance_agree_at_the_seam(p in 0.3_f64..0.7, q in 0.02_f64..0.98) {
+            let n = (1_000.0 / (p * (1.0 - p))) as u64;
+            let (below, above) = (binomial_inverse(q, n - 5, p), binomial_inverse(q, n + 5, p));
+            prop_assert!(above >= below && above - below <= 10, "{below} {above}");
+        }
+
+        #[test]
+        fn joining_keeps_the_mean_of_equal_groups(values in prop::collection::vec(-5.0_f64..5.0, 8..9)) {
+            prop_assert!((mean(&joined(&values, 4)) - mean(&values)).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A run, analysed.
+
+use std::collections::BTreeMap;
+
+use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::schema::{EndReport, RoundRecord, SCHEMA, Status, TcpInfo};
+use msgpath_core::{Delivery, SparseHistogram};
+use msgpath_record::Run;
+
+use crate::compare::compare;
+use crate::findings::{self, Input};
+use crate::pooled::Pooled;
+use crate::quantile;
+use crate::series::{Series, per_second, receiver, sender, series};
+use crate::stats::log_estimate;
+use crate::summary::{CaseSummary, Quantile, Summary, Totals};
+use crate::{cost, shape, throughput};
+
+/// The quantiles that are reported.
+pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+
+/// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
+pub fn summarise(run: &Run) -> Summary {
+    let plan = &run.header.plan;
+    let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds_of(run, case)).collect();
+    let series: Vec<Series> = rounds.iter().map(|rounds| self::series(plan, rounds)).collect();
+    let cases: Vec<CaseSummary> =
+        plan.cases.iter().zip(&rounds).map(|(case, rounds)| summarise_case(run, case, rounds, &series)).collect();
+    let status = match (&run.end, &run.damage) {
+        (Some(end), None) => end.status,
+        (Some(end), Some(_)) if end.status == Status::Failed => Status::Failed,
+        _ => Status::Partial,
+    };
+    let mut summary = Summary {
+        schema: SCHEMA.into(),
+        status,
+        name: run.header.name.clone(),
+        verb: run.header.verb.clone(),
+        target: run.header.target.clone(),
+        totals: totals(plan, run, &cases),
+        cases,
+        comparison: compare(plan, &series),
+        findings: Vec::new(),
+        warnings: Vec::new(),
+        unavailable: run.header.unavailable.clone(),
+    };
+    let said = findings::detect(&Input { run, plan, summary: &summary, rounds: &rounds, series: &series });
+    (summary.findings, summary.warnings) = said;
+    summary
+}
+
+/// The rounds of one case in the order of their passes.
+fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
+    let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
+    own.sort_by_key(|round| round.pass);
+    own
+}
+
+fn totals(plan: &Plan, run: &Run, cases: &[CaseSummary]) -> Totals {
+    let start = run.rounds.iter().map(|round| round.start_ns).min().unwrap_or(0);
+    let end = run
+        .rounds
+        .iter()
+        .map(|round| round.start_ns + sender(plan, round).elapsed_ns.max(receiver(plan, round).elapsed_ns));
+    Totals {
+        rounds: run.rounds.len() as u64,
+        messages: cases.iter().map(|case| case.messages).sum(),
+        lost: cases.iter().map(|case| case.delivery.lost).sum(),
+        elapsed_ns: end.max().unwrap_or(start) - start,
+        verified: cases.iter().map(|case| case.delivery.verified).sum(),
+    }
+}
+
+fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], series: &[Series]) -> CaseSummary {
+    let plan = &run.header.plan;
+    let latency: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.latency).collect();
+    let pooled = Pooled::new(&latency);
+    let estimated: Vec<_> = QUANTILES.iter().filter_map(|p| quantile::estimate(&latency, &pooled, *p)).collect();
+    let near: Vec<&EndReport> = rounds.iter().map(|round| &round.near).collect();
+    let far: Vec<&EndReport> = rounds.iter().map(|round| &round.far).collect();
+    let slowest = rounds.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
+    let delivery = delivery(plan, rounds);
+    let echo = plan.workload == Workload::Echo;
+    let median = pooled.quantile(0.5).flatten();
+    let slow = median.and_then(|median| pooled.above(10.0 * median as f64));
+    let (copied_bytes, copied_why) = cost::copied(plan, case, rounds);
+    CaseSummary {
+        case: case.clone(),
+        rounds: rounds.len() as u64,
+        // A histogram entry of batch mode is the mean of `batch` messages; here messages are counted.
+        messages: if echo {
+            rounds.iter().map(|round| round.latency.total() * u64::from(round.batch.max(1))).sum()
+        } else {
+            delivery.received
+        },
+        batch: rounds.iter().map(|round| round.batch).max().unwrap_or(1).max(1),
+        fastest_ns: pooled.min(),
+        slowest_ns: pooled.max(),
+        slowest_at_ns: slowest.map(|round| round.start_ns),
+        mean_ns: quantile::mean_ns(&latency),
+        effective_messages: estimated.first().and_then(|median| median.effective),
+        quantiles: estimated.into_iter().map(|estimated| estimated.quantile).collect(),
+        round_medians: quantile::medians(&latency),
+        rate_per_s: echo.then(|| rate(rounds)).flatten(),
+        throughput: throughput::throughput(plan, case, rounds, series),
+        shape: shape::shape(&pooled),
+        time_share_over_10x: slow.map(|(time, _)| time),
+        message_share_over_10x: slow.map(|(_, messages)| messages),
+        delivery,
+        near_calls: cost::calls(near.iter().copied()),
+        far_calls: cost::calls(far.iter().copied()),
+        near_cost: cost::cost(&near),
+        far_cost: cost::cost(&far),
+        zerocopy: cost::zerocopy(rounds),
+        near_tcp: tcp(&near),
+        far_tcp: tcp(&far),
+        copied_bytes,
+        copied_why,
+        connect_ns: connect(rounds),
+        one_way: one_way(rounds),
+        granted: run.end.as_ref().and_then(|end| end.granted.get(&case.id).cloned()).unwrap_or_default(),
+        flags: flags(rounds),
+    }
+}
+
+fn rate(rounds: &[&RoundRecord]) -> Option<crate::summary::Estimate> {
+    let arrived =
+        |round: &RoundRecord| (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1));
+    log_estimate(
+        &rounds.iter().filter_map(|round| per_second(arrived(round), round.near.elapsed_ns)).collect::<Vec<_>>(),
+    )
+}
+
+/// Echo: as the near end sees the round trips. Stream: sent by the sender, the rest by the receiver; what the receiver
+/// cannot know to be lost (the end of the stream) is the difference.
+fn delivery(plan: &Plan, rounds: &[&RoundRecord]) -> Delivery {
+    let mut sum = Delivery::default();
+    for round in rounds {
+        let mut own = match plan.workload {
+            Workload::Echo => round.near.delivery,
+            Workload::Stream => Delivery { sent: sender(plan, round).delivery.sent, ..receiver(plan, round).delivery },
+        };
+        own.duplicated = round.near.delivery.duplicated.max(round.far.delivery.duplicated);
+        own.reordered = round.near.delivery.reordered.max(round.far.delivery.reordered);
+        if plan.workload == Workload::Stream {
+            own.lost = own.lost.max(own.sent.saturating_sub(own.received));
+        }
+        sum.add(&own);
+    }
+    sum
+}
+
+/// Segments summed over the rounds, times and window of the last; `None` where no round has TCP_INFO.
+fn tcp(ends: &[&EndReport]) -> Option<TcpInfo> {
+    let mut all = ends.iter().filter_map(|end| end.tcp);
+    let first = all.next()?;
+    Some(all.fold(first, |sum, next| TcpInfo {
+        segs_out: sum.segs_out + next.segs_out,
+        segs_in: sum.segs_in + next.segs_in,
+        data_segs_out: sum.data_segs_out + next.data_segs_out,
+        data_segs_in: sum.data_segs_in + next.data_segs_in,
+        total_retrans: sum.total_retrans + next.total_retrans,
+        bytes_retrans: sum.bytes_retrans + next.bytes_retrans,
+        min_rtt_us: sum.min_rtt_us.min(next.min_rtt_us),
+        ..next
+    }))
+}
+
+fn connect(rounds: &[&RoundRecord]) -> Option<f64> {
+    let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.connect_ns).map(|ns| ns as f64).collect();
+    (!all.is_empty()).then(|| crate::stats::percentile(&mut all, 0.5))
+}
+
+fn one_way(rounds: &[&RoundRecord]) -> Option<Quantile> {
+    let all: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.one_way).collect();
+    quantile::estimate(&all, &Pooled::new(&all), 0.5).map(|estimated| estimated.quantile)
+}
+
+fn flags(rounds: &[&RoundRecord]) -> BTreeMap<String, u64> {
+    let mut flags = BTreeMap::new();
+    for round in rounds {
+        for flag in round.flags.iter().collect::<std::collections::BTreeSet<_>>() {
+            *flags.entry(flag.clone()).or_default() += 1;
+        }
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{CrossoverKind, Verdict};
+    use crate::testing::Build;
+    use msgpath_record::Damage;
+
+    #[test]
+    fn one_case_in_numbers() {
+        let summary = summarise(&Build::echo(&["tcp:send"], &[64]).run());
+        let case = &summary.cases[0];
+        assert_eq!((summary.status, summary.totals.rounds, summary.totals.messages), (Status::Ok, 40, 8_000));
+        assert_eq!((case.rounds, case.quantiles.len(), case.round_medians.len(), case.batch), (40, 5, 40, 1));
+        let p50 = &case.quantiles[0];
+        assert!(p50.claim && p50.lo_ns.unwrap() < 20_000 && p50.hi_ns.unwrap() > 20_000, "{p50:?}");
+        assert!((p50.beyond as i64 - 4_000).abs() < 20 && p50.bursts == 40);
+        assert_eq!(case.shape.iter().map(|row| row.count).sum::<u64>(), 8_000);
+        // 200 messages in 40 ms.
+        assert!((case.rate_per_s.as_ref().unwrap().value - 5_000.0).abs() < 1e-6);
+        assert!(summary.comparison.is_none());
+        assert_eq!(summary.totals.elapsed_ns, 39 * 50_000_000 + 40_000_000);
+    }
+
+    #[test]
+    fn a_comparison_in_numbers() {
+        let build = Build::echo(&["tcp:send", "tcp:writev", "tcp:zerocopy"], &[64, 1024, 16_384, 262_144]).control(64);
+        let run = build.messages(60).noise(0.02).factor(|case| match case.path.method.as_str() {
+            "zerocopy" => (0.1 * (13.0 - (case.size as f64).log2())).exp(),
+            "writev" => 0.8,
+            _ => 1.0,
+        });
+        let comparison = summarise(&run.run()).comparison.unwrap();
+        assert_eq!((comparison.ratios.len(), comparison.winners.len(), comparison.control_failed), (8, 4, false));
+        assert!(comparison.resolution.unwrap() < 0.02 && comparison.margin == 0.02, "{comparison:?}");
+        for ratio in &comparison.ratios[..4] {
+            assert!(ratio.verdict == Verdict::Better && ratio.holm && (ratio.ratio - 0.8).abs() < 0.03, "{ratio:?}");
+        }
+        let winner = |at: usize| comparison.winners[at].path.as_ref().map(|path| path.method.as_str());
+        assert_eq!(
+            [winner(0), winner(1), winner(2), winner(3)],
+            [Some("writev"), Some("writev"), Some("writev"), Some("zerocopy")]
+        );
+        let kinds: Vec<_> = comparison.crossovers.iter().map(|crossover| crossover.kind).collect();
+        assert_eq!(kinds, [CrossoverKind::AlwaysFaster, CrossoverKind::At]);
+        let at = &comparison.crossovers[1];
+        assert!(at.low.unwrap() <= 8192.0 && 8192.0 <= at.high.unwrap() && at.high.unwrap() < 16_384.0, "{at:?}");
+    }
+
+    #[test]
+    fn only_passes_that_both_have_are_paired() {
+        let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
+        // Interrupted: the second path misses the passes from 30 on, the baseline lost pass 3.
+        run.rounds.retain(|round| if round.case == 1 { round.pass < 30 } else { round.pass != 3 });
+        run.end = None;
+        let summary = summarise(&run);
+        assert_eq!((summary.status, summary.cases[0].rounds, summary.cases[1].rounds), (Status::Partial, 39, 30));
+        let d = log_ratio_count(&run);
+        assert_eq!(d, 29);
+        assert_eq!(summary.comparison.unwrap().ratios.len(), 1);
+    }
+
+    fn log_ratio_count(run: &Run) -> usize {
+        let plan = &run.header.plan;
+        let of = |case: usize| series(plan, &rounds_of(run, &plan.cases[case]));
+        crate::series::log_ratios(&of(1), &of(0)).len()
+    }
+
+    #[test]
+    fn a_path_that_was_never_measured_has_no_ratio() {
+        let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
+        run.rounds.retain(|round| round.case == 0);
+        let comparison = summarise(&run).comparison.unwrap();
+        assert!(comparison.ratios.is_empty() && comparison.winners.is_empty() && comparison.crossovers.is_empty());
+    }
+
+    #[test]
+    fn an_empty_run_is_empty() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.rounds.clear();
+        let summary = summarise(&run);
+        let case = &summary.cases[0];
+        assert_eq!((summary.totals, case.messages), (Totals::default(), 0));
+        assert!(
+            case.quantiles.is_empty() && case.shape.is_empty() && case.mean_ns.is_none() && case.copied_bytes.is_none()
+        );
+    }
+
+    #[test]
+    fn damage_makes_a_run_partial() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.damage = Some(Damage { file: "rounds".into(), offset: 1, why: "cut off".into() });
+        assert_eq!(summarise(&run).status, Status::Partial);
+    }
+
+    #[test]
+    fn equal_paths_are_rarely_called_different() {
+        let plan = Build::echo(&["tcp:send", "tcp:writev", "tcp:sendmsg"], &[64, 1024, 16_384, 262_144]).plan;
+        let false_claims = (0..40).filter(|seed| {
+            let level = |case: u64| crate::testing::round_effects(seed * 100 + case, 20, 20_000.0, 0.05);
+            let by_pass = |values: Vec<f64>| values.into_iter().zip(0..).map(|(value, pass)| (pass, value)).collect();
+            let series: Vec<Series> = (0..12).map(|case| by_pass(level(case))).collect();
+            let comparison = compare(&plan, &series).unwrap();
+            let claimed = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
+            comparison.ratios.iter().any(|ratio| matches!(ratio.verdict, Verdict::Better | Verdict::Worse))
+                || comparison.winners.iter().any(|winner| winner.path.is_some())
+                || comparison.crossovers.iter().any(|crossover| claimed(crossover.kind))
+        });
+        let false_claims = false_claims.count();
+        assert!(false_claims <= 4, "{false_claims} of 40");
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_numbers() {
+        let run = Build::echo(&["tcp:send", "tcp:writev"], &[64, 4096]).noise(0.05).run();
+        assert_eq!(summarise(&run), summarise(&run));
+    }
+
+    #[test]
+    fn echo_counts_round_trips_and_streams_count_at_the_receiver() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.rounds[0].near.delivery.received -= 1;
+        run.rounds[0].near.delivery.lost = 1;
+        run.rounds[0].flags = vec!["steal".into(), "steal".into()];
+        let summary = summarise(&run);
+        assert_eq!((summary.totals.lost, summary.cases[0].delivery.received), (1, 7_999));
+        assert_eq!(summary.cases[0].flags["steal"], 1);
+        let stream = summarise(&Build::stream(&["tcp:send"], &[64]).run());
+        assert_eq!((stream.totals.messages, stream.cases[0].quantiles.len()), (8_000, 0));
+    }
+}

@@ -1,0 +1,243 @@
+//! Runs with a known truth, for tests: seeded, synthetic, never part of the program.
+
+use std::path::PathBuf;
+
+use msgpath_core::plan::{Case, CaseRole, ChannelOptions, Extent, Placement, Plan, Stamps, Workload};
+use msgpath_core::schema::{ClockFacts, Environment, RoundRecord, RunEnd, RunHeader, SCHEMA, Status};
+use msgpath_core::units::Pieces;
+use msgpath_core::{Histogram, SparseHistogram};
+use msgpath_record::Run;
+
+/// A standard normal value (Box and Muller).
+pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
+    (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+/// Lognormal values around `center`: rounds that differ by chance.
+pub(crate) fn round_effects(seed: u64, n: usize, center: f64, sigma: f64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..n).map(|_| center * (sigma * normal(&mut random)).exp()).collect()
+}
+
+/// Rounds of lognormal messages: `sigma` between messages, `effect` between rounds.
+pub(crate) fn lognormal_rounds(
+    seed: u64,
+    rounds: usize,
+    messages: usize,
+    center: f64,
+    sigma: f64,
+    effect: f64,
+) -> Vec<SparseHistogram> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..rounds)
+        .map(|_| {
+            let mut histogram = Histogram::new();
+            let center = center * (effect * normal(&mut random)).exp();
+            (0..messages).for_each(|_| histogram.record((center * (sigma * normal(&mut random)).exp()) as u64));
+            histogram.to_sparse()
+        })
+        .collect()
+}
+
+/// What the run found out under `code`: the texts of its findings and warnings.
+pub(crate) fn said(run: &Run, code: &str) -> Vec<String> {
+    let summary = crate::summarise(run);
+    let findings = summary.findings.iter().filter(|finding| finding.code == code);
+    let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
+    findings
+        .chain(summary.warnings.into_iter().filter(|warning| warning.code == code).map(|warning| warning.text))
+        .collect()
+}
+
+/// Metric of a case (its position) in a pass.
+type Level = Box<dyn Fn(usize, u32) -> f64>;
+
+/// Builds a run.
+pub(crate) struct Build {
+    pub(crate) plan: Plan,
+    verb: &'static str,
+    messages: u64,
+    spread: f64,
+    noise: f64,
+    factor: Box<dyn Fn(&Case) -> f64>,
+    rates: Level,
+}
+
+impl Build {
+    fn new(workload: Workload, paths: &[&str], sizes: &[u64]) -> Self {
+        let mut cases = Vec::new();
+        for path in paths {
+            for size in sizes {
+                cases.push(case(cases.len(), CaseRole::Measured, path, *size));
+            }
+        }
+        let verb = match (workload, paths.len()) {
+            (_, 2..) => "compare",
+            (Workload::Echo, _) => "echo",
+            (Workload::Stream, _) => "stream",
+        };
+        let plan = Plan {
+            workload,
+            reverse: false,
+            baseline: cases[0].path.clone(),
+            cases,
+            rounds: 40,
+            restarts: 1,
+            seed: 7,
+            extent: Extent::Time(10_000_000_000),
+            warmup_ns: 0,
+            trim: 100,
+            options: ChannelOptions::default(),
+            placement: Placement::default(),
+            stamps: Stamps::Near,
+            message_log: 0,
+        };
+        let (factor, rates) = (Box::new(|_: &Case| 1.0), Box::new(|_, _| 1e9));
+        Self { plan, verb, messages: 200, spread: 0.1, noise: 0.01, factor, rates }
+    }
+
+    /// Every path at every size, path by path; 40 rounds of 200 round trips of about 20 µs.
+    pub(crate) fn echo(paths: &[&str], sizes: &[u64]) -> Self {
+        Self::new(Workload::Echo, paths, sizes)
+    }
+
+    /// The same as a stream of 1 Gbit/s.
+    pub(crate) fn stream(paths: &[&str], sizes: &[u64]) -> Self {
+        Self::new(Workload::Stream, paths, sizes)
+    }
+
+    fn and(mut self, role: CaseRole, size: u64) -> Self {
+        let path = self.plan.baseline.to_string();
+        self.plan.cases.push(case(self.plan.cases.len(), role, &path, size));
+        self
+    }
+
+    /// The baseline once more.
+    pub(crate) fn control(self, size: u64) -> Self {
+        self.and(CaseRole::Control, size)
+    }
+
+    /// A bulk transfer on the baseline's path.
+    pub(crate) fn yardstick(self, size: u64) -> Self {
+        self.and(CaseRole::Yardstick, size)
+    }
+
+    /// The far end sends.
+    pub(crate) fn reverse(mut self) -> Self {
+        self.plan.reverse = true;
+        self
+    }
+
+    /// Rounds of each case.
+    pub(crate) fn rounds(mut self, rounds: u32) -> Self {
+        self.plan.rounds = rounds;
+        self
+    }
+
+    /// Messages of a round.
+    pub(crate) fn messages(mut self, messages: u64) -> Self {
+        self.messages = messages;
+        self
+    }
+
+    /// Standard deviation of a case's level between rounds, on the log.
+    pub(crate) fn noise(mut self, noise: f64) -> Self {
+        self.noise = noise;
+        self
+    }
+
+    /// Median of a case divided by 20 µs.
+    pub(crate) fn factor(mut self, factor: impl Fn(&Case) -> f64 + 'static) -> Self {
+        self.factor = Box::new(factor);
+        self
+    }
+
+    /// Bits per second of a case (by position) in a pass, at the receiver. The sender counts 10 % more.
+    pub(crate) fn rates(mut self, rates: impl Fn(usize, u32) -> f64 + 'static) -> Self {
+        self.rates = Box::new(rates);
+        self
+    }
+
+    /// The run.
+    pub(crate) fn run(&self) -> Run {
+        let mut rounds = Vec::new();
+        for case in &self.plan.cases {
+            let latency = match self.plan.workload {
+                Workload::Echo => {
+                    let seed = self.plan.seed * 1_000 + u64::from(case.id);
+                    let (count, messages) = (self.plan.rounds as usize, self.messages as usize);
+                    lognormal_rounds(seed, count, messages, 20_000.0 * (self.factor)(case), self.spread, self.noise)
+                }
+                Workload::Stream => vec![SparseHistogram::default(); self.plan.rounds as usize],
+            };
+            for (pass, latency) in latency.into_iter().enumerate() {
+                rounds.push(self.round(case, pass as u32, latency));
+            }
+        }
+        rounds.sort_by_key(|round| (round.pass, round.case));
+        for (at, round) in rounds.iter_mut().enumerate() {
+            round.start_ns = at as u64 * 50_000_000;
+        }
+        let environment = Environment { cpus: vec![0, 1, 2, 3], boot_id: "one".into(), ..Default::default() };
+        Run {
+            folder: PathBuf::new(),
+            header: RunHeader {
+                schema: SCHEMA.into(),
+                name: "brisk-otter".into(),
+                started: "2026-11-21T10:00:00Z".into(),
+                command: vec!["/usr/bin/msgpath".into(), self.verb.into(), "-t".into(), "10s".into()],
+                version: "0.1.0".into(),
+                verb: self.verb.into(),
+                target: "this machine".into(),
+                plan: self.plan.clone(),
+                unavailable: vec![],
+                near: environment.clone(),
+                far: environment,
+                clock: ClockFacts { cost_ns: 25.0, step_ns: 1 },
+            },
+            rounds,
+            end: Some(RunEnd {
+                status: Status::Ok,
+                ended: "2026-11-21T10:00:10Z".into(),
+                problem: None,
+                messages_not_kept: 0,
+                granted: Default::default(),
+            }),
+            damage: None,
+        }
+    }
+
+    fn round(&self, case: &Case, pass: u32, latency: SparseHistogram) -> RoundRecord {
+        let mut round = RoundRecord { case: case.id, pass, batch: 1, latency, ..Default::default() };
+        for end in [&mut round.near, &mut round.far] {
+            end.delivery.sent = self.messages;
+            end.delivery.received = self.messages;
+            end.delivery.verified = self.messages;
+            end.bytes_sent = self.messages * case.size;
+            end.bytes_received = self.messages * case.size;
+            end.elapsed_ns = 40_000_000;
+        }
+        if self.plan.workload == Workload::Stream {
+            let elapsed = (self.messages * case.size * 8) as f64 * 1e9 / (self.rates)(case.id as usize, pass);
+            let (receiver, sender) =
+                if self.plan.reverse { (&mut round.near, &mut round.far) } else { (&mut round.far, &mut round.near) };
+            receiver.elapsed_ns = elapsed as u64;
+            sender.elapsed_ns = (elapsed / 1.1) as u64;
+        }
+        round
+    }
+}
+
+fn case(id: usize, role: CaseRole, path: &str, size: u64) -> Case {
+    Case {
+        id: id as u32,
+        role,
+        path: path.parse().expect("a path"),
+        size,
+        reply: size,
+        pieces: Pieces::whole(size as u32),
+        connections: 1,
+        threads: 1,
+        inflight: 1,
+    }
+}

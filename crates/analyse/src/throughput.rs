@@ -1,0 +1,99 @@
+//! Throughput of a stream: what the receiver counted, on the receiver's clock (method.md 3.3, trap 42).
+
+use msgpath_core::plan::{CaseRole, Plan};
+use msgpath_core::schema::RoundRecord;
+use msgpath_core::{Case, Workload};
+
+use crate::compare::{paired, seed};
+use crate::series::{Series, log_ratios, per_second, receiver, sender};
+use crate::stats::{log_estimate, mean};
+use crate::summary::{Estimate, Throughput};
+
+/// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
+/// `series[i]` is the metric of `plan.cases[i]`, for the yardstick.
+pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[Series]) -> Option<Throughput> {
+    if plan.workload != Workload::Stream {
+        return None;
+    }
+    let rate = |of: &dyn Fn(&RoundRecord) -> Option<f64>| {
+        log_estimate(&rounds.iter().filter_map(|round| of(round)).collect::<Vec<_>>())
+    };
+    let elapsed =
+        |of: &dyn Fn(&RoundRecord) -> u64| mean(&rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>());
+    Some(Throughput {
+        receiver_bits: rate(&|round| {
+            let end = receiver(plan, round);
+            per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)
+        })?,
+        sender_bits: rate(&|round| {
+            let end = sender(plan, round);
+            per_second(end.bytes_sent as f64 * 8.0, end.elapsed_ns)
+        })?,
+        messages: rate(&|round| {
+            let end = receiver(plan, round);
+            per_second(end.delivery.received as f64, end.elapsed_ns)
+        })?,
+        sender_ns: elapsed(&|round| sender(plan, round).elapsed_ns),
+        receiver_ns: elapsed(&|round| receiver(plan, round).elapsed_ns),
+        of_yardstick: yardstick(plan, case).and_then(|yardstick| share(plan, case, yardstick, series)),
+    })
+}
+
+/// The yardstick that suits a case: of the same path, else of the same transport, else any; of the same thread count
+/// first.
+fn yardstick<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
+    if case.role == CaseRole::Yardstick {
+        return None;
+    }
+    plan.cases.iter().filter(|other| other.role == CaseRole::Yardstick).max_by_key(|other| {
+        let same = |same: bool, weight: u32| if same { weight } else { 0 };
+        same(other.path == case.path, 4)
+            + same(other.path.transport == case.path.transport, 2)
+            + same(other.threads == case.threads, 1)
+    })
+}
+
+/// Case divided by yardstick, paired by pass.
+fn share(plan: &Plan, case: &Case, yardstick: &Case, series: &[Series]) -> Option<Estimate> {
+    let d = log_ratios(series.get(case.id as usize)?, series.get(yardstick.id as usize)?);
+    let paired = paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, yardstick))?;
+    Some(Estimate {
+        value: paired.mean.exp(),
+        low: paired.half.map(|half| (paired.mean - half).exp()),
+        high: paired.half.map(|half| (paired.mean + half).exp()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::Build;
+
+    #[test]
+    fn the_receiver_counts() {
+        // 1 MiB messages at 5.47 Gbit/s on the receiver's clock; the sender, who buffers, believes in 10 % more.
+        let run = Build::stream(&["tcp:send"], &[1 << 20]).rates(|_, _| 5.47e9).run();
+        let throughput = summarise(&run).cases[0].throughput.clone().unwrap();
+        assert!((throughput.receiver_bits.value / 5.47e9 - 1.0).abs() < 1e-3, "{throughput:?}");
+        assert!((throughput.sender_bits.value / throughput.receiver_bits.value - 1.1).abs() < 1e-2);
+        assert!((throughput.messages.value * 8.0 * 1_048_576.0 / throughput.receiver_bits.value - 1.0).abs() < 1e-6);
+        assert!(throughput.receiver_bits.low.is_some() && throughput.of_yardstick.is_none());
+    }
+
+    #[test]
+    fn reversed_streams_are_counted_at_the_near_end() {
+        let run = Build::stream(&["tcp:send"], &[1 << 20]).reverse().rates(|_, _| 2e9).run();
+        let throughput = summarise(&run).cases[0].throughput.clone().unwrap();
+        assert!((throughput.receiver_bits.value / 2e9 - 1.0).abs() < 1e-3, "{throughput:?}");
+    }
+
+    #[test]
+    fn a_yardstick_is_divided_by_in_the_same_pass() {
+        // The machine's speed changes from pass to pass; the share does not.
+        let run = Build::stream(&["tcp:send"], &[64])
+            .yardstick(1 << 20)
+            .rates(|case, pass| (1.0 + f64::from(pass % 7)) * if case == 0 { 1e8 } else { 4e8 });
+        let share = summarise(&run.run()).cases[0].throughput.clone().unwrap().of_yardstick.unwrap();
+        assert!((share.value - 0.25).abs() < 1e-3 && share.high.unwrap() - share.low.unwrap() < 0.01, "{share:?}");
+    }
+}

@@ -1,0 +1,21 @@
+//! The words of msgpath as plain values: what a path is called, what a plan holds, how sizes and times are
+//! written, and the schema of the record. Nothing here touches the kernel, a file or a clock.
+#![forbid(unsafe_code)]
+
+pub mod counts;
+pub mod histogram;
+pub mod path;
+pub mod plan;
+pub mod problem;
+pub mod schema;
+pub mod shuffle;
+pub mod target;
+pub mod units;
+pub mod varint;
+
+pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
+pub use histogram::{Histogram, SparseHistogram};
+pub use path::{PathName, PathSpec};
+pub use plan::{Case, CaseRole, Plan, Workload};
+pub use problem::{Exit, Problem, Unavailable};
+pub use target::Target;

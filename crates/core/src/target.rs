@@ -1,0 +1,197 @@
+//! Where the far end is: nothing (this machine, started here), a host, or a name on this machine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The port of `msgpath serve`.
+pub const DEFAULT_PORT: u16 = 5210;
+
+/// A far end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Start the far end here, as another process on another CPU.
+    Local,
+    /// `host[:port]`, `tcp://host`, `udp://host`: a `msgpath serve` reached over TCP.
+    Host {
+        /// Name or address.
+        host: String,
+        /// Control port.
+        port: u16,
+        /// Transport named by the scheme.
+        transport: Option<String>,
+    },
+    /// `unix:/path`, `unixgram:/path`, `unixseq:/path`: a `msgpath serve` on a socket in the file system.
+    Socket {
+        /// Path of the control socket.
+        path: String,
+        /// Transport named by the scheme.
+        transport: String,
+    },
+    /// `shm:name`, `pipe:name`, `fifo:name`, `mq:name`: a `msgpath serve` under an abstract name of this machine.
+    Name {
+        /// The name, `[A-Za-z0-9._-]{1,64}`.
+        name: String,
+        /// Transport named by the scheme.
+        transport: String,
+    },
+}
+
+/// A target that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTarget {
+    /// A port outside 1..=65535.
+    #[error("port {typed} does not exist (1 to 65535)")]
+    Port {
+        /// What was typed.
+        typed: u64,
+        /// What a program that keeps 16 bits would have used.
+        wraps_to: u16,
+    },
+    /// Anything else.
+    #[error("{0:?} is not a target")]
+    Text(String),
+}
+
+const FILE_SCHEMES: [&str; 3] = ["unix", "unixgram", "unixseq"];
+const NAME_SCHEMES: [&str; 4] = ["shm", "pipe", "fifo", "mq"];
+
+impl Target {
+    /// The transport that the scheme names, if it names one.
+    pub fn transport(&self) -> Option<&str> {
+        match self {
+            Target::Local => None,
+            Target::Host { transport, .. } => transport.as_deref(),
+            Target::Socket { transport, .. } | Target::Name { transport, .. } => Some(transport),
+        }
+    }
+
+    /// Whether the far end runs on this machine by construction.
+    pub fn is_same_machine(&self) -> bool {
+        !matches!(self, Target::Host { .. })
+    }
+}
+
+/// A port as typed.
+///
+/// # Errors
+/// 0, or more than 65535: then the value that 16 bits would keep is named.
+pub fn parse_port(text: &str) -> Result<u16, BadTarget> {
+    let typed: u64 = text.parse().map_err(|_| BadTarget::Text(text.into()))?;
+    match u16::try_from(typed) {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(BadTarget::Port { typed, wraps_to: (typed & 0xffff) as u16 }),
+    }
+}
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Self, BadTarget> {
+        let bad = || BadTarget::Text(text.into());
+        if text.is_empty() || text.len() > 512 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(bad());
+        }
+        if let Some((scheme, rest)) = text.split_once("://") {
+            return match scheme {
+                "tcp" | "udp" => host(rest, Some(scheme)).ok_or_else(bad)?,
+                _ => Err(bad()),
+            };
+        }
+        if let Some((scheme, rest)) = text.split_once(':') {
+            if FILE_SCHEMES.contains(&scheme) {
+                return match rest {
+                    "" => Err(bad()),
+                    path => Ok(Target::Socket { path: path.into(), transport: scheme.into() }),
+                };
+            }
+            if NAME_SCHEMES.contains(&scheme) {
+                let fine = !rest.is_empty()
+                    && rest.len() <= 64
+                    && rest.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                return if fine {
+                    Ok(Target::Name { name: rest.into(), transport: scheme.into() })
+                } else {
+                    Err(bad())
+                };
+            }
+        }
+        host(text, None).ok_or_else(bad)?
+    }
+}
+
+fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        (host, rest.strip_prefix(':').or(if rest.is_empty() { Some("") } else { None })?)
+    } else if text.matches(':').count() > 1 {
+        (text, "") // a bare IPv6 address
+    } else {
+        text.split_once(':').unwrap_or((text, ""))
+    };
+    if host.is_empty() || host.starts_with('-') || !host.chars().all(|c| c.is_alphanumeric() || ".-_:%".contains(c)) {
+        return None;
+    }
+    let port = match port {
+        "" => DEFAULT_PORT,
+        port => match parse_port(port) {
+            Ok(port) => port,
+            Err(error) => return Some(Err(error)),
+        },
+    };
+    Some(Ok(Target::Host { host: host.into(), port, transport: scheme.map(Into::into) }))
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Local => f.write_str("this machine"),
+            Target::Host { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Target::Host { host, port, .. } => write!(f, "{host}:{port}"),
+            Target::Socket { path, transport } => write!(f, "{transport}:{path}"),
+            Target::Name { name, transport } => write!(f, "{transport}:{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str, transport: Option<&str>) {
+        let target: Target = text.parse().unwrap();
+        assert_eq!((target.to_string().as_str(), target.transport()), (expected, transport));
+    }
+
+    #[test]
+    fn targets() {
+        check("hostB", "hostB:5210", None);
+        check("10.0.0.2:99", "10.0.0.2:99", None);
+        check("tcp://localhost", "localhost:5210", Some("tcp"));
+        check("udp://[::1]:7", "[::1]:7", Some("udp"));
+        check("::1", "[::1]:5210", None);
+        check("unix:/tmp/x", "unix:/tmp/x", Some("unix"));
+        check("shm:demo", "shm:demo", Some("shm"));
+        for bad in ["", "http://x", "unix:", "shm:a/b", "-c", "a b", "[::1", "host:port"] {
+            assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_wraps_is_named() {
+        assert_eq!(parse_port("78400"), Err(BadTarget::Port { typed: 78400, wraps_to: 12864 }));
+        assert!(parse_port("0").is_err());
+        assert!("host:78400".parse::<Target>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            let _ = text.parse::<Target>();
+        }
+    }
+}

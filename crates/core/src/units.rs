@@ -1,0 +1,416 @@
+//! Sizes, times and rates: how they are typed and how they are printed. One formatter for the whole program.
+//!
+//! Sizes: `K M G` are 1024 (`64K` = 65 536 bytes). Rates: `k M G` are 1000. Times need a unit.
+
+use std::fmt;
+
+/// A text that is not the number it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}, got {input:?}")]
+pub struct ParseError {
+    /// What was expected.
+    pub what: String,
+    /// What was typed.
+    pub input: String,
+}
+
+fn wrong(what: &str, input: &str) -> ParseError {
+    ParseError { what: what.into(), input: input.into() }
+}
+
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn scaled(text: &str, what: &str, factor: impl Fn(&str) -> Option<u64>) -> Result<u64, ParseError> {
+    let (digits, suffix) = split_number(text.trim());
+    let digits = digits.replace('_', "");
+    let factor = factor(suffix.trim()).ok_or_else(|| wrong(what, text))?;
+    if let Some((whole, part)) = digits.split_once('.') {
+        if whole.is_empty() || part.is_empty() || part.len() > 9 || part.contains('.') {
+            return Err(wrong(what, text));
+        }
+        let whole: u64 = whole.parse().map_err(|_| wrong(what, text))?;
+        let scale = 10_u128.pow(part.len() as u32);
+        let part: u64 = part.parse().map_err(|_| wrong(what, text))?;
+        let value = (u128::from(whole) * scale + u128::from(part)).checked_mul(u128::from(factor));
+        let value = value.and_then(|value| u64::try_from(value / scale).ok());
+        return value.ok_or_else(|| wrong(&format!("{what} that fits in 64 bits"), text));
+    }
+    let number: u64 = digits.parse().map_err(|_| wrong(what, text))?;
+    number.checked_mul(factor).ok_or_else(|| wrong(&format!("{what} that fits in 64 bits"), text))
+}
+
+/// A size in bytes: `64`, `4K`, `1M`, `1MiB`, `1.5K`. `K M G` are powers of 1024.
+///
+/// # Errors
+/// Not a number, an unknown suffix, or more than 64 bits.
+pub fn parse_size(text: &str) -> Result<u64, ParseError> {
+    scaled(text, "a size such as 64, 4K or 1M", |suffix| {
+        Some(match suffix {
+            "" | "B" => 1,
+            "K" | "k" | "KiB" => 1 << 10,
+            "M" | "MiB" => 1 << 20,
+            "G" | "GiB" => 1 << 30,
+            _ => return None,
+        })
+    })
+}
+
+/// A count or a rate: `1000`, `10k`, `2M`. `k M G` are powers of 1000.
+///
+/// # Errors
+/// Not a number, an unknown suffix, or more than 64 bits.
+pub fn parse_count(text: &str) -> Result<u64, ParseError> {
+    scaled(text, "a number such as 1000, 10k or 2M", |suffix| {
+        Some(match suffix {
+            "" => 1,
+            "k" | "K" => 1_000,
+            "M" => 1_000_000,
+            "G" => 1_000_000_000,
+            _ => return None,
+        })
+    })
+}
+
+/// A time in nanoseconds. The unit is required: `10s`, `5us`, `1.5ms`, `3m`.
+///
+/// # Errors
+/// Not a number, no or an unknown unit, or more than 64 bits.
+pub fn parse_time(text: &str) -> Result<u64, ParseError> {
+    scaled(text, "a time such as 10s, 5ms or 50us", |unit| {
+        Some(match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        })
+    })
+}
+
+/// Like [`parse_time`], but a bare number means seconds (the habit of `-t 10`).
+///
+/// # Errors
+/// As [`parse_time`].
+pub fn parse_time_or_seconds(text: &str) -> Result<u64, ParseError> {
+    if text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+        parse_time(&format!("{}s", text.trim()))
+    } else {
+        parse_time(text)
+    }
+}
+
+/// The most sizes that one list may hold.
+pub const MAX_LIST: usize = 64;
+
+/// A list of sizes: `64,4K`, or a range `64..1M` that steps by ×4 and always contains its end.
+///
+/// # Errors
+/// A part that is not a size, a range that runs backwards or starts at 0, or more than [`MAX_LIST`] sizes.
+pub fn parse_sizes(text: &str) -> Result<Vec<u64>, ParseError> {
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        if let Some((low, high)) = part.split_once("..") {
+            let (low, high) = (parse_size(low)?, parse_size(high)?);
+            if low == 0 || low > high {
+                return Err(wrong("a range of sizes from small to large, such as 64..1M", part));
+            }
+            let mut size = low;
+            while size < high {
+                sizes.push(size);
+                size = size.saturating_mul(4);
+            }
+            sizes.push(high);
+        } else {
+            sizes.push(parse_size(part)?);
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    sizes.retain(|size| seen.insert(*size));
+    if sizes.len() > MAX_LIST {
+        return Err(wrong(&format!("at most {MAX_LIST} sizes"), text));
+    }
+    Ok(sizes)
+}
+
+/// A list of small whole numbers such as `1,2,4,8`.
+///
+/// # Errors
+/// A part that is not a whole number of at least 1.
+pub fn parse_numbers(text: &str) -> Result<Vec<u32>, ParseError> {
+    text.split(',')
+        .map(|part| match part.trim().parse::<u32>() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(wrong("whole numbers from 1, such as 1,2,4", text)),
+        })
+        .collect()
+}
+
+/// How numbers are written: Unicode (`µs`, thin space, `±`) or plain ASCII.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Glyphs {
+    /// `µs`, thin spaces in thousands.
+    #[default]
+    Unicode,
+    /// `us`, plain spaces.
+    Ascii,
+}
+
+/// Three significant digits, no exponent: `8.10`, `23.9`, `184`, `1 234` is left to [`Glyphs::thousands`].
+pub fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return "n/a".into();
+    }
+    // Thresholds sit where rounding reaches the next power of ten.
+    let decimals = if size == 0.0 || size >= 99.95 {
+        0
+    } else if size >= 9.995 {
+        1
+    } else if size >= 0.9995 {
+        2
+    } else {
+        3
+    };
+    let text = format!("{value:.decimals$}");
+    text
+}
+
+impl Glyphs {
+    /// A time in nanoseconds with three significant digits and one unit: `850 ns`, `23.9 µs`, `4.12 ms`, `1.50 s`.
+    pub fn time(self, ns: f64) -> String {
+        let (value, unit) = self.time_in(ns, ns);
+        format!("{value} {unit}")
+    }
+
+    /// The number and the unit of `ns`, in the unit that suits `like` (one unit a row).
+    pub fn time_in(self, ns: f64, like: f64) -> (String, &'static str) {
+        let size = like.abs();
+        let (scale, unit) = if size < 999.5 {
+            (1.0, "ns")
+        } else if size < 999.5e3 {
+            (1e3, if self == Glyphs::Ascii { "us" } else { "µs" })
+        } else if size < 999.5e6 {
+            (1e6, "ms")
+        } else {
+            (1e9, "s")
+        };
+        if unit == "ns" && ns.abs() >= 9.995 {
+            return (format!("{ns:.0}"), unit);
+        }
+        (three_digits(ns / scale), unit)
+    }
+
+    /// Digits in groups of three: `408 231` with a thin space, or a plain space in ASCII.
+    pub fn thousands(self, number: u64) -> String {
+        let digits = number.to_string();
+        let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                out.push(if self == Glyphs::Ascii { ' ' } else { '\u{2009}' });
+            }
+            out.push(digit);
+        }
+        out
+    }
+
+    /// `±` or `+/-`.
+    pub fn plus_minus(self) -> &'static str {
+        if self == Glyphs::Ascii { "+/-" } else { "±" }
+    }
+}
+
+/// A size the way it is typed: `64 B`, `4 KiB`, `1 MiB`; anything uneven stays in bytes.
+pub fn size(bytes: u64) -> String {
+    for (scale, unit) in [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{} {unit}", bytes / scale);
+        }
+    }
+    if bytes >= 100_000 {
+        let (scale, unit) = if bytes >= 1 << 30 {
+            (1_u64 << 30, "GiB")
+        } else if bytes >= 1 << 20 {
+            (1 << 20, "MiB")
+        } else {
+            (1 << 10, "KiB")
+        };
+        return format!("{} {unit}", three_digits(bytes as f64 / scale as f64));
+    }
+    format!("{bytes} B")
+}
+
+/// A size without space or unit letter `B`, for narrow table heads: `64`, `4K`, `1M`.
+pub fn size_short(bytes: u64) -> String {
+    size(bytes).replace(" B", "").replace(" KiB", "K").replace(" MiB", "M").replace(" GiB", "G")
+}
+
+/// Which power a throughput is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BitUnits {
+    /// Gbit/s = 10^9 bit/s.
+    #[default]
+    Si,
+    /// Gibit/s = 2^30 bit/s, only when asked for by name.
+    Binary,
+}
+
+/// A throughput in bits per second: `5.47 Gbit/s`; with [`BitUnits::Binary`] `5.09 Gibit/s`.
+pub fn bits_per_second(bits: f64, units: BitUnits) -> String {
+    let (step, prefix): (f64, [&str; 4]) = match units {
+        BitUnits::Si => (1e3, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
+        BitUnits::Binary => (1024.0, ["bit/s", "Kibit/s", "Mibit/s", "Gibit/s"]),
+    };
+    let mut value = bits;
+    let mut at = 0;
+    while at < 3 && value.abs() >= step * 0.9995 {
+        value /= step;
+        at += 1;
+    }
+    format!("{} {}", three_digits(value), prefix[at])
+}
+
+/// One message handed over as `count` buffers of `size` bytes, written `15x100`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Pieces {
+    /// How many buffers.
+    pub count: u32,
+    /// Bytes in each.
+    pub size: u32,
+}
+
+impl Pieces {
+    /// The whole message in one buffer.
+    pub fn whole(size: u32) -> Self {
+        Self { count: 1, size }
+    }
+
+    /// Bytes in the message.
+    pub fn total(self) -> u64 {
+        u64::from(self.count) * u64::from(self.size)
+    }
+}
+
+impl fmt::Display for Pieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.count, self.size)
+    }
+}
+
+/// The most buffers one `writev` takes (`IOV_MAX`).
+pub const MAX_PIECES: u32 = 1024;
+
+/// A list of `COUNTxSIZE` such as `15x100,30x50`.
+///
+/// # Errors
+/// A part that is not `COUNTxSIZE`, a 0, more than [`MAX_PIECES`] pieces, or a product over 1 GiB.
+pub fn parse_pieces(text: &str) -> Result<Vec<Pieces>, ParseError> {
+    text.split(',')
+        .map(|part| {
+            let (count, size) = part.split_once(['x', '×']).ok_or_else(|| wrong("pieces such as 15x100", part))?;
+            let count: u64 = count.trim().parse().map_err(|_| wrong("pieces such as 15x100", part))?;
+            let size = parse_size(size)?;
+            let total = count.checked_mul(size).filter(|total| *total <= crate::plan::MAX_SIZE);
+            if count == 0 || size == 0 {
+                return Err(wrong("pieces of at least one byte, such as 15x100", part));
+            }
+            if count > u64::from(MAX_PIECES) {
+                return Err(wrong(&format!("at most {MAX_PIECES} pieces (IOV_MAX)"), part));
+            }
+            if total.is_none() {
+                return Err(wrong("pieces that make a message of at most 1 GiB", part));
+            }
+            Ok(Pieces { count: count as u32, size: size as u32 })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check_size(text: &str, expected: Result<u64, &str>) {
+        match expected {
+            Ok(value) => assert_eq!(parse_size(text).unwrap(), value),
+            Err(part) => assert!(parse_size(text).unwrap_err().to_string().contains(part)),
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        check_size("64", Ok(64));
+        check_size("4K", Ok(4096));
+        check_size("1MiB", Ok(1 << 20));
+        check_size("1.5K", Ok(1536));
+        check_size("", Err("a size"));
+        check_size("K", Err("a size"));
+        check_size("4X", Err("a size"));
+        check_size("-1", Err("a size"));
+        check_size("99999999999G", Err("64 bits"));
+        check_size("99999999999999999999", Err("a size"));
+    }
+
+    #[test]
+    fn lists_and_ranges() {
+        assert_eq!(parse_sizes("64,4K").unwrap(), [64, 4096]);
+        assert_eq!(parse_sizes("64..1K").unwrap(), [64, 256, 1024]);
+        assert_eq!(parse_sizes("10..100").unwrap(), [10, 40, 100]);
+        assert_eq!(parse_sizes("64,64").unwrap(), [64]);
+        assert!(parse_sizes("1M..64").is_err());
+        assert!(parse_sizes("0..64").is_err());
+        assert!(parse_sizes("64,").is_err());
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("10s").unwrap(), 10_000_000_000);
+        assert_eq!(parse_time("1.5ms").unwrap(), 1_500_000);
+        assert_eq!(parse_time("5us").unwrap(), 5_000);
+        assert!(parse_time("10").is_err());
+        assert_eq!(parse_time_or_seconds("10").unwrap(), 10_000_000_000);
+        assert!(parse_time_or_seconds("soon").is_err());
+        assert!(parse_time("18446744073709551615.000000001h").unwrap_err().to_string().contains("64 bits"));
+    }
+
+    #[test]
+    fn pieces_are_bounded() {
+        assert_eq!(parse_pieces("15x100,30x50").unwrap()[1], Pieces { count: 30, size: 50 });
+        for text in ["0x10", "10x0", "x", "15", "1025x1", "1000x4G", "18446744073709551615x18446744073709551615"] {
+            assert!(parse_pieces(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn printing() {
+        let u = Glyphs::Unicode;
+        assert_eq!(u.time(850.4), "850 ns");
+        assert_eq!(u.time(23_940.0), "23.9 µs");
+        assert_eq!(u.time(999_600.0), "1.00 ms");
+        assert_eq!(u.time(4_120_000.0), "4.12 ms");
+        assert_eq!(Glyphs::Ascii.time(8_100.0), "8.10 us");
+        assert_eq!(Glyphs::Ascii.thousands(1_234_567), "1 234 567");
+        assert_eq!(size(65_536), "64 KiB");
+        assert_eq!(size(1_500), "1500 B");
+        assert_eq!(size_short(1 << 20), "1M");
+        assert_eq!(bits_per_second(5.47e9, BitUnits::Si), "5.47 Gbit/s");
+        assert_eq!(bits_per_second(1024.0 * 1024.0 * 1024.0, BitUnits::Binary), "1.00 Gibit/s");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,24}") {
+            let _ = (parse_size(&text), parse_time(&text), parse_sizes(&text), parse_pieces(&text), parse_count(&text));
+        }
+
+        #[test]
+        fn whole_sizes_round_trip(value in 1_u64..1 << 40) {
+            prop_assert_eq!(parse_size(&value.to_string()).unwrap(), value);
+        }
+    }
+}

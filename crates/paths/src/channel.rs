@@ -1,0 +1,402 @@
+//! Channels: what the transports make and the methods and waits work on.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use msgpath_core::CallCounts;
+use msgpath_core::plan::ChannelOptions;
+use msgpath_core::schema::{Granted, TcpInfo};
+use msgpath_sys::{clock, mqueue, msg, ring, socket};
+use rustix::net::sockopt;
+
+use crate::meta::Family;
+
+/// How long a channel waits, and who may end the waiting.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// A wait returns `WouldBlock` after this long, so that the caller can look around.
+    pub slice: Duration,
+    /// Without progress for this long, a connection is dead.
+    pub stall: Duration,
+    /// Set by whoever wants every wait of this channel to end.
+    pub abort: Arc<AtomicBool>,
+}
+
+impl Limits {
+    /// Limits without a way to abort.
+    pub fn new(slice: Duration, stall: Duration) -> Self {
+        Self { slice, stall, abort: Arc::default() }
+    }
+
+    /// After a call came back without progress at `since` (ns of the monotonic clock): try again, or the error.
+    ///
+    /// # Errors
+    /// `error` itself if it is neither `Interrupted` nor `WouldBlock`; `TimedOut` after a stall; `ConnectionAborted`.
+    #[cold]
+    pub fn again(&self, error: io::Error, since: u64) -> io::Result<()> {
+        match error.kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
+            _ => return Err(error),
+        }
+        if self.abort.load(Ordering::Relaxed) {
+            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+        }
+        if clock::now() - since > self.stall.as_nanos() as u64 {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        Ok(())
+    }
+}
+
+/// What all channels have.
+pub trait Channel: Send + 'static {
+    /// System calls so far; methods and waits add to it.
+    fn counts(&mut self) -> &mut CallCounts;
+    /// Waiting.
+    fn limits(&self) -> &Limits;
+    /// Whether messages keep their borders.
+    fn framed(&self) -> bool;
+    /// Bytes that can wait in this direction without a reader, as far as the kernel tells.
+    fn room(&self) -> Option<u64>;
+    /// TCP_INFO, where this is a TCP socket.
+    fn tcp_info(&self) -> Option<TcpInfo> {
+        None
+    }
+    /// Every option that was asked for or that bounds the numbers, as the kernel granted it. `end` is `near` or `far`.
+    fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted>;
+}
+
+fn grant(end: &str, option: &str, asked: Option<String>, granted: String) -> Granted {
+    let same = asked.as_ref().is_none_or(|asked| *asked == granted);
+    Granted { end: end.into(), option: option.into(), asked: asked.unwrap_or_else(|| "-".into()), granted, same }
+}
+
+/// A channel that can be received from by a call on a descriptor.
+pub trait Receive: Channel {
+    /// Prepares the descriptor for [`Receive::recv_now`].
+    ///
+    /// # Errors
+    /// As fcntl(2).
+    fn never_block(&mut self) -> io::Result<()>;
+    /// One receive call that waits, at most a slice where the kernel can limit it.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the slice is over.
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// One receive call that does not wait.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing is there.
+    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// What to poll.
+    fn recv_fd(&self) -> BorrowedFd<'_>;
+}
+
+/// A channel with descriptors that write(2) and read(2) work on.
+pub trait Fds: Receive {
+    /// To write to.
+    fn write_fd(&self) -> BorrowedFd<'_>;
+}
+
+/// A connected socket.
+pub struct Socket {
+    fd: OwnedFd,
+    framed: bool,
+    counts: CallCounts,
+    limits: Limits,
+}
+
+impl Socket {
+    /// Takes a connected socket and sets its timeouts to the slice.
+    ///
+    /// # Errors
+    /// As setsockopt(2).
+    pub fn new(fd: OwnedFd, framed: bool, limits: Limits) -> io::Result<Self> {
+        socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
+        Ok(Self { fd, framed, counts: CallCounts::default(), limits })
+    }
+
+    /// The socket.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Channel for Socket {
+    #[inline(always)]
+    fn counts(&mut self) -> &mut CallCounts {
+        &mut self.counts
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn framed(&self) -> bool {
+        self.framed
+    }
+    fn room(&self) -> Option<u64> {
+        // Half: the other half is the kernel's own bookkeeping (socket(7)).
+        sockopt::socket_send_buffer_size(&self.fd).ok().map(|bytes| bytes as u64 / 2)
+    }
+    fn tcp_info(&self) -> Option<TcpInfo> {
+        tcp_info(self.fd())
+    }
+    fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
+        let mut list = Vec::new();
+        // The kernel doubles what is asked for (socket(7)).
+        let doubled = |asked: Option<u64>| asked.map(|bytes| (bytes * 2).to_string());
+        if let Ok(bytes) = sockopt::socket_send_buffer_size(&self.fd) {
+            list.push(grant(end, "SO_SNDBUF", doubled(options.send_buffer), bytes.to_string()));
+        }
+        if let Ok(bytes) = sockopt::socket_recv_buffer_size(&self.fd) {
+            list.push(grant(end, "SO_RCVBUF", doubled(options.receive_buffer), bytes.to_string()));
+        }
+        if self.tcp_info().is_some() {
+            if let Ok(on) = sockopt::tcp_nodelay(&self.fd) {
+                list.push(grant(end, "TCP_NODELAY", Some(options.nodelay.to_string()), on.to_string()));
+            }
+            if let Ok(name) = sockopt::tcp_congestion(&self.fd) {
+                list.push(grant(end, "TCP_CONGESTION", options.congestion.clone(), name));
+            }
+        }
+        let read = |option| socket::get(self.fd(), option).unwrap_or(0);
+        let busy = read(socket::IntOption::BusyPoll);
+        if busy != 0 {
+            list.push(grant(end, "SO_BUSY_POLL", Some(options.busy_poll_us.to_string()), busy.to_string()));
+            list.push(grant(end, "NAPI", None, read(socket::IntOption::NapiId).to_string()));
+        }
+        list
+    }
+}
+
+impl Receive for Socket {
+    fn never_block(&mut self) -> io::Result<()> {
+        Ok(()) // MSG_DONTWAIT in recv_now; sending keeps blocking
+    }
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        msg::recv(self.fd.as_fd(), buffer)
+    }
+    #[inline(always)]
+    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        msg::recv_now(self.fd.as_fd(), buffer)
+    }
+    fn recv_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Fds for Socket {
+    #[inline(always)]
+    fn write_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Two pipes, or two FIFOs. A read waits without limit: it ends when the other end closes or dies.
+pub struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    counts: CallCounts,
+    limits: Limits,
+}
+
+impl Pipe {
+    /// A descriptor to read and one to write.
+    pub fn new(read: OwnedFd, write: OwnedFd, limits: Limits) -> Self {
+        Self { read, write, counts: CallCounts::default(), limits }
+    }
+}
+
+impl Channel for Pipe {
+    #[inline(always)]
+    fn counts(&mut self) -> &mut CallCounts {
+        &mut self.counts
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn framed(&self) -> bool {
+        false
+    }
+    fn room(&self) -> Option<u64> {
+        rustix::pipe::fcntl_getpipe_size(&self.write).ok().map(|bytes| bytes as u64)
+    }
+    fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
+        let asked = options.send_buffer.map(|bytes| bytes.to_string());
+        self.room().map(|bytes| grant(end, "F_GETPIPE_SZ", asked, bytes.to_string())).into_iter().collect()
+    }
+}
+
+impl Receive for Pipe {
+    fn never_block(&mut self) -> io::Result<()> {
+        msgpath_sys::set_nonblocking(self.read.as_fd(), true)
+    }
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        msg::read(self.read.as_fd(), buffer)
+    }
+    #[inline(always)]
+    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        msg::read(self.read.as_fd(), buffer)
+    }
+    fn recv_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+}
+
+impl Fds for Pipe {
+    #[inline(always)]
+    fn write_fd(&self) -> BorrowedFd<'_> {
+        self.write.as_fd()
+    }
+}
+
+/// Two message queues.
+pub struct Queue {
+    read: mqueue::Queue,
+    write: mqueue::Queue,
+    /// mq_receive wants room for the largest message of the queue, whatever arrives.
+    deadline: mqueue::Deadline,
+    counts: CallCounts,
+    limits: Limits,
+}
+
+impl Queue {
+    /// A queue to read and one to write.
+    pub fn new(read: mqueue::Queue, write: mqueue::Queue, limits: Limits) -> Self {
+        let deadline = mqueue::Deadline::after(limits.slice.as_nanos() as u64);
+        Self { read, write, deadline, counts: CallCounts::default(), limits }
+    }
+
+    /// The queue to write to.
+    #[inline(always)]
+    pub fn outgoing(&self) -> &mqueue::Queue {
+        &self.write
+    }
+}
+
+impl Channel for Queue {
+    #[inline(always)]
+    fn counts(&mut self) -> &mut CallCounts {
+        &mut self.counts
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn framed(&self) -> bool {
+        true
+    }
+    fn room(&self) -> Option<u64> {
+        let limits = self.write.attributes().ok()?;
+        Some((limits.max_messages * limits.max_size) as u64)
+    }
+    fn granted(&self, end: &str, _: &ChannelOptions) -> Vec<Granted> {
+        let Ok(limits) = self.write.attributes() else { return Vec::new() };
+        vec![
+            grant(end, "mq_maxmsg", None, limits.max_messages.to_string()),
+            grant(end, "mq_msgsize", None, limits.max_size.to_string()),
+        ]
+    }
+}
+
+impl Receive for Queue {
+    fn never_block(&mut self) -> io::Result<()> {
+        self.read.set_nonblocking(true)
+    }
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The deadline is absolute and set anew only when it has passed: no clock reading per message.
+        let received = self.read.receive_within(buffer, &self.deadline);
+        if received.is_err() {
+            self.deadline = mqueue::Deadline::after(self.limits.slice.as_nanos() as u64);
+        }
+        received
+    }
+    #[inline(always)]
+    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read.receive(buffer)
+    }
+    fn recv_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+}
+
+/// One end of two rings in shared memory.
+pub struct RingEnd {
+    /// The rings.
+    pub ring: ring::Ring,
+    counts: CallCounts,
+    limits: Limits,
+}
+
+impl RingEnd {
+    /// Takes a ring's end.
+    pub fn new(ring: ring::Ring, limits: Limits) -> Self {
+        Self { ring, counts: CallCounts::default(), limits }
+    }
+}
+
+impl Channel for RingEnd {
+    #[inline(always)]
+    fn counts(&mut self) -> &mut CallCounts {
+        let (wakes, sleeps) = self.ring.futex_calls();
+        self.counts.send_calls = wakes;
+        self.counts.wait_calls = sleeps;
+        &mut self.counts
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn framed(&self) -> bool {
+        true
+    }
+    fn room(&self) -> Option<u64> {
+        Some(self.ring.capacity() as u64)
+    }
+    fn granted(&self, end: &str, _: &ChannelOptions) -> Vec<Granted> {
+        vec![grant(end, "ring bytes", None, self.ring.capacity().to_string())]
+    }
+}
+
+/// A channel of any family, before the generic code takes it.
+pub enum AnyChannel {
+    /// A socket.
+    Socket(Socket),
+    /// Pipes.
+    Pipe(Pipe),
+    /// Message queues.
+    Queue(Queue),
+    /// Shared-memory rings.
+    Ring(RingEnd),
+}
+
+impl AnyChannel {
+    /// Which family it is of.
+    pub fn family(&self) -> Family {
+        match self {
+            AnyChannel::Socket(_) => Family::Socket,
+            AnyChannel::Pipe(_) => Family::Pipe,
+            AnyChannel::Queue(_) => Family::Queue,
+            AnyChannel::Ring(_) => Family::Ring,
+        }
+    }
+}
+
+fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
+    let info = socket::tcp_info(fd).ok()?;
+    Some(TcpInfo {
+        segs_out: info.segs_out.into(),
+        segs_in: info.segs_in.into(),
+        data_segs_out: info.data_segs_out.into(),
+        data_segs_in: info.data_segs_in.into(),
+        total_retrans: info.total_retrans.into(),
+        rtt_us: info.rtt_us,
+        min_rtt_us: info.min_rtt_us,
+        snd_cwnd: info.snd_cwnd,
+        snd_mss: info.snd_mss,
+        bytes_retrans: info.bytes_retrans,
+    })
+}

@@ -1,0 +1,124 @@
+//! One end of a path: channel, send method and wait together.
+
+use std::io;
+
+use msgpath_core::units::Pieces;
+use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
+use msgpath_sys::scatter::Scatter;
+
+use crate::channel::Channel;
+use crate::meta::Part;
+
+/// The messages an end sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Buffers of a message.
+    pub pieces: Pieces,
+    /// Messages under way at most.
+    pub inflight: u32,
+    /// Byte number so-and-so of every message. A method fills each of its buffers once, when it makes it.
+    pub content: fn(usize) -> u8,
+}
+
+impl Layout {
+    /// The message in one buffer.
+    pub fn whole(self) -> Scatter {
+        self.filled(1, self.pieces.total() as usize)
+    }
+
+    /// The message in its pieces.
+    pub fn cut(self) -> Scatter {
+        self.filled(self.pieces.count as usize, self.pieces.size as usize)
+    }
+
+    fn filled(self, count: usize, size: usize) -> Scatter {
+        let mut message = Scatter::new(count, size);
+        for piece in 0..count {
+            let bytes = message.piece_mut(piece).iter_mut().enumerate();
+            bytes.for_each(|(at, byte)| *byte = (self.content)(piece * size + at));
+        }
+        message
+    }
+}
+
+/// How messages are handed over. A method owns the buffers it sends from, so that a zero-copy method can keep them
+/// until the kernel has let go.
+pub trait Method<C: Channel>: Part + Sized + 'static {
+    /// Sets up for this channel and these messages; asks the kernel for what it needs and reads it back.
+    ///
+    /// # Errors
+    /// What is not available here, and why.
+    fn new(channel: &mut C, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable>;
+
+    /// The buffer of the next message: not under way, and the same until [`Method::send`].
+    ///
+    /// # Errors
+    /// Waiting for a buffer to come back failed.
+    fn slot(&mut self, channel: &mut C) -> io::Result<&mut Scatter>;
+
+    /// Hands the message in the slot over, whole (or queues it until [`Method::flush`]).
+    ///
+    /// # Errors
+    /// As the system call; short sends are continued inside.
+    fn send(&mut self, channel: &mut C) -> io::Result<()>;
+
+    /// Hands over whatever was queued.
+    ///
+    /// # Errors
+    /// As [`Method::send`].
+    #[inline(always)]
+    fn flush(&mut self, _channel: &mut C) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Waits for buffers that are still the kernel's, at the end of a round; bounded.
+    ///
+    /// # Errors
+    /// As the system call.
+    fn drain(&mut self, _channel: &mut C) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Zero-copy bookkeeping, where the method asks for zero copy.
+    fn zerocopy(&self) -> ZeroCopyCounts {
+        ZeroCopyCounts::default()
+    }
+}
+
+/// How the receiver waits.
+pub trait Wait<C: Channel>: Part + Sized + 'static {
+    /// Sets up for this channel.
+    ///
+    /// # Errors
+    /// What is not available here, and why.
+    fn new(channel: &mut C, options: &ChannelOptions) -> Result<Self, Unavailable>;
+
+    /// Waits for something and receives once: a whole message where the channel keeps borders, else what is there.
+    /// 0: the other end has closed.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the channel's slice is over without a byte.
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// One end.
+pub struct End<C, S, W> {
+    /// What carries the bytes.
+    pub channel: C,
+    /// How they are handed over.
+    pub method: S,
+    /// How the end waits.
+    pub wait: W,
+}
+
+impl<C: Channel, S: Method<C>, W: Wait<C>> End<C, S, W> {
+    /// Puts the three together.
+    ///
+    /// # Errors
+    /// What the method or the wait cannot have here.
+    pub fn new(mut channel: C, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable> {
+        let method = S::new(&mut channel, layout, options)?;
+        let wait = W::new(&mut channel, options)?;
+        Ok(Self { channel, method, wait })
+    }
+}

@@ -1,0 +1,24 @@
+//! Transports, send methods and waits, and the registry that names them all.
+//!
+//! A path is one of each. A transport makes a *channel* of one of four families (socket, pipe, queue, ring); a send
+//! method and a wait are written over a family or over a capability of it, so that each serves every transport that
+//! has it. [`registry::with_ends`] turns a path's name into a direct, generic call: nothing in the measured loop is
+//! looked up.
+//!
+//! To add one, copy `methods/write.rs`, `waits/block.rs` or `transports/fifo.rs` and add its line in `registry.rs`.
+#![forbid(unsafe_code)]
+
+pub mod channel;
+pub mod end;
+pub mod meta;
+pub mod methods;
+pub mod registry;
+pub mod transport;
+pub mod transports;
+pub mod waits;
+
+pub use channel::{AnyChannel, Channel, Fds, Limits, Pipe, Queue, Receive, RingEnd, Socket};
+pub use end::{End, Layout, Method, Wait};
+pub use meta::{Family, Meta, Part, TransportMeta};
+pub use registry::{Driver, Entry, all, resolve, transport, with_ends};
+pub use transport::{Need, Offer, Transport};

@@ -1,0 +1,58 @@
+//! What every part says about itself: from here come the command line's values, help, manual and `msgpath paths`.
+
+/// A part's name and its texts.
+#[derive(Clone, Copy, Debug)]
+pub struct Meta {
+    /// Lower case, `[a-z][a-z0-9-]*`.
+    pub name: &'static str,
+    /// One line, lower case, without a full stop.
+    pub summary: &'static str,
+    /// A paragraph for the manual: what the kernel does, copies made, kernel needed.
+    pub manual: &'static str,
+}
+
+/// Something with a [`Meta`].
+pub trait Part {
+    /// Its texts.
+    const META: Meta;
+
+    /// Why it makes no sense on this transport; `Ok` where it does.
+    ///
+    /// # Errors
+    /// The reason, lower case, without a full stop.
+    fn fits(_transport: &TransportMeta) -> Result<(), &'static str> {
+        Ok(())
+    }
+}
+
+/// What kind of channel a transport makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// One socket for both directions.
+    Socket,
+    /// A descriptor to read and one to write.
+    Pipe,
+    /// POSIX message queues, one for each direction.
+    Queue,
+    /// Rings in shared memory.
+    Ring,
+}
+
+/// A transport's texts and properties.
+#[derive(Clone, Copy, Debug)]
+pub struct TransportMeta {
+    /// Name and texts.
+    pub meta: Meta,
+    /// The channel it makes.
+    pub family: Family,
+    /// Messages keep their borders (datagrams, queues); else bytes stream.
+    pub framed: bool,
+    /// Messages may be lost.
+    pub lossy: bool,
+    /// Runs over IP.
+    pub inet: bool,
+    /// The send method when none is named.
+    pub default_method: &'static str,
+    /// The wait when none is named.
+    pub default_wait: &'static str,
+}

@@ -1,0 +1,60 @@
+//! One file per send method; what several of them share is here.
+
+pub mod flatten;
+pub mod ring;
+pub mod send;
+pub mod sendmmsg;
+pub mod sendmsg;
+pub mod uring;
+pub mod uring_zc;
+pub mod write;
+pub mod writes;
+pub mod writev;
+pub mod zerocopy;
+
+use std::io;
+
+use msgpath_sys::clock;
+
+use crate::channel::Channel;
+
+/// Repeats `call` (which hands over what follows the first `done` bytes) until `total` bytes are handed over. The first
+/// call has no loop around it: one compare a message.
+#[inline(always)]
+pub(crate) fn hand_over<C: Channel>(
+    channel: &mut C,
+    total: usize,
+    mut call: impl FnMut(&mut C, usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    channel.counts().send_calls += 1;
+    match call(channel, 0) {
+        Ok(sent) if sent == total => Ok(()),
+        first => the_rest(channel, total, first, call),
+    }
+}
+
+#[cold]
+fn the_rest<C: Channel>(
+    channel: &mut C,
+    total: usize,
+    mut last: io::Result<usize>,
+    mut call: impl FnMut(&mut C, usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut since = clock::now();
+    let mut done = 0;
+    loop {
+        match last {
+            Ok(sent) => {
+                done += sent;
+                since = clock::now();
+                if done >= total {
+                    return Ok(());
+                }
+                channel.counts().send_short += 1;
+            }
+            Err(error) => channel.limits().again(error, since)?,
+        }
+        channel.counts().send_calls += 1;
+        last = call(channel, done);
+    }
+}

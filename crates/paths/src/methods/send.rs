@@ -1,0 +1,59 @@
+//! `send`: the message lies in one buffer and goes with one call.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::scatter::Scatter;
+
+use super::hand_over;
+use crate::channel::{Channel, Queue, Socket};
+use crate::end::{Layout, Method};
+use crate::meta::{Meta, Part};
+
+/// `send`.
+pub struct Send {
+    message: Scatter,
+}
+
+impl Part for Send {
+    const META: Meta = Meta {
+        name: "send",
+        summary: "one send() of one buffer (mq: mq_send)",
+        manual: "The whole message in one buffer, one call. The kernel copies it.",
+    };
+}
+
+impl Method<Socket> for Send {
+    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole() })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
+        Ok(&mut self.message)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Socket) -> io::Result<()> {
+        let bytes = self.message.piece(0);
+        hand_over(channel, bytes.len(), |channel, done| msg::send(channel.fd(), &bytes[done..], SendFlags::default()))
+    }
+}
+
+impl Method<Queue> for Send {
+    fn new(_: &mut Queue, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole() })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Queue) -> io::Result<&mut Scatter> {
+        Ok(&mut self.message)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Queue) -> io::Result<()> {
+        channel.counts().send_calls += 1;
+        channel.outgoing().send(self.message.piece(0))
+    }
+}

@@ -1,0 +1,68 @@
+//! `sendmmsg`: several datagrams with one call.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::scatter::Scatter;
+use msgpath_sys::{clock, msg};
+
+use crate::channel::{Channel, Socket};
+use crate::end::{Layout, Method};
+use crate::meta::{Meta, Part, TransportMeta};
+
+/// Datagrams of one call in a stream.
+const BATCH: usize = 32;
+/// Bytes that the messages of one batch may take together.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// `sendmmsg`.
+pub struct Sendmmsg {
+    messages: Vec<Scatter>,
+    headers: Vec<msg::MultiHeader>,
+    queued: usize,
+}
+
+impl Part for Sendmmsg {
+    const META: Meta = Meta {
+        name: "sendmmsg",
+        summary: "several datagrams with one sendmmsg() (stream: up to 32; echo: one)",
+        manual: "The call is shared by the datagrams of a batch; the way of each through the stack is not.",
+    };
+
+    fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
+        if transport.framed { Ok(()) } else { Err("sendmmsg() batches datagrams; a byte stream has none") }
+    }
+}
+
+impl Method<Socket> for Sendmmsg {
+    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        let batch = (BATCH_BYTES / layout.pieces.total().max(1) as usize).clamp(1, BATCH);
+        Ok(Self { messages: (0..batch).map(|_| layout.cut()).collect(), headers: Vec::with_capacity(batch), queued: 0 })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
+        Ok(&mut self.messages[self.queued])
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Socket) -> io::Result<()> {
+        self.queued += 1;
+        if self.queued == self.messages.len() { self.flush(channel) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self, channel: &mut Socket) -> io::Result<()> {
+        let mut done = 0;
+        let since = clock::now();
+        while done < self.queued {
+            channel.counts().send_calls += 1;
+            match msg::sendmmsg(channel.fd(), &self.messages[done..self.queued], &mut self.headers) {
+                Ok(sent) => done += sent,
+                Err(error) => channel.limits().again(error, since)?,
+            }
+        }
+        self.queued = 0;
+        Ok(())
+    }
+}

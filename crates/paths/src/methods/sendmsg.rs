@@ -1,0 +1,45 @@
+//! `sendmsg`: all pieces with one sendmsg(), one iovec a piece.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::scatter::Scatter;
+
+use super::hand_over;
+use crate::channel::Socket;
+use crate::end::{Layout, Method};
+use crate::meta::{Meta, Part};
+
+/// `sendmsg`.
+pub struct Sendmsg {
+    message: Scatter,
+}
+
+impl Part for Sendmsg {
+    const META: Meta = Meta {
+        name: "sendmsg",
+        summary: "all pieces with one sendmsg(), one iovec a piece",
+        manual: "As writev, through the call that also takes addresses and control messages.",
+    };
+}
+
+impl Method<Socket> for Sendmsg {
+    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.cut() })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
+        Ok(&mut self.message)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Socket) -> io::Result<()> {
+        let message = &self.message;
+        hand_over(channel, message.len(), |channel, done| match done {
+            0 => msg::sendmsg(channel.fd(), message, SendFlags::default()),
+            done => msg::sendmsg_rest(channel.fd(), message, done, SendFlags::default()),
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! `write`: the message lies in one buffer and goes with one write(). Copy this file to add a send method.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::msg;
+use msgpath_sys::scatter::Scatter;
+
+use super::hand_over;
+use crate::channel::Fds;
+use crate::end::{Layout, Method};
+use crate::meta::{Meta, Part};
+
+/// `write`.
+pub struct Write {
+    message: Scatter,
+}
+
+impl Part for Write {
+    const META: Meta = Meta {
+        name: "write",
+        summary: "one write() of one buffer",
+        manual: "As send, through the call that works on every descriptor. The kernel copies the bytes.",
+    };
+}
+
+impl<C: Fds> Method<C> for Write {
+    fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole() })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
+        Ok(&mut self.message)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut C) -> io::Result<()> {
+        let bytes = self.message.piece(0);
+        hand_over(channel, bytes.len(), |channel, done| msg::write(channel.write_fd(), &bytes[done..]))
+    }
+}

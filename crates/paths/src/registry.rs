@@ -1,0 +1,378 @@
+//! The registry: every transport, send method and wait, each one line. What the rest of the program knows of paths
+//! comes from here.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock};
+
+use msgpath_core::path::nearest;
+use msgpath_core::plan::ChannelOptions;
+use msgpath_core::{Exit, PathName, PathSpec, Problem, Unavailable};
+
+use crate::channel::Channel;
+use crate::end::{End, Layout, Method, Wait};
+use crate::meta::{Family, Meta, TransportMeta};
+use crate::transport::{Need, Transport};
+
+/// What is done with the ends of a path, written once for all paths. The call is generic, so every path gets its own
+/// direct loop.
+pub trait Driver {
+    /// What comes out.
+    type Out;
+    /// Runs with the ends of one thread, in the order of its connections.
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, ends: Vec<End<C, S, W>>) -> Self::Out;
+}
+
+type Fits = fn(&TransportMeta) -> Result<(), &'static str>;
+
+/// A send method or a wait, as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct Listed {
+    /// Its texts.
+    pub meta: &'static Meta,
+    /// Whether it makes sense on a transport.
+    pub fits: Fits,
+}
+
+/// The parts of one family of channels.
+pub struct FamilyParts {
+    /// The family.
+    pub family: Family,
+    /// Its send methods.
+    pub methods: &'static [Listed],
+    /// Its waits.
+    pub waits: &'static [Listed],
+}
+
+/// Makes a registry out of its lists. Exported so that a test can make one with a part more; the program's own follows.
+#[macro_export]
+macro_rules! registry {
+    (
+        transports: [$($transport:expr),* $(,)?];
+        $($family:ident($channel:ty): methods $methods:tt, waits $waits:tt;)*
+    ) => {
+        /// Every transport, in the order of the documentation.
+        pub static TRANSPORTS: &[&dyn $crate::Transport] = &[$(&$transport),*];
+
+        /// The send methods and waits of every family, in the order of the documentation.
+        pub static FAMILIES: &[$crate::registry::FamilyParts] = &[$($crate::registry::FamilyParts {
+            family: $crate::Family::$family,
+            methods: $crate::registry!(@list $methods),
+            waits: $crate::registry!(@list $waits),
+        }),*];
+
+        /// Makes the ends of a path out of the channels of one thread and runs the driver with them.
+        ///
+        /// # Errors
+        /// What the path cannot have here, and why.
+        pub fn with_ends<D: $crate::Driver>(
+            path: &msgpath_core::PathName,
+            channels: Vec<$crate::AnyChannel>,
+            layout: $crate::Layout,
+            options: &msgpath_core::plan::ChannelOptions,
+            driver: D,
+        ) -> Result<D::Out, msgpath_core::Unavailable> {
+            let family = channels.first().map(|channel| channel.family());
+            $(if family == Some($crate::Family::$family) {
+                let channels: Vec<$channel> = channels
+                    .into_iter()
+                    .filter_map(|channel| match channel {
+                        $crate::AnyChannel::$family(channel) => Some(channel),
+                        _ => None,
+                    })
+                    .collect();
+                $crate::registry!(@methods $channel, $methods, $waits, (path, channels, layout, options, driver));
+                return Err($crate::registry::no_such(path));
+            })*
+            Err($crate::registry::no_such(path))
+        }
+    };
+    (@list [$($part:ty),* $(,)?]) => {
+        &[$($crate::registry::Listed {
+            meta: const { &<$part as $crate::Part>::META },
+            fits: <$part as $crate::Part>::fits,
+        }),*]
+    };
+    (@methods $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
+        $($crate::registry!(@waits $channel, $method, $waits, $call);)*
+    };
+    (@waits $channel:ty, $method:ty, [$($wait:ty),* $(,)?],
+     ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
+        if $path.method == <$method as $crate::Part>::META.name {
+            $(if $path.wait == <$wait as $crate::Part>::META.name {
+                return $crate::registry::run::<$channel, $method, $wait, D>($channels, $layout, $options, $driver);
+            })*
+        }
+    };
+}
+
+#[doc(hidden)]
+pub fn no_such(path: &PathName) -> Unavailable {
+    Unavailable::new(format!("{path} is not a message path"), "msgpath paths lists them")
+}
+
+#[doc(hidden)]
+pub fn run<C: Channel, S: Method<C>, W: Wait<C>, D: Driver>(
+    channels: Vec<C>,
+    layout: Layout,
+    options: &ChannelOptions,
+    driver: D,
+) -> Result<D::Out, Unavailable> {
+    let ends = channels.into_iter().map(|channel| End::<C, S, W>::new(channel, layout, options));
+    Ok(driver.drive(ends.collect::<Result<_, _>>()?))
+}
+
+mod program {
+    use crate::channel::{Pipe, Queue, RingEnd, Socket};
+    use crate::methods::{
+        flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
+        write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
+    };
+    use crate::transports::{
+        fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
+    };
+    use crate::waits::{
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, spin::Spin, uring::Uring,
+    };
+
+    crate::registry! {
+        transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm];
+        Socket(Socket):
+            methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, Sendmmsg, uring::Uring, UringZc],
+            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring];
+        Pipe(Pipe):
+            methods [Write, Writes, Writev, Flatten, uring::Uring],
+            waits [Block, Spin, Poll, Epoll, Uring];
+        Queue(Queue):
+            methods [Send],
+            waits [Block, Spin, Poll, Epoll];
+        Ring(RingEnd):
+            methods [RingCopy],
+            waits [Futex, Spin];
+    }
+}
+
+pub use program::{FAMILIES, TRANSPORTS, with_ends};
+
+/// A transport by name.
+pub fn transport(name: &str) -> Option<&'static dyn Transport> {
+    TRANSPORTS.iter().copied().find(|transport| transport.meta().meta.name == name)
+}
+
+fn distinct(lists: impl Fn(&'static FamilyParts) -> &'static [Listed]) -> Vec<&'static Meta> {
+    let mut out: Vec<&'static Meta> = Vec::new();
+    for listed in FAMILIES.iter().flat_map(lists) {
+        if !out.iter().any(|meta| meta.name == listed.meta.name) {
+            out.push(listed.meta);
+        }
+    }
+    out
+}
+
+/// Every send method once.
+pub fn methods() -> Vec<&'static Meta> {
+    distinct(|parts| parts.methods)
+}
+
+/// Every wait once.
+pub fn waits() -> Vec<&'static Meta> {
+    distinct(|parts| parts.waits)
+}
+
+/// One path of the registry.
+#[derive(Clone)]
+pub struct Entry {
+    /// Its full name.
+    pub name: PathName,
+    /// The transport.
+    pub transport: &'static dyn Transport,
+    /// The send method.
+    pub method: &'static Meta,
+    /// The wait.
+    pub wait: &'static Meta,
+}
+
+/// Every path that makes sense, in the order of the registry.
+pub fn all() -> Vec<Entry> {
+    let mut out = Vec::new();
+    for transport in TRANSPORTS.iter().copied() {
+        let meta = transport.meta();
+        for parts in FAMILIES.iter().filter(|parts| parts.family == meta.family) {
+            let fitting = |list: &'static [Listed]| list.iter().filter(|listed| (listed.fits)(meta).is_ok());
+            for method in fitting(parts.methods) {
+                for wait in fitting(parts.waits) {
+                    let name = PathName::new(meta.meta.name, method.meta.name, wait.meta.name);
+                    out.push(Entry { name, transport, method: method.meta, wait: wait.meta });
+                }
+            }
+        }
+    }
+    out
+}
+
+impl Entry {
+    /// The entry of a full name.
+    pub fn find(name: &PathName) -> Option<Entry> {
+        all().into_iter().find(|entry| entry.name == *name)
+    }
+
+    /// What a far end must prepare for this path: whether senders wake receivers by futex.
+    pub fn notify(&self) -> bool {
+        self.wait.name == "futex"
+    }
+
+    /// Tries the real thing on this machine: makes a connection and both ends, and sends a message across.
+    ///
+    /// # Errors
+    /// Why it does not work here.
+    pub fn probe(&self) -> Result<(), Unavailable> {
+        static KNOWN: OnceLock<Mutex<HashMap<PathName, Result<(), Unavailable>>>> = OnceLock::new();
+        let known = KNOWN.get_or_init(Mutex::default);
+        if let Some(result) = known.lock().expect("no panic while held").get(&self.name) {
+            return result.clone();
+        }
+        let result = self.try_it();
+        known.lock().expect("no panic while held").insert(self.name.clone(), result.clone());
+        result
+    }
+
+    fn try_it(&self) -> Result<(), Unavailable> {
+        let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");
+        let mut need = Need::local(64);
+        need.notify = self.notify();
+        let mut offer = self.transport.offer(&need).map_err(|error| match self.transport.probe() {
+            Err(unavailable) => unavailable,
+            Ok(()) => failed(error),
+        })?;
+        let addresses = offer.addresses();
+        let (near, local) = self.transport.connect(&addresses[0], &need).map_err(failed)?;
+        let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
+        let layout = Layout { pieces: msgpath_core::units::Pieces { count: 1, size: 64 }, inflight: 1, content: |_| 0 };
+        with_ends(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
+        let received = with_ends(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
+        if received == 64 { Ok(()) } else { Err(Unavailable::new(format!("{received} of 64 bytes arrived"), "")) }
+    }
+}
+
+struct SendOne;
+
+impl Driver for SendOne {
+    type Out = std::io::Result<()>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        // The end may close: what it sent stays in the channel.
+        let End { channel, method, .. } = &mut ends[0];
+        method.slot(channel)?;
+        method.send(channel)?;
+        method.flush(channel)
+    }
+}
+
+struct ReceiveOne;
+
+impl Driver for ReceiveOne {
+    type Out = std::io::Result<usize>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        let End { channel, wait, .. } = &mut ends[0];
+        wait.recv(channel, &mut [0; 64])
+    }
+}
+
+/// The full name of what was typed. A bare word is a transport, or else a send method on `transport`.
+///
+/// # Errors
+/// E09 with the nearest known name; exit code 2.
+pub fn resolve(spec: &PathSpec, default_transport: Option<&str>) -> Result<PathName, Problem> {
+    let typed = || {
+        let method = spec.method.as_ref().map(|method| format!(":{method}")).unwrap_or_default();
+        let wait = spec.wait.as_ref().map(|wait| format!("/{wait}")).unwrap_or_default();
+        format!("{}{method}{wait}", spec.transport.as_deref().unwrap_or_default())
+    };
+    let unknown = |typed: String, why: String| {
+        let names: Vec<String> = all().iter().map(|entry| entry.name.to_string()).collect();
+        let words: Vec<&str> = TRANSPORTS.iter().map(|transport| transport.meta().meta.name).collect();
+        let near = nearest(&typed, names.iter().map(String::as_str).chain(words));
+        let problem = Problem::new("E09", Exit::Usage, format!("{typed:?} is not a message path")).why(why);
+        match near {
+            Some(name) => problem.hint(format!("{name}        list: msgpath paths")),
+            None => problem.hint("msgpath paths lists them"),
+        }
+    };
+    let first = spec.transport.as_deref().unwrap_or_default();
+    let (transport_name, method) = match (&spec.method, transport(first)) {
+        (Some(method), _) => (first, Some(method.as_str())),
+        (None, Some(_)) => (first, None),
+        (None, None) => (default_transport.unwrap_or("tcp"), Some(first)),
+    };
+    let Some(transport) = transport(transport_name) else { return Err(unknown(typed(), String::new())) };
+    let meta = transport.meta();
+    let name = PathName::new(
+        transport_name,
+        method.unwrap_or(meta.default_method),
+        spec.wait.as_deref().unwrap_or(meta.default_wait),
+    );
+    if Entry::find(&name).is_some() {
+        return Ok(name);
+    }
+    // Known parts that do not go together deserve their reason rather than a guess at a typing mistake.
+    let listed: Vec<&Listed> = FAMILIES.iter().flat_map(|parts| parts.methods.iter().chain(parts.waits)).collect();
+    for part in [&name.method, &name.wait] {
+        if let Some(Err(why)) = listed.iter().find(|listed| listed.meta.name == part).map(|listed| (listed.fits)(meta))
+        {
+            return Err(unknown(name.to_string(), format!("{part} does not work on {transport_name}: {why}")));
+        }
+    }
+    Err(unknown(name.to_string(), String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(resolve(&text.parse().unwrap(), None).unwrap().to_string(), expected);
+    }
+
+    #[test]
+    fn parts_that_are_missing_get_their_defaults() {
+        check("tcp", "tcp:send");
+        check("pipe", "pipe:write");
+        check("shm/spin", "shm:ring/spin");
+        check("shm", "shm:ring/futex");
+        check("writev", "tcp:writev");
+        check("mq", "mq:send");
+        let unix = resolve(&"writev/epoll".parse().unwrap(), Some("unix")).unwrap();
+        assert_eq!(unix.to_string(), "unix:writev/epoll");
+    }
+
+    #[test]
+    fn an_unknown_path_names_the_nearest() {
+        let problem = resolve(&"tcp:sned".parse().unwrap(), None).unwrap_err();
+        assert_eq!((problem.code.as_str(), problem.exit), ("E09", Exit::Usage));
+        assert!(problem.hint.starts_with("tcp:send "), "{problem}");
+        let reason = resolve(&"unix:zerocopy".parse().unwrap(), None).unwrap_err();
+        assert!(reason.why.contains("ignored"), "{reason}");
+    }
+
+    #[test]
+    fn names_are_words_and_texts_have_their_form() {
+        let metas = TRANSPORTS.iter().map(|transport| &transport.meta().meta).chain(methods()).chain(waits());
+        for meta in metas {
+            assert!(meta.name.parse::<PathSpec>().is_ok(), "{}", meta.name);
+            assert!(!meta.summary.is_empty() && !meta.summary.ends_with('.'), "{}", meta.name);
+            assert!(meta.manual.ends_with('.') && !meta.manual.contains("  "), "{}", meta.name);
+        }
+        let all = all();
+        let mut names: Vec<_> = all.iter().map(|entry| entry.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn every_default_is_a_path() {
+        for transport in TRANSPORTS {
+            let meta = transport.meta();
+            let name = PathName::new(meta.meta.name, meta.default_method, meta.default_wait);
+            assert!(Entry::find(&name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a transport can do: offer connections at the far end, connect to them at the near end.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use msgpath_core::Unavailable;
+use msgpath_core::plan::ChannelOptions;
+use serde::{Deserialize, Serialize};
+
+use crate::channel::{AnyChannel, Limits};
+use crate::meta::TransportMeta;
+
+/// What the connections of a case need.
+#[derive(Clone, Debug)]
+pub struct Need {
+    /// How many.
+    pub connections: u32,
+    /// Bytes of the largest message, either way.
+    pub largest: u64,
+    /// Messages under way on a connection.
+    pub inflight: u32,
+    /// Whether a sender must wake a sleeping receiver itself (wait `futex`).
+    pub notify: bool,
+    /// Address of the far end, for transports over IP.
+    pub host: IpAddr,
+    /// The only address that may connect, where that is known.
+    pub peer: Option<IpAddr>,
+    /// Socket options.
+    pub options: ChannelOptions,
+    /// Waiting.
+    pub limits: Limits,
+}
+
+/// The part of [`Need`] that travels to the far end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeedWire {
+    /// As [`Need::connections`].
+    pub connections: u32,
+    /// As [`Need::largest`].
+    pub largest: u64,
+    /// As [`Need::inflight`].
+    pub inflight: u32,
+    /// As [`Need::notify`].
+    pub notify: bool,
+    /// As [`Need::options`].
+    pub options: ChannelOptions,
+}
+
+impl Need {
+    /// A need of one connection on this machine, for probes and tests.
+    pub fn local(largest: u64) -> Self {
+        Self {
+            connections: 1,
+            largest,
+            inflight: 1,
+            notify: false,
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            peer: None,
+            options: ChannelOptions::default(),
+            limits: Limits::new(Duration::from_millis(250), Duration::from_secs(5)),
+        }
+    }
+}
+
+/// Connections that the far end has made ready.
+pub trait Offer: Send {
+    /// Where the near end connects, one text a connection.
+    fn addresses(&self) -> Vec<String>;
+
+    /// Takes the connections, in the order of the addresses. `locals` are what [`Transport::connect`] returned.
+    ///
+    /// # Errors
+    /// Nobody came in time, or the wrong one.
+    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>>;
+}
+
+/// A transport.
+pub trait Transport: Sync {
+    /// Its texts and properties.
+    fn meta(&self) -> &'static TransportMeta;
+
+    /// The largest message, bytes; `None`: no limit of its own.
+    fn max_message(&self) -> Option<u64> {
+        None
+    }
+
+    /// Tries the real thing on this machine.
+    ///
+    /// # Errors
+    /// Why it does not work here.
+    fn probe(&self) -> Result<(), Unavailable> {
+        let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", self.meta().meta.name), "");
+        let need = Need::local(64);
+        let mut offer = self.offer(&need).map_err(failed)?;
+        let addresses = offer.addresses();
+        let (_near, local) = self.connect(&addresses[0], &need).map_err(failed)?;
+        offer.accept(&[local], Duration::from_secs(1)).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Makes connections ready at the far end.
+    ///
+    /// # Errors
+    /// As the system calls.
+    fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>>;
+
+    /// Connects the near end to one address of an offer. Returns the channel and this end's own address, which the
+    /// far end may need.
+    ///
+    /// # Errors
+    /// As the system calls.
+    fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)>;
+}

@@ -1,0 +1,79 @@
+//! Rings in shared memory. The near end makes the memfd and passes it over a Unix socket.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use msgpath_sys::ring::{Ring, capacity_for};
+use rustix::net::SocketType;
+
+use super::{LocalListener, connect_local, pass, take};
+use crate::channel::{AnyChannel, RingEnd};
+use crate::meta::{Family, Meta, TransportMeta};
+use crate::transport::{Need, Offer, Transport};
+
+/// `shm`.
+pub struct Shm;
+
+/// Largest message; two rings of four of them are the memory it takes.
+const MAX_MESSAGE: u64 = 64 << 20;
+
+static META: TransportMeta = TransportMeta {
+    meta: Meta {
+        name: "shm",
+        summary: "a ring in shared memory for each direction (memfd), no system call but to sleep and wake",
+        manual: "The sender copies the message into memory that both processes map and publishes its position; the \
+                 receiver copies it out. Pages are faulted in before the first message. With the wait spin no system \
+                 call is made; with futex a sleeping receiver is woken.",
+    },
+    family: Family::Ring,
+    framed: true,
+    lossy: false,
+    inet: false,
+    default_method: "ring",
+    default_wait: "futex",
+};
+
+struct Waiting {
+    listener: LocalListener,
+    need: Need,
+}
+
+impl Offer for Waiting {
+    fn addresses(&self) -> Vec<String> {
+        vec![self.listener.name().to_owned(); self.need.connections as usize]
+    }
+
+    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        locals
+            .iter()
+            .map(|_| {
+                let [fd] = take::<1>(&self.listener.accept(timeout)?)?;
+                let ring = Ring::attach(&fd, self.need.notify)?;
+                Ok(AnyChannel::Ring(RingEnd::new(ring, self.need.limits.clone())))
+            })
+            .collect()
+    }
+}
+
+impl Transport for Shm {
+    fn meta(&self) -> &'static TransportMeta {
+        &META
+    }
+
+    fn max_message(&self) -> Option<u64> {
+        Some(MAX_MESSAGE)
+    }
+
+    fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
+        Ok(Box::new(Waiting { listener: LocalListener::new(SocketType::STREAM)?, need: need.clone() }))
+    }
+
+    fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
+        let socket = connect_local(address, SocketType::STREAM)?;
+        let capacity = capacity_for(need.largest as usize, (need.inflight as usize).max(4));
+        let (fd, ring) = Ring::create(capacity, need.notify)?;
+        pass(&socket, &[fd.as_fd()])?;
+        Ok((AnyChannel::Ring(RingEnd::new(ring, need.limits.clone())), String::new()))
+    }
+}

@@ -1,0 +1,81 @@
+//! Unix stream sockets.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::SocketType;
+
+use super::{LocalListener, connect_local, set_buffers};
+use crate::channel::{AnyChannel, Socket};
+use crate::meta::{Family, Meta, TransportMeta};
+use crate::transport::{Need, Offer, Transport};
+
+/// `unix`.
+pub struct Unix;
+
+static META: TransportMeta = TransportMeta {
+    meta: Meta {
+        name: "unix",
+        summary: "a Unix stream socket",
+        manual: "A byte stream on one machine: the sender copies into a kernel buffer and hands it to the receiver's \
+                 queue; the receiver copies out. No protocol, no acknowledgement, no loopback device.",
+    },
+    family: Family::Socket,
+    framed: false,
+    lossy: false,
+    inet: false,
+    default_method: "send",
+    default_wait: "block",
+};
+
+/// Connections of the Unix family that are accepted: stream and sequenced packets.
+pub(crate) struct Accepting {
+    listener: LocalListener,
+    framed: bool,
+    need: Need,
+}
+
+impl Accepting {
+    pub(crate) fn new(kind: SocketType, framed: bool, need: &Need) -> io::Result<Self> {
+        Ok(Self { listener: LocalListener::new(kind)?, framed, need: need.clone() })
+    }
+}
+
+impl Offer for Accepting {
+    fn addresses(&self) -> Vec<String> {
+        vec![self.listener.name().to_owned(); self.need.connections as usize]
+    }
+
+    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        locals
+            .iter()
+            .map(|_| {
+                let fd = self.listener.accept(timeout)?;
+                set_buffers(fd.as_fd(), &self.need.options)?;
+                Ok(AnyChannel::Socket(Socket::new(fd, self.framed, self.need.limits.clone())?))
+            })
+            .collect()
+    }
+}
+
+/// Connects to an [`Accepting`].
+pub(crate) fn connect(name: &str, kind: SocketType, framed: bool, need: &Need) -> io::Result<(AnyChannel, String)> {
+    let fd = connect_local(name, kind)?;
+    set_buffers(fd.as_fd(), &need.options)?;
+    Ok((AnyChannel::Socket(Socket::new(fd, framed, need.limits.clone())?), String::new()))
+}
+
+impl Transport for Unix {
+    fn meta(&self) -> &'static TransportMeta {
+        &META
+    }
+
+    fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
+        Ok(Box::new(Accepting::new(SocketType::STREAM, false, need)?))
+    }
+
+    fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
+        connect(address, SocketType::STREAM, false, need)
+    }
+}

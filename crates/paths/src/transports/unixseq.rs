@@ -1,0 +1,47 @@
+//! Unix sockets with sequenced packets.
+
+use std::io;
+
+use rustix::net::SocketType;
+
+use super::unix::{Accepting, connect};
+use super::unix_datagram_limit;
+use crate::channel::AnyChannel;
+use crate::meta::{Family, Meta, TransportMeta};
+use crate::transport::{Need, Offer, Transport};
+
+/// `unixseq`.
+pub struct UnixSeq;
+
+static META: TransportMeta = TransportMeta {
+    meta: Meta {
+        name: "unixseq",
+        summary: "a Unix socket with sequenced packets: connected, in order, messages keep their borders",
+        manual: "As unix, but each message is one buffer in the receiver's queue and is received whole. A message is \
+                 at most as large as the send buffer.",
+    },
+    family: Family::Socket,
+    framed: true,
+    lossy: false,
+    inet: false,
+    default_method: "send",
+    default_wait: "block",
+};
+
+impl Transport for UnixSeq {
+    fn meta(&self) -> &'static TransportMeta {
+        &META
+    }
+
+    fn max_message(&self) -> Option<u64> {
+        unix_datagram_limit()
+    }
+
+    fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
+        Ok(Box::new(Accepting::new(SocketType::SEQPACKET, true, need)?))
+    }
+
+    fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
+        connect(address, SocketType::SEQPACKET, true, need)
+    }
+}

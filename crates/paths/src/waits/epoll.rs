@@ -1,0 +1,42 @@
+//! `epoll`: epoll_wait(), then receive.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::poll;
+
+use super::slice_over;
+use crate::channel::Receive;
+use crate::end::Wait;
+use crate::meta::{Meta, Part};
+
+/// `epoll`.
+pub struct Epoll {
+    epoll: poll::Epoll,
+}
+
+impl Part for Epoll {
+    const META: Meta = Meta {
+        name: "epoll",
+        summary: "epoll_wait(), then receive; level-triggered",
+        manual: "Two calls a message, as event loops do. The descriptor is registered once.",
+    };
+}
+
+impl<C: Receive> Wait<C> for Epoll {
+    fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
+        channel.never_block().map_err(failed)?;
+        Ok(Self { epoll: poll::Epoll::new(channel.recv_fd()).map_err(failed)? })
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        channel.counts().wait_calls += 1;
+        if !self.epoll.wait(channel.limits().slice.as_millis() as i32)? {
+            return Err(slice_over());
+        }
+        channel.counts().recv_calls += 1;
+        channel.recv_now(buffer)
+    }
+}

@@ -1,0 +1,39 @@
+//! `poll`: poll(), then receive.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::poll::{self, Interest};
+
+use super::slice_over;
+use crate::channel::Receive;
+use crate::end::Wait;
+use crate::meta::{Meta, Part};
+
+/// `poll`.
+pub struct Poll;
+
+impl Part for Poll {
+    const META: Meta = Meta {
+        name: "poll",
+        summary: "poll(), then receive",
+        manual: "Two calls a message: the price of waiting for several descriptors at once, paid for one.",
+    };
+}
+
+impl<C: Receive> Wait<C> for Poll {
+    fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        channel.never_block().map_err(|error| Unavailable::new(format!("O_NONBLOCK: {error}"), ""))?;
+        Ok(Self)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        channel.counts().wait_calls += 1;
+        if !poll::poll(channel.recv_fd(), Interest::Read, channel.limits().slice.as_millis() as i32)? {
+            return Err(slice_over());
+        }
+        channel.counts().recv_calls += 1;
+        channel.recv_now(buffer)
+    }
+}

@@ -1,0 +1,50 @@
+//! `uring`: a read through io_uring, submitted and waited for with one call.
+
+use std::io;
+
+use msgpath_core::{Unavailable, plan::ChannelOptions};
+use msgpath_sys::uring;
+
+use crate::channel::Fds;
+use crate::end::Wait;
+use crate::meta::{Meta, Part};
+
+/// `uring`.
+pub struct Uring {
+    ring: uring::Uring,
+}
+
+impl Part for Uring {
+    const META: Meta = Meta {
+        name: "uring",
+        summary: "a read through io_uring, submitted and waited for with one call",
+        manual: "IORING_OP_READ, one io_uring_enter a message. Needs io_uring (kernel.io_uring_disabled = 0).",
+    };
+}
+
+/// A ring for the calling thread, or why there is none.
+pub(crate) fn ring(entries: u32) -> Result<uring::Uring, Unavailable> {
+    uring::Uring::new(entries).map_err(|error| {
+        let switch = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+        match switch.trim() {
+            "1" | "2" => Unavailable::new(
+                format!("io_uring is switched off on this machine (kernel.io_uring_disabled = {})", switch.trim()),
+                "ask the administrator for sysctl kernel.io_uring_disabled=0",
+            ),
+            _ => Unavailable::new(format!("io_uring: {error}"), "a kernel and a container that allow io_uring"),
+        }
+    })
+}
+
+impl<C: Fds> Wait<C> for Uring {
+    fn new(_: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { ring: ring(8)? })
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        channel.counts().recv_calls += 1;
+        let slice = channel.limits().slice;
+        self.ring.read(channel.recv_fd(), buffer, slice)
+    }
+}

@@ -1,0 +1,245 @@
+//! One suite for every path of the registry, and the proof that a new send method is one file and one line.
+
+use std::io;
+use std::time::Duration;
+
+use msgpath_core::units::Pieces;
+use msgpath_core::{CallCounts, PathName, Unavailable, ZeroCopyCounts};
+use msgpath_paths::transport::Need;
+use msgpath_paths::{AnyChannel, Channel, Driver, End, Entry, Layout, Method, Wait, all};
+
+/// Sends `count` messages, each filled with its number, and waits for the last buffers.
+struct Sender {
+    count: u32,
+}
+
+impl Driver for Sender {
+    type Out = io::Result<(CallCounts, ZeroCopyCounts)>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        let End { channel, method, .. } = &mut ends[0];
+        for at in 0..self.count {
+            let slot = method.slot(channel)?;
+            for piece in 0..slot.count() {
+                slot.piece_mut(piece).fill(at as u8);
+            }
+            method.send(channel)?;
+        }
+        method.flush(channel)?;
+        method.drain(channel)?;
+        Ok((*channel.counts(), method.zerocopy()))
+    }
+}
+
+/// Receives `count` messages of `size` bytes and checks every byte.
+struct Receiver {
+    count: u32,
+    size: usize,
+}
+
+impl Driver for Receiver {
+    type Out = io::Result<()>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        let End { channel, wait, .. } = &mut ends[0];
+        let mut buffer = vec![0; self.size];
+        let mut patience = 100;
+        for at in 0..self.count {
+            let mut got = 0;
+            while got < self.size {
+                let received = match wait.recv(channel, &mut buffer[got..]) {
+                    Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                        patience -= 1;
+                        assert!(patience > 0, "message {at} did not arrive");
+                        continue;
+                    }
+                    other => other?,
+                };
+                assert!(received > 0, "closed after {at} messages");
+                assert!(!channel.framed() || received == self.size, "message {at}: {received} bytes");
+                got += received;
+            }
+            assert!(buffer.iter().all(|byte| *byte == at as u8), "message {at} came back different");
+        }
+        Ok(())
+    }
+}
+
+/// Waits once and says what came.
+struct ExpectNothing;
+
+impl Driver for ExpectNothing {
+    type Out = io::Result<usize>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        let End { channel, wait, .. } = &mut ends[0];
+        wait.recv(channel, &mut [0; 64])
+    }
+}
+
+type WithEnds<D> = fn(
+    &PathName,
+    Vec<AnyChannel>,
+    Layout,
+    &msgpath_core::plan::ChannelOptions,
+    D,
+) -> Result<<D as Driver>::Out, Unavailable>;
+
+fn connect(entry: &Entry, need: &Need) -> (AnyChannel, AnyChannel) {
+    let mut offer = entry.transport.offer(need).unwrap();
+    let (near, local) = entry.transport.connect(&offer.addresses()[0], need).unwrap();
+    let far = offer.accept(&[local], Duration::from_secs(2)).unwrap().pop().unwrap();
+    (near, far)
+}
+
+fn need(entry: &Entry, size: u64) -> Need {
+    let mut need = Need::local(size);
+    need.notify = entry.notify();
+    need.limits.slice = Duration::from_millis(50);
+    need
+}
+
+/// Content, order and completeness of `count` messages.
+fn transfer(entry: &Entry, pieces: Pieces, count: u32, send: WithEnds<Sender>, receive: WithEnds<Receiver>) {
+    println!("{} {pieces} x {count}", entry.name);
+    let need = need(entry, pieces.total());
+    let (near, far) = connect(entry, &need);
+    let layout = Layout { pieces, inflight: 1, content: |_| 0 };
+    let (path, options) = (entry.name.clone(), need.options.clone());
+    let receiver = std::thread::spawn(move || {
+        receive(&path, vec![far], layout, &options, Receiver { count, size: pieces.total() as usize })
+    });
+    let sent = send(&entry.name, vec![near], layout, &need.options, Sender { count });
+    let received = receiver.join();
+    assert!(received.is_ok(), "{} {pieces}: {sent:?}", entry.name);
+    received.unwrap().unwrap().unwrap();
+    let (calls, zerocopy) = sent.unwrap().unwrap();
+    if entry.method.name.contains("zerocopy") || entry.method.name == "uring-zc" {
+        assert!(zerocopy.asked >= u64::from(count), "{}", entry.name);
+        assert_eq!(zerocopy.copied + zerocopy.zero_copied, zerocopy.asked, "{}: {zerocopy:?}", entry.name);
+    }
+    match entry.method.name {
+        "writes" => assert!(calls.send_calls >= u64::from(count) * u64::from(pieces.count)),
+        "flatten" => assert_eq!(calls.copied_bytes, u64::from(count) * pieces.total()),
+        _ => {}
+    }
+}
+
+fn available() -> Vec<Entry> {
+    all()
+        .into_iter()
+        .filter(|entry| match entry.probe() {
+            Ok(()) => true,
+            Err(reason) => {
+                println!("skipped: {}: {reason}", entry.name);
+                false
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_path_carries_every_byte_in_order() {
+    for entry in available() {
+        // Datagrams over IP are dropped when the receiver's buffer is full, and a zero-copy datagram of 15 pieces
+        // fills 15 pages of it: two always fit.
+        let counts = if entry.transport.meta().lossy { [10, 2, 1] } else { [300, 100, 20] };
+        let sizes = [Pieces { count: 1, size: 1 }, Pieces { count: 15, size: 100 }, Pieces { count: 8, size: 8192 }];
+        for (pieces, count) in sizes.into_iter().zip(counts) {
+            let limit = entry.transport.max_message().unwrap_or(u64::MAX);
+            if pieces.total() <= limit {
+                transfer(&entry, pieces, count, msgpath_paths::with_ends, msgpath_paths::with_ends);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_wait_gives_up_after_its_slice_or_sees_the_end() {
+    for entry in available() {
+        let (near, far) = connect(&entry, &need(&entry, 64));
+        let layout = Layout { pieces: Pieces::whole(64), inflight: 1, content: |_| 0 };
+        let options = Need::local(64).options;
+        // A blocking read of a pipe has no limit in time: it ends when the other end closes.
+        let kept = (entry.transport.meta().family != msgpath_paths::Family::Pipe).then_some(near);
+        let got = msgpath_paths::with_ends(&entry.name, vec![far], layout, &options, ExpectNothing).unwrap();
+        match (got, kept) {
+            (Err(error), _) => assert!(
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                ),
+                "{}: {error}",
+                entry.name
+            ),
+            (Ok(0), None) => {}
+            (Ok(bytes), _) => panic!("{}: {bytes} bytes out of nothing", entry.name),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_in_the_file_system() {
+    let mine = format!("msgpath-{}-", std::process::id());
+    let entry = all().into_iter().find(|entry| entry.name.to_string() == "fifo:write").unwrap();
+    let (_near, _far) = connect(&entry, &need(&entry, 64));
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap();
+    // Other tests of this process run at the same time, so look for folders that are not being opened any more.
+    std::thread::sleep(Duration::from_millis(10));
+    let left: Vec<_> = left
+        .filter_map(|file| file.ok())
+        .filter(|file| file.file_name().to_string_lossy().starts_with(&mine))
+        .collect();
+    assert!(left.len() <= 2, "{left:?}");
+}
+
+/// A send method that stands in no list of the program: what `ARCHITECTURE.md` says one takes.
+mod reversed {
+    use super::*;
+    use msgpath_core::plan::ChannelOptions;
+    use msgpath_paths::{Fds, Meta, Part};
+    use msgpath_sys::scatter::Scatter;
+
+    pub(super) struct Reversed(Scatter);
+
+    impl Part for Reversed {
+        const META: Meta = Meta {
+            name: "reversed",
+            summary: "bytes in reverse order, for this test",
+            manual: "Exists in a test only.",
+        };
+    }
+
+    impl<C: Fds> Method<C> for Reversed {
+        fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+            Ok(Self(layout.whole()))
+        }
+        fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
+            Ok(&mut self.0)
+        }
+        fn send(&mut self, channel: &mut C) -> io::Result<()> {
+            let bytes: Vec<u8> = self.0.piece(0).iter().rev().copied().collect();
+            msgpath_sys::msg::write(channel.write_fd(), &bytes).map(drop)
+        }
+    }
+}
+
+mod one_more {
+    use msgpath_paths::methods::write::Write;
+    use msgpath_paths::transports::{pipe::Pipes, unix::Unix};
+    use msgpath_paths::waits::block::Block;
+    use msgpath_paths::{Pipe, Socket};
+
+    msgpath_paths::registry! {
+        transports: [Unix, Pipes];
+        Socket(Socket): methods [Write, super::reversed::Reversed], waits [Block];
+        Pipe(Pipe): methods [Write, super::reversed::Reversed], waits [Block];
+    }
+}
+
+#[test]
+fn a_new_send_method_is_one_file_and_one_line() {
+    assert_eq!((one_more::TRANSPORTS.len(), one_more::FAMILIES[1].methods[1].meta.name), (2, "reversed"));
+    for transport in ["unix", "pipe"] {
+        let mut entry = Entry::find(&PathName::new(transport, "write", "block")).unwrap();
+        entry.name.method = "reversed".into();
+        transfer(&entry, Pieces::whole(64), 50, one_more::with_ends, one_more::with_ends);
+    }
+}

@@ -1,0 +1,532 @@
+//! TEST DATA: runs and summaries that nobody measured, for the snapshots. Every name in them says so.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::*;
+use msgpath_core::plan::*;
+use msgpath_core::schema::*;
+use msgpath_core::units::Pieces;
+use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
+use msgpath_record::Run;
+
+pub(crate) const ROUNDS: u64 = 8;
+const MESSAGES: u64 = 2_000;
+/// Rounds that hold the far-out messages.
+const WITH_TAIL: u64 = 2;
+
+pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
+    Case {
+        id,
+        role: CaseRole::Measured,
+        path: path.parse().unwrap(),
+        size,
+        reply: size,
+        pieces: Pieces::whole(size as u32),
+        connections: threads,
+        threads,
+        inflight: 1,
+    }
+}
+
+/// A round of messages: most near `base`, one in 16 in a second hump, a few far out in two of the rounds.
+fn histogram(base: f64, round: u64) -> Histogram {
+    let mut histogram = Histogram::new();
+    let mut state = round + 1;
+    for at in 0..MESSAGES {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut value = base * (0.85 + 0.3 * uniform * uniform);
+        if at % 16 == 0 {
+            value *= 2.3;
+        }
+        if round < WITH_TAIL && at % 400 == 7 {
+            value *= 20.0 + at as f64 / 20.0;
+        }
+        histogram.record(value as u64);
+    }
+    histogram
+}
+
+fn round(case: &Case, base: f64, at: u64) -> RoundRecord {
+    RoundRecord {
+        case: case.id,
+        pass: at as u32,
+        start_ns: at * 100_000_000,
+        batch: 1,
+        latency: histogram(base, at).to_sparse(),
+        ..RoundRecord::default()
+    }
+}
+
+/// The summary of a case whose histograms are those of [`round`].
+fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
+    let mut all = Histogram::new();
+    rounds.iter().filter(|round| round.case == case.id).for_each(|round| all.merge_sparse(&round.latency));
+    let quantile = |p: f64| {
+        let ns = all.quantile(p).unwrap().unwrap();
+        let beyond = all.total() - all.count_at_most(ns);
+        let bursts = if p > 0.998 { WITH_TAIL } else { ROUNDS };
+        let claim = bursts >= 5;
+        Quantile {
+            p,
+            ns: Some(ns),
+            lo_ns: claim.then_some((ns as f64 * 0.98) as u64),
+            hi_ns: claim.then_some((ns as f64 * 1.03) as u64),
+            beyond,
+            bursts,
+            claim,
+            why: (!claim).then(|| "only 2 rounds hold slower messages".into()),
+        }
+    };
+    let edges: Vec<u64> = (0..=30).map(|at| (base * 0.8 * 1.25_f64.powi(at)) as u64).collect();
+    let shape = edges
+        .windows(2)
+        .map(|pair| ShapeBin {
+            from_ns: pair[0],
+            to_ns: pair[1],
+            count: all.count_at_most(pair[1] - 1) - all.count_at_most(pair[0].saturating_sub(1)),
+        })
+        .collect();
+    let messages = all.total();
+    CaseSummary {
+        rounds: ROUNDS,
+        messages,
+        batch: 1,
+        fastest_ns: all.min(),
+        slowest_ns: all.max(),
+        slowest_at_ns: Some(6_204_000_000),
+        mean_ns: all.mean(),
+        quantiles: [0.5, 0.9, 0.99, 0.999, 0.9999].map(quantile).to_vec(),
+        effective_messages: Some(3_210.0),
+        round_medians: vec![base; ROUNDS as usize],
+        rate_per_s: Some(Estimate { value: 1e9 / base, low: Some(0.99e9 / base), high: Some(1.01e9 / base) }),
+        throughput: None,
+        shape,
+        time_share_over_10x: Some(0.021),
+        message_share_over_10x: Some(0.000_31),
+        delivery: Delivery { sent: messages, received: messages, verified: messages, ..Delivery::default() },
+        near_calls: CallCounts {
+            send_calls: messages,
+            recv_calls: messages,
+            recv_full: messages,
+            ..CallCounts::default()
+        },
+        far_calls: CallCounts {
+            send_calls: messages,
+            recv_calls: messages,
+            recv_full: messages,
+            ..CallCounts::default()
+        },
+        near_cost: Cost {
+            user_ns: 1_200.0,
+            system_ns: 6_900.0,
+            calls: 2.0,
+            voluntary: 1.0,
+            involuntary: 0.0004,
+            faults: 0.0,
+            run_delay_ns: None,
+        },
+        far_cost: Cost {
+            user_ns: 1_100.0,
+            system_ns: 6_700.0,
+            calls: 2.0,
+            voluntary: 1.0,
+            involuntary: 0.002,
+            faults: 0.0,
+            run_delay_ns: Some(810.0),
+        },
+        zerocopy: None,
+        near_tcp: Some(TcpInfo { data_segs_out: messages, total_retrans: 3, snd_mss: 65_483, ..TcpInfo::default() }),
+        far_tcp: Some(TcpInfo { data_segs_out: messages, snd_mss: 65_483, ..TcpInfo::default() }),
+        copied_bytes: Some(2.0 * case.size as f64),
+        copied_why: "by the kernel, into and out of the socket".into(),
+        connect_ns: Some(45_000.0),
+        one_way: None,
+        granted: vec![Granted {
+            end: "near".into(),
+            option: "SO_SNDBUF".into(),
+            asked: "1048576".into(),
+            granted: "425984".into(),
+            same: false,
+        }],
+        flags: BTreeMap::from([("the clock source changed".to_owned(), 1)]),
+        case,
+    }
+}
+
+fn finding(code: &str, confidence: Confidence, text: &str, next: &[&str]) -> Finding {
+    Finding {
+        code: code.into(),
+        confidence,
+        text: text.into(),
+        evidence: BTreeMap::from([("p50_ns".to_owned(), 23_900.0)]),
+        next: next.iter().map(|text| (*text).to_owned()).collect(),
+    }
+}
+
+fn header(verb: &str, plan: Plan) -> RunHeader {
+    let environment = |host: &str| Environment {
+        host: host.into(),
+        kernel: "6.18.0-test".into(),
+        cpu: "Test CPU".into(),
+        cpus: vec![0, 1],
+        boot_id: "test".into(),
+        facts: BTreeMap::from([("governor".to_owned(), "n/a: not readable".to_owned())]),
+    };
+    RunHeader {
+        schema: SCHEMA.into(),
+        name: "test-data".into(),
+        started: "2026-01-15T10:04:00Z".into(),
+        command: vec!["msgpath".into(), verb.into()],
+        version: "0.1.0".into(),
+        verb: verb.into(),
+        target: "10.0.0.2:5210".into(),
+        plan,
+        unavailable: Vec::new(),
+        near: environment("near-host"),
+        far: environment("far-host"),
+        clock: ClockFacts { cost_ns: 22.4, step_ns: 1 },
+    }
+}
+
+fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
+    let rounds: Vec<RoundRecord> =
+        cases.iter().flat_map(|(case, base)| (0..ROUNDS).map(move |at| round(case, *base, at))).collect();
+    let plan = Plan {
+        workload,
+        reverse: false,
+        cases: cases.iter().map(|(case, _)| case.clone()).collect(),
+        baseline: cases[0].0.path.clone(),
+        rounds: ROUNDS as u32,
+        restarts: 1,
+        seed: 7,
+        extent: Extent::Time(10_000_000_000),
+        warmup_ns: 0,
+        trim: 100,
+        options: ChannelOptions::default(),
+        placement: Placement { near: vec![3], far: vec![11] },
+        stamps: Stamps::Near,
+        message_log: 0,
+    };
+    let cases: Vec<CaseSummary> = cases.into_iter().map(|(case, base)| summary_of(case, base, &rounds)).collect();
+    let summary = Summary {
+        schema: SCHEMA.into(),
+        status: Status::Ok,
+        name: "test-data".into(),
+        verb: verb.into(),
+        target: "10.0.0.2:5210".into(),
+        totals: Totals {
+            rounds: ROUNDS * cases.len() as u64,
+            messages: cases.iter().map(|case| case.messages).sum(),
+            lost: 0,
+            elapsed_ns: 10_000_000_000,
+            verified: cases.iter().map(|case| case.delivery.verified).sum(),
+        },
+        cases,
+        comparison: None,
+        findings: vec![
+            finding(
+                "V01",
+                Confidence::Sure,
+                "Half of the messages came back within 24 µs; 1 in 100 took longer than 61 µs.",
+                &[],
+            ),
+            finding(
+                "V05",
+                Confidence::Likely,
+                "The hump at 55 µs is the receiver being woken from sleep (7 % of messages), which a receiver that spins does not need.",
+                &["msgpath explain test-data", "msgpath echo 10.0.0.2 --poll"],
+            ),
+            finding("V09", Confidence::CantTell, "p99.99: three bursts decide it.", &["msgpath echo 10.0.0.2 -t 3m"]),
+        ],
+        warnings: vec![Warning {
+            code: "W07".into(),
+            text: "cpu 3 also ran other work for 2.1 % of the run; the slowest messages overlap it.".into(),
+            why: "A message that waits for a busy cpu measures that work.".into(),
+            fix: "isolate it, or pick a quiet one with --cpu 5,13   (msgpath doctor lists them)".into(),
+            evidence: BTreeMap::new(),
+            strict: false,
+        }],
+        unavailable: Vec::new(),
+    };
+    let end = RunEnd {
+        status: Status::Ok,
+        ended: "2026-01-15T10:04:10Z".into(),
+        problem: None,
+        messages_not_kept: 0,
+        granted: BTreeMap::new(),
+    };
+    let run =
+        Run { folder: "/runs/test-data".into(), header: header(verb, plan), rounds, end: Some(end), damage: None };
+    (run, summary)
+}
+
+/// One case of `echo`.
+pub(crate) fn echo() -> (Run, Summary) {
+    build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 23_000.0)])
+}
+
+/// Four sizes of `echo`, lossy at the largest.
+pub(crate) fn echo_sizes() -> (Run, Summary) {
+    let sizes = [64_u64, 1_024, 16_384, 1 << 20];
+    let cases = sizes
+        .iter()
+        .enumerate()
+        .map(|(at, size)| (case(at as u32, "udp:send", *size, 1), 20_000.0 + *size as f64 / 8.0));
+    let (run, mut summary) = build("echo", Workload::Echo, cases.collect());
+    let last = summary.cases.last_mut().unwrap();
+    last.delivery = Delivery { lost: 31, received: last.messages - 31, reordered: 2, verified: 0, ..last.delivery };
+    last.quantiles[4].ns = None;
+    last.rate_per_s = None;
+    summary.cases[0].batch = 16;
+    (run, summary)
+}
+
+/// Three paths by eight sizes by two thread counts.
+pub(crate) fn compare() -> (Run, Summary) {
+    static ONCE: LazyLock<(Run, Summary)> = LazyLock::new(build_compare);
+    ONCE.clone()
+}
+
+fn build_compare() -> (Run, Summary) {
+    let sizes: Vec<u64> = (0..8).map(|at| 64_u64 << (2 * at)).collect();
+    let paths = ["tcp:send", "tcp:writev", "tcp:zerocopy"];
+    let mut cases = Vec::new();
+    for threads in [1, 2] {
+        for path in paths {
+            for size in &sizes {
+                let kib = *size as f64 / 1024.0;
+                let base = match path {
+                    "tcp:send" => 8_000.0 + 140.0 * kib,
+                    "tcp:writev" => 8_080.0 + 122.0 * kib,
+                    _ => 11_200.0 + 40.0 * kib,
+                };
+                cases.push((
+                    case(cases.len() as u32, path, *size, threads),
+                    base * (1.0 + 0.1 * f64::from(threads - 1)),
+                ));
+            }
+        }
+    }
+    let (run, mut summary) = build("compare", Workload::Echo, cases);
+    let zero_copy = summary.cases.iter_mut().filter(|case| case.case.path.method == "zerocopy");
+    for case in zero_copy {
+        let asked = case.messages;
+        case.zerocopy =
+            Some(ZeroCopyCounts { asked, copied: asked, notifications: asked, ..ZeroCopyCounts::default() });
+        case.copied_bytes = None;
+        case.copied_why = "the kernel answered for none of the sends".into();
+    }
+    let median = |case: &CaseSummary| case.quantiles[0].ns.unwrap() as f64;
+    let mut ratios = Vec::new();
+    let mut winners = Vec::new();
+    let mut crossovers = Vec::new();
+    for threads in [1_u32, 2] {
+        for size in &sizes {
+            let row: Vec<&CaseSummary> =
+                summary.cases.iter().filter(|case| case.case.size == *size && case.case.threads == threads).collect();
+            for case in &row[1..] {
+                let ratio = median(case) / median(row[0]);
+                let verdict = match ratio {
+                    r if r > 1.05 => Verdict::Worse,
+                    r if r < 0.95 => Verdict::Better,
+                    r if r < 0.98 => Verdict::Undecided,
+                    _ => Verdict::Equivalent,
+                };
+                ratios.push(Ratio {
+                    case: case.case.id,
+                    baseline: row[0].case.id,
+                    ratio,
+                    low: Some(ratio * 0.97),
+                    high: Some(ratio * 1.04),
+                    p: Some(0.001),
+                    holm: true,
+                    verdict,
+                    rounds_needed: (verdict == Verdict::Undecided).then_some(60),
+                });
+            }
+            let best = row.iter().min_by(|a, b| median(a).total_cmp(&median(b))).unwrap();
+            let decided = *size >= 16_384;
+            winners.push(Winner {
+                size: *size,
+                pieces: best.case.pieces.to_string(),
+                threads,
+                path: decided.then(|| best.case.path.clone()),
+                best: best.case.path.clone(),
+                margin: decided.then_some(1.0 + *size as f64 / 700_000.0),
+            });
+        }
+        crossovers.push(Crossover {
+            path: PathName::new("tcp", "writev", "block"),
+            threads,
+            kind: CrossoverKind::Undecided,
+            size: None,
+            low: None,
+            high: None,
+        });
+        crossovers.push(Crossover {
+            path: PathName::new("tcp", "zerocopy", "block"),
+            threads,
+            kind: CrossoverKind::At,
+            size: Some(32_768.0),
+            low: Some(24_000.0),
+            high: Some(41_000.0),
+        });
+    }
+    summary.comparison = Some(Comparison {
+        baseline: PathName::new("tcp", "send", "block"),
+        metric: "p50".into(),
+        ratios,
+        winners,
+        crossovers,
+        resolution: Some(0.013),
+        control_failed: false,
+        margin: 0.02,
+    });
+    summary.warnings = vec![Warning {
+        code: "W20".into(),
+        text: "the kernel copied 100 % of zero-copy sends (256 000 of 256 000).".into(),
+        why: "Messages that stay on this machine are always copied (loopback, veth, containers), so the tcp:zerocopy rows below measure copying plus bookkeeping, not zero copy.".into(),
+        fix: "a second machine, or two cards joined by a cable".into(),
+        evidence: BTreeMap::from([("copied_share".to_owned(), 1.0)]),
+        strict: true,
+    }];
+    summary.unavailable = vec![UnavailableCase {
+        case: case(900, "tcp:uring", 64, 1),
+        reason: Unavailable::new(
+            "io_uring is switched off on this machine (kernel.io_uring_disabled = 2)",
+            "ask the administrator for sysctl kernel.io_uring_disabled=0",
+        ),
+    }];
+    (run, summary)
+}
+
+fn throughput(bits: f64, size: u64) -> Throughput {
+    let around = |value: f64| Estimate { value, low: Some(value * 0.99), high: Some(value * 1.01) };
+    Throughput {
+        receiver_bits: around(bits),
+        sender_bits: Estimate { value: bits * 1.004, low: None, high: None },
+        messages: around(bits / 8.0 / size as f64),
+        sender_ns: 2_500.0 * size as f64 * 8.0 / bits * 1e9,
+        receiver_ns: 2_510.0 * size as f64 * 8.0 / bits * 1e9,
+        of_yardstick: Some(around(bits / 9.4e9)),
+    }
+}
+
+/// What a stream leaves out: no single message was timed.
+fn untime(run: &mut Run, summary: &mut Summary) {
+    run.rounds.iter_mut().for_each(|round| round.latency = Default::default());
+    for case in &mut summary.cases {
+        *case = CaseSummary {
+            messages: 0,
+            fastest_ns: None,
+            slowest_ns: None,
+            slowest_at_ns: None,
+            mean_ns: None,
+            quantiles: Vec::new(),
+            effective_messages: None,
+            round_medians: Vec::new(),
+            rate_per_s: None,
+            shape: Vec::new(),
+            time_share_over_10x: None,
+            message_share_over_10x: None,
+            ..case.clone()
+        };
+    }
+}
+
+/// The nine rows of the write-shape lab, and their yardstick.
+pub(crate) fn shapes() -> (Run, Summary) {
+    let mut cases = Vec::new();
+    for (count, size) in [(15, 100), (30, 50), (60, 25)] {
+        for path in ["tcp:writes", "tcp:writev", "tcp:send"] {
+            let case = Case { pieces: Pieces { count, size }, ..case(cases.len() as u32, path, 1_500, 1) };
+            cases.push((case, 30_000.0));
+        }
+    }
+    let yardstick = Case { role: CaseRole::Yardstick, ..case(9, "tcp:send", 1 << 20, 1) };
+    cases.push((yardstick, 30_000.0));
+    let (mut run, mut summary) = build("stream", Workload::Stream, cases);
+    untime(&mut run, &mut summary);
+    for case in &mut summary.cases {
+        let bits = match (case.case.role, case.case.path.method.as_str()) {
+            (CaseRole::Yardstick, _) => 9.4e9,
+            (_, "writes") => 7.2e9 / f64::from(case.case.pieces.count),
+            _ => 3.9e9,
+        };
+        case.throughput = Some(throughput(bits, case.case.size));
+        case.far_calls.recv_short = 2_978;
+        case.far_calls.recv_calls += 2_978;
+    }
+    (run, summary)
+}
+
+/// One case of `stream`.
+pub(crate) fn stream() -> (Run, Summary) {
+    let (mut run, mut summary) = build("stream", Workload::Stream, vec![(case(0, "tcp:send", 65_536, 1), 30_000.0)]);
+    untime(&mut run, &mut summary);
+    summary.cases[0].throughput = Some(throughput(5.47e9, 65_536));
+    (run, summary)
+}
+
+/// Ten messages of three sizes.
+pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
+    let sizes = [(10_u64, 6.1), (1_000, 4.9), (10_000, 14.6)];
+    let cases = sizes.iter().enumerate().map(|(at, (size, base))| (case(at as u32, "tcp:send", *size, 1), base * 1e3));
+    let (run, summary) = build("echo", Workload::Echo, cases.collect());
+    let mut rows = Vec::new();
+    for (at, (_, base)) in sizes.iter().enumerate() {
+        for trial in 0..10_u64 {
+            let latency = base * 1e3 * (1.0 + (trial * 7 % 10) as f64 / 20.0);
+            rows.push(MessageRow {
+                case: at as u32,
+                pass: 0,
+                connection: 0,
+                sequence: trial,
+                start_ns: trial * 50_000,
+                latency_ns: (at != 2 || trial != 6).then_some(latency as u64),
+                far_ns: None,
+            });
+        }
+    }
+    (run, summary, rows)
+}
+
+/// Text that must never reach a page unescaped.
+pub(crate) const HOSTILE: &str = "</style></title><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
+
+/// [`compare`] with that text wherever a run carries text of others.
+pub(crate) fn hostile() -> (Run, Summary) {
+    let (mut run, mut summary) = compare();
+    run.header.name = HOSTILE.into();
+    run.header.target = HOSTILE.into();
+    run.header.command.push(HOSTILE.into());
+    run.header.near.host = HOSTILE.into();
+    run.header.near.facts.insert(HOSTILE.into(), HOSTILE.into());
+    run.folder = HOSTILE.into();
+    summary.name = HOSTILE.into();
+    summary.target = HOSTILE.into();
+    summary.verb = HOSTILE.into();
+    for finding in &mut summary.findings {
+        finding.text = HOSTILE.into();
+        finding.next = vec![HOSTILE.into()];
+    }
+    for warning in &mut summary.warnings {
+        (warning.code, warning.text, warning.why, warning.fix) =
+            (HOSTILE.into(), HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
+    }
+    summary.unavailable[0].reason = Unavailable::new(HOSTILE, HOSTILE);
+    summary.cases[0].copied_why = HOSTILE.into();
+    summary.cases[0].granted[0].granted = HOSTILE.into();
+    summary.cases[0].flags.insert(HOSTILE.into(), 2);
+    let path = PathName::new("tcp", HOSTILE, "block");
+    for case in summary.cases.iter_mut().filter(|case| case.case.path.method == "zerocopy") {
+        case.case.path = path.clone();
+    }
+    if let Some(comparison) = &mut summary.comparison {
+        comparison.crossovers.iter_mut().for_each(|crossover| crossover.path = path.clone());
+    }
+    (run, summary)
+}

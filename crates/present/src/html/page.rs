@@ -1,0 +1,114 @@
+//! The body of the report, being written: sections, figures, tables.
+
+use crate::svg::escape;
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    text: String,
+    /// A smaller line below.
+    note: String,
+    class: &'static str,
+}
+
+impl Cell {
+    /// A cell with a class of the style sheet.
+    pub(crate) fn of(class: &'static str, text: impl Into<String>) -> Self {
+        Self { text: text.into(), note: String::new(), class }
+    }
+
+    /// Adds a smaller line below.
+    pub(crate) fn with_note(mut self, note: String) -> Self {
+        self.note = note;
+        self
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::of("", text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+pub(crate) struct Page {
+    out: String,
+    figures: u32,
+}
+
+impl Page {
+    pub(crate) fn new() -> Self {
+        Self { out: String::new(), figures: 0 }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.out
+    }
+
+    /// Markup as it is. Text of others must have gone through [`escape`].
+    pub(crate) fn raw(&mut self, markup: &str) {
+        self.out.push_str(markup);
+    }
+
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.raw(&format!("<h2>{}</h2>\n", escape(text)));
+    }
+
+    pub(crate) fn note(&mut self, text: &str) {
+        self.raw(&format!("<p class=\"mut\">{}</p>\n", escape(text)));
+    }
+
+    /// A figure: the question, how to read it, the pictures, the numbers behind them.
+    pub(crate) fn figure(&mut self, question: &str, how: &str, pictures: &str, heads: &[String], rows: &[Vec<Cell>]) {
+        self.figures += 1;
+        let number = self.figures;
+        self.raw(&format!(
+            "<figure>\n<h2>{number} · {}</h2>\n<p class=\"q\">{}</p>\n<div class=\"panels\">\n{pictures}</div>\n",
+            escape(question),
+            escape(how)
+        ));
+        self.raw(&format!("<details><summary>Numbers behind figure {number}</summary>\n"));
+        self.table(heads, rows);
+        self.raw("</details>\n</figure>\n");
+    }
+
+    /// A table that is folded away where it is long.
+    pub(crate) fn long_table(&mut self, heads: &[String], rows: &[Vec<Cell>]) {
+        const LONG: usize = 16;
+        if rows.len() <= LONG {
+            return self.table(heads, rows);
+        }
+        self.raw(&format!("<details><summary>{} rows</summary>\n", rows.len()));
+        self.table(heads, rows);
+        self.raw("</details>\n");
+    }
+
+    pub(crate) fn table(&mut self, heads: &[String], rows: &[Vec<Cell>]) {
+        self.raw("<div class=\"wide\"><table>\n<tr>");
+        for (at, head) in heads.iter().enumerate() {
+            // A column of text is headed on the left, like its cells.
+            let left = rows.iter().any(|row| row.get(at).is_some_and(|cell| matches!(cell.class, "l" | "w l")));
+            self.raw(&format!("<th{}>{}</th>", if left { " class=\"l\"" } else { "" }, escape(head)));
+        }
+        self.raw("</tr>\n");
+        for row in rows {
+            self.raw("<tr>");
+            for cell in row {
+                let class = if cell.class.is_empty() { String::new() } else { format!(" class=\"{}\"", cell.class) };
+                let note = if cell.note.is_empty() {
+                    String::new()
+                } else {
+                    format!("<span class=\"i\">{}</span>", escape(&cell.note))
+                };
+                self.raw(&format!("<td{class}>{}{note}</td>", escape(&cell.text)));
+            }
+            self.raw("</tr>\n");
+        }
+        self.raw("</table></div>\n");
+    }
+}

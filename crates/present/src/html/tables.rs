@@ -1,0 +1,254 @@
+//! The tables of the report: every number of the summary that a picture does not carry.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Comparison, Verdict};
+use msgpath_core::CaseRole;
+use msgpath_core::units::BitUnits;
+use msgpath_record::Run;
+
+use super::G;
+use super::page::{Cell, Page};
+use crate::terminal::{WHAT_TIME_IS, absolute, cost_cells, metric_name, resolution};
+use crate::view::{self, Grid};
+use crate::words;
+
+fn heads(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Path, message and threads of a case.
+fn label(case: &CaseSummary) -> String {
+    let threads = words::counted(u64::from(case.case.threads), "thread", G);
+    let role = if case.case.role == CaseRole::Yardstick { "yardstick: " } else { "" };
+    format!("{role}{}, {}, {threads}", case.case.path, words::message(&case.case))
+}
+
+/// Ratios to the baseline, one table per thread count.
+pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) {
+    page.heading(&format!("Against {}", comparison.baseline));
+    page.note(&words::legend(&comparison.metric, comparison.margin));
+    for threads in &grid.threads {
+        page.raw(&format!(
+            "<h3>{}, {}</h3>\n",
+            metric_name(&comparison.metric),
+            words::counted(u64::from(*threads), "thread", G)
+        ));
+        let mut columns = vec![String::new()];
+        columns.extend(grid.shapes.iter().map(|shape| grid.head(*shape, false)));
+        let rows: Vec<Vec<Cell>> = grid
+            .paths
+            .iter()
+            .map(|path| {
+                let cells = grid.shapes.iter().map(|shape| match grid.case(path, *shape, *threads) {
+                    None => "n/a".into(),
+                    Some(case) if **path == comparison.baseline => absolute(case, &comparison.metric, G).into(),
+                    Some(case) => view::ratio(comparison, case).map_or_else(
+                        || "n/a".into(),
+                        |ratio| {
+                            let range =
+                                words::interval(ratio.low, ratio.high, |value| words::change(value).replace(" %", ""));
+                            let class = match ratio.verdict {
+                                Verdict::Better => "better",
+                                Verdict::Worse => "worse",
+                                Verdict::Equivalent => "",
+                                Verdict::Undecided => "undecided",
+                            };
+                            Cell::of(class, format!("{} {}", words::mark(ratio), words::change(ratio.ratio)))
+                                .with_note(range.unwrap_or_else(|| "no interval".into()))
+                        },
+                    ),
+                });
+                std::iter::once(Cell::from(path.to_string())).chain(cells).collect()
+            })
+            .collect();
+        page.table(&columns, &rows);
+    }
+    page.note(&resolution(comparison));
+}
+
+/// Percentiles of every case that timed messages.
+pub(crate) fn latency(page: &mut Page, cases: &[&CaseSummary]) {
+    let timed: Vec<_> = cases.iter().filter(|case| case.fastest_ns.is_some()).collect();
+    let Some(first) = timed.first() else { return };
+    page.heading("Round trips of every case");
+    page.note(WHAT_TIME_IS);
+    let mut columns = heads(&["case", "fastest"]);
+    for quantile in &first.quantiles {
+        columns.extend([words::quantile_name(quantile.p), "95 % interval".into()]);
+    }
+    columns.extend(heads(&["slowest", "messages", "lost", "a second"]));
+    let time = |ns: Option<u64>| Cell::from(ns.map_or_else(|| "n/a".into(), |ns| G.time(ns as f64)));
+    let rows: Vec<Vec<Cell>> = timed
+        .iter()
+        .map(|case| {
+            let mut row = vec![label(case).into(), time(case.fastest_ns)];
+            for quantile in &case.quantiles {
+                row.push(words::quantile_value(quantile, G).into());
+                let class = if quantile.claim { "" } else { "undecided" };
+                row.push(Cell::of(class, words::quantile_interval(quantile, G)));
+            }
+            row.push(time(case.slowest_ns));
+            row.push(G.thousands(case.messages).into());
+            row.push(G.thousands(case.delivery.lost).into());
+            row.push(
+                case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
+            );
+            row
+        })
+        .collect();
+    page.long_table(&columns, &rows);
+    let mut notes = Vec::new();
+    for case in &timed {
+        if let Some(text) = words::batch(case) {
+            view::push_new(&mut notes, text);
+        }
+        for (why, names) in words::no_claims(case) {
+            view::push_new(&mut notes, format!("No claim for {}: {why}.", names.join(", ")));
+        }
+    }
+    notes.iter().for_each(|note| page.note(note));
+}
+
+/// Throughput, reads and segments of every stream, the yardstick among them.
+pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
+    let streams: Vec<_> = summary.cases.iter().filter_map(|case| Some((case, case.throughput.as_ref()?))).collect();
+    if streams.is_empty() {
+        return;
+    }
+    page.heading("Throughput");
+    page.note("Counted by the receiver on its clock; the sender's clock runs until the last acknowledgement. Gbit/s = 10⁹ bit/s.");
+    let columns = heads(&[
+        "case",
+        "receiver",
+        "95 % interval",
+        "sender",
+        "messages",
+        "of yardstick",
+        "reads",
+        "full",
+        "short",
+        "empty",
+        "segments",
+        "sent again",
+    ]);
+    let bits = |value| words::throughput(value, BitUnits::Si);
+    let rows: Vec<Vec<Cell>> = streams
+        .iter()
+        .map(|(case, throughput)| {
+            let reverse = run.header.plan.reverse;
+            let (calls, tcp) =
+                if reverse { (&case.near_calls, &case.far_tcp) } else { (&case.far_calls, &case.near_tcp) };
+            let segments = |count: fn(&msgpath_core::schema::TcpInfo) -> u64| {
+                Cell::from(tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| G.thousands(count(tcp))))
+            };
+            let mut row: Vec<Cell> = vec![
+                label(case).into(),
+                bits(throughput.receiver_bits.value).into(),
+                words::estimate_interval(&throughput.receiver_bits, bits).into(),
+                bits(throughput.sender_bits.value).into(),
+                words::per_second(throughput.messages.value).into(),
+                throughput
+                    .of_yardstick
+                    .as_ref()
+                    .map_or_else(|| "n/a".into(), |share| words::percent(share.value))
+                    .into(),
+            ];
+            row.extend(
+                [calls.recv_calls, calls.recv_full, calls.recv_short, calls.recv_empty]
+                    .map(|n| Cell::from(G.thousands(n))),
+            );
+            row.extend([segments(|tcp| tcp.data_segs_out), segments(|tcp| tcp.total_retrans)]);
+            row
+        })
+        .collect();
+    page.table(&columns, &rows);
+}
+
+/// What a message costs at both ends.
+pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
+    page.heading("What a message costs");
+    let columns = heads(&[
+        "case",
+        "end",
+        "cpu user",
+        "cpu system",
+        "system calls",
+        "own switches",
+        "forced",
+        "page faults",
+        "ready, not running",
+        "copied",
+        "what that counts",
+    ]);
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for case in cases {
+        for (end, cost) in [("near", &case.near_cost), ("far", &case.far_cost)] {
+            let mut row: Vec<Cell> = vec![label(case).into(), end.into()];
+            row.extend(cost_cells(cost, G).map(Cell::from));
+            if end == "near" {
+                row.push(case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size).into());
+                row.push(Cell::of("w l", case.copied_why.clone()));
+            } else {
+                row.extend([Cell::default(), Cell::of("w l", "")]);
+            }
+            rows.push(row);
+        }
+    }
+    page.note("Per message, mean over all rounds.");
+    page.long_table(&columns, &rows);
+}
+
+/// Cases that could not be measured, with the reason.
+pub(crate) fn unavailable(page: &mut Page, summary: &Summary) {
+    let rows: Vec<Vec<Cell>> = view::unavailable(summary)
+        .into_iter()
+        .map(|(path, why, hint)| vec![path.into(), Cell::of("w l", why), Cell::of("w l", hint)])
+        .collect();
+    if !rows.is_empty() {
+        page.heading("Not measured");
+        page.table(&heads(&["path", "why", "what helps"]), &rows);
+    }
+}
+
+/// Options asked and granted, lost conditions, and the machines of both ends.
+pub(crate) fn environment(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
+    page.heading("Under which conditions");
+    let mut refused = Vec::new();
+    for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
+        let row = [&granted.end, &granted.option, &granted.asked, &granted.granted].map(Clone::clone);
+        view::push_new(&mut refused, row);
+    }
+    if !refused.is_empty() {
+        let rows: Vec<Vec<Cell>> = refused.into_iter().map(|row| row.map(Cell::from).to_vec()).collect();
+        page.table(&heads(&["asked and not granted", "option", "asked", "granted"]), &rows);
+    }
+    for line in view::lost_conditions(cases) {
+        page.note(&line);
+    }
+    let header = &run.header;
+    let mut rows: Vec<Vec<Cell>> = vec![
+        vec![
+            "plan".into(),
+            Cell::of("w l", format!("{} rounds a case, seed {}", header.plan.rounds, header.plan.seed)),
+        ],
+        vec![
+            "clock".into(),
+            Cell::of(
+                "w l",
+                format!(
+                    "{} a reading, smallest step {}",
+                    G.time(header.clock.cost_ns),
+                    G.time(header.clock.step_ns as f64)
+                ),
+            ),
+        ],
+    ];
+    for (end, place) in [("near", &header.near), ("far", &header.far)] {
+        let main = [("host", &place.host), ("kernel", &place.kernel), ("cpu", &place.cpu)];
+        let facts = main.into_iter().chain(place.facts.iter().map(|(name, value)| (name.as_str(), value)));
+        rows.extend(facts.map(|(name, value)| vec![format!("{end}: {name}").into(), Cell::of("w l", value.as_str())]));
+    }
+    page.raw("<details><summary>Plan, clock and the machines of both ends</summary>\n");
+    page.table(&heads(&["", ""]), &rows);
+    page.raw("</details>\n");
+}

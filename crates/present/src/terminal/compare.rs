@@ -1,0 +1,228 @@
+//! `compare`: which path, from which size.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Comparison, Verdict};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Span, Style};
+use super::table::{Align, Table};
+use crate::view::{self, Grid, Shape};
+use crate::words;
+
+/// The result of `compare`: warnings before the first table, medians (or throughputs) against the baseline, the winner
+/// map, crossovers, findings, cost at one size, what could not be measured, and what this machine resolves.
+pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let glyphs = style.glyphs;
+    let grid = Grid::new(summary);
+    let cases = view::measured(summary);
+    let losses = cases.iter().fold(msgpath_core::Delivery::default(), |mut all, case| {
+        all.add(&case.delivery);
+        all
+    });
+    let work = format!(
+        "{} × {} rounds, {}, {}",
+        words::counted(cases.len() as u64, "case", glyphs),
+        run.header.plan.rounds,
+        words::counted(summary.totals.messages, "message", glyphs),
+        words::losses(&losses, glyphs)
+    );
+    page.head(run, summary, &[summary.target.clone(), work]);
+    page.text(9, &format!("{}   {}", view::placement(run), words::payloads(&losses)), Paint::Dim);
+    page.warnings(&summary.warnings);
+    match &summary.comparison {
+        Some(comparison) => {
+            if comparison.control_failed {
+                page.gap();
+                let text = "The baseline differed from its own hidden repetition, so the comparison below is void.";
+                page.text(0, text, Paint::Yellow);
+            }
+            for threads in &grid.threads {
+                medians(&mut page, &grid, comparison, *threads);
+            }
+            page.gap();
+            page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
+            winners(&mut page, &grid, comparison);
+            crossovers(&mut page, &grid, comparison);
+        }
+        None => {
+            page.gap();
+            page.text(0, "There is no second path to compare with.", Paint::Yellow);
+        }
+    }
+    page.findings(&summary.findings);
+    costs(&mut page, &grid);
+    page.refusals(&cases);
+    page.unavailable(summary);
+    if let Some(comparison) = &summary.comparison {
+        page.gap();
+        page.text(0, &resolution(comparison), Paint::Dim);
+    }
+    page.saved(run, summary);
+    page.finish()
+}
+
+/// What differences this machine can show today.
+pub(crate) fn resolution(comparison: &Comparison) -> String {
+    let margin = words::bound(comparison.margin);
+    match comparison.resolution {
+        Some(resolution) => format!(
+            "The baseline against itself differed by up to {} (A/A, 95 % of pairs); verdicts use a margin of {margin}.",
+            words::percent(resolution)
+        ),
+        None => format!("No A/A control was measured: the margin of {margin} is assumed, not checked here."),
+    }
+}
+
+/// The metric of one case as it is printed in the baseline's row.
+pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> String {
+    if words::is_time(metric) {
+        words::quantile(case, 0.5).map_or_else(|| "n/a".into(), |median| words::quantile_value(median, glyphs))
+    } else {
+        case.throughput.as_ref().map_or_else(
+            || "n/a".into(),
+            |throughput| bits_per_second(throughput.receiver_bits.value, BitUnits::Si).replace("bit/s", ""),
+        )
+    }
+}
+
+/// The heading over the medians.
+pub(crate) fn metric_name(metric: &str) -> &'static str {
+    if words::is_time(metric) { "median round trip" } else { "throughput in bit/s" }
+}
+
+fn threads_name(threads: u32, glyphs: Glyphs) -> String {
+    words::counted(u64::from(threads), "thread", glyphs)
+}
+
+fn medians(page: &mut Page, grid: &Grid, comparison: &Comparison, threads: u32) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new().column("", Align::Left);
+    for shape in &grid.shapes {
+        table = table.column(grid.head(*shape, false), Align::Right);
+    }
+    for path in &grid.paths {
+        let cells = grid.shapes.iter().map(|shape| cell(grid, comparison, path, *shape, threads, glyphs));
+        table.row(std::iter::once(Span::from(path.to_string())).chain(cells));
+    }
+    page.heading(&format!("{}, {}", metric_name(&comparison.metric), threads_name(threads, glyphs)));
+    for (at, part) in table.split(page.style, page.style.columns() - 2).into_iter().enumerate() {
+        if at > 0 {
+            page.gap();
+        }
+        page.table(part);
+    }
+}
+
+fn cell(
+    grid: &Grid,
+    comparison: &Comparison,
+    path: &msgpath_core::PathName,
+    shape: Shape,
+    threads: u32,
+    glyphs: Glyphs,
+) -> Span {
+    let Some(case) = grid.case(path, shape, threads) else { return "n/a".into() };
+    if *path == comparison.baseline {
+        return absolute(case, &comparison.metric, glyphs).into();
+    }
+    let Some(ratio) = view::ratio(comparison, case) else { return "n/a".into() };
+    let paint = match ratio.verdict {
+        Verdict::Better => Paint::Green,
+        Verdict::Worse => Paint::Red,
+        Verdict::Equivalent => Paint::Plain,
+        Verdict::Undecided => Paint::Yellow,
+    };
+    paint.span(format!("{} {}", words::change(ratio.ratio), words::mark(ratio)))
+}
+
+/// A letter for each path, so that a cell of the map is one character.
+pub(crate) fn letter(at: usize) -> String {
+    char::from_u32(u32::from(b'A') + at as u32)
+        .filter(char::is_ascii_uppercase)
+        .map_or_else(|| format!("#{at}"), String::from)
+}
+
+fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
+    if comparison.winners.is_empty() {
+        return;
+    }
+    let glyphs = page.style.glyphs;
+    page.heading("fastest path");
+    let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
+    page.text(2, &format!("{}   · no winner at 95 %", names.join("   ")), Paint::Dim);
+    let mut table = Table::new().gap(3).column("", Align::Left);
+    for shape in &grid.shapes {
+        table = table.column(grid.head(*shape, true), Align::Right);
+    }
+    for threads in &grid.threads {
+        let cells = grid.shapes.iter().map(|shape| match grid.winner(comparison, *shape, *threads) {
+            None => "n/a".into(),
+            Some(winner) => {
+                match winner.path.as_ref().and_then(|path| grid.paths.iter().position(|known| *known == path)) {
+                    Some(at) => Span::from(letter(at)),
+                    None => Paint::Dim.span("·"),
+                }
+            }
+        });
+        table.row(std::iter::once(Span::from(threads_name(*threads, glyphs))).chain(cells));
+    }
+    for part in table.split(page.style, page.style.columns() - 2) {
+        page.table(part);
+    }
+}
+
+fn crossovers(page: &mut Page, grid: &Grid, comparison: &Comparison) {
+    if comparison.crossovers.is_empty() || grid.in_pieces() || grid.shapes.len() < 2 {
+        return;
+    }
+    let glyphs = page.style.glyphs;
+    page.heading(&format!("against {}, from which size", comparison.baseline));
+    let mut table = Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
+    for crossover in &comparison.crossovers {
+        let (text, range) = words::crossover(crossover);
+        let threads = threads_name(crossover.threads, glyphs);
+        let text = if range.is_empty() { text } else { format!("{text}   {range}") };
+        table.row([crossover.path.to_string().into(), threads.into(), text.into()]);
+    }
+    page.table(table);
+}
+
+/// The cost of one message at one size: the one in the middle, with the fewest threads.
+fn costs(page: &mut Page, grid: &Grid) {
+    let glyphs = page.style.glyphs;
+    let (Some(shape), Some(threads)) = (grid.shapes.get(grid.shapes.len() / 2), grid.threads.first()) else { return };
+    page.heading(&format!("cost per {} message, {}", grid.head(*shape, false), threads_name(*threads, glyphs)));
+    let mut table = Table::new()
+        .column("", Align::Left)
+        .column("cpu near", Align::Right)
+        .column("cpu far", Align::Right)
+        .column("calls near", Align::Right)
+        .column("calls far", Align::Right)
+        .optional("switches near", Align::Right, 2)
+        .optional("switches far", Align::Right, 1)
+        .optional("copied", Align::Right, 3);
+    let mut whys = Vec::new();
+    for case in grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)) {
+        let (near, far) = (&case.near_cost, &case.far_cost);
+        let copied = case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size);
+        if !case.copied_why.is_empty() {
+            view::push_new(&mut whys, case.copied_why.clone());
+        }
+        table.row([
+            case.case.path.to_string().into(),
+            glyphs.time(near.user_ns + near.system_ns).into(),
+            glyphs.time(far.user_ns + far.system_ns).into(),
+            words::per_message(near.calls).into(),
+            words::per_message(far.calls).into(),
+            words::per_message(near.voluntary).into(),
+            words::per_message(far.voluntary).into(),
+            copied.into(),
+        ]);
+    }
+    page.table(table);
+    for why in whys {
+        page.hanging(&["  ".into()], 4, &format!("copied: {why}"), Paint::Dim);
+    }
+}

@@ -1,0 +1,215 @@
+//! `echo`: how long one message takes there and back.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Quantile};
+use msgpath_core::units::Glyphs;
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Span, Style, width};
+use super::shape::shape;
+use super::table::{Align, Table};
+use crate::view::{self, measured};
+use crate::words;
+
+/// What a round trip is, on every result: half of it is not one way.
+pub(crate) const WHAT_TIME_IS: &str =
+    "Time is from just before send() to just after recv() returns. One way is not half of this.";
+
+/// The result of `echo`: one block for a single case; for several a table of all of them and the block of the first.
+pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let cases = measured(summary);
+    page.head(run, summary, &facts(summary, &cases, style.glyphs));
+    let clock = format!("clock {} a reading", style.glyphs.time(run.header.clock.cost_ns));
+    let wait = cases.first().map_or_else(String::new, |case| format!("wait {}   ", case.case.path.wait));
+    page.text(6, &format!("{wait}{}   {clock}", view::placement(run)), Paint::Dim);
+    page.warnings(&summary.warnings);
+    if cases.len() > 1 {
+        page.gap();
+        overview(&mut page, &cases);
+    }
+    if let Some(case) = cases.first() {
+        page.gap();
+        if cases.len() > 1 {
+            page.text(0, &format!("in detail: {} {}", case.case.path, words::message(&case.case)), Paint::Bold);
+        }
+        details(&mut page, summary, case, cases.len() == 1);
+    }
+    page.refusals(&cases);
+    page.findings(&summary.findings);
+    page.unavailable(summary);
+    page.saved(run, summary);
+    page.finish()
+}
+
+fn facts(summary: &Summary, cases: &[&CaseSummary], glyphs: Glyphs) -> Vec<String> {
+    let Some(first) = cases.first() else { return vec![summary.target.clone()] };
+    let size = if cases.len() == 1 { words::message(&first.case) } else { format!("{} cases", cases.len()) };
+    vec![first.case.path.to_string(), summary.target.clone(), size, words::load(&first.case, glyphs)]
+}
+
+/// One row per case.
+fn overview(page: &mut Page, cases: &[&CaseSummary]) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new()
+        .column("round trip", Align::Left)
+        .column("p50", Align::Right)
+        .optional("95 % interval", Align::Right, 5)
+        .column("p99", Align::Right)
+        .optional("95 % interval", Align::Right, 4)
+        .optional("round trips", Align::Right, 2)
+        .optional("lost", Align::Right, 3)
+        .optional("a second", Align::Right, 1);
+    let many_paths = cases.iter().any(|case| case.case.path != cases[0].case.path);
+    let many_threads = cases.iter().any(|case| case.case.threads != cases[0].case.threads);
+    for case in cases {
+        let mut label = words::message(&case.case);
+        if many_paths {
+            label = format!("{} {label}", case.case.path);
+        }
+        if many_threads {
+            label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread", glyphs));
+        }
+        let value = |p| words::quantile(case, p).map_or_else(|| "n/a".into(), |q| words::quantile_value(q, glyphs));
+        let range = |p| words::quantile(case, p).map_or_else(Span::default, |q| interval_span(q, glyphs));
+        table.row([
+            label.into(),
+            Paint::Bold.span(value(0.5)),
+            range(0.5),
+            Paint::Bold.span(value(0.99)),
+            range(0.99),
+            glyphs.thousands(case.messages).into(),
+            glyphs.thousands(case.delivery.lost).into(),
+            case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
+        ]);
+    }
+    page.table(table);
+}
+
+fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
+    let paint = if quantile.claim { Paint::Plain } else { Paint::Yellow };
+    paint.span(words::quantile_interval(quantile, glyphs))
+}
+
+fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) {
+    let glyphs = page.style.glyphs;
+    let rate =
+        case.rate_per_s.as_ref().map_or_else(String::new, |rate| format!(" ({})", words::per_second(rate.value)));
+    let elapsed = if alone { format!(" in {}", glyphs.time(summary.totals.elapsed_ns as f64)) } else { String::new() };
+    let opening = format!(
+        "{}{rate}, {}{elapsed}, {}, {}",
+        words::counted(case.messages, "round trip", glyphs),
+        words::counted(case.rounds, "round", glyphs),
+        words::losses(&case.delivery, glyphs),
+        words::payloads(&case.delivery)
+    );
+    page.text(0, &opening, Paint::Plain);
+    if let Some(text) = words::batch(case) {
+        page.text(0, &text, Paint::Yellow);
+    }
+    page.gap();
+    quantiles(page, case);
+    for (why, names) in words::no_claims(case) {
+        page.text(2, &format!("No claim for {}: {why}.", names.join(", ")), Paint::Dim);
+    }
+    page.text(2, WHAT_TIME_IS, Paint::Dim);
+    notes(page, case);
+    page.costs(&[("", case)]);
+}
+
+/// Fastest, the percentiles, slowest, with the shape beside them where there is room.
+fn quantiles(page: &mut Page, case: &CaseSummary) {
+    let glyphs = page.style.glyphs;
+    let time = |ns: Option<u64>| ns.map_or_else(|| "n/a: none arrived".into(), |ns| glyphs.time(ns as f64));
+    let mut table = Table::new()
+        .column("", Align::Left)
+        .column("round trip", Align::Right)
+        .column("95 % interval", Align::Right)
+        .optional("slower than this", Align::Left, 1);
+    let most = case.quantiles.iter().map(|quantile| width(&glyphs.thousands(quantile.beyond))).max().unwrap_or(0);
+    table.row(["fastest".into(), time(case.fastest_ns).into()]);
+    for quantile in &case.quantiles {
+        let paint = if quantile.p == 0.5 || quantile.p == 0.99 { Paint::Bold } else { Paint::Plain };
+        let (beyond, bursts) = words::slower(quantile, case.rounds, glyphs);
+        table.row([
+            words::quantile_name(quantile.p).into(),
+            paint.span(words::quantile_value(quantile, glyphs)),
+            interval_span(quantile, glyphs),
+            format!("{beyond:>most$}{bursts}").into(),
+        ]);
+    }
+    let at = case.slowest_at_ns.map_or_else(String::new, |ns| format!("round at {}", glyphs.time(ns as f64)));
+    table.row(["slowest".into(), time(case.slowest_ns).into(), at.into()]);
+
+    let room = page.style.columns() - 2;
+    let mut lines = table.lines(page.style, room);
+    let left = lines.iter().map(|line| line.iter().map(|span| width(&span.text)).sum::<usize>()).max().unwrap_or(0);
+    let mut bars = shape(&case.shape, page.style);
+    let widest = bars.iter().map(|bar| bar.iter().map(|span| width(&span.text)).sum::<usize>()).max().unwrap_or(0);
+    if !bars.is_empty() && page.style.columns() == 100 && left + 3 + widest <= room {
+        bars.insert(0, vec![Paint::Dim.span("  shape, log scale")]);
+        lines.resize(lines.len().max(bars.len()), Vec::new());
+        for (line, bar) in lines.iter_mut().zip(bars) {
+            let used: usize = line.iter().map(|span| width(&span.text)).sum();
+            line.push(" ".repeat(left + 3 - used).into());
+            line.extend(bar);
+        }
+    }
+    for line in lines {
+        let mut spans = vec![Span::from("  ")];
+        spans.extend(line);
+        page.line(&spans);
+    }
+}
+
+/// What else is known about the messages of a case, one sentence each.
+fn notes(page: &mut Page, case: &CaseSummary) {
+    let glyphs = page.style.glyphs;
+    let mut notes = Vec::new();
+    if let Some(one_way) = &case.one_way {
+        let value = words::quantile_value(one_way, glyphs);
+        notes.push(format!(
+            "One way, near to far, on one clock: {} {value} ({}).",
+            words::quantile_name(one_way.p),
+            words::quantile_interval(one_way, glyphs)
+        ));
+    }
+    if let (Some(messages), Some(time)) = (case.message_share_over_10x, case.time_share_over_10x)
+        && messages > 0.0
+    {
+        notes.push(format!(
+            "Messages slower than 10 medians: {} of the messages, {} of the time.",
+            words::percent(messages),
+            words::percent(time)
+        ));
+    }
+    if let Some(effective) = case.effective_messages {
+        let worth = glyphs.thousands(effective.round() as u64);
+        notes.push(format!("At the median the messages are worth {worth} independent ones."));
+    }
+    if let Some(ns) = case.connect_ns {
+        notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));
+    }
+    notes.extend(zero_copy(case, glyphs));
+    for (end, tcp) in [("near", &case.near_tcp), ("far", &case.far_tcp)] {
+        if let Some(tcp) = tcp.filter(|tcp| tcp.total_retrans > 0) {
+            notes.push(format!("The {end} end sent {} again.", words::counted(tcp.total_retrans, "segment", glyphs)));
+        }
+    }
+    for note in notes {
+        page.hanging(&["  ".into()], 4, &note, Paint::Dim);
+    }
+}
+
+/// What the kernel did with the sends that asked for zero copy.
+pub(crate) fn zero_copy(case: &CaseSummary, glyphs: Glyphs) -> Option<String> {
+    let counts = case.zerocopy?;
+    Some(format!(
+        "Zero copy: {} sends asked, {} not copied, {} copied after all, {} unanswered, {} refused for lack of buffers.",
+        glyphs.thousands(counts.asked),
+        glyphs.thousands(counts.zero_copied),
+        glyphs.thousands(counts.copied),
+        glyphs.thousands(counts.unanswered),
+        glyphs.thousands(counts.no_buffers)
+    ))
+}

@@ -1,0 +1,172 @@
+//! The parts that every result has: head, warnings, findings, cost, what was granted, where it was saved.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Confidence, Cost, Finding, Warning};
+use msgpath_core::units::Glyphs;
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Style, width};
+use super::table::{Align, Table};
+use crate::view;
+use crate::words;
+
+/// Where the text of a finding starts.
+const TEXT: usize = 14;
+
+/// The computed sentences, each with its confidence word and the commands to run next. Empty where there is none.
+pub fn findings(findings: &[Finding], style: Style) -> String {
+    let mut page = Page::new(style);
+    page.findings(findings);
+    page.finish()
+}
+
+/// What changes the meaning of the numbers: text, why it matters, what to do. Empty where there is nothing.
+pub fn warnings(warnings: &[Warning], style: Style) -> String {
+    let mut page = Page::new(style);
+    page.warnings(warnings);
+    page.finish()
+}
+
+/// `-q`: warnings and findings, no table.
+pub fn verdict(summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.warnings(&summary.warnings);
+    page.findings(&summary.findings);
+    page.finish()
+}
+
+impl Page {
+    pub(crate) fn findings(&mut self, findings: &[Finding]) {
+        if findings.is_empty() {
+            return;
+        }
+        self.heading("findings");
+        for finding in findings {
+            let paint = match finding.confidence {
+                Confidence::Sure => Paint::Green,
+                Confidence::Likely => Paint::Blue,
+                Confidence::CantTell => Paint::Yellow,
+            };
+            let word = finding.confidence.word();
+            let lead = ["  ".into(), paint.span(word), " ".repeat(TEXT - 2 - width(word)).into()];
+            self.hanging(&lead, TEXT, &finding.text, Paint::Plain);
+            for command in &finding.next {
+                self.hanging(&[" ".repeat(TEXT).into(), "next: ".into()], TEXT + 6, command, Paint::Plain);
+            }
+        }
+    }
+
+    pub(crate) fn warnings(&mut self, warnings: &[Warning]) {
+        for warning in warnings {
+            self.gap();
+            let lead = [Paint::Yellow.span("warning"), format!(" [{}] ", warning.code).into()];
+            self.hanging(&lead, TEXT, &warning.text, Paint::Plain);
+            if !warning.why.is_empty() {
+                self.text(TEXT, &warning.why, Paint::Plain);
+            }
+            if !warning.fix.is_empty() {
+                self.hanging(&[" ".repeat(TEXT).into(), "fix: ".into()], TEXT + 5, &warning.fix, Paint::Plain);
+            }
+            if warning.strict {
+                self.text(TEXT, "with --strict this is an error (exit 5).", Paint::Dim);
+            }
+        }
+    }
+
+    /// Verb, facts and the name of the run; then what was said about the place, and what is missing.
+    pub(crate) fn head(&mut self, run: &Run, summary: &Summary, facts: &[String]) {
+        let name = format!("run {}", summary.name);
+        let facts = facts.join("   ");
+        let used = width(&summary.verb) + 2 + width(&facts) + 2 + width(&name);
+        let lead = [Paint::Bold.span(&summary.verb), "  ".into()];
+        if used <= self.style.columns() {
+            let blank = " ".repeat(self.style.columns() - used + 2);
+            let [verb, gap] = lead;
+            self.line(&[verb, gap, facts.into(), blank.into(), Paint::Blue.span(name)]);
+        } else {
+            self.hanging(&lead, width(&summary.verb) + 2, &facts, Paint::Plain);
+            self.hanging(&[" ".repeat(width(&summary.verb) + 2).into()], 2, &name, Paint::Blue);
+        }
+        if let Some(text) = view::incomplete(run, summary) {
+            self.text(0, &text, Paint::Yellow);
+        }
+    }
+
+    /// Cost of a message at both ends of each case given.
+    pub(crate) fn costs(&mut self, cases: &[(&str, &CaseSummary)]) {
+        let glyphs = self.style.glyphs;
+        let mut table = Table::new()
+            .column("cost per message", Align::Left)
+            .column("cpu user", Align::Right)
+            .column("cpu system", Align::Right)
+            .column("system calls", Align::Right)
+            .optional("own switches", Align::Right, 4)
+            .optional("forced", Align::Right, 3)
+            .optional("page faults", Align::Right, 1)
+            .optional("ready, not running", Align::Right, 2);
+        for (label, case) in cases {
+            for (end, cost) in [("near end", &case.near_cost), ("far end", &case.far_cost)] {
+                let label = if label.is_empty() { end.to_owned() } else { format!("{label}, {end}") };
+                table.row(std::iter::once(label.into()).chain(cost_cells(cost, glyphs).map(Into::into)));
+            }
+        }
+        self.gap();
+        self.table(table);
+    }
+
+    /// Options that the kernel did not grant as asked, and conditions that were lost.
+    pub(crate) fn refusals(&mut self, cases: &[&CaseSummary]) {
+        let mut lines = Vec::new();
+        for case in cases {
+            for granted in case.granted.iter().filter(|granted| !granted.same) {
+                let line = format!(
+                    "asked and not granted: {} {}: asked {}, granted {}",
+                    granted.end, granted.option, granted.asked, granted.granted
+                );
+                view::push_new(&mut lines, line);
+            }
+        }
+        lines.extend(view::lost_conditions(cases));
+        if !lines.is_empty() {
+            self.gap();
+        }
+        for line in lines {
+            self.hanging(&["  ".into()], 4, &line, Paint::Yellow);
+        }
+    }
+
+    /// Cases that could not be measured, each with its reason.
+    pub(crate) fn unavailable(&mut self, summary: &Summary) {
+        let rows = view::unavailable(summary);
+        if rows.is_empty() {
+            return;
+        }
+        self.heading("not measured");
+        let mut table = Table::new().column("", Align::Left).column("", Align::Left).wrap_last();
+        for (path, why, hint) in rows {
+            let text = if hint.is_empty() { why } else { format!("{why}; {hint}") };
+            table.row([path.into(), text.into()]);
+        }
+        self.table(table);
+    }
+
+    /// Where the run is, and the next command.
+    pub(crate) fn saved(&mut self, run: &Run, summary: &Summary) {
+        self.gap();
+        self.hanging(&["saved  ".into()], 7, &run.folder.display().to_string(), Paint::Plain);
+        self.hanging(&["report ".into()], 7, &format!("msgpath report {} --open", summary.name), Paint::Plain);
+    }
+}
+
+/// CPU user and system, system calls, voluntary and involuntary switches, faults, run-queue time, per message.
+pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
+    [
+        glyphs.time(cost.user_ns),
+        glyphs.time(cost.system_ns),
+        words::per_message(cost.calls),
+        words::per_message(cost.voluntary),
+        words::per_message(cost.involuntary),
+        words::per_message(cost.faults),
+        cost.run_delay_ns.map_or_else(|| "n/a: not counted".into(), |ns| glyphs.time(ns)),
+    ]
+}

@@ -1,0 +1,340 @@
+//! `stream`: how much goes through, counted by the receiver on its clock; and the write-shape table.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Throughput};
+use msgpath_core::schema::TcpInfo;
+use msgpath_core::units::{self, BitUnits, Glyphs};
+use msgpath_core::{CallCounts, CaseRole};
+use msgpath_record::Run;
+
+use super::echo::zero_copy;
+use super::page::{Page, Paint, Span, Style};
+use super::table::{Align, Table};
+use crate::view::{self, measured};
+use crate::words;
+
+/// The two ends of a stream: who sends depends on `-R`.
+struct Ends<'a> {
+    sender: &'a CallCounts,
+    receiver: &'a CallCounts,
+    sender_tcp: Option<&'a TcpInfo>,
+}
+
+fn ends<'a>(run: &Run, case: &'a CaseSummary) -> Ends<'a> {
+    if run.header.plan.reverse {
+        Ends { sender: &case.far_calls, receiver: &case.near_calls, sender_tcp: case.far_tcp.as_ref() }
+    } else {
+        Ends { sender: &case.near_calls, receiver: &case.far_calls, sender_tcp: case.near_tcp.as_ref() }
+    }
+}
+
+/// The result of `stream`: a block for a single case, tables with a row per case where there are several. With [`BitUnits::Binary`] every
+/// throughput is printed in both units.
+pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> String {
+    let mut page = Page::new(style);
+    let cases = measured(summary);
+    opening(&mut page, run, summary, &cases);
+    page.warnings(&summary.warnings);
+    if cases.len() > 1 {
+        page.gap();
+        overview(&mut page, summary, units);
+    }
+    match cases.as_slice() {
+        [case] => {
+            page.gap();
+            details(&mut page, run, case, units);
+        }
+        many => {
+            calls(&mut page, run, many);
+            let labels: Vec<String> = many.iter().map(|case| label(case)).collect();
+            let costs: Vec<_> = labels.iter().map(String::as_str).zip(many.iter().copied()).collect();
+            page.costs(&costs);
+        }
+    }
+    page.refusals(&cases);
+    page.findings(&summary.findings);
+    page.unavailable(summary);
+    page.saved(run, summary);
+    page.finish()
+}
+
+fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+    let glyphs = page.style.glyphs;
+    let mut facts = Vec::new();
+    if let Some(first) = cases.first() {
+        facts.push(if cases.len() == 1 { first.case.path.to_string() } else { format!("{} cases", cases.len()) });
+        facts.push(summary.target.clone());
+        facts.extend((cases.len() == 1).then(|| words::message(&first.case)));
+        facts.push(words::load(&first.case, glyphs));
+    } else {
+        facts.push(summary.target.clone());
+    }
+    page.head(run, summary, &facts);
+    let way = if run.header.plan.reverse { "the far end sends" } else { "the near end sends" };
+    page.text(summary.verb.chars().count() + 2, &format!("{way}   {}", view::placement(run)), Paint::Dim);
+}
+
+fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
+    let mut table = Table::new()
+        .column("throughput", Align::Left)
+        .column("receiver's clock", Align::Right)
+        .optional("95 % interval", Align::Right, 4)
+        .optional("sender's clock", Align::Right, 1)
+        .optional("messages", Align::Right, 2)
+        .optional("of yardstick", Align::Right, 3);
+    for case in summary.cases.iter().filter(|case| case.case.role != CaseRole::Control) {
+        let label = match case.case.role {
+            CaseRole::Yardstick => format!("yardstick: {}", label(case)),
+            _ => label(case),
+        };
+        let Some(throughput) = &case.throughput else {
+            table.row([label.into(), "n/a: not a stream".into()]);
+            continue;
+        };
+        table.row([
+            label.into(),
+            Paint::Bold.span(words::throughput(throughput.receiver_bits.value, units)),
+            words::estimate_interval(&throughput.receiver_bits, si).into(),
+            si(throughput.sender_bits.value).into(),
+            words::per_second(throughput.messages.value).into(),
+            throughput.of_yardstick.as_ref().map_or_else(String::new, |share| words::percent(share.value)).into(),
+        ]);
+    }
+    page.table(table);
+}
+
+fn label(case: &CaseSummary) -> String {
+    format!("{} {}", case.case.path, words::message(&case.case))
+}
+
+/// What became of the messages and which calls it took, one row per case.
+fn calls(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new()
+        .column("messages and calls", Align::Left)
+        .column("messages", Align::Right)
+        .optional("lost", Align::Right, 2)
+        .optional("sends", Align::Right, 1)
+        .column("reads", Align::Right)
+        .optional("full", Align::Right, 4)
+        .optional("short", Align::Right, 5)
+        .optional("empty", Align::Right, 3)
+        .optional("segments", Align::Right, 7)
+        .optional("again", Align::Right, 6);
+    for case in cases {
+        let ends = ends(run, case);
+        let counted = [
+            case.delivery.received,
+            case.delivery.lost,
+            ends.sender.send_calls,
+            ends.receiver.recv_calls,
+            ends.receiver.recv_full,
+            ends.receiver.recv_short,
+            ends.receiver.recv_empty,
+        ];
+        let segments = [ends.sender_tcp.map(|tcp| tcp.data_segs_out), ends.sender_tcp.map(|tcp| tcp.total_retrans)];
+        let cells = counted.map(Some).into_iter().chain(segments);
+        let cells = cells.map(|count| Span::from(count.map_or_else(|| "n/a".into(), |count| glyphs.thousands(count))));
+        table.row(std::iter::once(label(case).into()).chain(cells));
+    }
+    page.gap();
+    page.table(table);
+    if cases.iter().any(|case| ends(run, case).sender_tcp.is_none()) {
+        page.text(2, "Segments n/a: only tcp reports them.", Paint::Dim);
+    }
+    let checked: Vec<String> = cases.iter().fold(Vec::new(), |mut all, case| {
+        view::push_new(&mut all, words::payloads(&case.delivery));
+        all
+    });
+    page.text(2, &format!("Payloads: {}.", checked.join(", ")), Paint::Dim);
+}
+
+fn si(bits: f64) -> String {
+    units::bits_per_second(bits, BitUnits::Si)
+}
+
+fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
+    let glyphs = page.style.glyphs;
+    let opening = format!(
+        "{}, {}, {}, {}",
+        words::counted(case.messages.max(case.delivery.received), "message", glyphs),
+        words::counted(case.rounds, "round", glyphs),
+        words::losses(&case.delivery, glyphs),
+        words::payloads(&case.delivery)
+    );
+    page.text(0, &opening, Paint::Plain);
+    page.gap();
+    match &case.throughput {
+        Some(throughput) => page.table(rates(throughput, units)),
+        None => page.text(2, "throughput n/a: no round of this case was a stream", Paint::Yellow),
+    }
+    let ends = ends(run, case);
+    let count = |n: u64| glyphs.thousands(n);
+    let mut notes = vec![
+        format!(
+            "Send calls {}, of which {} took only a part.",
+            count(ends.sender.send_calls),
+            count(ends.sender.send_short)
+        ),
+        format!("Reads {}: {}.", count(ends.receiver.recv_calls), reads(ends.receiver, glyphs)),
+    ];
+    notes.push(match ends.sender_tcp {
+        Some(tcp) => format!(
+            "Segments sent with data {}, sent again {} (largest {} bytes).",
+            count(tcp.data_segs_out),
+            count(tcp.total_retrans),
+            tcp.snd_mss
+        ),
+        None => format!("Segments n/a: {} does not report any.", case.case.path.transport),
+    });
+    notes.extend(zero_copy(case, glyphs));
+    for note in notes {
+        page.hanging(&["  ".into()], 4, &note, Paint::Plain);
+    }
+    page.costs(&[("", case)]);
+}
+
+fn reads(calls: &CallCounts, glyphs: Glyphs) -> String {
+    format!(
+        "{} full, {} short, {} empty",
+        glyphs.thousands(calls.recv_full),
+        glyphs.thousands(calls.recv_short),
+        glyphs.thousands(calls.recv_empty)
+    )
+}
+
+fn rates(throughput: &Throughput, units: BitUnits) -> Table {
+    let mut table = Table::new()
+        .column("throughput", Align::Left)
+        .column("", Align::Right)
+        .column("95 % interval", Align::Right)
+        .optional("", Align::Left, 1);
+    let mut row = |name: &str, value: Span, range: String, note: &str| {
+        table.row([name.into(), value, range.into(), Paint::Dim.span(note)]);
+    };
+    let receiver = &throughput.receiver_bits;
+    let sender = &throughput.sender_bits;
+    row(
+        "receiver",
+        Paint::Bold.span(si(receiver.value)),
+        words::estimate_interval(receiver, si),
+        "its bytes, its clock",
+    );
+    if units == BitUnits::Binary {
+        let binary = |bits| units::bits_per_second(bits, BitUnits::Binary);
+        let value = Paint::Bold.span(binary(receiver.value));
+        row("", value, words::estimate_interval(receiver, binary), "the same in powers of 1024");
+    }
+    row("sender", si(sender.value).into(), words::estimate_interval(sender, si), "until the last acknowledgement");
+    let messages = &throughput.messages;
+    row(
+        "messages",
+        words::per_second(messages.value).into(),
+        words::estimate_interval(messages, words::per_second),
+        "receiver's clock",
+    );
+    if let Some(share) = &throughput.of_yardstick {
+        let value = words::percent(share.value);
+        row("of yardstick", value.into(), words::estimate_interval(share, words::percent), "bulk transfer, same path");
+    }
+    table
+}
+
+/// The number by which courses call a way of writing: 1 many writes, 2 one gathering write, 3 one write.
+fn write_type(method: &str) -> &'static str {
+    match method {
+        "writes" => "1",
+        "writev" => "2",
+        "send" | "write" => "3",
+        _ => "-",
+    }
+}
+
+/// The write-shape table: one row per way of cutting a message and per path. Times, reads and segments are those of all
+/// rounds together; times are on the sender's clock, from the first message to the last acknowledgement.
+pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> String {
+    let mut page = Page::new(style);
+    let glyphs = style.glyphs;
+    let cases = measured(summary);
+    opening(&mut page, run, summary, &cases);
+    page.warnings(&summary.warnings);
+    page.gap();
+    let mut heads = vec!["Gbit/s"];
+    if units == BitUnits::Binary {
+        heads.push("Gibit/s");
+    }
+    let mut table = Table::new()
+        .gap(if units == BitUnits::Binary { 1 } else { 2 })
+        .column("pieces", Align::Left)
+        .column("type", Align::Right)
+        .column("path", Align::Left)
+        .column("time", Align::Right)
+        .column("#reads", Align::Right)
+        .optional("full", Align::Right, 3)
+        .optional("short", Align::Right, 4)
+        .optional("empty", Align::Right, 2)
+        .optional("segments", Align::Right, 5);
+    for head in &heads {
+        table = table.column(*head, Align::Right);
+    }
+    for head in &heads {
+        table = table.optional(format!("sender {head}"), Align::Right, 1);
+    }
+    table = table.optional("of yardstick", Align::Right, 6);
+    for case in &cases {
+        let calls = ends(run, case).receiver;
+        let segments =
+            ends(run, case).sender_tcp.map_or_else(|| "n/a".into(), |tcp| glyphs.thousands(tcp.data_segs_out));
+        let mut row: Vec<Span> = vec![
+            case.case.pieces.to_string().into(),
+            write_type(&case.case.path.method).into(),
+            case.case.path.to_string().into(),
+        ];
+        let giga = |bits: f64| {
+            let binary = (units == BitUnits::Binary).then(|| units::three_digits(bits / 1_073_741_824.0));
+            std::iter::once(units::three_digits(bits / 1e9)).chain(binary).map(Span::from)
+        };
+        match &case.throughput {
+            Some(throughput) => {
+                row.push(glyphs.time(throughput.sender_ns * case.rounds as f64).into());
+                row.extend(
+                    [calls.recv_calls, calls.recv_full, calls.recv_short, calls.recv_empty]
+                        .map(|n| glyphs.thousands(n).into()),
+                );
+                row.push(segments.into());
+                row.extend(giga(throughput.receiver_bits.value));
+                row.extend(giga(throughput.sender_bits.value));
+                row.push(
+                    throughput
+                        .of_yardstick
+                        .as_ref()
+                        .map_or_else(|| "n/a".into(), |share| words::percent(share.value))
+                        .into(),
+                );
+            }
+            None => row.push("n/a: not a stream".into()),
+        }
+        table.row(row);
+    }
+    page.table(table);
+    page.gap();
+    page.text(2, "Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, until the last acknowledgement, all rounds together; so are reads and segments.", Paint::Dim);
+    page.text(2, "#reads counts every read call: full ones took all that was missing of the message, short ones less, empty ones nothing.", Paint::Dim);
+    for case in summary.cases.iter().filter(|case| case.case.role == CaseRole::Yardstick) {
+        if let Some(throughput) = &case.throughput {
+            let text = format!(
+                "yardstick: bulk transfer by {} in {} messages: {} ({})",
+                case.case.path,
+                units::size(case.case.size),
+                words::throughput(throughput.receiver_bits.value, units),
+                words::estimate_interval(&throughput.receiver_bits, si)
+            );
+            page.text(2, &text, Paint::Plain);
+        }
+    }
+    page.refusals(&cases);
+    page.findings(&summary.findings);
+    page.unavailable(summary);
+    page.saved(run, summary);
+    page.finish()
+}

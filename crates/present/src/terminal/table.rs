@@ -1,0 +1,210 @@
+//! Columns of text. A table that is too wide loses the columns it can do without, or is split into several.
+
+use super::page::{Paint, Span, Style, width, wrap};
+
+/// How a column lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A column that stays whatever happens.
+pub(crate) const ALWAYS: u8 = u8::MAX;
+
+#[derive(Clone, Debug)]
+struct Column {
+    head: String,
+    align: Align,
+    /// The lower, the sooner it goes.
+    keep: u8,
+}
+
+/// A table with heads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Span>>,
+    gap: usize,
+    wrap_last: bool,
+}
+
+impl Table {
+    pub(crate) fn new() -> Self {
+        Self { gap: 2, ..Self::default() }
+    }
+
+    /// Blanks between columns, 2 unless told.
+    pub(crate) fn gap(mut self, gap: usize) -> Self {
+        self.gap = gap;
+        self
+    }
+
+    /// The last column takes the room that is left and wraps in it.
+    pub(crate) fn wrap_last(mut self) -> Self {
+        self.wrap_last = true;
+        self
+    }
+
+    /// Adds a column that stays.
+    pub(crate) fn column(self, head: impl Into<String>, align: Align) -> Self {
+        self.optional(head, align, ALWAYS)
+    }
+
+    /// Adds a column that goes when room is short; of several the one with the lowest `keep` goes first.
+    pub(crate) fn optional(mut self, head: impl Into<String>, align: Align, keep: u8) -> Self {
+        self.columns.push(Column { head: head.into(), align, keep });
+        self
+    }
+
+    /// Adds a row; missing cells are blank.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Span>) {
+        let mut row: Vec<Span> = cells.into_iter().collect();
+        row.resize(self.columns.len(), Span::default());
+        self.rows.push(row);
+    }
+
+    fn widths(&self, style: Style) -> Vec<usize> {
+        let of = |text: &str| width(&style.clean(text));
+        (0..self.columns.len())
+            .map(|at| self.rows.iter().map(|row| of(&row[at].text)).max().unwrap_or(0).max(of(&self.columns[at].head)))
+            .collect()
+    }
+
+    fn total(&self, widths: &[usize]) -> usize {
+        widths.iter().sum::<usize>() + self.gap * widths.len().saturating_sub(1)
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.columns.remove(at);
+        for row in &mut self.rows {
+            row.remove(at);
+        }
+    }
+
+    /// The lines, none wider than `room` as long as the columns that stay allow it.
+    pub(crate) fn lines(mut self, style: Style, room: usize) -> Vec<Vec<Span>> {
+        const NARROWEST: usize = 20;
+        let mut widths = self.widths(style);
+        loop {
+            let last = widths.len().saturating_sub(1);
+            if self.wrap_last && last > 0 {
+                let others = self.total(&widths) - widths[last];
+                widths[last] = widths[last].min(room.saturating_sub(others).max(NARROWEST));
+            }
+            let sacrifice = (0..self.columns.len()).filter(|at| self.columns[*at].keep < ALWAYS).rev();
+            match sacrifice.min_by_key(|at| self.columns[*at].keep) {
+                Some(at) if self.total(&widths) > room => {
+                    self.remove(at);
+                    widths = self.widths(style);
+                }
+                _ => break,
+            }
+        }
+        let mut lines = Vec::new();
+        if self.columns.iter().any(|column| !column.head.is_empty()) {
+            let head: Vec<Span> = self.columns.iter().map(|column| Paint::Bold.span(&column.head)).collect();
+            self.push(&mut lines, style, &widths, &head);
+        }
+        for row in &self.rows {
+            self.push(&mut lines, style, &widths, row);
+        }
+        lines
+    }
+
+    fn push(&self, lines: &mut Vec<Vec<Span>>, style: Style, widths: &[usize], row: &[Span]) {
+        let mut line = Vec::new();
+        let mut rest = Vec::new();
+        let mut start = 0;
+        for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
+            let mut text = style.clean(&cell.text);
+            if self.wrap_last && at + 1 == widths.len() {
+                let mut parts = wrap(&text, widths[at], 0, 0).into_iter();
+                text = parts.next().unwrap_or_default();
+                rest = parts.map(|part| vec![" ".repeat(start).into(), cell.paint.span(part)]).collect();
+            }
+            let blank = " ".repeat(widths[at].saturating_sub(width(&text)));
+            let text = cell.paint.span(text);
+            match column.align {
+                Align::Left => line.extend([text, blank.into()]),
+                Align::Right => line.extend([blank.into(), text]),
+            }
+            line.push(" ".repeat(self.gap).into());
+            start += widths[at] + self.gap;
+        }
+        line.pop();
+        lines.push(line);
+        lines.extend(rest);
+    }
+
+    /// Several tables that all begin with the first column and are each at most `room` wide.
+    pub(crate) fn split(self, style: Style, room: usize) -> Vec<Table> {
+        let widths = self.widths(style);
+        let mut groups: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut used = widths.first().copied().unwrap_or(0);
+        for (at, column) in widths.iter().enumerate().skip(1) {
+            used += self.gap + column;
+            if used > room && groups.last().is_some_and(|group| !group.is_empty()) {
+                groups.push(Vec::new());
+                used = widths[0] + self.gap + column;
+            }
+            if let Some(group) = groups.last_mut() {
+                group.push(at);
+            }
+        }
+        let part = |group: Vec<usize>| {
+            let mut table = self.clone();
+            for at in (1..widths.len()).rev().filter(|at| !group.contains(at)) {
+                table.remove(at);
+            }
+            table
+        };
+        groups.into_iter().map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new()
+            .column("path", Align::Left)
+            .optional("aaaaaaaaaa", Align::Right, 1)
+            .optional("bbbbbbbbbb", Align::Right, 2)
+            .column("cccccccccc", Align::Right);
+        table.row(["tcp:send".into(), "1".into(), "2".into(), "3".into()]);
+        table
+    }
+
+    fn text(lines: Vec<Vec<Span>>) -> Vec<String> {
+        lines.iter().map(|line| line.iter().map(|span| span.text.as_str()).collect()).collect()
+    }
+
+    #[test]
+    fn columns_go_in_the_order_of_their_worth() {
+        let lines = text(table().lines(Style::default(), 40));
+        assert_eq!(lines, ["path      bbbbbbbbbb  cccccccccc", "tcp:send           2           3"]);
+        assert_eq!(text(table().lines(Style::default(), 25))[0], "path      cccccccccc");
+    }
+
+    #[test]
+    fn a_wide_table_becomes_several() {
+        let parts: Vec<_> = table()
+            .split(Style::default(), 32)
+            .into_iter()
+            .map(|part| text(part.lines(Style::default(), 99)))
+            .collect();
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0][0], "path      aaaaaaaaaa  bbbbbbbbbb");
+        assert_eq!(parts[1][1], "tcp:send           3");
+    }
+
+    #[test]
+    fn the_last_column_wraps_under_itself() {
+        let mut table = Table::new().column("a", Align::Left).column("b", Align::Left).wrap_last();
+        table.row(["x".into(), "one two three four five six".into()]);
+        let lines = text(table.lines(Style::default(), 23));
+        assert_eq!(lines[1..], ["x  one two three four  ".to_owned(), "   five six".into()]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The cases of a summary, arranged as tables need them: which sizes, which threads, which path first.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
+use msgpath_core::units::{self, Pieces};
+use msgpath_core::{CaseRole, PathName};
+use msgpath_record::Run;
+
+/// The cases that the user asked for.
+pub(crate) fn measured(summary: &Summary) -> Vec<&CaseSummary> {
+    summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect()
+}
+
+/// The column of a comparison: one size, cut in one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) size: u64,
+    pub(crate) pieces: Pieces,
+}
+
+/// Rows, columns and tables of a comparison.
+pub(crate) struct Grid<'a> {
+    cases: Vec<&'a CaseSummary>,
+    /// In the order of the plan.
+    pub(crate) shapes: Vec<Shape>,
+    /// Rising.
+    pub(crate) threads: Vec<u32>,
+    /// The baseline first.
+    pub(crate) paths: Vec<&'a PathName>,
+}
+
+impl<'a> Grid<'a> {
+    pub(crate) fn new(summary: &'a Summary) -> Self {
+        let cases = measured(summary);
+        let (mut shapes, mut threads, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        paths.extend(summary.comparison.as_ref().map(|comparison| &comparison.baseline));
+        for case in &cases {
+            push_new(&mut shapes, Shape { size: case.case.size, pieces: case.case.pieces });
+            push_new(&mut threads, case.case.threads);
+            push_new(&mut paths, &case.case.path);
+        }
+        threads.sort_unstable();
+        Self { cases, shapes, threads, paths }
+    }
+
+    /// The case of one cell.
+    pub(crate) fn case(&self, path: &PathName, shape: Shape, threads: u32) -> Option<&'a CaseSummary> {
+        self.cases.iter().copied().find(|case| {
+            let case = &case.case;
+            case.path == *path && case.size == shape.size && case.pieces == shape.pieces && case.threads == threads
+        })
+    }
+
+    /// Whether messages are handed over in pieces, so that pieces head the columns.
+    pub(crate) fn in_pieces(&self) -> bool {
+        self.shapes.iter().any(|shape| shape.pieces.count > 1)
+    }
+
+    /// The head of a column.
+    pub(crate) fn head(&self, shape: Shape, short: bool) -> String {
+        match (self.in_pieces(), short) {
+            (true, _) => shape.pieces.to_string(),
+            (false, true) => units::size_short(shape.size),
+            (false, false) => units::size(shape.size),
+        }
+    }
+
+    /// The best path of one cell.
+    pub(crate) fn winner(&self, comparison: &'a Comparison, shape: Shape, threads: u32) -> Option<&'a Winner> {
+        let pieces = shape.pieces.to_string();
+        comparison.winners.iter().find(|winner| {
+            winner.size == shape.size && winner.threads == threads && (winner.pieces == pieces || !self.in_pieces())
+        })
+    }
+}
+
+/// The ratio of one case to the baseline.
+pub(crate) fn ratio<'a>(comparison: &'a Comparison, case: &CaseSummary) -> Option<&'a Ratio> {
+    comparison.ratios.iter().find(|ratio| ratio.case == case.case.id)
+}
+
+/// Adds what is not there yet.
+pub(crate) fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+/// Cases that were not measured: path, why, what helps, each said once.
+pub(crate) fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
+    let mut rows = Vec::new();
+    for case in &summary.unavailable {
+        push_new(&mut rows, (case.case.path.to_string(), case.reason.why.clone(), case.reason.hint.clone()));
+    }
+    rows
+}
+
+/// Conditions that did not hold throughout, with the number of rounds, all cases together.
+pub(crate) fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
+    let all: u64 = cases.iter().map(|case| case.rounds).sum();
+    let mut flags: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+    for (flag, rounds) in cases.iter().flat_map(|case| &case.flags) {
+        *flags.entry(flag).or_default() += rounds;
+    }
+    flags.into_iter().map(|(flag, rounds)| format!("{flag}: in {rounds} of {all} rounds")).collect()
+}
+
+/// Why a run is not whole; `None`: it is.
+pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
+    use msgpath_core::schema::Status;
+    let mut parts = Vec::new();
+    match summary.status {
+        Status::Ok => {}
+        Status::Partial => parts.push("The run was cut short; what is shown are the rounds that are whole.".to_owned()),
+        Status::Failed => parts.push("The run ended with an error; what is shown are the rounds before it.".to_owned()),
+    }
+    if let Some(problem) = run.end.as_ref().and_then(|end| end.problem.as_ref()) {
+        parts.push(format!("{}: {}.", problem.code, problem.what));
+    }
+    if let Some(damage) = &run.damage {
+        parts.push(format!("{} is whole up to byte {}: {}.", damage.file, damage.offset, damage.why));
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Where the threads of both ends ran.
+pub(crate) fn placement(run: &Run) -> String {
+    let end = |name: &str, cpus: &[u32]| match cpus {
+        [] => format!("{name} not pinned"),
+        [cpu] => format!("{name} cpu {cpu}"),
+        many => format!("{name} cpus {}", many.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
+    };
+    let placement = &run.header.plan.placement;
+    format!("{}, {}", end("near", &placement.near), end("far", &placement.far))
+}

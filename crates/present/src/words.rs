@@ -1,0 +1,287 @@
+//! Numbers and half-sentences that the terminal and the report share.
+
+use msgpath_analyse::summary::{CaseSummary, Crossover, CrossoverKind, Estimate, Quantile, Ratio, Verdict};
+use msgpath_core::Delivery;
+use msgpath_core::plan::Case;
+use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+
+/// `p50`, `p99.9`.
+pub(crate) fn quantile_name(p: f64) -> String {
+    let digits = format!("{:.4}", p * 100.0);
+    format!("p{}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// `1 connection`, `4 connections`.
+pub(crate) fn counted(n: u64, word: &str, glyphs: Glyphs) -> String {
+    format!("{} {word}{}", glyphs.thousands(n), if n == 1 { "" } else { "s" })
+}
+
+/// `1 connection, 1 thread, closed loop`.
+pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
+    let depth = if case.inflight > 1 { format!(", {} in flight", case.inflight) } else { String::new() };
+    format!(
+        "{}, {}, closed loop{depth}",
+        counted(u64::from(case.connections), "connection", glyphs),
+        counted(u64::from(case.threads), "thread", glyphs)
+    )
+}
+
+/// `4 KiB`, or `15x100` where the message is handed over in pieces.
+pub(crate) fn message(case: &Case) -> String {
+    if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) }
+}
+
+/// What became of the messages: `none lost`, or the counts that are not 0.
+pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
+    let mut parts = Vec::new();
+    if delivery.lost == 0 {
+        parts.push("none lost".to_owned());
+    } else {
+        let share = 100.0 * delivery.lost as f64 / delivery.sent.max(1) as f64;
+        parts.push(format!("{} lost ({} %)", glyphs.thousands(delivery.lost), three_digits(share)));
+    }
+    for (count, word) in
+        [(delivery.duplicated, "duplicated"), (delivery.reordered, "reordered"), (delivery.late, "late")]
+    {
+        if count > 0 {
+            parts.push(format!("{} {word}", glyphs.thousands(count)));
+        }
+    }
+    parts.join(", ")
+}
+
+/// How many payloads were compared with what was sent.
+pub(crate) fn payloads(delivery: &Delivery) -> String {
+    match (delivery.verified, delivery.received) {
+        (0, _) => "no payload checked".into(),
+        (verified, received) if verified >= received => "every payload checked".into(),
+        (verified, received) if received >= 2 * verified => {
+            format!("1 in {} payloads checked", (received as f64 / verified as f64).round() as u64)
+        }
+        (verified, received) => format!("{verified} of {received} payloads checked"),
+    }
+}
+
+/// Batch mode in plain words; `None` where every message has its own time.
+pub(crate) fn batch(case: &CaseSummary) -> Option<String> {
+    (case.batch > 1).then(|| {
+        format!(
+            "Batch mode: each value is the mean of {} messages, so a single slow message does not show and the \
+             percentiles are those of means.",
+            case.batch
+        )
+    })
+}
+
+/// `23.8 – 24.1 µs` from two formatted numbers with their units.
+pub(crate) fn between(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} – {high}"),
+        _ => format!("{low} – {high}"),
+    }
+}
+
+/// An interval, open where an end is missing; `None` where both are.
+pub(crate) fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) -> String) -> Option<String> {
+    match (low.map(&print), high.map(&print)) {
+        (Some(low), Some(high)) => Some(between(&low, &high)),
+        (Some(low), None) => Some(format!("from {low}")),
+        (None, Some(high)) => Some(format!("up to {high}")),
+        (None, None) => None,
+    }
+}
+
+/// The interval of an estimate, or `no interval`.
+pub(crate) fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
+    interval(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
+}
+
+/// The interval column of a quantile, in the unit of its value.
+pub(crate) fn quantile_interval(quantile: &Quantile, glyphs: Glyphs) -> String {
+    if !quantile.claim {
+        return "too few to say".into();
+    }
+    let like = quantile.ns.or(quantile.lo_ns).unwrap_or(0) as f64;
+    let print = |ns: f64| {
+        let (number, unit) = glyphs.time_in(ns, like);
+        format!("{number} {unit}")
+    };
+    interval(quantile.lo_ns.map(|ns| ns as f64), quantile.hi_ns.map(|ns| ns as f64), print)
+        .unwrap_or_else(|| "no interval".into())
+}
+
+/// Why quantiles are no claim, each reason with the quantiles it holds for.
+pub(crate) fn no_claims(case: &CaseSummary) -> Vec<(&str, Vec<String>)> {
+    let mut whys: Vec<(&str, Vec<String>)> = Vec::new();
+    for quantile in &case.quantiles {
+        let Some(why) = &quantile.why else { continue };
+        let name = quantile_name(quantile.p);
+        match whys.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) => names.push(name),
+            None => whys.push((why, vec![name])),
+        }
+    }
+    whys
+}
+
+/// The value of a quantile; a quantile that is a lost message has no number.
+pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
+    quantile.ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64))
+}
+
+/// How many messages were slower, and in how many rounds where that is not all of them.
+pub(crate) fn slower(quantile: &Quantile, rounds: u64, glyphs: Glyphs) -> (String, String) {
+    let bursts = if quantile.bursts < rounds && quantile.beyond > 1 {
+        format!(", in {} burst{}", quantile.bursts, if quantile.bursts == 1 { "" } else { "s" })
+    } else {
+        String::new()
+    };
+    (glyphs.thousands(quantile.beyond), bursts)
+}
+
+/// The quantile `p` of a case.
+pub(crate) fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
+    case.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
+}
+
+/// `40.8 k/s`: a rate with three digits and a decimal prefix.
+pub(crate) fn per_second(rate: f64) -> String {
+    let (scale, prefix) = match rate.abs() {
+        r if r >= 999.5e6 => (1e9, " G"),
+        r if r >= 999.5e3 => (1e6, " M"),
+        r if r >= 999.5 => (1e3, " k"),
+        _ => (1.0, " "),
+    };
+    format!("{}{prefix}/s", three_digits(rate / scale))
+}
+
+/// A throughput; with [`BitUnits::Binary`] the same in 2^30 units beside it, each named.
+pub(crate) fn throughput(bits: f64, units: BitUnits) -> String {
+    let si = units::bits_per_second(bits, BitUnits::Si);
+    match units {
+        BitUnits::Si => si,
+        BitUnits::Binary => format!("{si} = {}", units::bits_per_second(bits, BitUnits::Binary)),
+    }
+}
+
+/// A share between 0 and 1 as `81.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", three_digits(100.0 * share))
+}
+
+/// A stated bound such as `2 %`: a choice, so without digits that would claim precision.
+pub(crate) fn bound(share: f64) -> String {
+    let text = three_digits(100.0 * share);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} %")
+}
+
+/// A size that need not be whole: `27.3 KiB`.
+pub(crate) fn about_size(bytes: f64) -> String {
+    let (scale, unit) = match bytes {
+        b if b >= 1_073_741_824.0 => (1_073_741_824.0, "GiB"),
+        b if b >= 1_048_576.0 => (1_048_576.0, "MiB"),
+        b if b >= 1024.0 => (1024.0, "KiB"),
+        _ => (1.0, "B"),
+    };
+    format!("{} {unit}", three_digits(bytes / scale))
+}
+
+/// `+38 %`, `−4.8 %`, `x12.3`: how far a ratio lies from 1.
+pub(crate) fn change(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return "n/a".into();
+    }
+    if ratio >= 10.0 {
+        return format!("×{}", three_digits(ratio));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    let sign = if percent < 0.0 { '−' } else { '+' };
+    let size = percent.abs();
+    if size < 9.95 { format!("{sign}{size:.1} %") } else { format!("{sign}{size:.0} %") }
+}
+
+/// The mark behind a change. An arrow shows which way the number went, the legend says which way is faster.
+pub(crate) fn mark(ratio: &Ratio) -> char {
+    match ratio.verdict {
+        Verdict::Equivalent => '≈',
+        Verdict::Undecided => '?',
+        Verdict::Better | Verdict::Worse if ratio.ratio > 1.0 => '▲',
+        Verdict::Better | Verdict::Worse => '▼',
+    }
+}
+
+/// What the marks mean: `p50` falls when a path is faster, a throughput rises.
+pub(crate) fn legend(metric: &str, margin: f64) -> String {
+    let (faster, slower) = if is_time(metric) { ('▼', '▲') } else { ('▲', '▼') };
+    format!("{faster} faster   {slower} slower   ≈ the same within {}   ? not decided (95 %)", bound(margin))
+}
+
+/// Whether smaller is better.
+pub(crate) fn is_time(metric: &str) -> bool {
+    metric != "throughput"
+}
+
+/// From which size a path pays, in words, and the interval of that size.
+pub(crate) fn crossover(crossover: &Crossover) -> (String, String) {
+    let at = crossover.size.map_or_else(|| "an unknown size".into(), about_size);
+    let text = match crossover.kind {
+        CrossoverKind::AlwaysFaster => "faster at every size measured".into(),
+        CrossoverKind::NeverFaster => "slower at every size measured".into(),
+        CrossoverKind::Equivalent => "no difference was shown at any size".into(),
+        CrossoverKind::At => format!("starts to pay at {at}"),
+        CrossoverKind::FasterBelow => format!("pays only below {at}"),
+        CrossoverKind::Several => format!("crosses more than once, last at {at}"),
+        CrossoverKind::Undecided => "the data do not decide".into(),
+    };
+    let range = match (crossover.low, crossover.high) {
+        (None, None) => String::new(),
+        (Some(low), Some(high)) => format!("95 %: {}", between(&about_size(low), &about_size(high))),
+        (None, Some(high)) => format!("95 %: below the sizes measured – {}", about_size(high)),
+        (Some(low), None) => format!("95 %: {} – above the sizes measured", about_size(low)),
+    };
+    (text, range)
+}
+
+/// A count per message: `2.00`, and `0.001` rather than 0 for what was seen now and then.
+pub(crate) fn per_message(count: f64) -> String {
+    if count > 0.0 && count < 0.0005 { "<0.001".into() } else { three_digits(count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(quantile_name(0.5), "p50");
+        assert_eq!(quantile_name(0.9999), "p99.99");
+        assert_eq!(per_second(40_823.0), "40.8 k/s");
+        assert_eq!(per_second(999.6), "1.00 k/s");
+        assert_eq!(bound(0.02), "2 %");
+        assert_eq!(bound(0.0137), "1.37 %");
+        assert_eq!(about_size(28_000.0), "27.3 KiB");
+        assert_eq!(change(1.384), "+38 %");
+        assert_eq!(change(0.952), "−4.8 %");
+        assert_eq!(change(12.34), "×12.3");
+        assert_eq!(per_message(0.0001), "<0.001");
+        assert_eq!(per_message(0.0), "0");
+    }
+
+    #[test]
+    fn intervals_name_the_unit_once_where_it_is_one() {
+        assert_eq!(between("23.8 µs", "24.1 µs"), "23.8 – 24.1 µs");
+        assert_eq!(between("980 ns", "1.02 µs"), "980 ns – 1.02 µs");
+        assert_eq!(interval(None, None, |x| x.to_string()), None);
+        assert_eq!(interval(Some(1.0), None, |x| x.to_string()).unwrap(), "from 1");
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_called_checked() {
+        let delivery = |verified| Delivery { sent: 160, received: 160, verified, ..Delivery::default() };
+        assert_eq!(payloads(&delivery(160)), "every payload checked");
+        assert_eq!(payloads(&delivery(10)), "1 in 16 payloads checked");
+        assert_eq!(payloads(&delivery(159)), "159 of 160 payloads checked");
+        assert_eq!(payloads(&delivery(0)), "no payload checked");
+    }
+}

@@ -1,0 +1,488 @@
+//! The bytes of `rounds.mpl` and `messages.mpl`.
+//!
+//! A file is a sequence of blocks, nothing before, between or after them. Every block is appended by one write, so that
+//! a killed program leaves whole blocks and at most one that is cut off. Fixed-width integers are little endian;
+//! *varint* is unsigned LEB128 of at most 64 bits; *zigzag* maps a signed integer to an unsigned one
+//! (0, -1, 1, -2 ... become 0, 1, 2, 3 ...).
+//!
+//! # Block
+//!
+//! | offset | bytes | what |
+//! |---|---|---|
+//! | 0 | 4 | magic, the bytes `6d 70 6c 0a` (`mpl` and a line feed) |
+//! | 4 | 1 | version of this format: 1 |
+//! | 5 | 1 | kind: 1 round, 2 messages, 3 end |
+//! | 6 | 2 | 0 |
+//! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1 and 2) or 64 MiB (kind 3) |
+//! | 12 | 4 | CRC-32 (IEEE 802.3) of the bytes 4 to 11 and the payload |
+//! | 16 | length | payload |
+//!
+//! # Round (in `rounds.mpl`)
+//!
+//! varint length and JSON of the `RoundRecord`; varint length and bytes of the latency histogram; varint length and
+//! bytes of the one-way histogram. A histogram is eight varints (bins, messages, lost, beyond 2^40 ns, sum of the ns in
+//! two halves with the high one first, smallest ns, largest ns; an empty one has 2^64-1 and 0 as the last two) and then
+//! for each bin the distance of its index from the one before and its count, both varint.
+//! [`msgpath_core::histogram`] says which values an index stands for.
+//!
+//! No count or time of an end is above 2^48 and no other number above 2^62: so sums over a whole run fit in 64 bits.
+//!
+//! # Messages (in `messages.mpl`)
+//!
+//! At most 65536 messages of one case and pass, as columns. Varints: number of messages, case, pass. Then one column
+//! after the other, one varint a message:
+//!
+//! | column | varint |
+//! |---|---|
+//! | connection | itself |
+//! | sequence | zigzag of the difference from the row before (from 0 at first) |
+//! | start, ns since the start of the run | zigzag of the difference from the row before (from 0 at first) |
+//! | latency, ns | itself + 1; 0: lost |
+//! | arrival at the far end, ns after the start | itself + 1; 0: no stamp |
+//!
+//! Sequence, start, latency and arrival are below 2^62.
+//!
+//! # End (the last block of `rounds.mpl`)
+//!
+//! JSON of the `RunEnd`. A file without it is of a run that was killed, or that is still going on.
+
+use std::io::{self, Read};
+
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd};
+use msgpath_core::{SparseHistogram, varint};
+
+const MAGIC: [u8; 4] = *b"mpl\n";
+/// The version of the block format.
+pub const VERSION: u8 = 1;
+/// Bytes before the payload.
+pub(crate) const HEAD: usize = 16;
+/// The most messages of one block.
+pub const MAX_ROWS: usize = 1 << 16;
+/// The largest count or time of one end in a round.
+const MAX_COUNT: u64 = 1 << 48;
+/// The largest of all other numbers.
+const MAX_NUMBER: u64 = 1 << 62;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One round.
+    Round = 1,
+    /// Messages of one case and pass.
+    Messages = 2,
+    /// How the run ended.
+    End = 3,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        [Kind::Round, Kind::Messages, Kind::End].into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    fn max_length(self) -> usize {
+        match self {
+            Kind::Round | Kind::Messages => 4 << 20,
+            Kind::End => 64 << 20,
+        }
+    }
+}
+
+/// A whole block, ready for one write.
+pub(crate) fn frame(kind: Kind, payload: &[u8]) -> Result<Vec<u8>, String> {
+    if payload.len() > kind.max_length() {
+        return Err(format!("a block of {} bytes; the limit is {}", payload.len(), kind.max_length()));
+    }
+    let mut out = Vec::with_capacity(HEAD + payload.len());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&[VERSION, kind as u8, 0, 0]);
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum(&out[4..12], payload).to_le_bytes());
+    out.extend_from_slice(payload);
+    Ok(out)
+}
+
+fn checksum(head: &[u8], payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(head);
+    crc.update(payload);
+    crc.finalize()
+}
+
+/// The checked first bytes of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    pub(crate) length: usize,
+    raw: [u8; HEAD],
+}
+
+impl Head {
+    fn parse(raw: [u8; HEAD]) -> Result<Head, String> {
+        let [m0, m1, m2, m3, version, kind, r0, r1, l0, l1, l2, l3, ..] = raw;
+        if [m0, m1, m2, m3] != MAGIC {
+            return Err("no block begins here".into());
+        }
+        if version != VERSION {
+            return Err(format!("block format {version}; this msgpath reads {VERSION}"));
+        }
+        let kind = Kind::from_byte(kind).ok_or_else(|| format!("unknown kind of block {kind}"))?;
+        if (r0, r1) != (0, 0) {
+            return Err("reserved bytes are not 0".into());
+        }
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if length > kind.max_length() {
+            return Err(format!("a block of {length} bytes; the limit is {}", kind.max_length()));
+        }
+        Ok(Head { kind, length, raw })
+    }
+
+    fn checksum(&self) -> u32 {
+        let [.., c0, c1, c2, c3] = self.raw;
+        u32::from_le_bytes([c0, c1, c2, c3])
+    }
+}
+
+/// Reads block after block. Each call of [`Self::head`] that returns a head is followed by one of [`Self::payload`].
+pub(crate) struct Blocks<R> {
+    input: R,
+    /// Where the next block begins.
+    pub(crate) offset: u64,
+}
+
+impl<R: Read> Blocks<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, offset: 0 }
+    }
+
+    /// The head of the next block; `None` at the end of the file.
+    pub(crate) fn head(&mut self) -> Result<Option<Head>, String> {
+        let mut raw = [0; HEAD];
+        match fill(&mut self.input, &mut raw)? {
+            0 => Ok(None),
+            HEAD => Head::parse(raw).map(Some),
+            got => Err(format!("the block is cut off: {got} bytes of its head are there")),
+        }
+    }
+
+    /// Reads and checks the payload that belongs to `head` into `payload`; the memory used follows what is there, not
+    /// what the head claims.
+    pub(crate) fn payload(&mut self, head: &Head, payload: &mut Vec<u8>) -> Result<(), String> {
+        payload.clear();
+        let got = (&mut self.input).take(head.length as u64).read_to_end(payload).map_err(cannot_read)?;
+        if got < head.length {
+            return Err(format!("the block is cut off: {got} of {} bytes are there", head.length));
+        }
+        if checksum(&head.raw[4..12], payload) != head.checksum() {
+            return Err("the checksum does not fit".into());
+        }
+        self.offset += (HEAD + head.length) as u64;
+        Ok(())
+    }
+
+    /// The whole next block; `None` at the end of the file.
+    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Kind>, String> {
+        let Some(head) = self.head()? else { return Ok(None) };
+        self.payload(&head, payload)?;
+        Ok(Some(head.kind))
+    }
+}
+
+impl<R: io::Seek> Blocks<io::BufReader<R>> {
+    /// Passes over the payload that belongs to `head`, unread.
+    pub(crate) fn skip(&mut self, head: &Head) -> io::Result<()> {
+        self.offset += (HEAD + head.length) as u64;
+        self.input.seek_relative(head.length as i64)
+    }
+}
+
+fn cannot_read(error: io::Error) -> String {
+    format!("it cannot be read ({error})")
+}
+
+/// Fills `buffer` as far as the input goes.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match input.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(cannot_read(error)),
+        }
+    }
+    Ok(got)
+}
+
+/// Refuses a round whose sums over a run could overflow.
+fn check(round: &RoundRecord) -> Result<(), String> {
+    let value = serde_json::to_value(round).map_err(|error| error.to_string())?;
+    for (part, limit) in [(&value["near"], MAX_COUNT), (&value["far"], MAX_COUNT), (&value, MAX_NUMBER)] {
+        if let Some(number) = above(part, limit) {
+            return Err(format!("a number of {number} in a round; the limit is {limit}"));
+        }
+    }
+    for histogram in [&round.latency, &round.one_way] {
+        if histogram.total() > MAX_COUNT {
+            return Err(format!("{} messages in a round; the limit is {MAX_COUNT}", histogram.total()));
+        }
+    }
+    Ok(())
+}
+
+/// A number above `limit`, anywhere in `value`.
+fn above(value: &serde_json::Value, limit: u64) -> Option<u64> {
+    match value {
+        serde_json::Value::Number(number) => number.as_u64().filter(|number| *number > limit),
+        serde_json::Value::Array(items) => items.iter().find_map(|item| above(item, limit)),
+        serde_json::Value::Object(fields) => fields.values().find_map(|field| above(field, limit)),
+        _ => None,
+    }
+}
+
+pub(crate) fn encode_round(round: &RoundRecord) -> Result<Vec<u8>, String> {
+    check(round)?;
+    let json = serde_json::to_vec(round).map_err(|error| error.to_string())?;
+    let mut out = Vec::with_capacity(json.len() + 4096);
+    for part in [json, round.latency.to_bytes(), round.one_way.to_bytes()] {
+        varint::put(&mut out, part.len() as u64);
+        out.extend_from_slice(&part);
+    }
+    Ok(out)
+}
+
+pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, String> {
+    let mut part = || {
+        let length = varint::take(&mut payload).and_then(|length| usize::try_from(length).ok());
+        let (part, rest) = payload.split_at_checked(length?)?;
+        payload = rest;
+        Some(part)
+    };
+    let (Some(json), Some(latency), Some(one_way), true) = (part(), part(), part(), payload.is_empty()) else {
+        return Err("the parts of the round do not fill its block".into());
+    };
+    let mut round: RoundRecord =
+        serde_json::from_slice(json).map_err(|error| format!("the round is not what it should be: {error}"))?;
+    let histogram = |bytes| SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up");
+    round.latency = histogram(latency)?;
+    round.one_way = histogram(one_way)?;
+    check(&round)?;
+    Ok(round)
+}
+
+pub(crate) fn encode_end(end: &RunEnd) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(end).map_err(|error| error.to_string())
+}
+
+pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, String> {
+    serde_json::from_slice(payload).map_err(|error| format!("the end is not what it should be: {error}"))
+}
+
+fn zigzag(value: u64, before: u64) -> u64 {
+    let difference = value.wrapping_sub(before) as i64;
+    ((difference << 1) ^ (difference >> 63)) as u64
+}
+
+fn unzigzag(coded: u64, before: u64) -> u64 {
+    before.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
+}
+
+/// The payload of `rows`: 1 to [`MAX_ROWS`] messages of one case and pass.
+pub(crate) fn encode_messages(rows: &[MessageRow]) -> Result<Vec<u8>, String> {
+    let first = rows.first().filter(|_| rows.len() <= MAX_ROWS).ok_or_else(|| format!("{} rows", rows.len()))?;
+    let numbers = |row: &MessageRow| [row.sequence, row.start_ns, row.latency_ns.unwrap_or(0), row.far_ns.unwrap_or(0)];
+    if let Some(row) = rows.iter().find(|row| numbers(row).into_iter().any(|number| number >= MAX_NUMBER)) {
+        return Err(format!("a number of a message is not below {MAX_NUMBER}: {row:?}"));
+    }
+    let mut out = Vec::with_capacity(rows.len() * 8);
+    for value in [rows.len() as u64, first.case.into(), first.pass.into()] {
+        varint::put(&mut out, value);
+    }
+    let plain = |value: Option<u64>| value.map_or(0, |value| value + 1);
+    rows.iter().for_each(|row| varint::put(&mut out, row.connection.into()));
+    for column in [|row: &MessageRow| row.sequence, |row: &MessageRow| row.start_ns] {
+        let mut before = 0;
+        for row in rows {
+            varint::put(&mut out, zigzag(column(row), before));
+            before = column(row);
+        }
+    }
+    rows.iter().for_each(|row| varint::put(&mut out, plain(row.latency_ns)));
+    rows.iter().for_each(|row| varint::put(&mut out, plain(row.far_ns)));
+    Ok(out)
+}
+
+/// Replaces `rows` by those of `payload`.
+pub(crate) fn decode_messages(mut payload: &[u8], rows: &mut Vec<MessageRow>) -> Result<(), String> {
+    rows.clear();
+    decode_columns(&mut payload, rows)
+        .filter(|()| payload.is_empty())
+        .ok_or_else(|| "the columns of the messages do not fill their block".into())
+}
+
+fn decode_columns(payload: &mut &[u8], rows: &mut Vec<MessageRow>) -> Option<()> {
+    let small = |value: Option<u64>| u32::try_from(value?).ok();
+    let number = |value: u64| (value < MAX_NUMBER).then_some(value);
+    let optional = |value: Option<u64>| value?.checked_sub(1).map_or(Some(None), |value| number(value).map(Some));
+    let count = usize::try_from(varint::take(payload)?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
+    let (case, pass) = (small(varint::take(payload))?, small(varint::take(payload))?);
+    let empty = MessageRow { case, pass, connection: 0, sequence: 0, start_ns: 0, latency_ns: None, far_ns: None };
+    rows.resize(count, empty);
+    for row in rows.iter_mut() {
+        row.connection = small(varint::take(payload))?;
+    }
+    let mut before = 0;
+    for row in rows.iter_mut() {
+        before = number(unzigzag(varint::take(payload)?, before))?;
+        row.sequence = before;
+    }
+    before = 0;
+    for row in rows.iter_mut() {
+        before = number(unzigzag(varint::take(payload)?, before))?;
+        row.start_ns = before;
+    }
+    for row in rows.iter_mut() {
+        row.latency_ns = optional(varint::take(payload))?;
+    }
+    for row in rows.iter_mut() {
+        row.far_ns = optional(varint::take(payload))?;
+    }
+    Some(())
+}
+
+/// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, as the payload of each kind,
+/// and as a header.
+///
+/// # Panics
+/// Where something that was read cannot be written again or is read differently then: a defect.
+#[doc(hidden)]
+pub fn fuzz_blocks(bytes: &[u8]) {
+    let again = |kind: Kind, payload: &[u8]| match kind {
+        Kind::Round => {
+            if let Ok(round) = decode_round(payload) {
+                let encoded = encode_round(&round).expect("what was read can be written");
+                assert_eq!(decode_round(&encoded).as_ref(), Ok(&round));
+                let mut all = msgpath_core::Histogram::new();
+                (0..3).for_each(|_| all.merge_sparse(&round.latency));
+            }
+        }
+        Kind::Messages => {
+            let (mut rows, mut back) = (Vec::new(), Vec::new());
+            if decode_messages(payload, &mut rows).is_ok() {
+                let encoded = encode_messages(&rows).expect("what was read can be written");
+                decode_messages(&encoded, &mut back).expect("what was written can be read");
+                assert_eq!(rows, back);
+            }
+        }
+        Kind::End => drop(decode_end(payload)),
+    };
+    let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
+    while let Ok(Some(kind)) = blocks.next(&mut payload) {
+        again(kind, &payload);
+    }
+    for kind in [Kind::Round, Kind::Messages, Kind::End] {
+        again(kind, bytes);
+    }
+    drop(crate::reader::parse_header(std::path::Path::new("run.json"), bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_run;
+    use proptest::prelude::*;
+
+    fn row() -> impl Strategy<Value = (u32, u64, u64, Option<u64>, Option<u64>)> {
+        let number = || prop_oneof![0_u64..1000, 0..MAX_NUMBER];
+        (any::<u32>(), number(), number(), prop::option::of(number()), prop::option::of(number()))
+    }
+
+    #[test]
+    fn a_round_comes_back_whole() {
+        let round = test_run::round(1, 3);
+        assert_eq!(decode_round(&encode_round(&round).unwrap()).unwrap(), round);
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_both_ways() {
+        let mut round = test_run::round(0, 0);
+        round.far.bytes_sent = MAX_COUNT + 1;
+        assert!(encode_round(&round).unwrap_err().contains("limit"));
+        let json = serde_json::to_vec(&round).unwrap();
+        let mut payload = Vec::new();
+        for part in [json, round.latency.to_bytes(), round.one_way.to_bytes()] {
+            varint::put(&mut payload, part.len() as u64);
+            payload.extend_from_slice(&part);
+        }
+        assert!(decode_round(&payload).unwrap_err().contains("limit"));
+    }
+
+    #[test]
+    fn a_length_is_not_believed() {
+        let mut bytes = frame(Kind::End, b"{}").unwrap();
+        bytes[8..12].copy_from_slice(&(60_u32 << 20).to_le_bytes());
+        let mut payload = Vec::new();
+        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().contains("cut off"));
+        assert!(payload.capacity() < 1 << 16);
+        bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().contains("limit"));
+        assert!(frame(Kind::Round, &vec![0; (4 << 20) + 1]).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let whole = frame(Kind::Round, &encode_round(&test_run::round(0, 0)).unwrap()).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            assert!(Blocks::new(bytes.as_slice()).next(&mut Vec::new()).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_message_block_stay_what_they_are() {
+        let row = |sequence, start_ns, latency_ns| MessageRow {
+            case: 2,
+            pass: 3,
+            connection: 0,
+            sequence,
+            start_ns,
+            latency_ns,
+            far_ns: None,
+        };
+        let payload = encode_messages(&[row(100, 5, Some(200)), row(101, 4, None)]).unwrap();
+        assert_eq!(payload, [2, 2, 3, 0, 0, 0xc8, 1, 2, 10, 1, 0xc9, 1, 0, 0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_back_whole(case: u32, pass: u32, parts in prop::collection::vec(row(), 1..200), cut: prop::sample::Index) {
+            let rows: Vec<MessageRow> = parts
+                .into_iter()
+                .map(|(connection, sequence, start_ns, latency_ns, far_ns)| {
+                    MessageRow { case, pass, connection, sequence, start_ns, latency_ns, far_ns }
+                })
+                .collect();
+            let payload = encode_messages(&rows).unwrap();
+            let mut back = Vec::new();
+            decode_messages(&payload, &mut back).unwrap();
+            prop_assert_eq!(&back, &rows);
+            prop_assert!(decode_messages(&payload[..cut.index(payload.len())], &mut back).is_err());
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            fuzz_blocks(&bytes);
+            for kind in [Kind::Round, Kind::Messages, Kind::End] {
+                fuzz_blocks(&frame(kind, &bytes).unwrap());
+            }
+        }
+
+        #[test]
+        fn damaged_rounds_do_not_panic(at: prop::sample::Index, byte: u8) {
+            let mut payload = encode_round(&test_run::round(0, 0)).unwrap();
+            let at = at.index(payload.len());
+            payload[at] = byte;
+            fuzz_blocks(&frame(Kind::Round, &payload).unwrap());
+        }
+    }
+}

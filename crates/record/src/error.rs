@@ -1,0 +1,111 @@
+//! What can go wrong with a run on disk, and how the user reads it.
+
+use std::io;
+use std::path::PathBuf;
+
+use msgpath_core::schema::SCHEMA;
+use msgpath_core::{Exit, Problem};
+
+/// A run that cannot be written, read or exported.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The folder of a new run is there already and holds something.
+    #[error("{} is not empty: a run is never written over another", folder.display())]
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A new run could not be started on disk.
+    #[error("{} cannot be written ({source})", file.display())]
+    Create {
+        /// The file or folder.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A block could not be written, for example because the disk is full.
+    #[error("{} cannot be written further ({source})", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What is whole on disk all the same.
+        kept: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A value that the record refuses because it could not be read back.
+    #[error("this cannot be recorded: {0}")]
+    Unrecordable(String),
+    /// The folder holds no `run.json`.
+    #[error("{:?} is not a run", folder.display().to_string())]
+    NotARun {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file of the run cannot be read.
+    #[error("{} cannot be read ({source})", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The run was written with another schema.
+    #[error("{} has schema {found:?}, this msgpath reads {SCHEMA:?}", file.display())]
+    Version {
+        /// `run.json`.
+        file: PathBuf,
+        /// The schema it names.
+        found: String,
+    },
+    /// `run.json` is not a header.
+    #[error("{} is damaged: {why}", file.display())]
+    BadHeader {
+        /// `run.json`.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A per-message format was asked for, but the run has no messages.
+    #[error("run {run} has no per-message log")]
+    NoMessages {
+        /// Name of the run.
+        run: String,
+    },
+    /// The output of an export could not be written.
+    #[error("the export cannot be written ({0})")]
+    Export(io::Error),
+}
+
+impl RecordError {
+    /// Whether the reader of an export has gone away (`| head`): no error for the user.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, RecordError::Export(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<RecordError> for Problem {
+    fn from(error: RecordError) -> Problem {
+        let what = error.to_string();
+        match error {
+            RecordError::NotEmpty { .. } => Problem::new("E12", Exit::CannotStart, what).hint("another folder or name"),
+            RecordError::Create { .. } => {
+                Problem::new("E12", Exit::CannotStart, what).hint("a folder that you may write to, with free space")
+            }
+            RecordError::Write { kept, .. } => Problem::new("E12", Exit::Unfinished, what).why(kept),
+            RecordError::Export(_) => Problem::new("E12", Exit::Unfinished, what),
+            RecordError::Unrecordable(_) => Problem::new("E12", Exit::Unfinished, what).why(
+                "the figures would be unreadable or absurd later, so the run stopped; this is a defect of msgpath",
+            ),
+            RecordError::NotARun { .. } => {
+                Problem::new("E08", Exit::Usage, what).why("it has no run.json    list: msgpath runs")
+            }
+            RecordError::Read { .. } | RecordError::BadHeader { .. } => Problem::new("E13", Exit::CannotStart, what),
+            RecordError::Version { .. } => Problem::new("E13", Exit::CannotStart, what)
+                .hint("the version of msgpath that wrote it (`version` in run.json)"),
+            RecordError::NoMessages { .. } => Problem::new("E14", Exit::CannotStart, what)
+                .why("none was asked for when it was measured, or it ended before the first message was kept")
+                .hint("a format of rounds: csv, json, hgrm or hlog"),
+        }
+    }
+}

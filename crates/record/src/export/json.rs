@@ -1,0 +1,144 @@
+//! `json`: the header, every round with its quantiles, and the end; the keys of `presentation.md` come first.
+
+use std::io::Write;
+
+use msgpath_core::SparseHistogram;
+use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
+use serde::{Serialize, Serializer};
+
+use super::{Exporter, failed, receiver_bits_per_s};
+use crate::{RecordError, Run};
+
+pub(super) struct Json;
+
+impl Exporter for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the whole run in one object: plan, both machines, every round with its quantiles"
+    }
+
+    fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
+        let document = Document {
+            schema: &run.header.schema,
+            status: run.end.as_ref().map_or(Status::Partial, |end| end.status),
+            damage: run.damage.as_ref().map(ToString::to_string),
+            header: &run.header,
+            rounds: Rounds(run),
+            end: run.end.as_ref(),
+        };
+        let mut out = std::io::BufWriter::new(out);
+        serde_json::to_writer_pretty(&mut out, &document).map_err(failed)?;
+        out.write_all(b"\n").and_then(|()| out.flush()).map_err(failed)
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'a str,
+    status: Status,
+    damage: Option<String>,
+    header: &'a RunHeader,
+    rounds: Rounds<'a>,
+    end: Option<&'a RunEnd>,
+}
+
+/// Turned into JSON one at a time.
+struct Rounds<'a>(&'a Run);
+
+impl Serialize for Rounds<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.rounds.iter().map(|round| Round {
+            record: round,
+            receiver_bits_per_s: receiver_bits_per_s(self.0, round).map(|bits| bits.round() as u64),
+            latency: Distribution::of(&round.latency),
+            one_way: Distribution::of(&round.one_way),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct Round<'a> {
+    #[serde(flatten)]
+    record: &'a RoundRecord,
+    receiver_bits_per_s: Option<u64>,
+    latency: Option<Distribution>,
+    one_way: Option<Distribution>,
+}
+
+/// What a histogram says; times of a batch are means of its messages.
+#[derive(Serialize)]
+struct Distribution {
+    messages: u64,
+    lost: u64,
+    min_ns: Option<u64>,
+    max_ns: Option<u64>,
+    mean_ns: Option<u64>,
+    quantiles: Vec<Quantile>,
+}
+
+#[derive(Serialize)]
+struct Quantile {
+    p: f64,
+    ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+}
+
+impl Distribution {
+    /// `None` where nothing was timed.
+    fn of(histogram: &SparseHistogram) -> Option<Distribution> {
+        let quantile = |p| {
+            let ns = histogram.quantile(p)?;
+            let why = if histogram.beyond() > 0 { "lost, or 2^40 ns and more" } else { "lost" };
+            Some(Quantile { p, ns, why: ns.is_none().then_some(why) })
+        };
+        (histogram.total() > 0).then(|| Distribution {
+            messages: histogram.total(),
+            lost: histogram.lost(),
+            min_ns: histogram.min(),
+            max_ns: histogram.max(),
+            mean_ns: histogram.mean().map(|mean| mean.round() as u64),
+            quantiles: [0.5, 0.9, 0.99, 0.999].into_iter().filter_map(quantile).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::exported;
+
+    #[test]
+    fn the_object_holds_the_whole_run() {
+        let (bytes, written) = exported("json");
+        assert!(bytes.starts_with(b"{\n  \"schema\": \"msgpath/run/1\",\n  \"status\": \"ok\""));
+        let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(serde_json::from_value::<RunHeader>(value["header"].clone()).unwrap(), written.header);
+        assert_eq!(serde_json::from_value::<RunEnd>(value["end"].clone()).unwrap(), written.end);
+        let rounds = value["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), written.rounds.len());
+        for (json, round) in rounds.iter().zip(&written.rounds) {
+            let read: RoundRecord = serde_json::from_value(json.clone()).unwrap();
+            let expected = RoundRecord {
+                latency: SparseHistogram::default(),
+                one_way: SparseHistogram::default(),
+                ..round.clone()
+            };
+            assert_eq!(read, expected);
+            assert_eq!(json["latency"]["quantiles"][0]["ns"].as_u64(), round.latency.quantile(0.5).unwrap());
+            assert!(json["one_way"].is_null());
+        }
+        let last = &rounds[1]["latency"]["quantiles"][2];
+        assert_eq!(
+            (last["p"].as_f64(), &last["ns"], last["why"].as_str()),
+            (Some(0.99), &serde_json::Value::Null, Some("lost"))
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! The run on disk: written so that a killed program loses only its last unfinished block, read back as far as it is
+//! whole, and exported to formats that others read.
+//!
+//! A run is a folder:
+//!
+//! | file | what |
+//! |---|---|
+//! | `run.json` | [`RunHeader`](msgpath_core::schema::RunHeader), written whole before the first round |
+//! | `rounds.mpl` | one block a round, and one that says how the run ended |
+//! | `messages.mpl` | the per-message log, where one was asked for |
+//!
+//! [`block`] describes the bytes of the two `.mpl` files.
+#![forbid(unsafe_code)]
+
+pub mod block;
+mod error;
+pub mod export;
+mod reader;
+pub mod store;
+#[cfg(test)]
+mod test_run;
+mod utc;
+mod writer;
+
+pub use block::fuzz_blocks;
+pub use error::RecordError;
+pub use reader::{Damage, Messages, Run, header, messages, read};
+pub use writer::RunWriter;
+
+/// The header, within the folder.
+pub const HEADER_FILE: &str = "run.json";
+/// The rounds, within the folder.
+pub const ROUNDS_FILE: &str = "rounds.mpl";
+/// The per-message log, within the folder.
+pub const MESSAGES_FILE: &str = "messages.mpl";

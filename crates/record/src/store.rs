@@ -1,0 +1,310 @@
+//! The folder in which runs are kept: their names, the list of them, and what a user means by `RUN`.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use msgpath_core::path::nearest;
+use msgpath_core::schema::{RunHeader, Status};
+use msgpath_core::shuffle::SplitMix64;
+use msgpath_core::{Exit, Problem};
+
+use crate::block::{self, Blocks, Kind};
+use crate::{HEADER_FILE, ROUNDS_FILE, reader, utc};
+
+/// Where runs are kept when nothing else is said: `msgpath` in `$XDG_DATA_HOME`, else in `~/.local/share`, else in the
+/// folder for temporary files. As the XDG Base Directory Specification has it, a relative path does not count.
+pub fn default_root() -> PathBuf {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    root_of(variable("XDG_DATA_HOME"), variable("HOME"))
+}
+
+fn root_of(data: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let home = home.filter(absolute).map(|home| home.join(".local/share"));
+    data.filter(absolute).or(home).unwrap_or_else(std::env::temp_dir).join("msgpath")
+}
+
+/// A run as the list shows it.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Name of its folder: what the user types.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What was planned, and where.
+    pub header: RunHeader,
+    /// How it ended; `None`: the program was killed, or is still at it.
+    pub status: Option<Status>,
+    /// Rounds on disk, by the heads of their blocks alone.
+    pub rounds: u64,
+}
+
+/// The runs in `root`, newest first. What is not a run, or not one that this version reads, is passed over; a root that
+/// cannot be read holds none.
+pub fn list(root: &Path) -> Vec<Listing> {
+    let mut found: Vec<_> = folders(root).filter_map(|folder| Some((changed(&folder), listing(folder)?))).collect();
+    // `started` is RFC 3339 in UTC, so the text sorts as the time does; the file's time decides within its resolution.
+    found.sort_by(|(a_changed, a), (b_changed, b)| {
+        (&b.header.started, b_changed, &b.name).cmp(&(&a.header.started, a_changed, &a.name))
+    });
+    found.into_iter().map(|(_, listing)| listing).collect()
+}
+
+fn folders(root: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn changed(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder.join(HEADER_FILE)).and_then(|data| data.modified()).ok()
+}
+
+fn listing(folder: PathBuf) -> Option<Listing> {
+    let header = reader::header(&folder).ok()?;
+    let name = folder.file_name()?.to_str()?.to_string();
+    let (rounds, status) = glance(&folder.join(ROUNDS_FILE));
+    Some(Listing { name, folder, header, status, rounds })
+}
+
+/// Counts the rounds and finds the end without reading the rounds.
+fn glance(file: &Path) -> (u64, Option<Status>) {
+    let (mut rounds, mut status) = (0, None);
+    let Ok(input) = File::open(file) else { return (0, None) };
+    let length = input.metadata().map_or(0, |data| data.len());
+    let (mut blocks, mut payload) = (Blocks::new(BufReader::new(input)), Vec::new());
+    while let Ok(Some(head)) = blocks.head() {
+        let passed = match head.kind {
+            Kind::End => {
+                let read = blocks.payload(&head, &mut payload).and_then(|()| block::decode_end(&payload));
+                status = read.ok().map(|end| end.status);
+                false // the last block
+            }
+            _ => blocks.skip(&head).is_ok() && blocks.offset <= length,
+        };
+        if !passed {
+            break;
+        }
+        rounds += u64::from(head.kind == Kind::Round);
+    }
+    (rounds, status)
+}
+
+/// The folder that the user means by `text`: the name of a run in `root`, a folder, `@last` for the newest run, `@-2`
+/// for the one before it, and so on (`@-1` is `@last`).
+///
+/// # Errors
+/// E08 with exit code 2, and the nearest name.
+pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
+    if let Some(back) = text.strip_prefix('@') {
+        return newest(root, text, back);
+    }
+    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file();
+    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
+    let named = is_name.then(|| root.join(text)).filter(is_run);
+    let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));
+    named.or_else(folder).ok_or_else(|| unknown(root, text))
+}
+
+fn newest(root: &Path, text: &str, back: &str) -> Result<PathBuf, Problem> {
+    let number = || back.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 0);
+    let Some(number) = (if back == "last" { Some(1) } else { number() }) else {
+        return Err(not_a_run(text).why("counting back goes @last, @-2, @-3 ...    list: msgpath runs"));
+    };
+    let runs = list(root);
+    match runs.get(number - 1) {
+        Some(run) => Ok(run.folder.clone()),
+        None if runs.is_empty() => Err(nothing_yet(root, text)),
+        None => Err(not_a_run(text).why(format!("the oldest is @-{}    list: msgpath runs", runs.len()))),
+    }
+}
+
+fn not_a_run(text: &str) -> Problem {
+    Problem::new("E08", Exit::Usage, format!("{text:?} is not a run"))
+}
+
+fn nothing_yet(root: &Path, text: &str) -> Problem {
+    not_a_run(text).why(format!("nothing has been recorded in {} yet", root.display())).hint("msgpath echo")
+}
+
+fn unknown(root: &Path, text: &str) -> Problem {
+    let runs = list(root);
+    if runs.is_empty() {
+        return nothing_yet(root, text);
+    }
+    let near = nearest(text, runs.iter().map(|run| run.name.as_str()));
+    let why = match near.and_then(|name| runs.iter().find(|run| run.name == name)) {
+        Some(run) => format!(
+            "did you mean {} ({})?    list: msgpath runs",
+            run.name,
+            when(&run.header.started, SystemTime::now())
+        ),
+        None => "list: msgpath runs".into(),
+    };
+    not_a_run(text).why(why)
+}
+
+/// `today 10:04 UTC`, or the date and the time.
+fn when(started: &str, now: SystemTime) -> String {
+    let day = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / utc::DAY);
+    // A text that parses is ASCII of at least this length.
+    match (utc::parse(started), started.get(..10), started.get(11..16)) {
+        (Some(time), Some(_), Some(clock)) if day(time) == day(now) => format!("today {clock} UTC"),
+        (Some(_), Some(date), Some(clock)) => format!("{date} {clock} UTC"),
+        _ => "at an unknown time".into(),
+    }
+}
+
+/// A name that no run in `root` has, such as `brisk-otter`; the same `seed` gives the same name in the same root.
+pub fn new_name(root: &Path, seed: u64) -> String {
+    let mut random = SplitMix64::new(seed);
+    let mut free = |number: u32| {
+        let words = format!("{}-{}", ADJECTIVES[random.below(64)], ANIMALS[random.below(64)]);
+        // After many names that are taken, a number makes the supply endless.
+        let name = if number < 64 { words } else { format!("{words}-{number}") };
+        (!root.join(&name).exists()).then_some(name)
+    };
+    (0..).find_map(&mut free).expect("the numbers do not end before the runs do")
+}
+
+const ADJECTIVES: [&str; 64] = [
+    "agile", "amber", "ample", "bold", "brave", "breezy", "bright", "brisk", "calm", "candid", "clever", "cosy",
+    "crisp", "curious", "dapper", "daring", "eager", "early", "fair", "fleet", "fond", "frank", "fresh", "gentle",
+    "glad", "golden", "grand", "happy", "hardy", "honest", "humble", "jolly", "keen", "kind", "lively", "loyal",
+    "lucky", "mellow", "merry", "mild", "neat", "nimble", "noble", "patient", "plucky", "polite", "proud", "quick",
+    "quiet", "rapid", "ready", "shy", "silver", "sleek", "smart", "snug", "spry", "steady", "sunny", "swift", "tidy",
+    "trusty", "warm", "witty",
+];
+
+const ANIMALS: [&str; 64] = [
+    "badger", "bat", "beaver", "bison", "bream", "carp", "cat", "crane", "cricket", "crow", "deer", "dingo", "dove",
+    "duck", "eagle", "egret", "elk", "falcon", "ferret", "finch", "fox", "frog", "gecko", "goose", "gull", "hare",
+    "hawk", "heron", "horse", "ibex", "ibis", "jackal", "jay", "kestrel", "kiwi", "koala", "lark", "lemur", "lion",
+    "lizard", "llama", "lynx", "marten", "mole", "moose", "moth", "newt", "osprey", "otter", "owl", "panda", "perch",
+    "puffin", "raven", "robin", "seal", "shrew", "stork", "swan", "tapir", "toad", "trout", "vole", "wren",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RunWriter, test_run};
+
+    /// A root with runs of these names and starts, one round each and no end.
+    fn root(runs: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, started) in runs {
+            let header = RunHeader { name: (*name).into(), started: (*started).into(), ..test_run::header(0) };
+            let mut writer = RunWriter::create(&root.path().join(name), &header).unwrap();
+            writer.round(&test_run::round(0, 0), &[]).unwrap();
+        }
+        root
+    }
+
+    const RUNS: [(&str, &str); 3] = [
+        ("calm-fox", "2020-01-01T00:00:00Z"),
+        ("brisk-otter", "2020-01-03T10:04:05Z"),
+        ("shy-hare", "2020-01-02T00:00:00Z"),
+    ];
+
+    #[test]
+    fn the_newest_comes_first_and_foreign_folders_do_not_come() {
+        let root = root(&RUNS);
+        fs::create_dir(root.path().join("photos")).unwrap();
+        fs::create_dir(root.path().join("json")).unwrap();
+        fs::write(root.path().join("json").join(HEADER_FILE), "{}").unwrap();
+        fs::write(root.path().join("note"), "").unwrap();
+        let whole = root.path().join("whole");
+        test_run::write(&whole, 0);
+        let names = |list: &[Listing]| list.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
+        let runs = list(root.path());
+        assert_eq!(names(&runs), ["whole", "brisk-otter", "shy-hare", "calm-fox"]);
+        assert_eq!((runs[0].rounds, runs[0].status), (6, Some(Status::Ok)));
+        assert_eq!((runs[1].rounds, runs[1].status), (1, None));
+        let rounds = whole.join(ROUNDS_FILE);
+        let length = fs::metadata(&rounds).unwrap().len();
+        File::options().write(true).open(&rounds).unwrap().set_len(length - 1).unwrap();
+        assert_eq!((list(root.path())[0].rounds, list(root.path())[0].status), (6, None));
+        File::options().write(true).open(&rounds).unwrap().set_len(length / 2).unwrap();
+        assert_eq!(list(root.path())[0].rounds, reader::read(&whole).unwrap().rounds.len() as u64);
+        assert!(list(&root.path().join("nowhere")).is_empty());
+    }
+
+    #[test]
+    fn a_run_is_found_by_name_folder_and_age() {
+        let root = root(&RUNS);
+        let at = |name: &str| root.path().join(name);
+        for (text, name) in [("@last", "brisk-otter"), ("@-1", "brisk-otter"), ("@-2", "shy-hare"), ("@-3", "calm-fox")]
+        {
+            assert_eq!(resolve(root.path(), text), Ok(at(name)), "{text}");
+        }
+        assert_eq!(resolve(root.path(), "calm-fox"), Ok(at("calm-fox")));
+        let folder = at("calm-fox");
+        assert_eq!(resolve(Path::new("/nowhere"), folder.to_str().unwrap()), Ok(folder));
+    }
+
+    #[track_caller]
+    fn refused(root: &Path, text: &str, expected: &str) {
+        let problem = resolve(root, text).unwrap_err();
+        assert_eq!(problem.exit, Exit::Usage);
+        assert_eq!(problem.to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_not_a_run_is_said_with_the_nearest_name() {
+        let root = root(&RUNS);
+        let root = root.path();
+        refused(
+            root,
+            "brisk-oter",
+            "error[E08]: \"brisk-oter\" is not a run\n  did you mean brisk-otter (2020-01-03 10:04 UTC)?    list: msgpath runs",
+        );
+        for text in ["zzzzzzzzzzzzzzzzzzzzzz", "/", "..", "", "."] {
+            refused(root, text, &format!("error[E08]: {text:?} is not a run\n  list: msgpath runs"));
+        }
+        refused(root, "@-4", "error[E08]: \"@-4\" is not a run\n  the oldest is @-3    list: msgpath runs");
+        for text in ["@", "@0", "@-0", "@first", "@--1"] {
+            let why = "counting back goes @last, @-2, @-3 ...    list: msgpath runs";
+            refused(root, text, &format!("error[E08]: {text:?} is not a run\n  {why}"));
+        }
+        let empty = root.join("calm-fox");
+        let nothing = format!("nothing has been recorded in {} yet\n  try: msgpath echo", empty.display());
+        refused(&empty, "@last", &format!("error[E08]: \"@last\" is not a run\n  {nothing}"));
+    }
+
+    #[test]
+    fn the_day_is_said_in_words_when_it_is_today() {
+        let now = utc::parse("2026-11-21T23:00:00Z").unwrap();
+        assert_eq!(when("2026-11-21T10:04:05Z", now), "today 10:04 UTC");
+        assert_eq!(when("2026-11-20T23:59:59Z", now), "2026-11-20 23:59 UTC");
+        assert_eq!(when("yesterday", now), "at an unknown time");
+    }
+
+    #[test]
+    fn names_are_new_and_words_differ() {
+        let root = tempfile::tempdir().unwrap();
+        let first = new_name(root.path(), 5);
+        assert_eq!(first, new_name(root.path(), 5));
+        fs::create_dir(root.path().join(&first)).unwrap();
+        assert_ne!(first, new_name(root.path(), 5));
+        for words in [ADJECTIVES, ANIMALS] {
+            assert!(words.is_sorted_by(|a, b| a < b) && words.concat().bytes().all(|byte| byte.is_ascii_lowercase()));
+        }
+    }
+
+    #[test]
+    fn names_do_not_run_out() {
+        let root = tempfile::tempdir().unwrap();
+        for (adjective, animal) in ADJECTIVES.iter().flat_map(|a| ANIMALS.iter().map(move |b| (a, b))) {
+            fs::write(root.path().join(format!("{adjective}-{animal}")), "").unwrap();
+        }
+        assert_eq!(new_name(root.path(), 1).split('-').count(), 3);
+    }
+
+    #[test]
+    fn the_root_follows_the_environment() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(root_of(path("/data"), path("/home/u")), Path::new("/data/msgpath"));
+        assert_eq!(root_of(path("data"), path("/home/u")), Path::new("/home/u/.local/share/msgpath"));
+        assert_eq!(root_of(None, None), std::env::temp_dir().join("msgpath"));
+    }
+}

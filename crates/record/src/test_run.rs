@@ -1,0 +1,153 @@
+//! A small run for the tests of this crate.
+
+use std::path::Path;
+
+use msgpath_core::plan::{CaseRole, ChannelOptions, Extent, Placement, Plan, Stamps};
+use msgpath_core::schema::{
+    ClockFacts, EndReport, Environment, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA, Status, TcpInfo,
+};
+use msgpath_core::units::Pieces;
+use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, Workload, ZeroCopyCounts};
+
+use crate::RunWriter;
+
+/// What [`write`] put on disk.
+pub(crate) struct Written {
+    pub(crate) header: RunHeader,
+    pub(crate) rounds: Vec<RoundRecord>,
+    pub(crate) rows: Vec<MessageRow>,
+    pub(crate) end: RunEnd,
+}
+
+/// Two cases of three rounds.
+pub(crate) fn header(message_log: u64) -> RunHeader {
+    let case = |id, method: &str, size: u32| Case {
+        id,
+        role: CaseRole::Measured,
+        path: PathName::new("tcp", method, "block"),
+        size: size.into(),
+        reply: 64,
+        pieces: Pieces { count: 1 + id, size: size / (1 + id) },
+        connections: 1,
+        threads: 1,
+        inflight: 1,
+    };
+    RunHeader {
+        schema: SCHEMA.into(),
+        name: "brisk-otter".into(),
+        started: "2026-11-21T10:04:05Z".into(),
+        command: vec!["msgpath".into(), "compare".into()],
+        version: "0.1.0".into(),
+        verb: "compare".into(),
+        target: "this machine".into(),
+        plan: Plan {
+            workload: Workload::Echo,
+            reverse: false,
+            cases: vec![case(0, "send", 64), case(1, "zerocopy", 65_536)],
+            baseline: PathName::new("tcp", "send", "block"),
+            rounds: 3,
+            restarts: 1,
+            seed: u64::MAX,
+            extent: Extent::Count(30),
+            warmup_ns: 0,
+            trim: 0,
+            options: ChannelOptions::default(),
+            placement: Placement::default(),
+            stamps: Stamps::Near,
+            message_log,
+        },
+        unavailable: Vec::new(),
+        near: Environment { host: "a".into(), ..Environment::default() },
+        far: Environment { host: "b".into(), ..Environment::default() },
+        clock: ClockFacts { cost_ns: 23.7, step_ns: 1 },
+    }
+}
+
+/// Ten messages of a case, the last one lost in case 1.
+pub(crate) fn round(case: u32, pass: u32) -> RoundRecord {
+    let mut latency = Histogram::new();
+    let lost = u64::from(case == 1);
+    (0..10 - lost).for_each(|n| latency.record(latency_ns(case, pass, n)));
+    latency.record_lost(lost);
+    let end = EndReport {
+        calls: CallCounts { send_calls: 10, recv_calls: 11, recv_full: 10, recv_short: 1, ..CallCounts::default() },
+        user_ns: 1_000,
+        system_ns: 90_000,
+        elapsed_ns: 100_000,
+        bytes_sent: 640,
+        bytes_received: 640,
+        delivery: Delivery { sent: 10, received: 10 - lost, lost, ..Delivery::default() },
+        tcp: Some(TcpInfo { segs_out: 12, snd_mss: 65_483, ..TcpInfo::default() }),
+        ..EndReport::default()
+    };
+    let zerocopy =
+        ZeroCopyCounts { asked: 10, copied: 9, unanswered: 1, notifications: 2, ..ZeroCopyCounts::default() };
+    RoundRecord {
+        case,
+        pass,
+        position: case,
+        start_ns: start_ns(case, pass),
+        batch: 1,
+        connect_ns: Some(40_000),
+        near: EndReport { zerocopy: if case == 1 { zerocopy } else { ZeroCopyCounts::default() }, ..end },
+        far: EndReport { run_delay_ns: Some(77), ..end },
+        flags: if pass == 2 { vec!["migrated".into(), "throttled".into()] } else { Vec::new() },
+        latency: latency.to_sparse(),
+        ..RoundRecord::default()
+    }
+}
+
+fn start_ns(case: u32, pass: u32) -> u64 {
+    u64::from(pass * 2 + case) * 1_500_000_000
+}
+
+fn latency_ns(case: u32, pass: u32, n: u64) -> u64 {
+    8_000 + u64::from(case) * 5_000 + u64::from(pass) * 10 + n * 100
+}
+
+/// `count` messages of a round.
+pub(crate) fn rows(case: u32, pass: u32, count: u64) -> Vec<MessageRow> {
+    (0..count)
+        .map(|n| MessageRow {
+            case,
+            pass,
+            connection: 0,
+            sequence: 100 + n,
+            start_ns: start_ns(case, pass) + n * 20_000,
+            latency_ns: (n + 1 < 10 || case == 0).then(|| latency_ns(case, pass, n)),
+            far_ns: (case == 0).then_some(4_000 + n),
+        })
+        .collect()
+}
+
+pub(crate) fn end(status: Status) -> RunEnd {
+    let granted = Granted {
+        end: "near".into(),
+        option: "TCP_NODELAY".into(),
+        asked: "1".into(),
+        granted: "1".into(),
+        same: true,
+    };
+    RunEnd {
+        status,
+        ended: "2026-11-21T10:05:00Z".into(),
+        problem: None,
+        messages_not_kept: 0,
+        granted: [(0, vec![granted])].into(),
+    }
+}
+
+/// Writes a run of six rounds and sixty messages.
+pub(crate) fn write(folder: &Path, message_log: u64) -> Written {
+    let header = header(message_log);
+    let mut writer = RunWriter::create(folder, &header).unwrap();
+    let (mut rounds, mut all) = (Vec::new(), Vec::new());
+    for (pass, case) in (0..3).flat_map(|pass| [(pass, 0), (pass, 1)]) {
+        let (round, rows) = (round(case, pass), rows(case, pass, 10));
+        writer.round(&round, &rows).unwrap();
+        rounds.push(round);
+        all.extend(rows);
+    }
+    let end = writer.finish(end(Status::Ok)).unwrap();
+    Written { header, rounds, rows: all, end }
+}

@@ -1,0 +1,390 @@
+//! Writes a run, block by block, so that what was measured is on disk before the next round begins.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader};
+
+use crate::block::{self, Kind, MAX_ROWS};
+use crate::{HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RecordError, reader};
+
+/// A file that can lose its tail.
+trait Cut: Write {
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Cut for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}
+
+/// Appends whole blocks.
+struct Appender<F> {
+    file: F,
+    /// Bytes of whole blocks.
+    length: u64,
+}
+
+impl Appender<File> {
+    fn create(path: &Path) -> Result<Self, RecordError> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        let file = file.map_err(|source| RecordError::Create { file: path.into(), source })?;
+        Ok(Self { file, length: 0 })
+    }
+}
+
+impl<F: Cut> Appender<F> {
+    /// Hands the block to the kernel in one write. What a full disk took of it is removed again, so that the file stays
+    /// whole; should that fail too, the reader stops before the piece.
+    fn append(&mut self, block: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(block) {
+            let _ = self.file.cut(self.length);
+            return Err(error);
+        }
+        self.length += block.len() as u64;
+        Ok(())
+    }
+}
+
+/// A run that is being recorded.
+pub struct RunWriter {
+    folder: PathBuf,
+    rounds: Appender<File>,
+    messages: Option<Appender<File>>,
+    message_limit: u64,
+    rounds_kept: u64,
+    messages_kept: u64,
+    messages_not_kept: u64,
+    finished: bool,
+}
+
+impl RunWriter {
+    /// Creates `folder` (and those above it) and writes the header whole.
+    ///
+    /// # Errors
+    /// A folder that holds something already, one that cannot be written, or a header that could not be read back.
+    pub fn create(folder: &Path, header: &RunHeader) -> Result<RunWriter, RecordError> {
+        let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
+        let path = folder.join(HEADER_FILE);
+        let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+        let read_back =
+            reader::parse_header(&path, &json).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+        if read_back != *header {
+            return Err(RecordError::Unrecordable("the header is not read back as it was written".into()));
+        }
+        fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+        if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
+            return Err(RecordError::NotEmpty { folder: folder.into() });
+        }
+        let rounds = Appender::create(&folder.join(ROUNDS_FILE))?;
+        let message_limit = header.plan.message_log;
+        let messages = (message_limit > 0).then(|| Appender::create(&folder.join(MESSAGES_FILE))).transpose()?;
+        // Last, and under its name only when whole: a folder with a header is a run.
+        write_whole(&path, &json).map_err(|source| cannot(&path, source))?;
+        Ok(RunWriter {
+            folder: folder.into(),
+            rounds,
+            messages,
+            message_limit,
+            rounds_kept: 0,
+            messages_kept: 0,
+            messages_not_kept: 0,
+            finished: false,
+        })
+    }
+
+    /// The folder of the run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Appends a round and its messages. Messages beyond the limit of the plan are counted, not kept.
+    ///
+    /// # Errors
+    /// A write that failed (what was written before stays whole), or a value that could not be read back: a message of
+    /// another case or pass, an absurd number.
+    pub fn round(&mut self, round: &RoundRecord, messages: &[MessageRow]) -> Result<(), RecordError> {
+        if self.finished {
+            return Err(RecordError::Unrecordable("a round after the end of the run".into()));
+        }
+        if messages.iter().any(|row| (row.case, row.pass) != (round.case, round.pass)) {
+            return Err(RecordError::Unrecordable("a message of another case or pass than its round".into()));
+        }
+        self.append_round_block(Kind::Round, block::encode_round(round))?;
+        self.rounds_kept += 1;
+        let room = self.message_limit - self.messages_kept;
+        let (kept, rest) = messages.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(messages.len()));
+        for rows in kept.chunks(MAX_ROWS) {
+            self.append_messages(rows)?;
+            self.messages_kept += rows.len() as u64;
+        }
+        self.messages_not_kept += rest.len() as u64;
+        Ok(())
+    }
+
+    /// Writes how the run ended, with the number of messages that were not kept, and returns it.
+    ///
+    /// # Errors
+    /// A write that failed, or a second end.
+    pub fn finish(&mut self, end: RunEnd) -> Result<RunEnd, RecordError> {
+        if self.finished {
+            return Err(RecordError::Unrecordable("a second end of the run".into()));
+        }
+        let end = RunEnd { messages_not_kept: self.messages_not_kept, ..end };
+        self.append_round_block(Kind::End, block::encode_end(&end))?;
+        self.finished = true;
+        Ok(end)
+    }
+
+    fn append_round_block(&mut self, kind: Kind, payload: Result<Vec<u8>, String>) -> Result<(), RecordError> {
+        let block = payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)?;
+        self.rounds.append(&block).map_err(|source| self.failed(ROUNDS_FILE, source))
+    }
+
+    fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
+        let Some(log) = &mut self.messages else { return Ok(()) };
+        let block = block::encode_messages(rows).and_then(|payload| block::frame(Kind::Messages, &payload));
+        let block = block.map_err(RecordError::Unrecordable)?;
+        log.append(&block).map_err(|source| self.failed(MESSAGES_FILE, source))
+    }
+
+    fn failed(&self, file: &str, source: io::Error) -> RecordError {
+        let count = |number: u64, thing: &str| format!("{number} {thing}{}", if number == 1 { "" } else { "s" });
+        let mut kept = count(self.rounds_kept, "round");
+        if self.messages.is_some() {
+            kept = format!("{kept} and {}", count(self.messages_kept, "message"));
+        }
+        RecordError::Write {
+            file: self.folder.join(file),
+            kept: format!("kept: {kept} in {}", self.folder.display()),
+            source,
+        }
+    }
+}
+
+/// Writes a file beside its place, forces it to the disk, and puts it there in one step.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("json.new");
+    let mut file = File::create_new(&beside)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Damage, messages, read, test_run};
+    use msgpath_core::schema::Status;
+    use msgpath_core::{Exit, Problem};
+
+    /// A disk with room for so many bytes.
+    struct SmallDisk {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for SmallDisk {
+        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+            let taken = buffer.len().min(self.room - self.bytes.len());
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.bytes.extend_from_slice(&buffer[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Cut for SmallDisk {
+        fn cut(&mut self, length: u64) -> io::Result<()> {
+            self.bytes.truncate(length as usize);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_whole_blocks() {
+        let mut appender = Appender { file: SmallDisk { bytes: Vec::new(), room: 10 }, length: 0 };
+        appender.append(b"123456").unwrap();
+        assert_eq!(appender.append(b"123456").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(appender.file.bytes, b"123456");
+        appender.append(b"1234").unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_says_what_is_kept() {
+        for file in [ROUNDS_FILE, MESSAGES_FILE] {
+            let place = tempfile::tempdir().unwrap();
+            let mut writer = RunWriter::create(&place.path().join("run"), &test_run::header(100)).unwrap();
+            writer.round(&test_run::round(0, 0), &test_run::rows(0, 0, 10)).unwrap();
+            let full = File::options().append(true).open("/dev/full").unwrap();
+            if file == ROUNDS_FILE {
+                writer.rounds.file = full;
+            } else {
+                writer.messages.as_mut().unwrap().file = full;
+            }
+            let error = writer.round(&test_run::round(1, 0), &test_run::rows(1, 0, 10)).unwrap_err();
+            let problem = Problem::from(error);
+            assert_eq!((problem.code.as_str(), problem.exit), ("E12", Exit::Unfinished));
+            assert!(problem.what.contains(file) && problem.what.contains("No space left"), "{problem}");
+            let rounds = if file == ROUNDS_FILE { "1 round and" } else { "2 rounds and" };
+            assert!(problem.why.contains(rounds) && problem.why.contains("10 messages"), "{problem}");
+            let run = read(writer.folder()).unwrap();
+            assert_eq!((run.end, run.damage), (None, None));
+        }
+    }
+
+    /// Wants a file system of a few hundred KiB in `MSGPATH_SMALL_DISK`: `mount -t tmpfs -o size=256k none FOLDER`.
+    #[test]
+    fn a_disk_that_fills_up_keeps_what_was_written() {
+        let Some(disk) = std::env::var_os("MSGPATH_SMALL_DISK") else {
+            eprintln!("skipped: MSGPATH_SMALL_DISK names no small file system");
+            return;
+        };
+        let place = tempfile::tempdir_in(disk).unwrap();
+        let mut writer = RunWriter::create(&place.path().join("run"), &test_run::header(u64::MAX)).unwrap();
+        let error =
+            (0..10_000).find_map(|pass| writer.round(&test_run::round(0, pass), &test_run::rows(0, pass, 100)).err());
+        let run = read(writer.folder()).unwrap();
+        assert_eq!(run.damage, None);
+        assert_eq!(run.rounds.len() as u64, writer.rounds_kept);
+        assert_eq!(messages(writer.folder()).unwrap().count() as u64, writer.messages_kept);
+        assert!(run.rounds.len() > 10);
+        assert_eq!(Problem::from(error.expect("the disk is too large")).exit, Exit::Unfinished);
+    }
+
+    #[test]
+    fn a_run_comes_back_as_it_was_written() {
+        let place = tempfile::tempdir().unwrap();
+        let written = test_run::write(place.path(), 15);
+        let run = read(place.path()).unwrap();
+        assert_eq!((&run.header, &run.rounds), (&written.header, &written.rounds));
+        assert_eq!((run.end.clone(), run.damage), (Some(written.end.clone()), None));
+        let rows: Vec<MessageRow> = messages(place.path()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows, written.rows[..15]);
+        assert_eq!(run.end.unwrap().messages_not_kept, written.rows.len() as u64 - 15);
+    }
+
+    #[test]
+    fn many_messages_are_cut_into_blocks() {
+        let place = tempfile::tempdir().unwrap();
+        let count = MAX_ROWS + 7;
+        let mut writer = RunWriter::create(place.path(), &test_run::header(u64::MAX)).unwrap();
+        let rows = test_run::rows(0, 0, count as u64);
+        writer.round(&test_run::round(0, 0), &rows).unwrap();
+        let mut log = messages(place.path()).unwrap();
+        assert!(log.by_ref().map(Result::unwrap).eq(rows));
+        assert!(log.next().is_none());
+    }
+
+    #[test]
+    fn a_cut_file_is_read_up_to_its_last_whole_block() {
+        let place = tempfile::tempdir().unwrap();
+        let rounds = [test_run::round(0, 0), test_run::round(1, 0)];
+        let mut writer = RunWriter::create(place.path(), &test_run::header(0)).unwrap();
+        rounds.iter().for_each(|round| writer.round(round, &[]).unwrap());
+        writer.finish(test_run::end(Status::Ok)).unwrap();
+        let file = place.path().join(ROUNDS_FILE);
+        let bytes = fs::read(&file).unwrap();
+        // Where each block ends.
+        let mut ends = vec![0];
+        while *ends.last().unwrap() < bytes.len() {
+            let at = *ends.last().unwrap();
+            let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+            ends.push(at + block::HEAD + length as usize);
+        }
+        assert_eq!(ends.len(), rounds.len() + 2);
+        for length in (0..bytes.len()).rev() {
+            File::options().write(true).open(&file).unwrap().set_len(length as u64).unwrap();
+            let run = read(place.path()).unwrap();
+            let whole = ends.iter().filter(|end| **end <= length).count() - 1;
+            assert_eq!(run.rounds, rounds[..whole]);
+            assert_eq!(run.end, None);
+            let damage = run.damage.map(|damage| (damage.file, damage.offset));
+            let expected = (ends[whole] != length).then(|| (ROUNDS_FILE.to_string(), ends[whole] as u64));
+            assert_eq!(damage, expected, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_cut_log_gives_the_messages_before_and_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let written = test_run::write(place.path(), 100);
+        let file = place.path().join(MESSAGES_FILE);
+        for length in (0..fs::metadata(&file).unwrap().len()).rev() {
+            File::options().write(true).open(&file).unwrap().set_len(length).unwrap();
+            let (mut rows, mut damage) = (Vec::new(), Vec::<Damage>::new());
+            for row in messages(place.path()).unwrap() {
+                row.map_or_else(|found| damage.push(found), |row| rows.push(row));
+            }
+            assert_eq!(rows, written.rows[..rows.len()]);
+            assert_eq!(rows.len() % 10, 0, "only whole blocks, and the test writes 10 messages a block");
+            assert!(damage.len() <= 1 && damage.iter().all(|damage| damage.why.contains("cut off")));
+            assert_eq!(read(place.path()).unwrap().damage, damage.pop());
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(read(place.path()).unwrap().damage.unwrap().why.contains("missing"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_back_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let refused = |result: Result<(), RecordError>, part: &str| {
+            let error = result.unwrap_err();
+            assert!(matches!(&error, RecordError::Unrecordable(why) if why.contains(part)), "{error}");
+        };
+        let mut header = test_run::header(0);
+        header.clock.cost_ns = f64::NAN;
+        refused(RunWriter::create(&place.path().join("nan"), &header).map(drop), "null");
+        assert!(!place.path().join("nan").exists());
+        let mut writer = RunWriter::create(&place.path().join("run"), &test_run::header(0)).unwrap();
+        refused(writer.round(&test_run::round(0, 0), &test_run::rows(1, 0, 1)), "another case");
+        writer.finish(test_run::end(Status::Ok)).unwrap();
+        refused(writer.round(&test_run::round(0, 0), &[]), "after the end");
+        refused(writer.finish(test_run::end(Status::Ok)).map(drop), "second end");
+    }
+
+    #[test]
+    fn a_run_is_never_written_over_another() {
+        let place = tempfile::tempdir().unwrap();
+        test_run::write(place.path(), 0);
+        let error = RunWriter::create(place.path(), &test_run::header(0)).map(drop).unwrap_err();
+        assert_eq!(Problem::from(error).exit, Exit::CannotStart);
+        let file = place.path().join(HEADER_FILE).join("below");
+        assert!(matches!(RunWriter::create(&file, &test_run::header(0)), Err(RecordError::Create { .. })));
+    }
+
+    #[test]
+    fn another_schema_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        test_run::write(place.path(), 0);
+        let file = place.path().join(HEADER_FILE);
+        let json = fs::read_to_string(&file).unwrap();
+        fs::write(&file, r#"{"schema": "msgpath/run/7", "new": 1}"#).unwrap();
+        let problem = Problem::from(read(place.path()).unwrap_err());
+        assert!(problem.what.contains("msgpath/run/7") && problem.exit == Exit::CannotStart, "{problem}");
+        fs::write(&file, json.replace("\"rounds\": 3", "\"rounds\": 0")).unwrap();
+        assert!(matches!(read(place.path()), Err(RecordError::BadHeader { .. })));
+        fs::write(&file, &json[..json.len() / 2]).unwrap();
+        assert!(matches!(read(place.path()), Err(RecordError::BadHeader { .. })));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(Problem::from(read(place.path()).unwrap_err()).code, "E08");
+    }
+
+    #[test]
+    fn a_round_of_a_case_that_was_not_planned_is_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(place.path(), &test_run::header(0)).unwrap();
+        writer.round(&test_run::round(9, 0), &[]).unwrap();
+        let run = read(place.path()).unwrap();
+        assert!(run.rounds.is_empty() && run.damage.unwrap().why.contains("case 9"));
+    }
+}

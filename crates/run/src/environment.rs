@@ -1,0 +1,136 @@
+//! The machine of one end: what is part of a result's identity.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use msgpath_core::schema::Environment;
+use msgpath_sys::affinity;
+
+/// Files whose one line is a fact, by the name it gets.
+const FILES: [(&str, &str); 15] = [
+    ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    ("cpu governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    ("cgroup cpu.max", "/sys/fs/cgroup/cpu.max"),
+    ("loadavg", "/proc/loadavg"),
+    ("tcp congestion control", "/proc/sys/net/ipv4/tcp_congestion_control"),
+    ("tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem"),
+    ("tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem"),
+    ("tcp_slow_start_after_idle", "/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
+    ("tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking"),
+    ("optmem_max", "/proc/sys/net/core/optmem_max"),
+    ("default qdisc", "/proc/sys/net/core/default_qdisc"),
+    ("io_uring_disabled", "/proc/sys/kernel/io_uring_disabled"),
+    ("randomize_va_space", "/proc/sys/kernel/randomize_va_space"),
+    ("transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled"),
+    ("kernel command line", "/proc/cmdline"),
+];
+
+fn line(path: &str) -> Result<String, String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()),
+        Err(error) => Err(format!("n/a: {}", error.kind())),
+    }
+}
+
+fn either(value: Result<String, String>) -> String {
+    value.unwrap_or_else(|reason| reason)
+}
+
+/// Reads it. What cannot be read says why.
+pub fn read() -> Environment {
+    let mut facts: BTreeMap<String, String> =
+        FILES.iter().map(|(name, path)| ((*name).to_owned(), either(line(path)))).collect();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let flags = field("flags").unwrap_or_default();
+    let has = |flag: &str| flags.split(' ').any(|one| one == flag);
+    facts.insert("hypervisor".into(), if has("hypervisor") { "yes".into() } else { "none seen".into() });
+    facts.insert("constant_tsc".into(), has("constant_tsc").to_string());
+    facts.insert("microcode".into(), field("microcode").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()));
+    facts.insert("build".into(), if cfg!(debug_assertions) { "debug" } else { "release" }.into());
+    facts.insert("mitigations".into(), mitigations());
+    Environment {
+        host: either(line("/proc/sys/kernel/hostname")),
+        kernel: either(line("/proc/sys/kernel/osrelease")),
+        cpu: field("model name").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()),
+        cpus: affinity::allowed(),
+        boot_id: either(line("/proc/sys/kernel/random/boot_id")),
+        facts,
+    }
+}
+
+fn mitigations() -> String {
+    let Ok(files) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
+        return "n/a: no vulnerabilities in sysfs".into();
+    };
+    let mut active: Vec<String> = files
+        .filter_map(Result::ok)
+        .filter(|file| fs::read_to_string(file.path()).is_ok_and(|text| text.starts_with("Mitigation")))
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect();
+    active.sort();
+    if active.is_empty() { "none active".into() } else { active.join(" ") }
+}
+
+/// Steal of all CPUs so far, clock ticks; `None` where `/proc/stat` does not tell.
+pub fn steal_ticks() -> Option<u64> {
+    fs::read_to_string("/proc/stat").ok()?.lines().next()?.split_whitespace().nth(8)?.parse().ok()
+}
+
+/// The time now, UTC, RFC 3339, whole seconds.
+pub fn utc_now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, rest) = (since / 86_400, since % 86_400);
+    let (year, month, day) = civil(days as i64);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// Year, month and day of the Gregorian calendar, from days since 1970-01-01.
+fn civil(days: i64) -> (i64, u32, u32) {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (mut year, mut left) = (1970, days);
+    loop {
+        let length = if is_leap(year) { 366 } else { 365 };
+        if left < length {
+            break;
+        }
+        left -= length;
+        year += 1;
+    }
+    let february = if is_leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left as u32 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn the_machine_says_who_it_is() {
+        let environment = read();
+        assert!(!environment.kernel.is_empty() && !environment.cpus.is_empty() && !environment.boot_id.is_empty());
+        assert!(
+            environment.facts.values().all(|value| !value.is_empty() || cfg!(not(test))),
+            "{:?}",
+            environment.facts
+        );
+    }
+}

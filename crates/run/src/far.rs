@@ -1,0 +1,213 @@
+//! The session at the far end: frames in, rounds measured, frames out. The same for the agent and for `serve`.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use msgpath_core::plan::Family;
+use msgpath_core::schema::EndReport;
+use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_paths::Offer;
+use msgpath_paths::registry::Entry;
+use msgpath_sys::clock;
+
+use crate::team::{Own, Team, need, problem};
+use crate::thread::add_report;
+use crate::wire::{self, RoundOrder, ToFar, ToNear};
+use crate::{environment, place};
+
+/// How long the far end waits for connections that were announced.
+const ACCEPT: Duration = Duration::from_secs(5);
+
+/// Where the near end is, as far as the control channel tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// Address of this end, for transports over IP.
+    pub host: Option<IpAddr>,
+    /// Address of the near end.
+    pub address: Option<IpAddr>,
+}
+
+/// A session's sign of life: when the last frame came, and how long silence may last.
+#[derive(Debug)]
+pub struct Lease {
+    last: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Lease {
+    /// A lease that begins now.
+    pub fn new(length: Duration) -> Self {
+        let lease = Self { last: AtomicU64::new(0), ns: AtomicU64::new(length.as_nanos() as u64) };
+        lease.renew();
+        lease
+    }
+
+    /// Whether the near end has been silent for too long.
+    pub fn is_over(&self) -> bool {
+        let ns = self.ns.load(Ordering::Relaxed);
+        ns > 0 && clock::now().saturating_sub(self.last.load(Ordering::Relaxed)) > ns
+    }
+
+    fn renew(&self) {
+        self.last.store(clock::now(), Ordering::Relaxed);
+    }
+}
+
+struct Prepared {
+    order: Arc<RoundOrder>,
+    offer: Box<dyn Offer>,
+    abort: Arc<AtomicBool>,
+}
+
+/// Serves one near end until it says bye or closes.
+///
+/// # Errors
+/// As the streams; `InvalidData` for anything that is not this protocol. No thread is left behind.
+pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Lease) -> io::Result<()> {
+    let mut prepared: Option<Prepared> = None;
+    let mut team: Option<Team> = None;
+    let result = loop {
+        let message = match wire::read::<ToFar>(from) {
+            Ok(Some((message, _))) => message,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        lease.renew();
+        let answer = match message {
+            ToFar::Hello { lease_ms, .. } => {
+                lease.ns.store(lease_ms.clamp(100, 3_600_000) * 1_000_000, Ordering::Relaxed);
+                Some((
+                    ToNear::Hello {
+                        version: env!("CARGO_PKG_VERSION").into(),
+                        environment: Box::new(environment::read()),
+                        cpus: place::cpu_order(),
+                    },
+                    Vec::new(),
+                ))
+            }
+            ToFar::Round(order) => {
+                prepared = None;
+                Some((
+                    match prepare(*order, peer) {
+                        Ok(ready) => {
+                            let addresses = ready.offer.addresses();
+                            prepared = Some(ready);
+                            ToNear::Offered { addresses }
+                        }
+                        Err(reason) => ToNear::Unavailable(reason),
+                    },
+                    Vec::new(),
+                ))
+            }
+            ToFar::Connect { locals } => Some((
+                match prepared.take() {
+                    Some(prepared) if locals.len() == prepared.order.connections as usize => {
+                        match accept(prepared, &locals) {
+                            Ok((started, ready)) => {
+                                started.go();
+                                team = Some(started);
+                                ToNear::Ready { granted: ready.granted, room: ready.room }
+                            }
+                            Err(reason) => ToNear::Unavailable(reason),
+                        }
+                    }
+                    _ => break Err(io::Error::new(io::ErrorKind::InvalidData, "a connection that was not prepared")),
+                },
+                Vec::new(),
+            )),
+            ToFar::Finish => match team.take() {
+                Some(team) => {
+                    team.finish();
+                    Some(bring_home(team))
+                }
+                None => break Err(io::Error::new(io::ErrorKind::InvalidData, "the end of a round that was not begun")),
+            },
+            ToFar::Alive => None,
+            ToFar::Bye => break Ok(()),
+        };
+        if let Some((answer, bytes)) = answer {
+            if let Err(error) = wire::write(to, &answer, &bytes) {
+                break Err(error);
+            }
+        }
+    };
+    if let Some(team) = team {
+        team.abort();
+        let _ = team.outcomes();
+    }
+    result
+}
+
+fn prepare(order: RoundOrder, peer: Peer) -> Result<Prepared, Unavailable> {
+    order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
+    let entry = Entry::find(&order.path).ok_or_else(|| {
+        Unavailable::new(format!("the far end does not know {}", order.path), "the same version there")
+    })?;
+    let host = peer.host.unwrap_or(match order.options.family {
+        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    });
+    let abort = Arc::new(AtomicBool::new(false));
+    let need = need(&order, &entry, host, peer.address, Arc::clone(&abort));
+    let offer = entry
+        .transport
+        .offer(&need)
+        .map_err(|error| Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), ""))?;
+    Ok(Prepared { order: Arc::new(order), offer, abort })
+}
+
+fn accept(mut prepared: Prepared, locals: &[String]) -> Result<(Team, crate::thread::Ready), Unavailable> {
+    let channels = prepared
+        .offer
+        .accept(locals, ACCEPT)
+        .map_err(|error| Unavailable::new(format!("the far end could not accept: {error}"), ""))?;
+    let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0 };
+    Team::start(&prepared.order, &own, channels, prepared.abort)
+}
+
+fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
+    match team.outcomes() {
+        Ok(outcomes) => {
+            let mut report = EndReport::default();
+            let mut stamps = Vec::new();
+            let mut bytes = Vec::new();
+            for (at, outcome) in outcomes.iter().enumerate() {
+                match at {
+                    0 => report = outcome.report,
+                    _ => add_report(&mut report, &outcome.report),
+                }
+                // A frame is limited; what does not fit is not sent, and the near end sees how many there are.
+                let room = (wire::MAX_BYTES - bytes.len()) / 8;
+                let sent = outcome.stamps.len().min(room);
+                stamps.push(sent as u32);
+                bytes.extend(outcome.stamps[..sent].iter().flat_map(|stamp| stamp.to_le_bytes()));
+            }
+            (ToNear::Done { report: Box::new(report), stamps }, bytes)
+        }
+        Err(error) => (ToNear::Failed(problem(&error, "far")), Vec::new()),
+    }
+}
+
+/// The agent: a session over standard input and output. Ends with its parent, or when the lease is over.
+pub fn agent() -> std::process::ExitCode {
+    let _ = msgpath_sys::signal::die_with_parent();
+    msgpath_sys::signal::ignore_interrupt();
+    let lease = Arc::new(Lease::new(Duration::from_secs(10)));
+    let watched = Arc::clone(&lease);
+    std::thread::spawn(move || {
+        while !watched.is_over() {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        std::process::exit(Exit::Unfinished.code().into());
+    });
+    match session(&mut io::stdin().lock(), &mut io::stdout().lock(), Peer::default(), &lease) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
+            Exit::Unfinished.code().into()
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One round from the near end: order, connect, measure, finish, bring both ends' reports together.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use msgpath_core::schema::{EndReport, Granted};
+use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
+use msgpath_paths::registry::Entry;
+use msgpath_sys::clock;
+
+use crate::loops::{LOST, Row};
+use crate::place::Link;
+use crate::team::{Own, Team, need, problem};
+use crate::thread::{ThreadError, add_report};
+use crate::wire::{RoundOrder, ToFar, ToNear};
+
+/// Both ends' view of a round.
+#[derive(Debug)]
+pub struct Round {
+    /// When it began, ns of the monotonic clock.
+    pub start: u64,
+    /// The slowest connect, ns.
+    pub connect_ns: u64,
+    /// The near end.
+    pub near: EndReport,
+    /// The far end.
+    pub far: EndReport,
+    /// Round trips.
+    pub latency: Histogram,
+    /// One way by the same clock; empty without stamps at both ends.
+    pub one_way: Histogram,
+    /// Kept rows of each near thread, with the arrival at the far end after the row's start where that is known.
+    pub rows: Vec<Vec<(Row, Option<u64>)>>,
+    /// Options of the first connection at both ends.
+    pub granted: Vec<Granted>,
+}
+
+/// Why there is no round.
+#[derive(Debug)]
+pub enum RoundError {
+    /// The case cannot be measured here; others can.
+    Unavailable(Unavailable),
+    /// The run ends.
+    Problem(Problem),
+}
+
+impl From<Problem> for RoundError {
+    fn from(problem: Problem) -> Self {
+        RoundError::Problem(problem)
+    }
+}
+
+impl From<Unavailable> for RoundError {
+    fn from(reason: Unavailable) -> Self {
+        RoundError::Unavailable(reason)
+    }
+}
+
+/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that arrival stamps can be compared.
+///
+/// # Errors
+/// [`RoundError`]. No thread is left behind.
+pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -> Result<Round, RoundError> {
+    let entry = Entry::find(&order.path)
+        .ok_or_else(|| Unavailable::new(format!("{} is not a message path", order.path), "msgpath paths"))?;
+    let abort = Arc::new(AtomicBool::new(false));
+    let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::clone(&abort));
+    link.send(&ToFar::Round(Box::new(order.clone())))?;
+    let addresses = match link.answer()?.0 {
+        ToNear::Offered { addresses } if addresses.len() == order.connections as usize => addresses,
+        ToNear::Unavailable(reason) => return Err(reason.into()),
+        ToNear::Failed(problem) => return Err(problem.into()),
+        _ => return Err(out_of_turn().into()),
+    };
+    let (mut channels, mut locals, mut connect_ns) = (Vec::new(), Vec::new(), 0);
+    for address in &addresses {
+        let start = clock::now();
+        let (channel, local) = entry
+            .transport
+            .connect(address, &need)
+            .map_err(|error| Unavailable::new(format!("{}: {error}", order.path), ""))?;
+        connect_ns = connect_ns.max(clock::now() - start);
+        channels.push(channel);
+        locals.push(local);
+    }
+    link.send(&ToFar::Connect { locals })?;
+    let (mut granted, room) = match link.answer()?.0 {
+        ToNear::Ready { granted, room } => (granted, room),
+        ToNear::Unavailable(reason) => return Err(reason.into()),
+        ToNear::Failed(problem) => return Err(problem.into()),
+        _ => return Err(out_of_turn().into()),
+    };
+    deadlock_check(order, room)?;
+    let order = Arc::new(order.clone());
+    let started = Team::start(&order, own, channels, abort);
+    let (mut team, ready) = match started {
+        Ok(started) => started,
+        Err(reason) => {
+            // The far end has begun: its threads see the connections close.
+            link.send(&ToFar::Finish)?;
+            link.answer()?;
+            return Err(reason.into());
+        }
+    };
+    granted.splice(0..0, ready.granted);
+    let start = clock::now();
+    team.go();
+    let broke = |error: ThreadError| match error {
+        ThreadError::Unavailable(reason) => RoundError::Unavailable(reason),
+        error => RoundError::Problem(problem(&error, "near")),
+    };
+    let patience = Instant::now();
+    while !team.wait(Duration::from_millis(250)) {
+        if let Err(gone) = link.keep_alive() {
+            team.abort();
+            let _ = team.outcomes();
+            return Err(gone.into());
+        }
+        if link.is_gone() {
+            team.abort();
+            // A thread that waits in a pipe ends when the other end's descriptor does.
+            let told = team.outcomes();
+            return Err(match told {
+                Err(error @ ThreadError::Loop(crate::loops::LoopError::Different(_))) => broke(error),
+                _ => {
+                    Problem::new("E17", Exit::Unfinished, "the far end vanished").why("in the middle of a round").into()
+                }
+            });
+        }
+        if patience.elapsed() > Duration::from_secs(24 * 3600) {
+            team.abort();
+        }
+    }
+    let outcomes = team.outcomes();
+    link.send(&ToFar::Finish)?;
+    let (far, stamps, bytes) = match link.answer()? {
+        (ToNear::Done { report, stamps }, bytes) => (*report, stamps, bytes),
+        // What the far end saw first is the cause; what the near end saw is its echo.
+        (ToNear::Failed(problem), _) => {
+            return Err(match outcomes {
+                Err(error @ ThreadError::Loop(crate::loops::LoopError::Different(_))) => broke(error),
+                _ => problem.into(),
+            });
+        }
+        (ToNear::Unavailable(reason), _) => return Err(reason.into()),
+        _ => return Err(out_of_turn().into()),
+    };
+    let outcomes = outcomes.map_err(broke)?;
+    let mut near = EndReport::default();
+    let mut latency = Histogram::new();
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match at {
+            0 => near = outcome.report,
+            _ => add_report(&mut near, &outcome.report),
+        }
+        latency.merge(&outcome.latency);
+    }
+    let lossless = near.delivery.lost == 0 && far.delivery.received == near.delivery.sent;
+    let arrivals = if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes) } else { Vec::new() };
+    let mut one_way = Histogram::new();
+    let rows = outcomes
+        .into_iter()
+        .enumerate()
+        .map(|(thread, outcome)| {
+            let arrivals = arrivals.get(thread);
+            let joined = outcome.rows.into_iter().enumerate().map(|(at, row)| {
+                let arrived = arrivals.and_then(|stamps| stamps.get(at)).filter(|_| row.latency != LOST);
+                let after = arrived.and_then(|stamp| stamp.checked_sub(row.start)).filter(|ns| *ns <= row.latency);
+                if let Some(ns) = after {
+                    one_way.record(ns);
+                }
+                (row, after)
+            });
+            joined.collect()
+        })
+        .collect();
+    Ok(Round { start, connect_ns, near, far, latency, one_way, rows, granted })
+}
+
+fn out_of_turn() -> Problem {
+    Problem::new("E03", Exit::CannotStart, "the far end answers what was not asked")
+        .hint("the same version at both ends")
+}
+
+/// Replies that nobody reads yet must fit into the channel, or both ends wait for each other.
+fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> {
+    let Some(room) = room.filter(|_| order.workload == Workload::Echo && order.inflight > 1) else { return Ok(()) };
+    let waiting = u64::from(order.inflight - 1) * order.reply;
+    if waiting <= room {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "E11",
+        Exit::Usage,
+        format!(
+            "{} replies of {} bytes do not fit into the {room} bytes that the path holds",
+            order.inflight - 1,
+            order.reply
+        ),
+    )
+    .why("both ends would wait for each other to read")
+    .hint(format!("--inflight {} or less, or a larger --sndbuf", room / order.reply.max(1) + 1)))
+}
+
+fn split(counts: &[u32], bytes: &[u8]) -> Vec<Vec<u64>> {
+    let mut stamps = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
+    counts.iter().map(|count| stamps.by_ref().take(*count as usize).collect()).collect()
+}

@@ -1,0 +1,206 @@
+//! The measuring threads of one end in one round: started, released together, brought home.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_paths::channel::Limits;
+use msgpath_paths::registry::Entry;
+use msgpath_paths::{AnyChannel, Need};
+
+use crate::loops::LoopError;
+use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
+use crate::wire::RoundOrder;
+
+/// The threads of one end.
+pub struct Team {
+    threads: Vec<JoinHandle<()>>,
+    outcomes: Receiver<(usize, Result<Outcome, ThreadError>)>,
+    home: Vec<Option<Result<Outcome, ThreadError>>>,
+    go: Vec<Sender<()>>,
+    finish: Arc<AtomicBool>,
+    abort: Arc<AtomicBool>,
+}
+
+/// What only one end knows of a round.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// At the near end.
+    pub near: bool,
+    /// CPUs of the threads, in turn.
+    pub cpus: Vec<u32>,
+    /// Messages per stamp pair.
+    pub batch: u64,
+    /// Rows each thread keeps.
+    pub keep: usize,
+}
+
+/// What the connections of a round need at this end.
+pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr>, abort: Arc<AtomicBool>) -> Need {
+    let slice = match entry.transport.meta().lossy {
+        true => Duration::from_nanos(order.options.loss_timeout_ns.clamp(1_000_000, 60_000_000_000)),
+        false => Duration::from_millis(250),
+    };
+    let stall = Duration::from_nanos(order.options.stall_timeout_ns);
+    Need {
+        connections: order.connections,
+        largest: order.largest(),
+        inflight: order.inflight,
+        notify: entry.notify(),
+        host,
+        peer,
+        options: order.options.clone(),
+        limits: Limits { slice, stall: stall.max(slice), abort },
+    }
+}
+
+impl Team {
+    /// Starts the threads and waits until all ends are made.
+    ///
+    /// # Errors
+    /// What cannot be had here. No thread is left behind.
+    pub fn start(
+        order: &Arc<RoundOrder>,
+        own: &Own,
+        channels: Vec<AnyChannel>,
+        abort: Arc<AtomicBool>,
+    ) -> Result<(Self, Ready), Unavailable> {
+        let role = Role::of(order, own.near);
+        // A receiver at the near end has nobody to tell it that a lossy stream is over: silence does.
+        let finish = Arc::new(AtomicBool::new(own.near && role == Role::Receiver));
+        let (ready_in, ready_out) = channel();
+        let (outcome_in, outcomes) = channel();
+        let mut team = Self { threads: Vec::new(), outcomes, home: Vec::new(), go: Vec::new(), finish, abort };
+        let share = channels.len() / order.threads.max(1) as usize;
+        let mut channels = channels.into_iter();
+        for at in 0..order.threads as usize {
+            let own_channels: Vec<AnyChannel> = channels.by_ref().take(share).collect();
+            let (go_in, go) = channel();
+            team.go.push(go_in);
+            team.home.push(None);
+            let cpu = own.cpus.get(at % own.cpus.len().max(1)).copied();
+            let job = Job {
+                order: Arc::clone(order),
+                near: own.near,
+                role,
+                cpu,
+                batch: own.batch,
+                keep: own.keep,
+                finish: Arc::clone(&team.finish),
+                ready: ready_in.clone(),
+                go,
+            };
+            let outcome_in = outcome_in.clone();
+            let name = format!("{}-{at}", if own.near { "near" } else { "far" });
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                let _ = outcome_in.send((at, run(job, own_channels)));
+            });
+            match thread {
+                Ok(thread) => team.threads.push(thread),
+                Err(error) => return Err(team.give_up(Unavailable::new(format!("a thread: {error}"), "fewer threads"))),
+            }
+        }
+        drop(ready_in);
+        let mut first = None;
+        for _ in 0..order.threads {
+            match ready_out.recv() {
+                Ok(Ok(ready)) => first = first.or(Some(ready)),
+                Ok(Err(reason)) => return Err(team.give_up(reason)),
+                Err(_) => return Err(team.give_up(Unavailable::new("a measuring thread ended early", ""))),
+            }
+        }
+        let ready = first.expect("at least one thread");
+        Ok((team, ready))
+    }
+
+    fn give_up(mut self, reason: Unavailable) -> Unavailable {
+        self.go.clear();
+        self.abort.store(true, Ordering::Relaxed);
+        self.join();
+        reason
+    }
+
+    /// Lets all threads start.
+    pub fn go(&self) {
+        self.go.iter().for_each(|go| {
+            let _ = go.send(());
+        });
+    }
+
+    /// Tells the threads that the other end has finished its part.
+    pub fn finish(&self) {
+        self.finish.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells the threads to end.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for all threads, at most this long. Whether all are home.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        while self.home.iter().any(Option::is_none) {
+            match self.outcomes.recv_timeout(timeout) {
+                Ok((at, outcome)) => self.home[at] = Some(outcome),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// All outcomes, in the order of the threads.
+    ///
+    /// # Errors
+    /// The first error in the order of what tells most: a difference, then anything else than a closed connection.
+    pub fn outcomes(mut self) -> Result<Vec<Outcome>, ThreadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.join();
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for outcome in self.home.drain(..) {
+            match outcome {
+                Some(Ok(outcome)) => good.push(outcome),
+                Some(Err(error)) => bad.push(error),
+                None => {}
+            }
+        }
+        let told = |error: &ThreadError| match error {
+            ThreadError::Loop(LoopError::Different(_)) => 0,
+            ThreadError::Loop(LoopError::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => 2,
+            _ => 1,
+        };
+        match bad.into_iter().min_by_key(told) {
+            Some(error) => Err(error),
+            None => Ok(good),
+        }
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the user reads of a thread that broke.
+pub fn problem(error: &ThreadError, end: &str) -> Problem {
+    match error {
+        ThreadError::Unavailable(reason) => {
+            Problem::new("E05", Exit::CannotStart, reason.why.clone()).hint(reason.hint.clone())
+        }
+        ThreadError::Loop(LoopError::Different(_)) => Problem::new("E06", Exit::Unfinished, error.to_string())
+            .why("a measurement of wrong data is worthless, so the run stopped"),
+        ThreadError::Loop(LoopError::Io(io)) => match io.kind() {
+            std::io::ErrorKind::TimedOut => {
+                Problem::new("E18", Exit::Unfinished, format!("no progress at the {end} end for too long"))
+                    .why("both ends may be waiting for each other, or the other end stands still")
+                    .hint("fewer messages in flight, or a larger --sndbuf")
+            }
+            _ => Problem::new("E17", Exit::Unfinished, format!("the connection broke at the {end} end: {io}"))
+                .why("the other end vanished or closed in the middle of a round"),
+        },
+    }
+}

@@ -1,0 +1,42 @@
+//! The only `unsafe` code of msgpath: one file per kernel facility.
+//!
+//! Calls that are measured go through `libc`, because that is the wrapper real programs call. Calm code uses rustix or
+//! the standard library. Each `unsafe` block says why it is sound; the contract of the manual page stands beside the
+//! argument it governs.
+
+pub mod affinity;
+pub mod clock;
+pub mod cmsg;
+pub mod errqueue;
+pub mod mqueue;
+pub mod msg;
+pub mod poll;
+pub mod ring;
+pub mod scatter;
+pub mod signal;
+pub mod socket;
+pub mod terminal;
+pub mod uring;
+pub mod usage;
+
+use std::io;
+
+/// Turns the -1 of a system call into its error.
+fn check(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn check_int(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Turns O_NONBLOCK on or off for an open file description.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn set_nonblocking(fd: std::os::fd::BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let mut flags = fcntl_getfl(fd)?;
+    flags.set(OFlags::NONBLOCK, on);
+    Ok(fcntl_setfl(fd, flags)?)
+}

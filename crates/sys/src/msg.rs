@@ -1,0 +1,167 @@
+//! The measured calls: send, write, writev, sendmsg, sendmmsg, recv, read.
+//!
+//! Each is one system call and returns what the kernel returned. No retry, no loop.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::check;
+use crate::scatter::Scatter;
+
+/// Flags of `send` and `sendmsg` that msgpath uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendFlags {
+    /// MSG_ZEROCOPY: the kernel may read the buffer until a completion arrives on the error queue.
+    pub zerocopy: bool,
+    /// MSG_MORE: more data follows.
+    pub more: bool,
+}
+
+impl SendFlags {
+    #[inline(always)]
+    fn bits(self) -> libc::c_int {
+        // MSG_NOSIGNAL: do not raise SIGPIPE when the peer has closed; the error EPIPE is still returned.
+        libc::MSG_NOSIGNAL
+            | if self.zerocopy { libc::MSG_ZEROCOPY } else { 0 }
+            | if self.more { libc::MSG_MORE } else { 0 }
+    }
+}
+
+/// send(2).
+///
+/// # Errors
+/// As the manual page; `WouldBlock` after SO_SNDTIMEO.
+#[inline(always)]
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`, which outlives the call; with MSG_ZEROCOPY the caller keeps the
+    // buffer until its completion (paths/methods/zerocopy.rs), and a violation garbles data, not memory safety: the
+    // kernel holds its own reference to the pages.
+    check(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags.bits()) })
+}
+
+/// recv(2), blocking as the socket is; `WouldBlock` after SO_RCVTIMEO.
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn recv(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`, which nobody else touches during the call.
+    check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) })
+}
+
+/// recv(2) with MSG_DONTWAIT: `WouldBlock` at once where nothing is there.
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn recv_now(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: as in `recv`.
+    check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) })
+}
+
+/// write(2).
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`, which outlives the call.
+    check(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// read(2).
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn read(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`, which nobody else touches during the call.
+    check(unsafe { libc::read(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) })
+}
+
+/// writev(2) of a whole message.
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn writev(fd: BorrowedFd<'_>, message: &Scatter) -> io::Result<usize> {
+    let vectors = message.vectors();
+    // SAFETY: the vectors describe memory that `message` owns; at most IOV_MAX of them (core::units::MAX_PIECES).
+    check(unsafe { libc::writev(fd.as_raw_fd(), vectors.as_ptr(), vectors.len() as libc::c_int) })
+}
+
+/// writev(2) of what follows the first `done` bytes of a message: the rest of a short write.
+///
+/// # Errors
+/// As the manual page.
+#[cold]
+pub fn writev_rest(fd: BorrowedFd<'_>, message: &Scatter, done: usize) -> io::Result<usize> {
+    let vectors = message.vectors_after(done);
+    // SAFETY: as in `writev`.
+    check(unsafe { libc::writev(fd.as_raw_fd(), vectors.as_ptr(), vectors.len() as libc::c_int) })
+}
+
+/// sendmsg(2) of a whole message, one iovec a piece.
+///
+/// # Errors
+/// As the manual page; `ENOBUFS` with MSG_ZEROCOPY when `optmem_max` is exhausted.
+#[inline(always)]
+pub fn sendmsg(fd: BorrowedFd<'_>, message: &Scatter, flags: SendFlags) -> io::Result<usize> {
+    sendmsg_vectors(fd, message.vectors(), flags)
+}
+
+/// sendmsg(2) of what follows the first `done` bytes of a message.
+///
+/// # Errors
+/// As [`sendmsg`].
+#[cold]
+pub fn sendmsg_rest(fd: BorrowedFd<'_>, message: &Scatter, done: usize, flags: SendFlags) -> io::Result<usize> {
+    sendmsg_vectors(fd, &message.vectors_after(done), flags)
+}
+
+#[inline(always)]
+fn sendmsg_vectors(fd: BorrowedFd<'_>, vectors: &[libc::iovec], flags: SendFlags) -> io::Result<usize> {
+    let header = message_header(vectors);
+    // SAFETY: the header points to vectors that describe memory of the caller's `Scatter`; no address, no control data.
+    check(unsafe { libc::sendmsg(fd.as_raw_fd(), &header, flags.bits()) })
+}
+
+#[inline(always)]
+fn message_header(vectors: &[libc::iovec]) -> libc::msghdr {
+    // SAFETY: all-zero is a valid msghdr: null pointers with zero lengths.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = vectors.as_ptr().cast_mut();
+    header.msg_iovlen = vectors.len() as _;
+    header
+}
+
+/// sendmmsg(2): each message whole, in one call. Returns how many were handed over.
+///
+/// # Errors
+/// As the manual page, when not even the first was sent.
+pub fn sendmmsg(fd: BorrowedFd<'_>, messages: &[Scatter], headers: &mut Vec<MultiHeader>) -> io::Result<usize> {
+    headers.clear();
+    headers.extend(
+        messages
+            .iter()
+            .map(|message| MultiHeader(libc::mmsghdr { msg_hdr: message_header(message.vectors()), msg_len: 0 })),
+    );
+    // SAFETY: MultiHeader is repr(transparent) over mmsghdr; the array holds `len` of them, and the vectors they point
+    // to belong to `messages`, which outlives the call.
+    let sent = unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            headers.len() as libc::c_uint,
+            libc::MSG_NOSIGNAL as _,
+        )
+    };
+    check(sent as libc::ssize_t)
+}
+
+/// One entry of the array of [`sendmmsg`], kept by the caller so that no call allocates.
+#[repr(transparent)]
+pub struct MultiHeader(libc::mmsghdr);
+
+// SAFETY: the pointers inside are only used during `sendmmsg`, which rebuilds them from borrowed messages.
+unsafe impl Send for MultiHeader {}

@@ -1,0 +1,66 @@
+//! poll and epoll, as measured calls.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::check_int;
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read.
+    Read,
+    /// Room to write.
+    Write,
+    /// Something on the error queue.
+    Error,
+}
+
+/// poll(2) of one descriptor. `false`: the time was over.
+///
+/// # Errors
+/// As the manual page, `Interrupted` included.
+#[inline(always)]
+pub fn poll(fd: BorrowedFd<'_>, interest: Interest, timeout_ms: i32) -> io::Result<bool> {
+    let events = match interest {
+        Interest::Read => libc::POLLIN,
+        Interest::Write => libc::POLLOUT,
+        Interest::Error => 0, // POLLERR is always reported
+    };
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    // SAFETY: `entry` is one valid pollfd.
+    check_int(unsafe { libc::poll(&mut entry, 1, timeout_ms) }).map(|ready| ready > 0)
+}
+
+/// An epoll instance that watches one descriptor for input, level-triggered.
+pub struct Epoll {
+    fd: OwnedFd,
+}
+
+impl Epoll {
+    /// epoll_create1 and epoll_ctl(ADD, EPOLLIN).
+    ///
+    /// # Errors
+    /// As the manual pages.
+    pub fn new(watched: BorrowedFd<'_>) -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = check_int(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: `fd` was just returned and is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: `event` is valid for the call; both descriptors are open.
+        check_int(unsafe { libc::epoll_ctl(fd.as_raw_fd(), libc::EPOLL_CTL_ADD, watched.as_raw_fd(), &mut event) })?;
+        Ok(Self { fd })
+    }
+
+    /// epoll_wait for one event. `false`: the time was over.
+    ///
+    /// # Errors
+    /// As the manual page, `Interrupted` included.
+    #[inline(always)]
+    pub fn wait(&self, timeout_ms: i32) -> io::Result<bool> {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: `event` has room for the one event asked for.
+        check_int(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), &mut event, 1, timeout_ms) }).map(|ready| ready > 0)
+    }
+}

@@ -1,0 +1,117 @@
+//! A message in one or several separately allocated buffers, with the `iovec` array built once.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+/// One heap block, aligned to a cache line, page-aligned when it is a page or more.
+struct Block {
+    start: *mut u8,
+    layout: Layout,
+}
+
+impl Block {
+    fn new(size: usize) -> Self {
+        let align = if size >= 4096 { 4096 } else { 64 };
+        let layout = Layout::from_size_align(size.max(1), align).expect("sizes are at most 1 GiB");
+        // SAFETY: the layout has a size of at least 1.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        Self { start, layout }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: `start` came from alloc_zeroed with this layout and is freed once.
+        unsafe { dealloc(self.start, self.layout) };
+    }
+}
+
+/// Buffers of a message. The addresses never move, so the `iovec`s stay valid as long as the value lives.
+pub struct Scatter {
+    blocks: Vec<Block>,
+    vectors: Vec<libc::iovec>,
+    total: usize,
+}
+
+// SAFETY: the blocks are owned heap memory; nothing else holds their addresses except calls that borrow `self`.
+unsafe impl Send for Scatter {}
+
+impl Scatter {
+    /// `count` buffers of `size` bytes, zeroed and touched.
+    pub fn new(count: usize, size: usize) -> Self {
+        let blocks: Vec<Block> = (0..count.max(1)).map(|_| Block::new(size)).collect();
+        let vectors = blocks.iter().map(|block| libc::iovec { iov_base: block.start.cast(), iov_len: size }).collect();
+        let mut scatter = Self { blocks, vectors, total: count.max(1) * size };
+        for piece in 0..scatter.count() {
+            scatter.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
+            scatter.piece_mut(piece).fill(0);
+        }
+        scatter
+    }
+
+    /// Number of buffers.
+    pub fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes in all buffers.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.total
+    }
+
+    /// A buffer.
+    #[inline]
+    pub fn piece(&self, at: usize) -> &[u8] {
+        let vector = &self.vectors[at];
+        // SAFETY: base and length describe the block of the same index, which `self` owns.
+        unsafe { std::slice::from_raw_parts(vector.iov_base.cast(), vector.iov_len) }
+    }
+
+    /// A buffer, to write to.
+    #[inline]
+    pub fn piece_mut(&mut self, at: usize) -> &mut [u8] {
+        let vector = &self.vectors[at];
+        // SAFETY: as in `piece`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(vector.iov_base.cast(), vector.iov_len) }
+    }
+
+    /// The array for `writev` and `sendmsg`.
+    pub(crate) fn vectors(&self) -> &[libc::iovec] {
+        &self.vectors
+    }
+
+    /// The array without its first `skip` bytes, for the rest of a short write.
+    pub(crate) fn vectors_after(&self, mut skip: usize) -> Vec<libc::iovec> {
+        let mut rest = Vec::with_capacity(self.vectors.len());
+        for vector in &self.vectors {
+            if skip >= vector.iov_len {
+                skip -= vector.iov_len;
+                continue;
+            }
+            rest.push(libc::iovec {
+                iov_base: vector.iov_base.cast::<u8>().wrapping_add(skip).cast(),
+                iov_len: vector.iov_len - skip,
+            });
+            skip = 0;
+        }
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_apart_and_the_rest_is_cut_right() {
+        let mut scatter = Scatter::new(3, 10);
+        scatter.piece_mut(1).fill(7);
+        assert_eq!((scatter.len(), scatter.piece(0)[9], scatter.piece(1)[0], scatter.piece(2)[0]), (30, 0, 7, 0));
+        let rest = scatter.vectors_after(15);
+        assert_eq!(rest.iter().map(|vector| vector.iov_len).collect::<Vec<_>>(), [5, 10]);
+        assert!(scatter.vectors_after(30).is_empty());
+    }
+}

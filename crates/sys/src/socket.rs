@@ -1,0 +1,159 @@
+//! Socket options beyond the standard library, and TCP_INFO.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+use crate::check_int;
+
+/// Options that neither the standard library nor rustix covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntOption {
+    /// SO_ZEROCOPY: without it MSG_ZEROCOPY is silently ignored.
+    Zerocopy,
+    /// SO_BUSY_POLL, microseconds. Raising it needs CAP_NET_ADMIN.
+    BusyPoll,
+    /// SO_INCOMING_NAPI_ID, read only: 0 where no device queue stands behind the socket.
+    NapiId,
+}
+
+impl IntOption {
+    fn raw(self) -> libc::c_int {
+        match self {
+            IntOption::Zerocopy => libc::SO_ZEROCOPY,
+            IntOption::BusyPoll => libc::SO_BUSY_POLL,
+            IntOption::NapiId => libc::SO_INCOMING_NAPI_ID,
+        }
+    }
+}
+
+/// setsockopt(SOL_SOCKET) with an int.
+///
+/// # Errors
+/// As the manual page: `ENOPROTOOPT`, `EOPNOTSUPP`, `EPERM`.
+pub fn set(fd: BorrowedFd<'_>, option: IntOption, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
+    check_int(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option.raw(),
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// getsockopt(SOL_SOCKET) of an int.
+///
+/// # Errors
+/// As the manual page.
+pub fn get(fd: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` and `length` are valid to write to, and `length` is the size of `value`.
+    check_int(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option.raw(), (&raw mut value).cast(), &raw mut length)
+    })?;
+    Ok(value)
+}
+
+/// SO_RCVTIMEO and SO_SNDTIMEO.
+///
+/// # Errors
+/// Not a socket.
+pub fn set_timeouts(fd: BorrowedFd<'_>, receive: Duration, send: Duration) -> io::Result<()> {
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Recv, Some(receive))?;
+    Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(send))?)
+}
+
+/// TCP_CORK.
+///
+/// # Errors
+/// Not a TCP socket.
+#[inline]
+pub fn cork(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_cork(fd, on)?)
+}
+
+/// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are 0 and beyond `length`.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // the names are those of struct tcp_info in linux/tcp.h
+pub struct TcpInfo {
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub data_segs_out: u32,
+    pub data_segs_in: u32,
+    pub total_retrans: u32,
+    pub rtt_us: u32,
+    pub min_rtt_us: u32,
+    pub snd_cwnd: u32,
+    pub snd_mss: u32,
+    pub bytes_retrans: u64,
+}
+
+/// getsockopt(TCP_INFO). Offsets are those of `struct tcp_info` in linux/tcp.h, which only ever grows.
+///
+/// # Errors
+/// Not a TCP socket, or a kernel whose struct ends before `tcpi_data_segs_out` (before 4.6).
+pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut raw = [0_u8; 256];
+    let mut length = raw.len() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `raw`; the kernel writes at most `length` bytes.
+    check_int(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), &raw mut length)
+    })?;
+    if length < 160 {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
+    let u32_at = |at: usize| u32::from_ne_bytes(raw[at..at + 4].try_into().expect("four bytes"));
+    let u64_at = |at: usize| u64::from_ne_bytes(raw[at..at + 8].try_into().expect("eight bytes"));
+    Ok(TcpInfo {
+        snd_mss: u32_at(16),
+        rtt_us: u32_at(68),
+        snd_cwnd: u32_at(80),
+        total_retrans: u32_at(100),
+        segs_out: u32_at(136),
+        segs_in: u32_at(140),
+        min_rtt_us: u32_at(148),
+        data_segs_in: u32_at(152),
+        data_segs_out: u32_at(156),
+        bytes_retrans: u64_at(208),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn tcp_info_counts_the_segments_of_a_real_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.set_nodelay(true).unwrap();
+        let mut byte = [0];
+        for _ in 0..7 {
+            near.write_all(&[1]).unwrap();
+            far.read_exact(&mut byte).unwrap();
+        }
+        let (near, far) = (tcp_info(near.as_fd()).unwrap(), tcp_info(far.as_fd()).unwrap());
+        assert_eq!((near.data_segs_out, far.data_segs_in), (7, 7));
+        assert!(near.segs_out >= 9 && near.snd_mss > 500 && near.snd_cwnd > 0 && near.min_rtt_us < 1_000_000);
+    }
+
+    #[test]
+    fn zerocopy_is_read_back() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(get(socket.as_fd(), IntOption::Zerocopy).unwrap(), 0);
+        if set(socket.as_fd(), IntOption::Zerocopy, 1).is_ok() {
+            assert_eq!(get(socket.as_fd(), IntOption::Zerocopy).unwrap(), 1);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Frames of the protocol between the two ends, in both directions.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use msgpath_run::wire::{self, ToFar, ToNear};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What is accepted is written again as the same message.
+fn frame<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+    let (message, extra) = wire::read::<T>(&mut &bytes[..]).ok()??;
+    let mut again = Vec::new();
+    wire::write(&mut again, &message, &extra).expect("what was read can be written");
+    let read = wire::read::<T>(&mut &again[..]).expect("what was written can be read");
+    assert_eq!(read.as_ref(), Some(&(message, extra)));
+    read.map(|(message, _)| message)
+}
+
+/// The fuzzer does not guess checksums: a frame is also made around the bytes as they are.
+fn framed(json: &[u8]) -> Vec<u8> {
+    let mut out = b"mp".to_vec();
+    out.extend([wire::VERSION, 0]);
+    out.extend((json.len() as u32).to_le_bytes());
+    out.extend(0_u32.to_le_bytes());
+    out.extend(crc32fast::hash(json).to_le_bytes());
+    out.extend(json);
+    out
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    for bytes in [bytes, &framed(bytes)] {
+        if let Some(ToFar::Round(order)) = frame(bytes)
+            && order.check().is_ok()
+        {
+            assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
+        }
+        let _ = frame::<ToNear>(bytes);
+    }
+});

@@ -1,0 +1,44 @@
+//! `msgpath compare`: paths by sizes by threads, interleaved in one run.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use msgpath_core::{Problem, Target};
+
+use super::options::Options;
+use crate::measure;
+use crate::request::{Request, Verb, request};
+use crate::typed::{self, List, PathArg};
+
+/// Paths × sizes × threads, crossover
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Paths, comma separated, or all; without any: the usual carriers of this machine, in under a minute
+    #[arg(value_name = "PATHS", hide_possible_values = true, conflicts_with = "paths")]
+    compared: Option<List<PathArg>>,
+    /// Where the far end is [default: started here, on another CPU]
+    #[arg(value_name = "TARGET", value_parser = typed::target)]
+    target: Option<Target>,
+    /// Compare throughput instead of round trips
+    #[arg(long, help_heading = "Message and path")]
+    stream: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Arguments {
+    fn verb(&self) -> Verb {
+        Verb::Compare { stream: self.stream }
+    }
+
+    /// What will be measured.
+    pub(super) fn request(&self) -> Result<Request, Problem> {
+        let mut options = self.options.clone();
+        options.message.paths = options.message.paths.or_else(|| self.compared.clone());
+        request(self.verb(), &options, self.target.as_ref())
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> anyhow::Result<ExitCode> {
+    measure::measure(arguments.verb(), arguments.request()?, &arguments.options, words)
+}

@@ -1,0 +1,125 @@
+//! The help screen: three examples, then the verbs that work, on one screen.
+
+use std::fmt::Write;
+
+/// Verbs by what people come for. A test keeps this complete.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("measure", &["serve", "echo", "stream", "compare"]),
+    ("keep", &["runs", "show", "export"]),
+    ("prepare", &["paths", "completions", "man"]),
+];
+
+const TITLE: &str = "msgpath: how long does a message take, and where does the time go?";
+
+const EXAMPLES: [(&str, &str); 3] = [
+    ("msgpath echo", "this machine, right now"),
+    ("msgpath serve   on B,   msgpath echo B   on A", "two machines"),
+    ("msgpath compare tcp:send,unix:send,shm:ring/spin", "which path is fastest here"),
+];
+
+/// What `--help` adds to `-h`, and the manual to its synopsis.
+pub(crate) const MORE: &str = "\
+A path says how: transport:send-method, with /wait where it is not the default (tcp:writev/epoll).
+A bare word may name a transport (pipe) or a send method (writev). `msgpath paths` lists all of them
+and says which work here, and why others do not.
+
+A target says where: HOST[:PORT], tcp://HOST, udp://HOST, unix:/path, unixgram:/path, unixseq:/path,
+shm:NAME, pipe:NAME, fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on
+another CPU.
+
+A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before).
+Runs are kept under $XDG_DATA_HOME/msgpath, by default ~/.local/share/msgpath.
+
+Numbers: K M G are 1024 for sizes and 1000 for counts. Times need a unit, except -t and -w, where a
+bare number means seconds.
+
+Exit codes
+  0    measured; the result is valid (warnings allowed)
+  1    a check that you asked for failed (--max-loss)
+  2    bad command line
+  3    could not start: no peer, no permission, not supported here
+  4    started, did not finish: peer vanished, wrong payload, disk full; what exists is kept
+  5    --strict, and the result is not what it claims to be
+  130  interrupted before half of the messages could be vouched for
+
+Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
+
+/// The short help of the whole command; purposes and operands come from the verbs themselves.
+pub(crate) fn screen(command: &clap::Command) -> String {
+    let mut out = format!("{TITLE}\n\n");
+    for (example, purpose) in EXAMPLES {
+        let _ = writeln!(out, "  {example:<51} {purpose}");
+    }
+    for (group, verbs) in GROUPS {
+        out.push('\n');
+        for (at, verb) in verbs.iter().enumerate() {
+            let Some(verb) = command.find_subcommand(verb) else { continue };
+            let head = if at == 0 { group } else { "" };
+            let operands: Vec<String> = verb.get_positionals().map(operand).collect();
+            let purpose = lower_first(&verb.get_about().map(ToString::to_string).unwrap_or_default());
+            let usage = format!("{:<7} {}", verb.get_name(), operands.join(" "));
+            let _ = writeln!(out, "{head:<12} {usage:<26} {purpose}");
+        }
+    }
+    out.push_str("\nmsgpath VERB -h explains one verb.   msgpath --help says more.");
+    out
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn operand(arg: &clap::Arg) -> String {
+    let name = arg
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map_or_else(|| arg.get_id().to_string(), ToString::to_string);
+    let dots = if arg.get_num_args().is_some_and(|count| count.max_values() > 1) { "..." } else { "" };
+    if arg.is_required_set() { format!("{name}{dots}") } else { format!("[{name}{dots}]") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(arguments: &[&str]) -> String {
+        crate::cli::command().try_get_matches_from(arguments).unwrap_err().render().to_string()
+    }
+
+    #[test]
+    fn short_help_fits_one_screen_and_starts_with_examples() {
+        let text = rendered(&["msgpath", "-h"]);
+        assert!(text.lines().count() <= 24, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let third = text.lines().nth(2).unwrap();
+        assert!(third.starts_with("  msgpath echo"), "{text}");
+        assert!(rendered(&["msgpath", "--help"]).contains("Exit codes"));
+    }
+
+    #[test]
+    fn every_verb_is_on_the_screen_once() {
+        let command = crate::cli::command();
+        let visible: Vec<&str> =
+            command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        for verb in &visible {
+            assert!(listed.contains(verb), "{verb} is not on the help screen");
+            assert!(command.find_subcommand(verb).unwrap().get_about().is_some(), "{verb} has no purpose");
+        }
+        listed.sort_unstable();
+        let mut sorted = visible.clone();
+        sorted.sort_unstable();
+        assert_eq!(listed, sorted);
+    }
+
+    #[test]
+    fn every_option_says_what_it_does() {
+        let command = crate::cli::command();
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            for arg in verb.get_arguments() {
+                assert!(arg.get_help().is_some() || arg.is_hide_set(), "{} {}", verb.get_name(), arg.get_id());
+            }
+        }
+    }
+}

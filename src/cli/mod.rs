@@ -1,0 +1,162 @@
+//! The command line: one file per verb, the options they share, and the help screen.
+
+mod agent;
+mod compare;
+mod complete;
+mod completions;
+mod echo;
+mod export;
+pub(crate) mod help;
+mod man;
+pub(crate) mod options;
+mod paths;
+mod runs;
+mod serve;
+mod show;
+mod stream;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use msgpath_core::Exit;
+
+use crate::problems;
+
+/// How long does a message take from one program to another, and where does the time go?
+#[derive(Parser, Debug)]
+#[command(
+    name = "msgpath",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Serve(serve::Arguments),
+    Echo(Box<echo::Arguments>),
+    Stream(Box<stream::Arguments>),
+    Compare(Box<compare::Arguments>),
+    Runs(runs::Arguments),
+    Show(show::Arguments),
+    Export(export::Arguments),
+    Paths(paths::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+    #[command(name = "__agent", hide = true)]
+    Agent,
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::Arguments),
+}
+
+/// The whole command, from which the parser, the help, the completions and the manual are made.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let screen = help::screen(&command);
+    command.help_template("{before-help}{after-help}").before_help(screen).after_long_help(help::MORE)
+}
+
+/// Parses and executes. `Ok` is the exit code of a verb that did its work.
+///
+/// # Errors
+/// A [`msgpath_core::Problem`] wherever the program knows what to say; under `--json` it was also printed as an
+/// object on standard output.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let json =
+        arguments.iter().skip(1).take_while(|word| *word != "--").any(|word| asks_for_json(&word.to_string_lossy()));
+    dispatch(arguments).inspect_err(|error| {
+        if json && !problems::is_broken_pipe(error) {
+            // Where nobody reads standard output, the exit code and standard error still tell.
+            let _ =
+                writeln!(std::io::stdout(), "{}", msgpath_present::json::problem_json(&problems::as_problem(error)));
+        }
+    })
+}
+
+/// `--json`, `-J`, or `-J` among other switches (`-qJ`). Asked of the bare words, because a command line that cannot be
+/// parsed must be answered in JSON as well.
+fn asks_for_json(word: &str) -> bool {
+    let switches =
+        word.strip_prefix('-').is_some_and(|letters| letters.chars().all(|letter| "JqvuZR46".contains(letter)));
+    word == "--json" || switches && word.contains('J')
+}
+
+fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let parsed = command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => match problems::from_clap(&error) {
+            Some(problem) => return Err(problem.into()),
+            None => {
+                error.print()?;
+                return Ok(if error.use_stderr() { Exit::Usage.code().into() } else { ExitCode::SUCCESS });
+            }
+        },
+    };
+    match cli.verb {
+        Verb::Serve(arguments) => serve::run(&arguments),
+        Verb::Echo(arguments) => echo::run(&arguments, words),
+        Verb::Stream(arguments) => stream::run(&arguments, words),
+        Verb::Compare(arguments) => compare::run(&arguments, words),
+        Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Show(arguments) => show::run(&arguments),
+        Verb::Export(arguments) => export::run(&arguments),
+        Verb::Paths(arguments) => paths::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Man(arguments) => man::run(&arguments),
+        Verb::Agent => agent::run(),
+        Verb::Complete(arguments) => complete::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::request::Request;
+    use msgpath_core::Problem;
+
+    /// What the words after `msgpath` ask for.
+    pub(crate) fn typed(words: &str) -> Result<Request, Problem> {
+        let words = ["msgpath"].into_iter().chain(words.split_whitespace());
+        let matches =
+            command().try_get_matches_from(words).map_err(|error| problems::from_clap(&error).expect("no help"))?;
+        match Cli::from_arg_matches(&matches).expect("matches of this command").verb {
+            Verb::Echo(arguments) => arguments.request(),
+            Verb::Stream(arguments) => arguments.request(),
+            Verb::Compare(arguments) => arguments.request(),
+            verb => panic!("{verb:?} measures nothing"),
+        }
+    }
+
+    #[test]
+    fn the_command_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_seen_in_words_that_do_not_parse() {
+        for (word, asked) in
+            [("--json", true), ("-J", true), ("-qqJ", true), ("-oJ", false), ("J", false), ("-", false), ("-q", false)]
+        {
+            assert_eq!(asks_for_json(word), asked, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_verb_of_a_later_issue_does_not_exist() {
+        for verb in ["rpc", "explain", "diff", "report", "doctor", "lab", "import", "mesh", "preset"] {
+            assert!(command().try_get_matches_from(["msgpath", verb]).is_err(), "{verb}");
+            assert!(command().find_subcommand(verb).is_none(), "{verb}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The options that the measuring verbs share (presentation 6.3). What was typed, each value checked alone.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+use msgpath_core::plan::{Placement, Stamps};
+use msgpath_core::units::{self, BitUnits, Pieces};
+
+use crate::typed::{self, List, PathArg};
+
+/// Options of `echo`, `stream` and `compare`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// The message
+    #[command(flatten)]
+    pub(crate) message: MessageOptions,
+    /// The evidence
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceOptions,
+    /// The connection
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
+    /// The result
+    #[command(flatten)]
+    pub(crate) result: ResultOptions,
+}
+
+/// What is sent, by which path.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Message and path")]
+pub(crate) struct MessageOptions {
+    /// Paths, comma separated: transport:send-method, /wait where it is not the default [default: tcp:send]
+    #[arg(short = 'x', long = "path", value_name = "PATHS", hide_possible_values = true)]
+    pub(crate) paths: Option<List<PathArg>>,
+    /// Sizes of a message: 64, 64,4K or 64..1M (steps of ×4); K M G are 1024
+    #[arg(short = 'l', long = "len", value_name = "SIZES", value_parser = typed::sizes)]
+    pub(crate) len: Option<List<u64>>,
+    /// Size of the reply [default: as -l]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) reply: Option<u64>,
+    /// Hand a message over as COUNT buffers of SIZE bytes: 15x100,30x50
+    #[arg(long, value_name = "COUNTxSIZE", value_parser = typed::pieces, conflicts_with = "len")]
+    pub(crate) pieces: Option<List<Pieces>>,
+    /// Connections [default: one a thread]
+    #[arg(short = 'P', long, value_name = "N", value_parser = typed::number)]
+    pub(crate) connections: Option<u32>,
+    /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection]
+    #[arg(short = 'T', long, value_name = "N", value_parser = typed::numbers)]
+    pub(crate) threads: Option<List<u32>>,
+    /// Messages under way on a connection
+    #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
+    pub(crate) inflight: u32,
+    /// The same as -x udp:send
+    #[arg(short = 'u', long, conflicts_with_all = ["paths", "zerocopy"])]
+    pub(crate) udp: bool,
+    /// The same as -x tcp:zerocopy
+    #[arg(short = 'Z', long, conflicts_with = "paths")]
+    pub(crate) zerocopy: bool,
+    /// Receivers spin (wait spin for every path that names no wait); costs a CPU at each end
+    #[arg(long)]
+    pub(crate) poll: bool,
+    /// The far end sends and this end receives (stream)
+    #[arg(short = 'R', long)]
+    pub(crate) reverse: bool,
+}
+
+/// How much is measured.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Evidence")]
+pub(crate) struct EvidenceOptions {
+    /// Measuring time of each case; a bare number means seconds [default: 10s, compare 2s]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
+    pub(crate) time: Option<u64>,
+    /// Messages of each case, instead of a time
+    #[arg(short = 'c', long, visible_alias = "repeat", value_name = "N", value_parser = typed::count, conflicts_with = "time")]
+    pub(crate) count: Option<u64>,
+    /// Warm-up of each case [default: 1s, compare a tenth of -t]
+    #[arg(short = 'w', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
+    pub(crate) warmup: Option<u64>,
+    /// Rounds of each case: the unit of evidence [default: 40, stream 10]
+    #[arg(short = 'r', long, value_name = "N", value_parser = typed::number)]
+    pub(crate) rounds: Option<u32>,
+    /// Fresh processes of the far end, with the rounds spread over them
+    #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
+    pub(crate) restarts: u32,
+    /// Reproduces the random order of the rounds [default: random, recorded]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// The path that the others are divided by [default: the first]
+    #[arg(long, value_name = "PATH", hide_possible_values = true)]
+    pub(crate) baseline: Option<List<PathArg>>,
+    /// What is compared: p50 (streams: throughput)
+    #[arg(long, value_name = "METRIC", value_parser = typed::metric)]
+    pub(crate) metric: Option<()>,
+    /// Where messages are stamped
+    #[arg(long, value_enum, value_name = "ENDS", default_value_t)]
+    pub(crate) stamps: StampsArg,
+    /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) message_log: Option<u64>,
+    /// Fail (exit 1) when a case loses a larger share of its messages: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = typed::share)]
+    pub(crate) max_loss: Option<f64>,
+    /// A result that is not what it claims to be is an error (exit 5)
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// How the two ends are connected, and where they run.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection and place")]
+pub(crate) struct ConnectionOptions {
+    /// Port of the far end [default: 5210]
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port)]
+    pub(crate) port: Option<u16>,
+    /// Local address of this end's sockets
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<std::net::IpAddr>,
+    /// IPv4 only
+    #[arg(short = '4', long)]
+    pub(crate) ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, conflicts_with = "ipv4")]
+    pub(crate) ipv6: bool,
+    /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3 [default: chosen and printed]
+    #[arg(long, value_name = "NEAR,FAR", value_parser = typed::cpus)]
+    pub(crate) cpu: Option<Placement>,
+    /// Send small messages at once (TCP_NODELAY); this is the default
+    #[arg(long, overrides_with = "no_nodelay")]
+    pub(crate) nodelay: bool,
+    /// Let the kernel hold small messages back (Nagle)
+    #[arg(long, overrides_with = "nodelay")]
+    pub(crate) no_nodelay: bool,
+    /// Hold the pieces of a message together (TCP_CORK)
+    #[arg(long)]
+    pub(crate) cork: bool,
+    /// Send buffer to ask for (SO_SNDBUF)
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) sndbuf: Option<u64>,
+    /// Receive buffer to ask for (SO_RCVBUF)
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) rcvbuf: Option<u64>,
+    /// Congestion control of TCP: cubic, bbr ...
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<String>,
+    /// Time a receive call polls the card, for the wait busy-poll
+    #[arg(long, value_name = "µs", default_value_t = 50)]
+    pub(crate) busy_poll_us: u32,
+}
+
+/// Where the result goes and how it looks.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Result")]
+pub(crate) struct ResultOptions {
+    /// Write the result to FILE instead of the terminal
+    #[arg(short = 'o', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Write one row per case and round to FILE
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Name of the run [default: two random words]
+    #[arg(long, value_name = "NAME", value_parser = typed::run_name, conflicts_with = "no_save")]
+    pub(crate) name: Option<String>,
+    /// Keep no record of the run
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// Progress on standard error [default: block on a terminal, else none]
+    #[arg(long, value_enum, value_name = "STYLE")]
+    pub(crate) progress: Option<ProgressStyle>,
+    /// Findings and warnings only; -qq: nothing but the exit code and files
+    #[arg(short = 'q', long, action = ArgAction::Count)]
+    pub(crate) quiet: u8,
+    /// More detail: every case and option
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+    /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
+    #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
+    pub(crate) units: UnitsArg,
+    /// How it looks
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// How text looks: shared with the verbs that only read.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Result")]
+pub(crate) struct Look {
+    /// One JSON object on standard output
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+    /// Colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) color: When,
+    /// ASCII only
+    #[arg(long)]
+    pub(crate) ascii: bool,
+}
+
+/// `--stamps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StampsArg {
+    /// At this end: round trips
+    #[default]
+    Near,
+    /// At both ends: one way as well, where they share a clock
+    Both,
+}
+
+impl From<StampsArg> for Stamps {
+    fn from(stamps: StampsArg) -> Stamps {
+        match stamps {
+            StampsArg::Near => Stamps::Near,
+            StampsArg::Both => Stamps::Both,
+        }
+    }
+}
+
+/// `--units`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnitsArg {
+    /// Gbit/s = 10^9 bit/s
+    #[default]
+    Si,
+    /// Gibit/s = 2^30 bit/s beside it
+    Binary,
+}
+
+impl From<UnitsArg> for BitUnits {
+    fn from(units: UnitsArg) -> BitUnits {
+        match units {
+            UnitsArg::Si => BitUnits::Si,
+            UnitsArg::Binary => BitUnits::Binary,
+        }
+    }
+}
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// `--progress`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressStyle {
+    /// Nothing
+    None,
+    /// One line a second
+    Line,
+    /// A block redrawn in place, at most four times a second
+    Block,
+}

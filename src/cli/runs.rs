@@ -1,0 +1,37 @@
+//! `msgpath runs`: the runs that are kept.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::options::Look;
+use crate::{looks, runs};
+
+/// List saved runs
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    look: Look,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let rows = runs::list();
+    let text = if arguments.look.json {
+        let rows: Vec<serde_json::Value> = rows
+            .iter()
+            .map(|row| {
+                serde_json::json!({
+                    "name": row.name, "started": row.when, "verb": row.verb, "target": row.target,
+                    "cases": row.cases, "rounds": row.rounds, "status": row.status,
+                })
+            })
+            .collect();
+        serde_json::json!({ "schema": "msgpath/runs/1", "status": "ok", "runs": rows }).to_string() + "\n"
+    } else {
+        msgpath_present::terminal::runs(&rows, looks::stdout(&arguments.look))
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

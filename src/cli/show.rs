@@ -1,0 +1,53 @@
+//! `msgpath show`: a run once more, from its record.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use msgpath_core::Workload;
+
+use super::options::{Look, UnitsArg};
+use crate::measure::{self, View};
+use crate::problems::usage;
+use crate::runs;
+
+/// Print a run again
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// A name, the folder of a recording, @last or @-2
+    #[arg(value_name = "RUN", default_value = "@last")]
+    run: String,
+    /// Single messages in a table, one column per case
+    #[arg(long)]
+    each: bool,
+    /// Every case and option, and both machines
+    #[arg(short = 'v', long, visible_alias = "all")]
+    verbose: bool,
+    /// Findings and warnings only
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
+    #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
+    units: UnitsArg,
+    #[command(flatten)]
+    look: Look,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let run = runs::read(&runs::find(&arguments.run)?)?;
+    let summary = msgpath_analyse::summarise(&run);
+    if arguments.each && run.header.plan.workload == Workload::Stream {
+        return Err(usage("the messages of a stream are not timed one by one").hint("leave out --each").into());
+    }
+    let trials = if arguments.each { Some(runs::messages(&run)?) } else { None };
+    let view = View {
+        trials,
+        quiet: arguments.quiet.into(),
+        verbose: arguments.verbose,
+        units: arguments.units.into(),
+        look: &arguments.look,
+    };
+    std::io::stdout().write_all(measure::text(&run, &summary, &view, false).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,388 @@
+//! Executes a request and presents what was recorded: run, read, analyse, print. Always through the record.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use msgpath_analyse::Summary;
+use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::units::BitUnits;
+use msgpath_core::{CaseRole, Exit, Problem, Workload};
+use msgpath_record::Run;
+
+use crate::cli::options::{Look, Options};
+use crate::request::{Request, Verb, random_seed};
+use crate::{looks, problems, progress, runs};
+
+/// Measures, prints the result and says with which code the program ends.
+///
+/// # Errors
+/// What kept the run from starting or from finishing, or a file that could not be written.
+pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+    let result = &options.result;
+    if result.quiet == 0 {
+        for note in &request.notes {
+            eprintln!("note: {note}");
+        }
+    }
+    for file in [&result.out, &result.csv].into_iter().flatten() {
+        can_be_written(file)?;
+    }
+    let place = Place::new(result.name.as_deref(), result.no_save)?;
+    let stop = msgpath_sys::signal::stop_flag();
+    let mut progress = progress::progress(result, looks::glyphs(&result.look), result.units.into());
+    let executed = msgpath_run::execute(
+        msgpath_run::Request {
+            plan: request.plan,
+            target: request.target,
+            verb: verb.name().into(),
+            command: std::iter::once("msgpath".into()).chain(words).collect(),
+            name: place.name.clone(),
+            folder: place.folder.clone(),
+        },
+        progress.as_mut(),
+        stop,
+    );
+    drop(progress);
+    executed?;
+    let mut run = runs::read(&place.folder)?;
+    let trials = if matches!(verb, Verb::Echo { each: true, .. }) { Some(runs::messages(&run)?) } else { None };
+    if let Some(file) = &result.csv {
+        runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
+    }
+    if result.no_save {
+        run.folder.clear(); // nothing may name a folder that is about to be removed
+    }
+    let summary = msgpath_analyse::summarise(&run);
+    let look = &result.look;
+    let view = View { trials, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
+    let mut text = text(&run, &summary, &view, result.out.is_some());
+    if verb.name() == "compare" && !result.no_save {
+        let report = place.folder.join("report.html");
+        let html = msgpath_present::html::report(&run, &summary);
+        std::fs::write(&report, html).map_err(|error| problems::cannot_write(&report, &error))?;
+        if !result.look.json && result.quiet == 0 {
+            text += &format!("report   {}\n", report.display());
+        }
+    }
+    match &result.out {
+        Some(file) => std::fs::write(file, text).map_err(|error| problems::cannot_write(file, &error))?,
+        None => std::io::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(match verdict(run.header.plan.workload, &summary, options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            if result.quiet < 2 {
+                eprintln!("{problem}");
+            }
+            problem.exit.code().into()
+        }
+    })
+}
+
+/// Said before the measurement, not after it.
+fn can_be_written(file: &Path) -> Result<(), Problem> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if file.is_dir() || !folder.is_dir() {
+        return Err(problems::usage(format!(
+            "{} cannot be written: it is a folder, or its folder does not exist",
+            file.display()
+        )));
+    }
+    Ok(())
+}
+
+/// How a run is shown.
+pub(crate) struct View<'a> {
+    /// The messages to show one by one (`--each`).
+    pub(crate) trials: Option<Vec<MessageRow>>,
+    /// `-q` and `-qq`.
+    pub(crate) quiet: u8,
+    /// `-v`.
+    pub(crate) verbose: bool,
+    /// Units of throughput.
+    pub(crate) units: BitUnits,
+    /// Colours, characters, JSON.
+    pub(crate) look: &'a Look,
+}
+
+/// The result as text or JSON.
+pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
+    use msgpath_present::{json, terminal};
+    let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
+    let units = view.units;
+    if view.look.json {
+        return json::summary_json(run, summary) + "\n";
+    }
+    let mut text = match (view.quiet, summary.verb.as_str(), run.header.plan.workload) {
+        (2.., _, _) => return String::new(),
+        (1, _, _) => terminal::verdict(summary, style),
+        _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
+        (_, "compare", _) => terminal::compare(run, summary, style),
+        (_, _, Workload::Echo) => terminal::echo(run, summary, style),
+        _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
+            terminal::write_shape(run, summary, style, units)
+        }
+        _ => terminal::stream(run, summary, style, units),
+    };
+    if view.verbose {
+        text += &details(run, summary);
+    }
+    text
+}
+
+/// `-v`: the machines and the options as granted.
+fn details(run: &Run, summary: &Summary) -> String {
+    let mut out = format!(
+        "\nseed {}   clock {:.0} ns a reading, step {} ns\n",
+        run.header.plan.seed, run.header.clock.cost_ns, run.header.clock.step_ns
+    );
+    for (end, machine) in [("near", &run.header.near), ("far", &run.header.far)] {
+        out += &format!("{end:<5} {}   {}   {}\n", machine.host, machine.kernel, machine.cpu);
+        for (name, value) in &machine.facts {
+            out += &format!("      {name}: {value}\n");
+        }
+    }
+    for case in &summary.cases {
+        for granted in &case.granted {
+            out += &format!(
+                "case {:<4} {:<5} {}: asked {}, granted {}\n",
+                case.case.id, granted.end, granted.option, granted.asked, granted.granted
+            );
+        }
+    }
+    out
+}
+
+/// Whether the result is what was asked for.
+fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
+    let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
+    let interrupted = summary.status == Status::Partial;
+    if measured.iter().all(|case| case.rounds == 0) && !interrupted {
+        let reason = summary.unavailable.first().map(|case| case.reason.clone());
+        let problem = Problem::new("E05", Exit::CannotStart, "nothing could be measured");
+        return Err(match reason {
+            Some(reason) => problem.why(reason.why).hint(reason.hint),
+            None => problem,
+        });
+    }
+    let enough = |case: &&msgpath_analyse::summary::CaseSummary| match workload {
+        Workload::Echo => case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.claim),
+        Workload::Stream => case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
+    };
+    if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {
+        return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the medians could be vouched for")
+            .why("what was measured until then is shown and kept"));
+    }
+    if options.evidence.strict
+        && let Some(warning) = summary.warnings.iter().find(|warning| warning.strict)
+    {
+        return Err(Problem::new(&warning.code, Exit::Strict, format!("--strict: {}", warning.text))
+            .why(&warning.why)
+            .hint(&warning.fix));
+    }
+    if let Some(limit) = options.evidence.max_loss {
+        for case in &measured {
+            let lost = case.delivery.lost as f64 / case.delivery.sent.max(1) as f64;
+            if lost > limit {
+                return Err(Problem::new(
+                    "E16",
+                    Exit::CheckFailed,
+                    format!(
+                        "{} lost {} of {} messages; --max-loss allows {} %",
+                        case.case.path,
+                        case.delivery.lost,
+                        case.delivery.sent,
+                        limit * 100.0
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the record of this run goes. A folder that nobody wants to keep is removed, whatever happens.
+struct Place {
+    name: String,
+    folder: PathBuf,
+    temporary: bool,
+}
+
+impl Place {
+    fn new(name: Option<&str>, temporary: bool) -> Result<Self> {
+        if temporary {
+            let folder = std::env::temp_dir().join(format!("msgpath-{}-{:016x}", std::process::id(), random_seed()));
+            return Ok(Self { name: "unsaved".into(), folder, temporary });
+        }
+        let (name, folder) = runs::new_place(name)?;
+        Ok(Self { name, folder, temporary })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.temporary {
+            // Nothing to say when it was never made.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::summary::{CaseSummary, Cost, Quantile, Totals, Warning};
+    use msgpath_core::schema::{SCHEMA, UnavailableCase};
+    use msgpath_core::units::Pieces;
+    use msgpath_core::{CallCounts, Case, Delivery, PathName, Unavailable};
+
+    fn case() -> Case {
+        Case {
+            id: 0,
+            role: CaseRole::Measured,
+            path: PathName::new("udp", "send", "block"),
+            size: 64,
+            reply: 64,
+            pieces: Pieces::whole(64),
+            connections: 1,
+            threads: 1,
+            inflight: 1,
+        }
+    }
+
+    /// One case of 40 rounds whose median is a claim, with nothing lost.
+    fn good() -> Summary {
+        let median = Quantile {
+            p: 0.5,
+            ns: Some(8_000),
+            lo_ns: Some(7_900),
+            hi_ns: Some(8_100),
+            beyond: 500,
+            bursts: 40,
+            claim: true,
+            why: None,
+        };
+        let measured = CaseSummary {
+            case: case(),
+            rounds: 40,
+            messages: 1000,
+            batch: 1,
+            fastest_ns: None,
+            slowest_ns: None,
+            slowest_at_ns: None,
+            mean_ns: None,
+            quantiles: vec![median],
+            effective_messages: None,
+            round_medians: Vec::new(),
+            rate_per_s: None,
+            throughput: None,
+            shape: Vec::new(),
+            time_share_over_10x: None,
+            message_share_over_10x: None,
+            delivery: Delivery { sent: 1000, received: 1000, ..Delivery::default() },
+            near_calls: CallCounts::default(),
+            far_calls: CallCounts::default(),
+            near_cost: Cost::default(),
+            far_cost: Cost::default(),
+            zerocopy: None,
+            near_tcp: None,
+            far_tcp: None,
+            copied_bytes: None,
+            copied_why: String::new(),
+            connect_ns: None,
+            one_way: None,
+            granted: Vec::new(),
+            flags: Default::default(),
+        };
+        Summary {
+            schema: SCHEMA.into(),
+            status: Status::Ok,
+            name: "brisk-otter".into(),
+            verb: "echo".into(),
+            target: "this machine".into(),
+            totals: Totals::default(),
+            cases: vec![measured],
+            comparison: None,
+            findings: Vec::new(),
+            warnings: Vec::new(),
+            unavailable: Vec::new(),
+        }
+    }
+
+    /// The exit code of a summary that was changed, under options that were changed.
+    fn code(workload: Workload, change: impl Fn(&mut Summary, &mut Options)) -> u8 {
+        let (mut summary, mut options) = (good(), Options::default());
+        change(&mut summary, &mut options);
+        verdict(workload, &summary, &options).map_or_else(|problem| problem.exit.code(), |()| 0)
+    }
+
+    #[test]
+    fn a_valid_result_ends_with_0() {
+        assert_eq!(code(Workload::Echo, |_, _| ()), 0);
+        assert_eq!(code(Workload::Echo, |_, options| options.evidence.strict = true), 0);
+    }
+
+    #[test]
+    fn measuring_nothing_never_ends_with_0() {
+        let nothing = |summary: &mut Summary, _: &mut Options| {
+            summary.cases.clear();
+            let reason = Unavailable::new("io_uring is switched off", "leave it out");
+            summary.unavailable.push(UnavailableCase { case: case(), reason });
+        };
+        assert_eq!(code(Workload::Echo, nothing), 3);
+        assert_eq!(code(Workload::Echo, |summary, _| summary.cases[0].rounds = 0), 3);
+    }
+
+    #[test]
+    fn an_interrupted_run_counts_when_its_medians_do() {
+        let partial = |summary: &mut Summary| summary.status = Status::Partial;
+        assert_eq!(code(Workload::Echo, |summary, _| partial(summary)), 0);
+        let early = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases[0].quantiles[0].claim = false;
+        };
+        assert_eq!(code(Workload::Echo, early), 130);
+        assert_eq!(code(Workload::Stream, early), 0, "a stream has no median; its rounds are enough");
+        let few = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases[0].rounds = u64::from(MIN_ROUNDS_FOR_CLAIMS) - 1;
+        };
+        assert_eq!(code(Workload::Stream, few), 130);
+        let empty = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases.clear();
+        };
+        assert_eq!(code(Workload::Echo, empty), 130);
+    }
+
+    #[test]
+    fn checks_that_were_asked_for() {
+        let warned = |strict| {
+            move |summary: &mut Summary, options: &mut Options| {
+                options.evidence.strict = true;
+                summary.warnings.push(Warning {
+                    code: "W20".into(),
+                    text: "the kernel copied all".into(),
+                    why: String::new(),
+                    fix: String::new(),
+                    evidence: Default::default(),
+                    strict,
+                });
+            }
+        };
+        assert_eq!(code(Workload::Echo, warned(true)), 5);
+        assert_eq!(code(Workload::Echo, warned(false)), 0);
+        let lossy = |limit| {
+            move |summary: &mut Summary, options: &mut Options| {
+                summary.cases[0].delivery.lost = 2;
+                options.evidence.max_loss = limit;
+            }
+        };
+        assert_eq!(code(Workload::Echo, lossy(Some(0.001))), 1);
+        assert_eq!(code(Workload::Echo, lossy(Some(0.002))), 0);
+        assert_eq!(code(Workload::Echo, lossy(None)), 0);
+    }
+}

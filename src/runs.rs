@@ -1,0 +1,83 @@
+//! The runs that are kept, as the verbs need them: found, read, listed, named.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use msgpath_core::Problem;
+use msgpath_core::schema::{MessageRow, Status};
+use msgpath_present::terminal::RunRow;
+use msgpath_record::{Run, export, store};
+
+use crate::problems::{cannot_write, usage};
+use crate::request::random_seed;
+
+/// Name and folder of a run that is about to start.
+///
+/// # Errors
+/// The name that was asked for is taken.
+pub(crate) fn new_place(name: Option<&str>) -> Result<(String, PathBuf), Problem> {
+    let root = store::default_root();
+    let name = name.map_or_else(|| store::new_name(&root, random_seed()), Into::into);
+    let folder = root.join(&name);
+    if folder.exists() {
+        return Err(usage(format!("there is a run named {name} already")).hint("another --name, or leave it out"));
+    }
+    Ok((name, folder))
+}
+
+/// The folder of the run that the user means.
+///
+/// # Errors
+/// E08: there is none.
+pub(crate) fn find(text: &str) -> Result<PathBuf, Problem> {
+    store::resolve(&store::default_root(), text)
+}
+
+/// A run, read back as far as it is whole.
+///
+/// # Errors
+/// It cannot be read at all.
+pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
+    Ok(msgpath_record::read(folder)?)
+}
+
+/// The per-message log, as far as it is whole.
+///
+/// # Errors
+/// It cannot be opened.
+pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
+    Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect())
+}
+
+/// Names of all runs, the newest first.
+pub(crate) fn names() -> Vec<String> {
+    store::list(&store::default_root()).into_iter().map(|run| run.name).collect()
+}
+
+/// All runs, the newest first.
+pub(crate) fn list() -> Vec<RunRow> {
+    store::list(&store::default_root())
+        .into_iter()
+        .map(|run| RunRow {
+            name: run.name,
+            when: run.header.started,
+            verb: run.header.verb,
+            target: run.header.target,
+            cases: run.header.plan.cases.len() as u64,
+            rounds: run.rounds,
+            // Without an end it was killed, or is still at it: in both cases what is there is a part.
+            status: run.status.unwrap_or(Status::Partial),
+        })
+        .collect()
+}
+
+/// Writes the run to `file` in one of the record's formats.
+///
+/// # Errors
+/// The file cannot be written, or the run has nothing for this format.
+pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -> Result<(), Problem> {
+    let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
+    format.export(run, &mut out)?;
+    out.flush().map_err(|error| cannot_write(file, &error))
+}

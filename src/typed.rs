@@ -1,0 +1,213 @@
+//! What one option's text means: value parsers for clap. They check a value alone; what values mean together is
+//! [`crate::request`]'s business.
+
+use std::net::IpAddr;
+
+use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
+use msgpath_core::path::PathSpec;
+use msgpath_core::plan::Placement;
+use msgpath_core::target::{BadTarget, parse_port};
+use msgpath_core::units::{self, Pieces};
+use msgpath_core::{Exit, Problem, Target};
+
+use crate::problems;
+
+/// A list that clap takes as one value (`64,4K`, `64..1M`, `1,2,4`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+/// `-l`.
+pub(crate) fn sizes(text: &str) -> Result<List<u64>, units::ParseError> {
+    units::parse_sizes(text).map(List)
+}
+
+/// `-T`.
+pub(crate) fn numbers(text: &str) -> Result<List<u32>, units::ParseError> {
+    units::parse_numbers(text).map(List)
+}
+
+/// A count that cannot be 0: `-P`, `-r` ...
+pub(crate) fn number(text: &str) -> Result<u32, units::ParseError> {
+    match units::parse_numbers(text)?[..] {
+        [number] => Ok(number),
+        _ => Err(units::ParseError { what: "one whole number from 1".into(), input: text.into() }),
+    }
+}
+
+/// `--pieces`.
+pub(crate) fn pieces(text: &str) -> Result<List<Pieces>, units::ParseError> {
+    units::parse_pieces(text).map(List)
+}
+
+/// `-c`. iperf3's `-c host` is caught here.
+pub(crate) fn count(text: &str) -> Result<u64, Problem> {
+    match units::parse_count(text) {
+        Ok(count) => Ok(count),
+        Err(_) if looks_like_a_host(text) => Err(problems::count_is_a_host(text)),
+        Err(error) => Err(problems::bad_value("-c", error.to_string())),
+    }
+}
+
+fn looks_like_a_host(text: &str) -> bool {
+    matches!(text.parse(), Ok(Target::Host { .. }))
+        && (text.contains(|c: char| c.is_alphabetic()) || text.contains(':') || text.parse::<IpAddr>().is_ok())
+}
+
+/// `-p`.
+pub(crate) fn port(text: &str) -> Result<u16, Problem> {
+    parse_port(text).map_err(|error| problems::bad_target(text, &error))
+}
+
+/// `TARGET`.
+pub(crate) fn target(text: &str) -> Result<Target, Problem> {
+    text.parse().map_err(|error: BadTarget| problems::bad_target(text, &error))
+}
+
+/// `--cpu`: `near,far`, or two lists `0,2:1,3`.
+pub(crate) fn cpus(text: &str) -> Result<Placement, Problem> {
+    let bad = || {
+        problems::bad_value("--cpu", format!("one CPU for each end, got {text:?}"))
+            .hint("--cpu 0,1 (near end, far end), or lists: --cpu 0,2:1,3")
+    };
+    let list = |part: &str| part.split(',').map(|cpu| cpu.trim().parse::<u32>().ok()).collect::<Option<Vec<u32>>>();
+    match text.split_once(':') {
+        Some((near, far)) => Ok(Placement { near: list(near).ok_or_else(bad)?, far: list(far).ok_or_else(bad)? }),
+        None => match list(text).ok_or_else(bad)?[..] {
+            [near, far] => Ok(Placement { near: vec![near], far: vec![far] }),
+            _ => Err(bad()),
+        },
+    }
+}
+
+/// `--max-loss`: a share such as `0.1%` or `0.001`, as a number from 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, Problem> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    number
+        .trim()
+        .parse()
+        .map(|number: f64| number / scale)
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| problems::bad_value("--max-loss", format!("a share such as 0.1% or 0, got {text:?}")))
+}
+
+/// `--name`: what a folder may be called without surprises.
+pub(crate) fn run_name(text: &str) -> Result<String, Problem> {
+    let fine = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= 64
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    if fine {
+        Ok(text.into())
+    } else {
+        Err(problems::bad_value("--name", format!("letters, digits, '.', '_' and '-' (at most 64), got {text:?}")))
+    }
+}
+
+/// One path as typed, or `all`. Which names exist is asked of the registry later, so that the answer can name the
+/// nearest one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PathArg {
+    /// Every path that can reach the target.
+    All,
+    /// A path, parts possibly missing.
+    Spec(PathSpec),
+}
+
+impl ValueParserFactory for List<PathArg> {
+    type Parser = PathsParser;
+
+    fn value_parser() -> PathsParser {
+        PathsParser
+    }
+}
+
+/// Parses a comma list of [`PathArg`]; its possible values, and so the shells' completions, are the registry's names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathsParser;
+
+impl TypedValueParser for PathsParser {
+    type Value = List<PathArg>;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<List<PathArg>, clap::Error> {
+        (paths as fn(&str) -> Result<List<PathArg>, Problem>).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(msgpath_paths::all().into_iter().map(|entry| PossibleValue::new(entry.name.to_string()))))
+    }
+}
+
+fn paths(text: &str) -> Result<List<PathArg>, Problem> {
+    let path = |text: &str| match text {
+        "all" => Ok(PathArg::All),
+        _ => text.parse().map(PathArg::Spec).map_err(|_| problems::not_a_path(text)),
+    };
+    text.split(',').map(path).collect::<Result<_, _>>().map(List)
+}
+
+/// `--metric`: what works, and what is known but not here yet.
+pub(crate) fn metric(text: &str) -> Result<(), Problem> {
+    match text {
+        "p50" => Ok(()),
+        "p99" | "cpu" => Err(Problem::new("E11", Exit::Usage, format!("--metric {text} cannot be compared yet"))
+            .why("ratios with intervals are computed for the median (streams: for throughput)")
+            .hint("--json, which has the p99 of every case with its interval, and its CPU time")),
+        _ => Err(problems::bad_value("--metric", format!("p50, got {text:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_a_host_is_named() {
+        assert_eq!(count("10k"), Ok(10_000));
+        for host in ["hostB", "10.0.0.2", "localhost:99", "::1"] {
+            assert_eq!(count(host).unwrap_err().code, "E02", "{host}");
+        }
+        for number in ["-1", "1.2.3.4.5.6,", "99999999999999999999"] {
+            assert_eq!(count(number).unwrap_err().code, "E11", "{number}");
+        }
+    }
+
+    #[test]
+    fn a_port_says_what_it_would_wrap_to() {
+        assert_eq!(port("5210"), Ok(5210));
+        assert!(port("78400").unwrap_err().to_string().contains("12864"));
+        assert!(target("host:78400").unwrap_err().to_string().contains("12864"));
+        assert_eq!(port("0").unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn cpus_are_a_pair_or_two_lists() {
+        assert_eq!(cpus("3,11"), Ok(Placement { near: vec![3], far: vec![11] }));
+        assert_eq!(cpus("0,2:1,3"), Ok(Placement { near: vec![0, 2], far: vec![1, 3] }));
+        for bad in ["", "3", "1,2,3", "a,b", "1,2:", ":1", "-1,2"] {
+            assert!(cpus(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(share("0.1%"), Ok(0.001));
+        assert_eq!(share("0"), Ok(0.0));
+        assert_eq!(share("0.5"), Ok(0.5));
+        for bad in ["", "%", "101%", "-1", "nan", "inf", "x"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_safe_folders() {
+        assert!(run_name("brisk-otter.2").is_ok());
+        for bad in ["", ".", "..", "a/b", "@last", "-x", "a b"] {
+            assert!(run_name(bad).is_err(), "{bad}");
+        }
+    }
+}

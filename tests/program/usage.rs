@@ -1,0 +1,73 @@
+//! What cannot be meant ends with 2, says why, and says what to type instead.
+
+use crate::command::{Home, msgpath};
+
+#[track_caller]
+fn refused(arguments: &str, code: &str, parts: &[&str]) {
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let output = msgpath(&arguments).ends_with(2).says(&[&format!("error[{code}]: ")]).says(parts);
+    assert_eq!(output.out, "", "nothing on standard output");
+}
+
+#[test]
+fn values_that_cannot_be() {
+    refused("echo hostB -p 78400", "E11", &["78400", "12864"]);
+    refused("echo hostB:78400", "E11", &["12864"]);
+    refused("echo -l 0", "E11", &["0 bytes", "try:"]);
+    refused("echo -l 99999999999G", "E11", &["64 bits"]);
+    refused("echo -l 1M -c 99999999999999", "E11", &["no run"]);
+    refused("stream --pieces 1000x4G", "E11", &["1 GiB"]);
+    refused("echo -t soon", "E11", &["-t", "a time"]);
+    refused("echo -o no/such/folder/file", "E11", &["cannot be written"]);
+    refused("echo -P 3 -T 2", "E11", &["shared evenly", "-P 4"]);
+}
+
+#[test]
+fn paths_and_targets_that_do_not_fit() {
+    refused("echo -x tcp:sned", "E09", &["\"tcp:sned\" is not a message path", "tcp:send", "msgpath paths"]);
+    refused("echo -u -l 1M", "E07", &["1M does not fit", "try: -l"]);
+    refused("echo -x unix:send 10.0.0.2", "E10", &["unix:send cannot reach 10.0.0.2", "tcp:send"]);
+    refused("echo -x tcp:send udp://10.0.0.2", "E10", &["udp"]);
+}
+
+#[test]
+fn habits_of_other_programs_get_a_hint() {
+    refused("stream -c hostB", "E02", &["-c takes a number, got \"hostB\"", "try: msgpath stream hostB"]);
+    refused("echo -i 1", "E11", &["-i is not used here", "ping"]);
+    refused("-s", "E11", &["msgpath serve"]);
+    refused("echo -n 5", "E11", &["-c N"]);
+    refused("stream -b 1M", "E11", &["-b is not used here"]);
+    refused("eco", "E11", &["eco", "echo"]);
+}
+
+#[test]
+fn verbs_of_a_later_issue_are_unknown() {
+    for verb in ["rpc", "explain", "diff", "report", "doctor", "lab", "import", "mesh", "preset"] {
+        msgpath(&[verb]).ends_with(2).says(&["error[E11]", verb]);
+    }
+}
+
+#[test]
+fn a_failure_under_json_is_an_object_too() {
+    for flag in ["--json", "-J"] {
+        let output = msgpath(&["echo", flag, "-x", "tcp:sned"]).ends_with(2).says(&["error[E09]"]);
+        let value = output.json();
+        assert_eq!(value["status"], "failed");
+        assert_eq!(value["error"]["code"], "E09");
+    }
+}
+
+#[test]
+fn a_run_that_is_not_there() {
+    let home = Home::new();
+    for verb in ["show", "export"] {
+        home.msgpath(&[verb, "brisk-oter"]).ends_with(2).says(&[
+            "error[E08]",
+            "brisk-oter",
+            "nothing has been recorded",
+        ]);
+    }
+    let list = home.msgpath(&["runs"]).ends_with(0);
+    assert!(list.out.contains("No run is kept yet"), "{}", list.out);
+    assert!(!home.runs().exists(), "looking for runs makes no folder");
+}
