@@ -167,10 +167,10 @@ fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Prob
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;
     }
-    if !plan.cases.iter().any(|case| case.path == plan.baseline) {
-        if let Some(first) = plan.cases.first() {
-            plan.baseline = first.path.clone();
-        }
+    if !plan.cases.iter().any(|case| case.path == plan.baseline)
+        && let Some(first) = plan.cases.first()
+    {
+        plan.baseline = first.path.clone();
     }
     match (plan.cases.is_empty(), unavailable.first()) {
         (true, Some(first)) => {
@@ -273,12 +273,11 @@ fn pilot(
         message_ns = pace_of(&last);
     }
     // A lossy stream knows no border between trimmed and measured messages.
-    let trim = if plan.workload == Workload::Stream && is_lossy(case) {
-        0
-    } else if plan.trim == 0 {
-        0
-    } else {
-        plan.trim.min(((TRIM_NS / message_ns) as u64 / connections).max(1))
+    let borderless = plan.workload == Workload::Stream && is_lossy(case);
+    let trim = match plan.trim {
+        0 => 0,
+        _ if borderless => 0,
+        most => most.min(((TRIM_NS / message_ns) as u64 / connections).max(1)),
     };
     Ok(Pace { message_ns, trim, batch: batch(plan, case, &last, clock_ns), granted: last.granted })
 }

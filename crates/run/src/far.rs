@@ -128,10 +128,10 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
             ToFar::Alive => None,
             ToFar::Bye => break Ok(()),
         };
-        if let Some((answer, bytes)) = answer {
-            if let Err(error) = wire::write(to, &answer, &bytes) {
-                break Err(error);
-            }
+        if let Some((answer, bytes)) = answer
+            && let Err(error) = wire::write(to, &answer, &bytes)
+        {
+            break Err(error);
         }
     };
     if let Some(team) = team {

@@ -138,12 +138,11 @@ pub struct Messages<'a> {
 /// Checks the sequence number, and every byte of a sampled message.
 #[inline(always)]
 fn check(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Delivery) -> Done {
-    if payload.is_sampled(sequence) {
-        payload.compare(bytes, sequence)?;
-        delivery.verified += 1;
-    } else if payload.sequence(bytes) != sequence & payload.mask() {
+    let sampled = payload.is_sampled(sequence);
+    if sampled || payload.sequence(bytes) != sequence & payload.mask() {
         payload.compare(bytes, sequence)?;
     }
+    delivery.verified += u64::from(sampled);
     Ok(())
 }
 
@@ -234,8 +233,21 @@ pub fn echo_near_batch<C: Channel, S: Method<C>, W: Wait<C>>(
     Ok(())
 }
 
-/// Send times of the messages under way, by sequence number.
-pub struct Window {
+/// The messages under way on all connections of a thread.
+pub struct Windows {
+    each: Vec<Window>,
+    inflight: u64,
+}
+
+impl Windows {
+    /// Room for `inflight` messages on each of `connections`.
+    pub fn new(connections: usize, inflight: u32) -> Self {
+        Self { each: (0..connections).map(|_| Window::new(inflight)).collect(), inflight: inflight.into() }
+    }
+}
+
+/// Send times of the messages under way on a connection, by sequence number.
+struct Window {
     starts: Vec<u64>,
     mask: u64,
 }
@@ -243,8 +255,7 @@ pub struct Window {
 const NOT_UNDER_WAY: u64 = 0;
 
 impl Window {
-    /// Room for `inflight` messages.
-    pub fn new(inflight: u32) -> Self {
+    fn new(inflight: u32) -> Self {
         let slots = u64::from(inflight).next_power_of_two();
         Self { starts: vec![NOT_UNDER_WAY; slots as usize], mask: slots - 1 }
     }
@@ -262,16 +273,16 @@ impl Window {
 /// [`LoopError`].
 pub fn echo_near_window<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
-    windows: &mut [Window],
+    windows: &mut Windows,
     messages: &Messages<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
-    inflight: u64,
     rows: &mut Vec<Row>,
     delivery: &mut Delivery,
 ) -> Done {
     let last = first + count;
-    let ahead = inflight.min(count);
+    let ahead = windows.inflight.min(count);
+    let windows = &mut windows.each;
     for sequence in first..first + ahead {
         for (end, window) in ends.iter_mut().zip(windows.iter_mut()) {
             send_one(end, window, messages, sequence, delivery)?;
@@ -370,9 +381,17 @@ fn lossy_arrival(
     Ok(())
 }
 
-/// Far end of an echo: answers `count` messages on each connection in turn. With `echo`, the very bytes that arrived
-/// go back; else an own message of the reply's size. `stamps` gets the arrival of every message, connection by
-/// connection in turn, as far as it has room. Ends early when `finish` is set and nothing comes any more.
+/// How the far end of an echo answers.
+pub struct Answer<'a> {
+    /// The very bytes that arrived go back; else an own message of the reply's size.
+    pub same_bytes: bool,
+    /// Set when the near end has finished: silence is then the end.
+    pub finish: &'a AtomicBool,
+}
+
+/// Far end of an echo: answers `count` messages on each connection in turn. `stamps` gets the arrival of every message,
+/// connection by connection in turn, as far as it has room. Ends early when the near end has finished and nothing
+/// comes any more.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -381,22 +400,21 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     messages: &Messages<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
-    echo: bool,
+    answer: &Answer<'_>,
     stamps: &mut Vec<u64>,
     delivery: &mut Delivery,
-    finish: &AtomicBool,
 ) -> Done {
     let stamping = stamps.capacity() > 0;
     for turn in first..first + count {
         for End { channel, method, wait } in ends.iter_mut() {
             let slot = method.slot(channel)?;
-            let (buffer, message) = if echo {
+            let (buffer, message) = if answer.same_bytes {
                 (slot.piece_mut(0), inbox.message)
             } else {
                 (&mut inbox.buffer[..inbox.window], inbox.message)
             };
             while !receive(channel, wait, buffer, message, messages.lossy)? {
-                if finish.load(Ordering::Relaxed) {
+                if answer.finish.load(Ordering::Relaxed) {
                     return Ok(());
                 }
             }
@@ -407,7 +425,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
             let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
             delivery.received += 1;
             check(messages.incoming, &buffer[..message], sequence, delivery)?;
-            if !echo {
+            if !answer.same_bytes {
                 messages.outgoing.number(slot, sequence);
             }
             method.send(channel)?;

@@ -146,17 +146,17 @@ pub fn serve(
             let wait = 200 / listeners.len() as i32;
             match listener {
                 Listener::Tcp(listener) => {
-                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false) {
-                        if let Ok((stream, from)) = listener.accept() {
-                            admit(&active, options, &lines_in, from.to_string(), || tcp_session(stream, from));
-                        }
+                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false)
+                        && let Ok((stream, from)) = listener.accept()
+                    {
+                        admit(&active, options, &lines_in, from.to_string(), || tcp_session(stream, from));
                     }
                 }
                 Listener::Unix(listener, _) => {
-                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false) {
-                        if let Ok((stream, _)) = listener.accept() {
-                            admit(&active, options, &lines_in, "this machine".into(), || unix_session(stream));
-                        }
+                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false)
+                        && let Ok((stream, _)) = listener.accept()
+                    {
+                        admit(&active, options, &lines_in, "this machine".into(), || unix_session(stream));
                     }
                 }
             }

@@ -12,8 +12,8 @@ use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, tran
 use msgpath_sys::{affinity, clock, usage};
 
 use crate::loops::{
-    Arrivals, Inbox, LOST, LoopError, Messages, Row, Window, echo_far, echo_near, echo_near_batch, echo_near_window,
-    stream_receive, stream_send,
+    Answer, Arrivals, Inbox, LOST, LoopError, Messages, Row, Windows, echo_far, echo_near, echo_near_batch,
+    echo_near_window, stream_receive, stream_send,
 };
 use crate::payload::{Payload, pattern};
 use crate::wire::RoundOrder;
@@ -116,12 +116,12 @@ pub struct Outcome {
 /// # Errors
 /// [`ThreadError`].
 pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> {
-    if let Some(cpu) = job.cpu {
-        if let Err(error) = affinity::pin(&[cpu]) {
-            let reason = Unavailable::new(format!("cpu {cpu}: {error}"), "other CPUs with --cpu");
-            let _ = job.ready.send(Err(reason.clone()));
-            return Err(ThreadError::Unavailable(reason));
-        }
+    if let Some(cpu) = job.cpu
+        && let Err(error) = affinity::pin(&[cpu])
+    {
+        let reason = Unavailable::new(format!("cpu {cpu}: {error}"), "other CPUs with --cpu");
+        let _ = job.ready.send(Err(reason.clone()));
+        return Err(ThreadError::Unavailable(reason));
     }
     let layout = Layout { pieces: job.role.outgoing(&job.order), inflight: job.order.inflight, content: pattern };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
@@ -307,7 +307,7 @@ impl Job {
         let most_rows = (segment.min(order.messages.max(order.trim)) * connections) as usize;
         let mut rows = Vec::with_capacity(most_rows + order.inflight as usize * ends.len());
         rows.resize(rows.capacity(), Row { start: 0, latency: 0 }); // touched: no page fault in the loop
-        let mut windows: Vec<Window> = ends.iter().map(|_| Window::new(order.inflight)).collect();
+        let mut windows = Windows::new(ends.len(), order.inflight);
         let mut latency = Histogram::new();
         let mut kept = Vec::with_capacity(self.keep.min((order.messages * connections) as usize));
         let mut delivery = Delivery::default();
@@ -317,8 +317,7 @@ impl Job {
             if self.batch > 1 {
                 echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
             } else if order.inflight > 1 {
-                let inflight = u64::from(order.inflight);
-                echo_near_window(ends, &mut windows, messages, inbox, range, inflight, rows, delivery)
+                echo_near_window(ends, &mut windows, messages, inbox, range, rows, delivery)
             } else {
                 echo_near(ends, messages, inbox, range, rows, delivery)
             }
@@ -366,10 +365,11 @@ impl Job {
         let order = &*self.order;
         // The very bytes go back where the reply is as long and lies in one buffer.
         let first = &mut ends[0];
-        let echo = order.reply == order.pieces.total() && first.method.slot(&mut first.channel)?.count() == 1;
+        let same_bytes = order.reply == order.pieces.total() && first.method.slot(&mut first.channel)?.count() == 1;
+        let answer = Answer { same_bytes, finish: &self.finish };
         let mut delivery = Delivery::default();
         let mut no_stamps = Vec::new();
-        echo_far(ends, messages, inbox, (0, order.trim), echo, &mut no_stamps, &mut delivery, &self.finish)?;
+        echo_far(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery)?;
         let mut stamps = match order.stamps {
             Stamps::Near => Vec::new(),
             Stamps::Both => vec![1; (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize],
@@ -377,7 +377,7 @@ impl Job {
         stamps.clear();
         let meter = Meter::start(ends, delivery);
         let range = (order.trim, order.messages);
-        echo_far(ends, messages, inbox, range, echo, &mut stamps, &mut delivery, &self.finish)?;
+        echo_far(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery)?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_received = report.delivery.received * order.pieces.total();
         report.bytes_sent = report.delivery.sent * order.reply;

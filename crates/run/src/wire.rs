@@ -145,7 +145,7 @@ impl RoundOrder {
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections)
             || self.threads == 0
-            || self.connections % self.threads != 0
+            || !self.connections.is_multiple_of(self.threads)
             || !(1..=4096).contains(&self.inflight)
         {
             return Err("connections, threads or messages in flight out of range");

@@ -116,8 +116,7 @@ impl Uring {
             .user_data(token);
         self.push(entry);
         loop {
-            self.enters += 1;
-            self.ring.submit_and_wait(1)?;
+            self.enter()?;
             while let Some(completion) = self.ring.completion().next() {
                 if completion.user_data() == token && !cqueue::notif(completion.flags()) {
                     let more = cqueue::more(completion.flags());
@@ -147,6 +146,17 @@ impl Uring {
         Ok(())
     }
 
+    /// Submits what is queued and waits for a completion. A signal (or another ring's task work) may end the wait
+    /// early; the operation is still the kernel's then, so the caller must look for its completion and enter again.
+    #[inline]
+    fn enter(&mut self) -> io::Result<()> {
+        self.enters += 1;
+        match self.ring.submit_and_wait(1) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn enter_until(&mut self, timeout: Duration) -> io::Result<bool> {
         let time = Timespec::from(timeout);
         self.enters += 1;
@@ -174,8 +184,7 @@ impl Uring {
             let in_time = match timeout {
                 Some(timeout) if !cancelled => self.enter_until(timeout)?,
                 _ => {
-                    self.enters += 1;
-                    self.ring.submit_and_wait(1)?;
+                    self.enter()?;
                     true
                 }
             };

@@ -45,7 +45,8 @@ impl Part for ZeroCopy {
         manual: "The kernel pins the pages and sends from them; a completion on the error queue says when the buffer \
                  may be used again and whether the bytes were copied after all. SO_ZEROCOPY is set and read back, \
                  because without it the flag is silently ignored. Whatever stays on this machine is always copied. \
-                 Buffers rotate; none is used before its completion.",
+                 Buffers rotate; none is used before its completion. \
+                 With the waits poll and epoll a completion wakes the receiver as well: it shows as an empty receive call.",
     };
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {

@@ -5,7 +5,7 @@ use std::io;
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::poll;
 
-use super::slice_over;
+use super::receive_when_ready;
 use crate::channel::Receive;
 use crate::end::Wait;
 use crate::meta::{Meta, Part};
@@ -32,11 +32,7 @@ impl<C: Receive> Wait<C> for Epoll {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        channel.counts().wait_calls += 1;
-        if !self.epoll.wait(channel.limits().slice.as_millis() as i32)? {
-            return Err(slice_over());
-        }
-        channel.counts().recv_calls += 1;
-        channel.recv_now(buffer)
+        let slice_ms = channel.limits().slice.as_millis() as i32;
+        receive_when_ready(channel, buffer, |_| self.epoll.wait(slice_ms))
     }
 }

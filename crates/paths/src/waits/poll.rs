@@ -5,7 +5,7 @@ use std::io;
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::poll::{self, Interest};
 
-use super::slice_over;
+use super::receive_when_ready;
 use crate::channel::Receive;
 use crate::end::Wait;
 use crate::meta::{Meta, Part};
@@ -29,11 +29,7 @@ impl<C: Receive> Wait<C> for Poll {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        channel.counts().wait_calls += 1;
-        if !poll::poll(channel.recv_fd(), Interest::Read, channel.limits().slice.as_millis() as i32)? {
-            return Err(slice_over());
-        }
-        channel.counts().recv_calls += 1;
-        channel.recv_now(buffer)
+        let slice_ms = channel.limits().slice.as_millis() as i32;
+        receive_when_ready(channel, buffer, |channel| poll::poll(channel.recv_fd(), Interest::Read, slice_ms))
     }
 }
