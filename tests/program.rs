@@ -1,11 +1,25 @@
 //! The program from outside, as a user starts it.
 #![forbid(unsafe_code)]
 
+#[path = "program/agent.rs"]
+mod agent;
 #[path = "program/borders.rs"]
 mod borders;
 #[path = "program/command.rs"]
 mod command;
+#[path = "program/compare.rs"]
+mod compare;
+#[path = "program/corrupt.rs"]
+mod corrupt;
 #[path = "program/documents.rs"]
 mod documents;
+#[path = "program/echo.rs"]
+mod echo;
+#[path = "program/record.rs"]
+mod record;
+#[path = "program/serve.rs"]
+mod serve;
+#[path = "program/stream.rs"]
+mod stream;
 #[path = "program/usage.rs"]
 mod usage;

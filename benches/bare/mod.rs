@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use msgpath_core::plan::{ChannelOptions, Extent, Placement, Stamps, Workload};
 use msgpath_core::units::Pieces;
@@ -18,10 +19,21 @@ use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::ring::Ring;
 use msgpath_sys::{affinity, clock};
 
+/// All CPUs of this process before any thread was pinned.
+fn all_cpus() -> &'static [u32] {
+    static ALL: OnceLock<Vec<u32>> = OnceLock::new();
+    ALL.get_or_init(msgpath_run::place::cpu_order)
+}
+
 /// CPUs of the two ends: the ones msgpath chooses itself.
 pub fn cpus() -> (u32, u32) {
-    let order = msgpath_run::place::cpu_order();
+    let order = all_cpus();
     (order[0], *order.get(1).unwrap_or(&order[0]))
+}
+
+/// Whoever starts threads or processes next must not inherit the CPU of a bare loop.
+fn unpin() {
+    affinity::pin(all_cpus()).expect("allowed CPUs");
 }
 
 fn pin(cpu: u32) {
@@ -187,8 +199,11 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
             child = spawn_far(kind, &address, size, far);
             run(&mut |buffer| {
                 assert!(ring.try_send(buffer).expect("a ring"));
+                let mut spins = 0_u64;
                 while ring.try_recv(buffer).expect("a ring").is_none() {
                     std::hint::spin_loop();
+                    spins += 1;
+                    assert!(spins < 10_000_000_000, "the far end does not answer");
                 }
                 true
             });
@@ -197,6 +212,7 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
         other => panic!("{other} is no bare loop"),
     }
     child.wait().expect("the far end ends");
+    unpin();
     rows.sort_unstable();
     rows[rows.len() / 2] as f64
 }
@@ -223,6 +239,7 @@ pub fn stream(size: usize, count: usize) -> f64 {
     recv_exact(stream.as_fd(), &mut [0]); // the far end closes when it has read everything
     let elapsed = clock::now() - start;
     child.wait().expect("the far end ends");
+    unpin();
     (size * count) as f64 * 8.0 / (elapsed as f64 / 1e9)
 }
 

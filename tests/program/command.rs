@@ -3,6 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest that any command of these tests may take.
@@ -22,6 +24,15 @@ impl Output {
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Asserts that standard output contains every part.
+    #[track_caller]
+    pub(crate) fn shows(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.out.contains(part), "{part:?} is not in:\n{}", self.out);
+        }
         self
     }
 
@@ -58,18 +69,37 @@ impl Home {
         self.path().join("data/msgpath")
     }
 
+    /// Where programs of this home put what does not last.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        let folder = self.path().join("tmp");
+        std::fs::create_dir_all(&folder).expect("a folder in the home");
+        folder
+    }
+
     /// The program with these arguments, in this home, without the caller's settings.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_msgpath"));
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
-        command.env("HOME", self.path()).env("XDG_DATA_HOME", self.path().join("data"));
+        command.env("HOME", self.path()).env("XDG_DATA_HOME", self.path().join("data")).env("TMPDIR", self.temporary());
         for name in ["NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG"] {
             command.env_remove(name);
         }
         command
     }
 
+    /// Starts it with the words of one line.
+    pub(crate) fn start(&self, line: &str) -> Running {
+        Running::new(self.command(&line.split_whitespace().collect::<Vec<_>>()))
+    }
+
+    /// Starts it with the words of one line and waits until it ends.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) -> Output {
+        self.start(line).finish(LIMIT)
+    }
+
     /// Starts it and waits until it ends.
+    #[track_caller]
     pub(crate) fn msgpath(&self, arguments: &[&str]) -> Output {
         Running::new(self.command(arguments)).finish(LIMIT)
     }
@@ -80,48 +110,102 @@ pub(crate) fn msgpath(arguments: &[&str]) -> Output {
     Home::new().msgpath(arguments)
 }
 
+/// What a program under way prints, as far as it has come.
+struct Printed {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Printed {
+    fn new(mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let target = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut part) {
+                target.lock().unwrap().extend(&part[..length]);
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+}
+
 /// A program under way; killed when dropped.
 pub(crate) struct Running {
     child: Child,
-    out: std::thread::JoinHandle<String>,
-    err: std::thread::JoinHandle<String>,
+    out: Printed,
+    err: Printed,
 }
 
 impl Running {
     pub(crate) fn new(mut command: Command) -> Self {
-        fn drain(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                let _ = pipe.read_to_end(&mut bytes);
-                String::from_utf8_lossy(&bytes).into_owned()
-            })
-        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let (out, err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-        Self { child, out: drain(out), err: drain(err) }
+        Self { child, out: Printed::new(out), err: Printed::new(err) }
+    }
+
+    /// Its standard input, where the command has it piped.
+    pub(crate) fn input(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().expect("piped")
+    }
+
+    /// Sends it a signal: `INT`, `KILL`.
+    pub(crate) fn signal(&self, name: &str) {
+        let status =
+            Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "SIG{name} to {}", self.child.id());
+    }
+
+    /// Standard error so far, once it contains `part`.
+    ///
+    /// # Panics
+    /// It does not say so in time.
+    #[track_caller]
+    pub(crate) fn until_it_says(&self, part: &str) -> String {
+        let said = within(LIMIT, || self.err.text().contains(part));
+        assert!(said, "{part:?} is not in:\n{}", self.err.text());
+        self.err.text()
     }
 
     /// Waits until it ends by itself.
     ///
     /// # Panics
     /// It takes longer than `limit`.
+    #[track_caller]
     pub(crate) fn finish(mut self, limit: Duration) -> Output {
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child of ours") {
-                break Some(status);
-            }
-            if begun.elapsed() > limit {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let (out, err) = (self.out.join().expect("reader"), self.err.join().expect("reader"));
-        let status = status.unwrap_or_else(|| {
-            panic!("still running after {limit:?}\nstandard output:\n{out}\nstandard error:\n{err}")
+        let mut status = None;
+        // What it started may outlive it and hold the pipes: that is waited for as well.
+        let ended = within(limit, || {
+            status = self.child.try_wait().expect("a child of ours");
+            status.is_some() && self.out.reader.is_finished() && self.err.reader.is_finished()
         });
-        Output { code: status.code(), out, err }
+        let (out, err) = (self.out.text(), self.err.text());
+        match status {
+            Some(status) if ended => Output { code: status.code(), out, err },
+            _ => panic!("not over after {limit:?} ({status:?})\nstandard output:\n{out}\nstandard error:\n{err}"),
+        }
     }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether something becomes true within `limit`.
+pub(crate) fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holds()
 }

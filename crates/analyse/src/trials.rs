@@ -23,6 +23,8 @@ pub struct Column {
     pub trials_ns: Vec<Option<u64>>,
     /// Over the trials that arrived; `None`: none did.
     pub spread: Option<Spread>,
+    /// Mean of the trials that arrived, the first trial aside: it finds caches and connection cold, ns.
+    pub after_first_ns: Option<f64>,
 }
 
 /// Mean, median and spread of the trials that arrived.
@@ -89,8 +91,9 @@ fn column(case: &Case, rows: &[MessageRow]) -> Column {
     let mut own: Vec<&MessageRow> = rows.iter().filter(|row| row.case == case.id).collect();
     own.sort_by_key(|row| (row.pass, row.connection, row.sequence));
     let trials_ns: Vec<Option<u64>> = own.iter().map(|row| row.latency_ns).collect();
-    let spread = spread(trials_ns.iter().flatten().copied().collect());
-    Column { case: case.id, size: case.size, trials_ns, spread }
+    let arrived = |trials: &[Option<u64>]| spread(trials.iter().flatten().copied().collect());
+    let after_first_ns = trials_ns.get(1..).and_then(arrived).map(|spread| spread.mean_ns);
+    Column { case: case.id, size: case.size, spread: arrived(&trials_ns), after_first_ns, trials_ns }
 }
 
 fn spread(mut values: Vec<u64>) -> Option<Spread> {

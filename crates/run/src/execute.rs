@@ -279,7 +279,9 @@ fn pilot(
         _ if borderless => 0,
         most => most.min(((TRIM_NS / message_ns) as u64 / connections).max(1)),
     };
-    Ok(Pace { message_ns, trim, batch: batch(plan, case, &last, clock_ns), granted: last.granted })
+    let batch = batch(plan, case, &last, clock_ns);
+    // Trimmed messages go in whole batches as well, so that numbering goes on where they end.
+    Ok(Pace { message_ns, trim: trim.next_multiple_of(batch), batch, granted: last.granted })
 }
 
 /// Messages per stamp pair: 1, unless a message takes less than 20 clock readings.

@@ -303,7 +303,7 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let connections = ends.len() as u64;
-        let segment = (SEGMENT / connections).max(1);
+        let segment = (SEGMENT / connections / self.batch).max(1) * self.batch;
         let most_rows = (segment.min(order.messages.max(order.trim)) * connections) as usize;
         let mut rows = Vec::with_capacity(most_rows + order.inflight as usize * ends.len());
         rows.resize(rows.capacity(), Row { start: 0, latency: 0 }); // touched: no page fault in the loop

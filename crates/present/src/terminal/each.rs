@@ -1,6 +1,7 @@
 //! `--each`: the classic trial table, one row per trial and one column per size.
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_analyse::trials::{Column, LEVEL, trials};
 use msgpath_core::plan::Case;
 use msgpath_core::schema::MessageRow;
@@ -49,17 +50,18 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         grid.row(std::iter::once(Span::from(format!("trial {}", at + 1))).chain(cells));
     }
     grid.row([]);
-    type Pick = fn(&msgpath_analyse::trials::Spread) -> Option<f64>;
-    let picks: [(&str, Pick); 5] = [
-        ("mean", |spread| Some(spread.mean_ns)),
-        ("median", |spread| Some(spread.median_ns)),
-        ("deviation", |spread| spread.deviation_ns),
-        ("fastest", |spread| Some(spread.min_ns as f64)),
-        ("slowest", |spread| Some(spread.max_ns as f64)),
+    type Pick = fn(&Column) -> Option<f64>;
+    let picks: [(&str, Pick); 6] = [
+        ("mean", |column| Some(column.spread?.mean_ns)),
+        ("mean from trial 2", |column| column.after_first_ns),
+        ("median", |column| Some(column.spread?.median_ns)),
+        ("deviation", |column| column.spread?.deviation_ns),
+        ("fastest", |column| Some(column.spread?.min_ns as f64)),
+        ("slowest", |column| Some(column.spread?.max_ns as f64)),
     ];
     for (name, pick) in picks {
         let cells = table.columns.iter().map(|column| {
-            let value = column.spread.as_ref().and_then(pick);
+            let value = pick(column);
             Paint::Bold.span(value.map_or_else(|| "n/a".into(), |ns| number(ns, column, glyphs)))
         });
         grid.row(std::iter::once(Paint::Bold.span(name)).chain(cells));
@@ -103,7 +105,10 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         );
         page.text(2, &text, Paint::Dim);
     }
-    page.findings(&summary.findings);
+    // What a handful of trials cannot tell was said above; the rest of the findings stands.
+    let told: Vec<Finding> =
+        summary.findings.iter().filter(|finding| finding.confidence != Confidence::CantTell).cloned().collect();
+    page.findings(&told);
     page.saved(run, summary);
     page.finish()
 }

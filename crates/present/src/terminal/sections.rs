@@ -150,11 +150,14 @@ impl Page {
         self.table(table);
     }
 
-    /// Where the run is, and the next command.
+    /// Where the run is, and the next command; nothing where the run is not kept.
     pub(crate) fn saved(&mut self, run: &Run, summary: &Summary) {
+        if run.folder.as_os_str().is_empty() {
+            return;
+        }
         self.gap();
         self.hanging(&["saved  ".into()], 7, &run.folder.display().to_string(), Paint::Plain);
-        self.hanging(&["report ".into()], 7, &format!("msgpath report {} --open", summary.name), Paint::Plain);
+        self.hanging(&["again  ".into()], 7, &format!("msgpath show {}", summary.name), Paint::Plain);
     }
 }
 

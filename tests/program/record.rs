@@ -1,0 +1,205 @@
+//! What is left of a run, whatever happens to the program that makes it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::command::{Home, Running, within};
+
+/// Process ids of all programs that were started in this home and still run.
+fn processes_of(home: &Home) -> Vec<String> {
+    let mark = format!("HOME={}\0", home.path().display());
+    let entries = std::fs::read_dir("/proc").expect("Linux").flatten();
+    let ids =
+        entries.filter_map(|entry| entry.file_name().into_string().ok().filter(|name| name.parse::<u32>().is_ok()));
+    ids.filter(|id| {
+        let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.windows(mark.len()).any(|part| part == mark.as_bytes())
+    })
+    .collect()
+}
+
+/// Names in a folder; none where there is no such folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Message queues that belong to one of these processes.
+fn queues_of(processes: &[String]) -> Vec<String> {
+    let mut queues = names(Path::new("/dev/mqueue"));
+    queues.retain(|queue| processes.iter().any(|id| queue.contains(&format!("msgpath-{id}-"))));
+    queues
+}
+
+/// A long run whose first rounds are on the disk.
+fn under_way(home: &Home, options: &str) -> Running {
+    let mut command = home.command(&["echo", "-t", "60s", "-r", "6000", "-w", "0", "--name", "long"]);
+    command.args(options.split_whitespace());
+    let running = Running::new(command);
+    let rounds = home.runs().join("long/rounds.mpl");
+    let begun = within(Duration::from_secs(20), || std::fs::metadata(&rounds).is_ok_and(|file| file.len() > 4096));
+    assert!(begun, "no round was written");
+    running
+}
+
+#[test]
+fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
+    for path in ["tcp:send", "fifo:write", "mq:send", "shm:ring/futex"] {
+        let home = Home::new();
+        let running = under_way(&home, &format!("-x {path}"));
+        let processes = processes_of(&home);
+        assert_eq!(processes.len(), 2, "near and far end of {path}");
+        running.signal("KILL");
+        assert_eq!(running.finish(Duration::from_secs(20)).code, None);
+        let gone = within(Duration::from_secs(10), || processes_of(&home).is_empty());
+        assert!(gone, "{path}: still there: {:?}", processes_of(&home));
+        assert_eq!(names(&home.temporary()), Vec::<String>::new(), "{path}");
+        assert_eq!(queues_of(&processes), Vec::<String>::new(), "{path}");
+
+        home.run("show long").ends_with(0).shows(&["cut short", "round trips"]);
+        let value = home.run("show long --json").ends_with(0).json();
+        assert_eq!(value["status"], "partial");
+        let rounds = value["cases"][0]["rounds"].as_u64().unwrap();
+        assert!((1..6000).contains(&rounds), "{rounds} rounds");
+        let rows = home.run("export long --to csv").ends_with(0).out;
+        assert_eq!(rows.lines().count() as u64, rounds + 1);
+        assert_eq!(home.run("export long --to json").ends_with(0).json()["status"], "partial");
+        home.run("runs").ends_with(0).shows(&["long", "partial"]);
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_read_up_to_its_last_whole_block() {
+    let home = Home::new();
+    home.run("echo -c 400 -r 8 -w 0 --name cut").ends_with(0);
+    let file = home.runs().join("cut/rounds.mpl");
+    let whole = std::fs::read(&file).unwrap();
+    let mut before = 8;
+    for length in [whole.len() - 1, whole.len() / 2, whole.len() / 7, 3, 0] {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        let value = home.run("export cut --to json").ends_with(0).json();
+        let rounds = value["rounds"].as_array().unwrap().len();
+        assert!(rounds <= before && (length > 3 || rounds == 0), "{rounds} rounds in {length} bytes");
+        assert!(!value["damage"].is_null() || value["status"] == "partial", "{length} bytes: {}", value["damage"]);
+        before = rounds;
+    }
+    std::fs::write(&file, &whole).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 0xff;
+    std::fs::write(&file, &damaged).unwrap();
+    let value = home.run("export cut --to json").ends_with(0).json();
+    assert!(value["rounds"].as_array().unwrap().len() < 8 && !value["damage"].is_null(), "{}", value["damage"]);
+}
+
+#[test]
+fn an_interrupt_ends_with_a_readable_run() {
+    let home = Home::new();
+    let running = under_way(&home, "--json");
+    running.signal("INT");
+    let output = running.finish(Duration::from_secs(20));
+    // 130 only where the median cannot be vouched for yet.
+    let value = output.json();
+    assert_eq!(value["status"], "partial");
+    let median = &value["cases"][0]["quantiles"][0];
+    assert_eq!(median["p"], 0.5);
+    let code = if median["claim"] == true { 0 } else { 130 };
+    output.ends_with(code);
+    assert_eq!(home.run("show long --json").ends_with(0).json()["cases"][0]["messages"], value["cases"][0]["messages"]);
+    assert!(within(Duration::from_secs(10), || processes_of(&home).is_empty()));
+    assert_eq!(names(&home.temporary()), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_before_the_first_round_is_no_result() {
+    let home = Home::new();
+    let running = home.start("echo -w 30s -t 1s --name early --progress line");
+    assert!(within(Duration::from_secs(20), || processes_of(&home).len() == 2), "the far end was not started");
+    std::thread::sleep(Duration::from_millis(200)); // into the warm-up; earlier is as good
+    running.signal("INT");
+    running.finish(Duration::from_secs(20)).ends_with(130).says(&["error[E15]"]);
+    assert!(within(Duration::from_secs(10), || processes_of(&home).is_empty()));
+}
+
+#[test]
+fn every_exporter_writes_something_readable() {
+    let home = Home::new();
+    home.run("echo -x tcp:send,unix:send -l 64,1K -c 50 -r 5 -w 0 --name out").ends_with(0);
+    let export = |format: &str| home.run(&format!("export out --to {format}")).ends_with(0).out;
+    assert_eq!(export("csv").lines().count(), 1 + 4 * 5);
+    assert_eq!(export("messages-csv").lines().count(), 1 + 4 * 50);
+    assert!(export("hgrm").contains("Percentile") && export("hgrm").contains("unix:send"));
+    let log = export("hlog");
+    assert!(log.starts_with("#") && log.contains("#[StartTime: "), "{log}");
+    assert_eq!(log.lines().filter(|line| line.starts_with("Tag=")).count(), 4 * 5, "{log}");
+    let value: serde_json::Value = serde_json::from_str(&export("json")).unwrap();
+    assert_eq!(value["rounds"].as_array().unwrap().len(), 20);
+    if home.run("export -h").ends_with(0).out.contains("parquet") {
+        home.run("export out --to parquet -o out.parquet").ends_with(0);
+        let bytes = std::fs::read(home.path().join("out.parquet")).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1") && bytes.len() > 200);
+    }
+    home.run("export out --to csv -o no/such/folder").ends_with(4).says(&["error[E12]", "no/such/folder"]);
+    home.run("export out --to xml").ends_with(2).says(&["error[E11]", "xml"]);
+}
+
+#[test]
+fn runs_are_found_by_name_and_by_age() {
+    let home = Home::new();
+    for name in ["brisk-otter", "calm-heron"] {
+        home.run(&format!("echo -c 10 -w 0 --name {name}")).ends_with(0);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let list = home.run("runs").ends_with(0).out;
+    assert!(list.find("calm-heron") < list.find("brisk-otter"), "the newest first:\n{list}");
+    let shown = |run: &str| home.run(&format!("show {run} --json")).ends_with(0).json()["name"].clone();
+    assert_eq!(
+        (shown("@last"), shown("@-2"), shown("brisk-otter")),
+        ("calm-heron".into(), "brisk-otter".into(), "brisk-otter".into())
+    );
+    home.run("show brisk-oter").ends_with(2).says(&["error[E08]", "\"brisk-oter\"", "brisk-otter"]);
+    home.run("show @-3").ends_with(2).says(&["error[E08]"]);
+    home.run("export no/such/folder").ends_with(2).says(&["error[E08]"]);
+    home.run("echo -c 10 --name brisk-otter").ends_with(2).says(&["there is a run named brisk-otter already"]);
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
+    // A disk of 256 KiB in a mount namespace of its own: it is gone with the script, whatever ends it.
+    let script = r#"
+        set -e
+        mkdir -p "$XDG_DATA_HOME"
+        mount -t tmpfs -o size=256k msgpath-test "$XDG_DATA_HOME"
+        echo "mounted"
+        code=0
+        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --name full >measured.txt 2>problem.txt || code=$?
+        echo "code $code"
+        "$0" show full --json >shown.json
+        "$0" export full --to csv >rows.csv
+        echo "read"
+    "#;
+    let home = Home::new();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_msgpath")]);
+    let own = home.command(&[]);
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(home.path());
+    command.stdin(Stdio::null());
+    if Command::new("unshare").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no unshare here");
+        return;
+    }
+    let output = Running::new(command).finish(Duration::from_secs(60));
+    if !output.out.contains("mounted") {
+        eprintln!("skipped: no tmpfs can be mounted here: {}", output.err);
+        return;
+    }
+    let problem = std::fs::read_to_string(home.path().join("problem.txt")).unwrap();
+    let output = output.shows(&["code 4", "read"]).ends_with(0);
+    assert!(problem.contains("error[E12]") && problem.contains("No space left"), "{problem}\n{}", output.err);
+    let shown: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(home.path().join("shown.json")).unwrap()).unwrap();
+    assert_ne!(shown["status"], "ok");
+    let rounds = shown["cases"][0]["rounds"].as_u64().unwrap();
+    let rows = std::fs::read_to_string(home.path().join("rows.csv")).unwrap().lines().count() as u64;
+    assert!(rounds > 0 && rows == rounds + 1, "{rounds} rounds, {rows} rows");
+}
