@@ -119,6 +119,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
     let mut text = match (view.quiet, summary.verb.as_str(), run.header.plan.workload) {
         (2.., _, _) => return String::new(),
         (1, _, _) => terminal::verdict(summary, style),
+        _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
         (_, "compare", _) => terminal::compare(run, summary, style),
         (_, _, Workload::Echo) => terminal::echo(run, summary, style),
@@ -173,8 +174,11 @@ fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(
         Workload::Stream => case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
     };
     if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {
+        if measured.iter().all(|case| case.rounds == 0) {
+            return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round was whole"));
+        }
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the medians could be vouched for")
-            .why("what was measured until then is shown and kept"));
+            .why("what was measured until then is shown"));
     }
     if options.evidence.strict
         && let Some(warning) = summary.warnings.iter().find(|warning| warning.strict)

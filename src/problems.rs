@@ -71,7 +71,11 @@ pub(crate) fn not_a_path(text: &str) -> Problem {
 
 /// E07: a message larger than the transport carries.
 pub(crate) fn too_large(size: u64, path: &PathName, limit: u64) -> Problem {
-    let fits = if limit >= 2048 { format!("{}K", limit / 1024) } else { limit.to_string() };
+    let fits = match limit {
+        0..2048 => limit.to_string(),
+        2048..0x20_0000 => format!("{}K", limit >> 10),
+        _ => format!("{}M", limit >> 20),
+    };
     Problem::new(
         "E07",
         Exit::Usage,
@@ -175,6 +179,7 @@ mod tests {
             "{problem}"
         );
         assert!(too_large(100, &PathName::new("mq", "send", "block"), 64).hint.contains("-l 64"));
+        assert!(too_large(1 << 30, &PathName::new("shm", "ring", "spin"), 64 << 20).hint.contains("-l 64M"));
     }
 
     #[test]

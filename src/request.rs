@@ -156,7 +156,8 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
     if let Extent::Time(time) = effort.extent {
         let minutes = time.saturating_add(effort.warmup_ns).saturating_mul(cases.len() as u64) / (60 * SECOND);
         if minutes > 0 {
-            notes.push(format!("{} cases, at least {minutes} min", cases.len()));
+            let cases = cases.len() as u32;
+            notes.push(format!("{cases} {}, at least {minutes} min", plural(cases, "case")));
         }
     }
     let plan = Plan {

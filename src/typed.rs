@@ -49,7 +49,10 @@ pub(crate) fn count(text: &str) -> Result<u64, Problem> {
 }
 
 fn looks_like_a_host(text: &str) -> bool {
-    matches!(text.parse(), Ok(Target::Host { .. }))
+    let digits = text.trim_end_matches(|c: char| "kKmMgG".contains(c));
+    let a_number = !digits.is_empty() && digits.len() + 1 >= text.len() && digits.chars().all(|c| c.is_ascii_digit());
+    !a_number
+        && matches!(text.parse(), Ok(Target::Host { .. }))
         && (text.contains(|c: char| c.is_alphabetic()) || text.contains(':') || text.parse::<IpAddr>().is_ok())
 }
 
@@ -171,7 +174,7 @@ mod tests {
         for host in ["hostB", "10.0.0.2", "localhost:99", "::1"] {
             assert_eq!(count(host).unwrap_err().code, "E02", "{host}");
         }
-        for number in ["-1", "1.2.3.4.5.6,", "99999999999999999999"] {
+        for number in ["-1", "1.2.3.4.5.6,", "99999999999999999999", "99999999999999999G"] {
             assert_eq!(count(number).unwrap_err().code, "E11", "{number}");
         }
     }

@@ -155,9 +155,17 @@ impl Running {
 
     /// Sends it a signal: `INT`, `KILL`.
     pub(crate) fn signal(&self, name: &str) {
-        let status =
-            Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "SIG{name} to {}", self.child.id());
+        self.send(name, &self.child.id().to_string());
+    }
+
+    /// Sends a signal to its process group, which must be its own.
+    pub(crate) fn signal_group(&self, name: &str) {
+        self.send(name, &format!("-{}", self.child.id()));
+    }
+
+    fn send(&self, name: &str, to: &str) {
+        let status = Command::new("sh").args(["-c", "kill -s \"$0\" -- \"$1\"", name, to]).status();
+        assert!(status.is_ok_and(|status| status.success()), "SIG{name} to {to}");
     }
 
     /// Standard error so far, once it contains `part`.

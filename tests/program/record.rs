@@ -36,6 +36,11 @@ fn queues_of(processes: &[String]) -> Vec<String> {
 fn under_way(home: &Home, options: &str) -> Running {
     let mut command = home.command(&["echo", "-t", "60s", "-r", "6000", "-w", "0", "--name", "long"]);
     command.args(options.split_whitespace());
+    started(home, command)
+}
+
+/// Starts the run named `long` and waits until its first rounds are on the disk.
+fn started(home: &Home, command: Command) -> Running {
     let running = Running::new(command);
     let rounds = home.runs().join("long/rounds.mpl");
     let begun = within(Duration::from_secs(20), || std::fs::metadata(&rounds).is_ok_and(|file| file.len() > 4096));
@@ -111,13 +116,33 @@ fn an_interrupt_ends_with_a_readable_run() {
 }
 
 #[test]
+fn ctrl_c_and_timeout_reach_the_whole_group() {
+    use std::os::unix::process::CommandExt;
+    for (signal, both) in [("INT", false), ("TERM", true)] {
+        let home = Home::new();
+        let mut command = home.command(&["echo", "-t", "60s", "-r", "6000", "-w", "0", "--name", "long", "--json"]);
+        command.process_group(0);
+        let running = started(&home, command);
+        if both {
+            running.signal(signal); // timeout(1) does it so: to the program, then to its group
+        }
+        running.signal_group(signal);
+        let output = running.finish(Duration::from_secs(20));
+        assert!(matches!(output.code, Some(0 | 130)), "SIG{signal}: {output:?}");
+        assert_eq!(output.json()["status"], "partial", "SIG{signal}");
+        assert!(within(Duration::from_secs(10), || processes_of(&home).is_empty()), "SIG{signal}");
+    }
+}
+
+#[test]
 fn an_interrupt_before_the_first_round_is_no_result() {
     let home = Home::new();
     let running = home.start("echo -w 30s -t 1s --name early --progress line");
     assert!(within(Duration::from_secs(20), || processes_of(&home).len() == 2), "the far end was not started");
     std::thread::sleep(Duration::from_millis(200)); // into the warm-up; earlier is as good
     running.signal("INT");
-    running.finish(Duration::from_secs(20)).ends_with(130).says(&["error[E15]"]);
+    let output = running.finish(Duration::from_secs(20)).ends_with(130).says(&["error[E15]", "before the first round"]);
+    assert!(!output.out.contains("cost per message"), "nothing was counted:\n{}", output.out);
     assert!(within(Duration::from_secs(10), || processes_of(&home).is_empty()));
 }
 

@@ -19,6 +19,9 @@ use crate::meta::Family;
 pub struct Limits {
     /// A wait returns `WouldBlock` after this long, so that the caller can look around.
     pub slice: Duration,
+    /// Whether that also holds inside the kernel's own waits. Arming a timer for every message costs a blocking receive
+    /// some 2 %; where nothing can be lost, the end of the connection (or [`Breaker`]) ends the wait instead.
+    pub timed: bool,
     /// Without progress for this long, a connection is dead.
     pub stall: Duration,
     /// Set by whoever wants every wait of this channel to end.
@@ -26,9 +29,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits without a way to abort.
+    /// Limits with timed waits and a flag of their own.
     pub fn new(slice: Duration, stall: Duration) -> Self {
-        Self { slice, stall, abort: Arc::default() }
+        Self { slice, timed: true, stall, abort: Arc::default() }
+    }
+
+    /// The slice as poll(2) takes it: -1 where waits are not timed.
+    pub fn poll_ms(&self) -> i32 {
+        if self.timed { self.slice.as_millis() as i32 } else { -1 }
     }
 
     /// After a call came back without progress at `since` (ns of the monotonic clock): try again, or the error.
@@ -51,10 +59,22 @@ impl Limits {
     }
 }
 
+/// Ends every wait in a socket from outside: shuts it down.
+pub struct Breaker(OwnedFd);
+
+impl Breaker {
+    /// Shuts the socket down for both directions; whoever waits in it sees the end.
+    pub fn shut(&self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+}
+
 /// What all channels have.
 pub trait Channel: Send + 'static {
     /// System calls so far; methods and waits add to it.
     fn counts(&mut self) -> &mut CallCounts;
+    /// Adds what the channel itself has counted. Called before the counts are read, never in a loop.
+    fn settle_counts(&mut self) {}
     /// Waiting.
     fn limits(&self) -> &Limits;
     /// Whether messages keep their borders.
@@ -110,18 +130,27 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Takes a connected socket and sets its timeouts to the slice.
+    /// Takes a connected socket and, where waits are timed, sets its timeouts to the slice.
     ///
     /// # Errors
     /// As setsockopt(2).
     pub fn new(fd: OwnedFd, framed: bool, limits: Limits) -> io::Result<Self> {
-        socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
+        if limits.timed {
+            socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
+        }
         Ok(Self { fd, framed, counts: CallCounts::default(), limits })
     }
 
     /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl Drop for Socket {
+    /// The other end sees the end now, also while a [`Breaker`] holds the socket.
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
     }
 }
 
@@ -342,10 +371,10 @@ impl RingEnd {
 impl Channel for RingEnd {
     #[inline(always)]
     fn counts(&mut self) -> &mut CallCounts {
-        let (wakes, sleeps) = self.ring.futex_calls();
-        self.counts.send_calls = wakes;
-        self.counts.wait_calls = sleeps;
         &mut self.counts
+    }
+    fn settle_counts(&mut self) {
+        (self.counts.send_calls, self.counts.wait_calls) = self.ring.futex_calls();
     }
     fn limits(&self) -> &Limits {
         &self.limits
@@ -374,6 +403,14 @@ pub enum AnyChannel {
 }
 
 impl AnyChannel {
+    /// What ends the waits of this channel from outside, where it is a socket.
+    pub fn breaker(&self) -> Option<Breaker> {
+        match self {
+            AnyChannel::Socket(socket) => socket.fd.try_clone().ok().map(Breaker),
+            _ => None,
+        }
+    }
+
     /// Which family it is of.
     pub fn family(&self) -> Family {
         match self {

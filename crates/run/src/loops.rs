@@ -424,8 +424,9 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
             // Where messages may be lost, the number that arrived decides; else it must be the next one.
             let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
             delivery.received += 1;
-            check(messages.incoming, &buffer[..message], sequence, delivery)?;
+            // Bytes that go back as they came are compared at the near end: what this end sees is part of that.
             if !answer.same_bytes {
+                check(messages.incoming, &buffer[..message], sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
             }
             method.send(channel)?;

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use msgpath_core::schema::{EndReport, Granted};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
 
-use crate::loops::{LOST, Row};
+use crate::loops::{LOST, LoopError, Row};
 use crate::place::Link;
 use crate::team::{Own, Team, need, problem};
 use crate::thread::{ThreadError, add_report};
@@ -111,26 +111,23 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         ThreadError::Unavailable(reason) => RoundError::Unavailable(reason),
         error => RoundError::Problem(problem(&error, "near")),
     };
-    let patience = Instant::now();
     while !team.wait(Duration::from_millis(250)) {
         if let Err(gone) = link.keep_alive() {
-            team.abort();
-            let _ = team.outcomes();
+            link.end_child();
+            team.abandon();
             return Err(gone.into());
         }
         if link.is_gone() {
-            team.abort();
-            // A thread that waits in a pipe ends when the other end's descriptor does.
-            let told = team.outcomes();
-            return Err(match told {
-                Err(error @ ThreadError::Loop(crate::loops::LoopError::Different(_))) => broke(error),
-                _ => {
-                    Problem::new("E17", Exit::Unfinished, "the far end vanished").why("in the middle of a round").into()
-                }
-            });
+            link.end_child();
+            team.abandon();
+            let gone = Problem::new("E17", Exit::Unfinished, "the far end vanished").why("in the middle of a round");
+            return Err(gone.into());
         }
-        if patience.elapsed() > Duration::from_secs(24 * 3600) {
-            team.abort();
+        if team.is_stalled(need.limits.stall) {
+            link.end_child();
+            team.abandon();
+            let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            return Err(broke(ThreadError::Loop(LoopError::Io(error))));
         }
     }
     let outcomes = team.outcomes();
@@ -140,7 +137,7 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         // What the far end saw first is the cause; what the near end saw is its echo.
         (ToNear::Failed(problem), _) => {
             return Err(match outcomes {
-                Err(error @ ThreadError::Loop(crate::loops::LoopError::Different(_))) => broke(error),
+                Err(error @ ThreadError::Loop(LoopError::Different(_))) => broke(error),
                 _ => problem.into(),
             });
         }

@@ -165,6 +165,14 @@ impl Link {
         }
     }
 
+    /// Ends a far end that this process started and that does not answer: it is our own child.
+    pub fn end_child(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// Whether the far end has closed, without waiting. A frame that comes unasked is a breach of the protocol.
     pub fn is_gone(&mut self) -> bool {
         !matches!(self.frames.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty))
@@ -182,8 +190,7 @@ impl Drop for Link {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        let _ = child.kill();
-        let _ = child.wait();
+        self.end_child();
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::channel::Limits;
 use msgpath_paths::registry::Entry;
-use msgpath_paths::{AnyChannel, Need};
+use msgpath_paths::{AnyChannel, Breaker, Need};
 
 use crate::loops::LoopError;
 use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
@@ -24,6 +24,9 @@ pub struct Team {
     go: Vec<Sender<()>>,
     finish: Arc<AtomicBool>,
     abort: Arc<AtomicBool>,
+    breakers: Vec<Breaker>,
+    /// /proc/self/task/N of each thread, with its run time when it was last seen to change.
+    pulses: Vec<(i32, Option<String>, Instant)>,
 }
 
 /// What only one end knows of a round.
@@ -46,6 +49,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         false => Duration::from_millis(250),
     };
     let stall = Duration::from_nanos(order.options.stall_timeout_ns);
+    let timed = entry.transport.meta().lossy;
     Need {
         connections: order.connections,
         largest: order.largest(),
@@ -54,7 +58,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         host,
         peer,
         options: order.options.clone(),
-        limits: Limits { slice, stall: stall.max(slice), abort },
+        limits: Limits { slice, timed, stall: stall.max(slice), abort },
     }
 }
 
@@ -74,7 +78,16 @@ impl Team {
         let finish = Arc::new(AtomicBool::new(own.near && role == Role::Receiver));
         let (ready_in, ready_out) = channel();
         let (outcome_in, outcomes) = channel();
-        let mut team = Self { threads: Vec::new(), outcomes, home: Vec::new(), go: Vec::new(), finish, abort };
+        let mut team = Self {
+            threads: Vec::new(),
+            outcomes,
+            home: Vec::new(),
+            go: Vec::new(),
+            finish,
+            abort,
+            breakers: channels.iter().filter_map(AnyChannel::breaker).collect(),
+            pulses: Vec::new(),
+        };
         let share = channels.len() / order.threads.max(1) as usize;
         let mut channels = channels.into_iter();
         for at in 0..order.threads as usize {
@@ -108,7 +121,10 @@ impl Team {
         let mut first = None;
         for _ in 0..order.threads {
             match ready_out.recv() {
-                Ok(Ok(ready)) => first = first.or(Some(ready)),
+                Ok(Ok(ready)) => {
+                    team.pulses.push((ready.thread, None, Instant::now()));
+                    first = first.or(Some(ready));
+                }
                 Ok(Err(reason)) => return Err(team.give_up(reason)),
                 Err(_) => return Err(team.give_up(Unavailable::new("a measuring thread ended early", ""))),
             }
@@ -119,7 +135,7 @@ impl Team {
 
     fn give_up(mut self, reason: Unavailable) -> Unavailable {
         self.go.clear();
-        self.abort.store(true, Ordering::Relaxed);
+        self.abort();
         self.join();
         reason
     }
@@ -139,6 +155,29 @@ impl Team {
     /// Tells the threads to end.
     pub fn abort(&self) {
         self.abort.store(true, Ordering::Relaxed);
+        self.breakers.iter().for_each(Breaker::shut);
+    }
+
+    /// Ends the threads without asking what they did. One that a vanished other end keeps in a pipe is left to the end
+    /// of the program.
+    pub fn abandon(mut self) {
+        self.abort();
+        if self.wait(Duration::from_secs(2)) {
+            self.join();
+        }
+    }
+
+    /// Whether no thread has run at all for `stall`: each waits for something that does not come. A thread that spins
+    /// runs, and looks at its own clock.
+    pub fn is_stalled(&mut self, stall: Duration) -> bool {
+        for (thread, seen, since) in &mut self.pulses {
+            let path = format!("/proc/self/task/{thread}/schedstat");
+            let now = std::fs::read_to_string(path).ok().and_then(|text| Some(text.split(' ').next()?.to_owned()));
+            if now != *seen {
+                (*seen, *since) = (now, Instant::now());
+            }
+        }
+        !self.pulses.is_empty() && self.pulses.iter().all(|(_, _, since)| since.elapsed() > stall)
     }
 
     /// Waits for all threads, at most this long. Whether all are home.

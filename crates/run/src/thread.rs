@@ -95,6 +95,8 @@ pub struct Ready {
     pub granted: Vec<Granted>,
     /// Bytes that can wait without a reader.
     pub room: Option<u64>,
+    /// The thread, as /proc names it.
+    pub thread: i32,
 }
 
 /// What a thread brings home.
@@ -157,7 +159,10 @@ struct Meter {
 
 fn calls<C: Channel, S, W>(ends: &mut [End<C, S, W>]) -> CallCounts {
     let mut sum = CallCounts::default();
-    ends.iter_mut().for_each(|end| sum.add(end.channel.counts()));
+    for end in ends {
+        end.channel.settle_counts();
+        sum.add(end.channel.counts());
+    }
     sum
 }
 
@@ -283,7 +288,11 @@ impl Driver for Job {
         let mut inbox = Inbox::new(incoming.len(), order.largest() as usize, framed);
         let first = &ends[0].channel;
         let end = if self.near { "near" } else { "far" };
-        let _ = self.ready.send(Ok(Ready { granted: first.granted(end, &order.options), room: first.room() }));
+        let _ = self.ready.send(Ok(Ready {
+            granted: first.granted(end, &order.options),
+            room: first.room(),
+            thread: affinity::thread_id(),
+        }));
         self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted))?;
         match self.role {
             Role::EchoNear => self.echo_near(&mut ends, &messages, &mut inbox),

@@ -26,3 +26,8 @@ pub fn pin(cpus: &[u32]) -> io::Result<()> {
     }
     Ok(sched_setaffinity(None, &set)?)
 }
+
+/// The calling thread, as /proc/self/task names it.
+pub fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}

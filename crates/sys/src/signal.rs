@@ -1,19 +1,20 @@
-//! SIGINT and SIGTERM: the first asks the run to stop, the second ends the program.
+//! SIGINT and SIGTERM: the first asks the run to stop, a second SIGINT ends the program.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn on_signal(_: libc::c_int) {
-    // Only async-signal-safe operations: an atomic swap and _exit.
-    if STOP.swap(true, Ordering::SeqCst) {
+extern "C" fn on_signal(signal: libc::c_int) {
+    // Only async-signal-safe operations: an atomic swap and _exit. A second Ctrl-C is impatience; a second SIGTERM is
+    // not: timeout(1) sends one to the program and one to its process group.
+    if STOP.swap(true, Ordering::SeqCst) && signal == libc::SIGINT {
         // SAFETY: _exit is async-signal-safe and does not return.
         unsafe { libc::_exit(130) };
     }
 }
 
-/// The flag that the first SIGINT or SIGTERM sets. Installs the handlers at the first call; a second signal exits
+/// The flag that the first SIGINT or SIGTERM sets. Installs the handlers at the first call; a SIGINT after that exits
 /// with 130 at once.
 pub fn stop_flag() -> &'static AtomicBool {
     static INSTALL: Once = Once::new();
@@ -32,11 +33,13 @@ pub fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Ignores SIGINT: the far end on this machine ends when its control channel does, not when Ctrl-C reaches the whole
-/// process group.
+/// Ignores SIGINT and SIGTERM: the far end on this machine ends when its control channel does, not when Ctrl-C or
+/// timeout(1) reach the whole process group.
 pub fn ignore_interrupt() {
-    // SAFETY: SIG_IGN is a valid disposition for SIGINT.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: SIG_IGN is a valid disposition for both.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// Asks the kernel to send SIGKILL to this process when its parent dies (PR_SET_PDEATHSIG).

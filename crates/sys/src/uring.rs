@@ -82,24 +82,24 @@ impl Uring {
         self.call(entry, None)
     }
 
-    /// IORING_OP_RECV, waited for; `WouldBlock` when `timeout` is over.
+    /// IORING_OP_RECV, waited for; `WouldBlock` when `timeout` is over, if there is one.
     ///
     /// # Errors
     /// As recv(2).
     #[inline]
-    pub fn recv(&mut self, fd: BorrowedFd<'_>, bytes: &mut [u8], timeout: Duration) -> io::Result<usize> {
+    pub fn recv(&mut self, fd: BorrowedFd<'_>, bytes: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
         let entry = opcode::Recv::new(Fd(fd.as_raw_fd()), bytes.as_mut_ptr(), bytes.len() as u32).build();
-        self.call(entry, Some(timeout))
+        self.call(entry, timeout)
     }
 
-    /// IORING_OP_READ, waited for; `WouldBlock` when `timeout` is over.
+    /// IORING_OP_READ, waited for; `WouldBlock` when `timeout` is over, if there is one.
     ///
     /// # Errors
     /// As read(2).
     #[inline]
-    pub fn read(&mut self, fd: BorrowedFd<'_>, bytes: &mut [u8], timeout: Duration) -> io::Result<usize> {
+    pub fn read(&mut self, fd: BorrowedFd<'_>, bytes: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
         let entry = opcode::Read::new(Fd(fd.as_raw_fd()), bytes.as_mut_ptr(), bytes.len() as u32).build();
-        self.call(entry, Some(timeout))
+        self.call(entry, timeout)
     }
 
     /// IORING_OP_SEND_ZC: returns when the send has its result; the buffer stays the kernel's until the notification
@@ -239,10 +239,10 @@ mod tests {
         let Ok(mut ring) = Uring::new(8) else { return println!("skipped: no io_uring here") };
         let (near, far) = pair();
         let mut buffer = [0; 16];
-        let early = ring.recv(far.as_fd(), &mut buffer, Duration::from_millis(20));
+        let early = ring.recv(far.as_fd(), &mut buffer, Some(Duration::from_millis(20)));
         assert_eq!(early.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert_eq!(ring.send(near.as_fd(), b"abc").unwrap(), 3);
-        assert_eq!(ring.recv(far.as_fd(), &mut buffer, Duration::from_secs(1)).unwrap(), 3);
+        assert_eq!(ring.recv(far.as_fd(), &mut buffer, Some(Duration::from_secs(1))).unwrap(), 3);
         assert_eq!(&buffer[..3], b"abc");
     }
 

@@ -11,7 +11,7 @@ fn detect(input: &Input) -> Vec<Said> {
             "W24",
             format!("{} measured twice in this run differed from itself: the comparison is void", comparison.baseline),
             "what makes two equal cases differ makes any two cases differ; no ratio of this run can be trusted",
-            "find what changes between rounds (msgpath doctor), pin the CPUs, run again",
+            "find what changes between rounds, pin the CPUs, run again",
             [("resolution", comparison.resolution.unwrap_or(f64::NAN))],
         )],
         _ => Vec::new(),

@@ -47,7 +47,7 @@ fn detect(input: &Input) -> Vec<Said> {
                 signed(low),
                 signed(high)
             );
-            say(Confidence::Sure, text, vec!["msgpath doctor".into()]);
+            say(Confidence::Sure, text, vec![]);
         } else {
             let text = format!(
                 "whether the run was steady: {what} the second half differs from the first by {} to {} %; a longer run would tell",

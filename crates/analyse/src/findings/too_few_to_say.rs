@@ -44,7 +44,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     if effective >= estimated.needed && open.bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS) {
         // Enough of everything, so the rounds drift: time does not cure that.
         let text = format!("{head}. A longer run would not settle it; a comparison within one run still holds.");
-        return Some(finding("V09", Confidence::CantTell, text, numbers(f64::NAN), vec!["msgpath doctor".into()]));
+        return Some(finding("V09", Confidence::CantTell, text, numbers(f64::NAN), vec![]));
     }
     // Evidence grows with time as it did so far; a tail not yet seen in any round counts as seen in one.
     let by_messages = estimated.needed / effective.max(1.0);

@@ -137,11 +137,13 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 /// Options that say how long to measure; a new one replaces the old.
-const EXTENT: [&str; 4] = ["-t", "--time", "-c", "--count"];
+const EXTENT: [&str; 5] = ["-t", "--time", "-c", "--count", "--repeat"];
 /// Options that name the path.
 const PATH: [&str; 2] = ["-x", "--path"];
 /// Options that say in how many rounds.
 const ROUNDS: [&str; 2] = ["-r", "--rounds"];
+/// The option that names the run: a name is taken once.
+const NAME: &str = "--name";
 
 /// The command of the run once more, measuring each case for `seconds`.
 pub(super) fn again_for(header: &RunHeader, seconds: f64) -> String {
@@ -165,6 +167,7 @@ pub(super) fn again_over(header: &RunHeader, path: &str) -> Option<String> {
 }
 
 fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
+    let replaced: Vec<&str> = replaced.iter().copied().chain([NAME]).collect();
     let mut words = vec!["msgpath".to_string()];
     let typed: Vec<String> =
         if header.command.len() > 1 { header.command[1..].to_vec() } else { vec![header.verb.clone()] };
@@ -217,6 +220,8 @@ mod tests {
         header.command =
             ["msgpath", "compare", "a b", "-r10", "--rounds=3", "-l", "64", "--json"].map(String::from).to_vec();
         assert_eq!(again_with_rounds(&header, 80), "msgpath compare 'a b' -l 64 --json -r 80");
+        header.command = ["msgpath", "stream", "--repeat", "9", "--name", "otter", "-R"].map(String::from).to_vec();
+        assert_eq!(again_for(&header, 2.0), "msgpath stream -R -t 2s");
         header.command.clear();
         assert_eq!(again_over(&header, "tcp:writev").unwrap(), "msgpath echo -x tcp:writev");
     }

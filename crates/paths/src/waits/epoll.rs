@@ -32,7 +32,7 @@ impl<C: Receive> Wait<C> for Epoll {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        let slice_ms = channel.limits().slice.as_millis() as i32;
+        let slice_ms = channel.limits().poll_ms();
         receive_when_ready(channel, buffer, |_| self.epoll.wait(slice_ms))
     }
 }

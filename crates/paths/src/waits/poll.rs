@@ -29,7 +29,7 @@ impl<C: Receive> Wait<C> for Poll {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        let slice_ms = channel.limits().slice.as_millis() as i32;
+        let slice_ms = channel.limits().poll_ms();
         receive_when_ready(channel, buffer, |channel| poll::poll(channel.recv_fd(), Interest::Read, slice_ms))
     }
 }

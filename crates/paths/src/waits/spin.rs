@@ -27,23 +27,26 @@ impl Part for Spin {
 
 /// Calls `look` until it answers or the slice is over.
 #[inline(always)]
-fn spin(slice_ns: u64, mut look: impl FnMut() -> io::Result<Option<usize>>) -> io::Result<usize> {
-    if let Some(received) = look()? {
-        return Ok(received);
-    }
+fn spin<C: Channel>(channel: &mut C, mut look: impl FnMut(&mut C) -> io::Result<Option<usize>>) -> io::Result<usize> {
     let mut start = None;
     loop {
         for _ in 0..LOOKS {
-            std::hint::spin_loop();
-            if let Some(received) = look()? {
+            if let Some(received) = look(channel)? {
                 return Ok(received);
             }
+            std::hint::spin_loop();
         }
-        let start = *start.get_or_insert_with(clock::now);
-        if clock::now() - start > slice_ns {
+        if is_over(channel, &mut start) {
             return Err(slice_over());
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn is_over<C: Channel>(channel: &C, start: &mut Option<u64>) -> bool {
+    let start = *start.get_or_insert_with(clock::now);
+    clock::now() - start > channel.limits().slice.as_nanos() as u64
 }
 
 impl<C: Receive> Wait<C> for Spin {
@@ -54,8 +57,7 @@ impl<C: Receive> Wait<C> for Spin {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        let slice = channel.limits().slice.as_nanos() as u64;
-        spin(slice, || {
+        spin(channel, |channel| {
             channel.counts().recv_calls += 1;
             match channel.recv_now(buffer) {
                 Ok(received) => Ok(Some(received)),
@@ -76,7 +78,6 @@ impl Wait<RingEnd> for Spin {
 
     #[inline(always)]
     fn recv(&mut self, channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
-        let slice = channel.limits().slice.as_nanos() as u64;
-        spin(slice, || channel.ring.try_recv(buffer))
+        spin(channel, |channel| channel.ring.try_recv(buffer))
     }
 }

@@ -44,7 +44,7 @@ impl<C: Fds> Wait<C> for Uring {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;
-        let slice = channel.limits().slice;
+        let slice = channel.limits().timed.then_some(channel.limits().slice);
         self.ring.read(channel.recv_fd(), buffer, slice)
     }
 }

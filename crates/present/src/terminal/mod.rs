@@ -5,6 +5,7 @@
 mod compare;
 mod each;
 mod echo;
+mod nothing;
 mod page;
 mod paths;
 mod runs;
@@ -18,6 +19,7 @@ pub(crate) use compare::{absolute, letter, metric_name, resolution};
 pub use each::each;
 pub(crate) use echo::WHAT_TIME_IS;
 pub use echo::echo;
+pub use nothing::nothing;
 pub use page::Style;
 pub use paths::{PathRow, paths};
 pub use runs::{RunRow, runs};

@@ -104,7 +104,7 @@ impl Page {
             .optional("forced", Align::Right, 3)
             .optional("page faults", Align::Right, 1)
             .optional("ready, not running", Align::Right, 2);
-        for (label, case) in cases {
+        for (label, case) in cases.iter().filter(|(_, case)| case.rounds > 0) {
             for (end, cost) in [("near end", &case.near_cost), ("far end", &case.far_cost)] {
                 let label = if label.is_empty() { end.to_owned() } else { format!("{label}, {end}") };
                 table.row(std::iter::once(label.into()).chain(cost_cells(cost, glyphs).map(Into::into)));
