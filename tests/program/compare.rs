@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::command::Home;
 
-const TINY: &str = "compare tcp:send,unix:send -l 64,1K -r 5 -t 0.1s -w 0.02s";
+const TINY: &str = "compare tcp:send,unix:send -l 64,1K -r 5 -c 500 -w 0.02s";
 
 #[test]
 fn the_whole_answer() {
@@ -79,7 +79,7 @@ fn order(home: &Home, run: &str) -> Vec<(u64, u64, u64)> {
 fn a_seed_reproduces_the_order_of_the_rounds() {
     let home = Home::new();
     let run = |seed: u32, name: &str| {
-        let line = "compare tcp:send,unix:send,pipe:write -l 64,256 -r 4 -t 0.02s -w 0";
+        let line = "compare tcp:send,unix:send,pipe:write -l 64,256 -r 4 -c 40 -w 0";
         home.run(&format!("{line} --seed {seed} --name {name}")).ends_with(0);
         order(&home, name)
     };

@@ -152,18 +152,7 @@ fn delivery(plan: &Plan, rounds: &[&RoundRecord]) -> Delivery {
 
 /// Segments summed over the rounds, times and window of the last; `None` where no round has TCP_INFO.
 fn tcp(ends: &[&EndReport]) -> Option<TcpInfo> {
-    let mut all = ends.iter().filter_map(|end| end.tcp);
-    let first = all.next()?;
-    Some(all.fold(first, |sum, next| TcpInfo {
-        segs_out: sum.segs_out + next.segs_out,
-        segs_in: sum.segs_in + next.segs_in,
-        data_segs_out: sum.data_segs_out + next.data_segs_out,
-        data_segs_in: sum.data_segs_in + next.data_segs_in,
-        total_retrans: sum.total_retrans + next.total_retrans,
-        bytes_retrans: sum.bytes_retrans + next.bytes_retrans,
-        min_rtt_us: sum.min_rtt_us.min(next.min_rtt_us),
-        ..next
-    }))
+    ends.iter().filter_map(|end| end.tcp).reduce(TcpInfo::plus)
 }
 
 fn connect(rounds: &[&RoundRecord]) -> Option<f64> {

@@ -119,4 +119,17 @@ impl Delivery {
         self.late += other.late;
         self.verified += other.verified;
     }
+
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Delivery) -> Delivery {
+        Delivery {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            lost: self.lost - before.lost,
+            duplicated: self.duplicated - before.duplicated,
+            reordered: self.reordered - before.reordered,
+            late: self.late - before.late,
+            verified: self.verified - before.verified,
+        }
+    }
 }

@@ -116,6 +116,23 @@ pub struct TcpInfo {
     pub bytes_retrans: u64,
 }
 
+impl TcpInfo {
+    /// Both together: segments and bytes are summed, the smallest round trip is kept, everything else is `next`'s.
+    #[must_use]
+    pub fn plus(self, next: TcpInfo) -> TcpInfo {
+        TcpInfo {
+            segs_out: self.segs_out + next.segs_out,
+            segs_in: self.segs_in + next.segs_in,
+            data_segs_out: self.data_segs_out + next.data_segs_out,
+            data_segs_in: self.data_segs_in + next.data_segs_in,
+            total_retrans: self.total_retrans + next.total_retrans,
+            bytes_retrans: self.bytes_retrans + next.bytes_retrans,
+            min_rtt_us: self.min_rtt_us.min(next.min_rtt_us),
+            ..next
+        }
+    }
+}
+
 /// What one end reports of a round: all its measuring threads together, measured messages only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndReport {
@@ -147,6 +164,30 @@ pub struct EndReport {
     pub zerocopy: ZeroCopyCounts,
     /// TCP_INFO, where the transport is TCP.
     pub tcp: Option<TcpInfo>,
+}
+
+impl EndReport {
+    /// Adds the report of another thread of the same end and round: everything is summed but the time, of which the
+    /// longest is kept.
+    pub fn add(&mut self, one: &EndReport) {
+        self.calls.add(&one.calls);
+        self.user_ns += one.user_ns;
+        self.system_ns += one.system_ns;
+        self.voluntary_switches += one.voluntary_switches;
+        self.involuntary_switches += one.involuntary_switches;
+        self.minor_faults += one.minor_faults;
+        self.major_faults += one.major_faults;
+        self.run_delay_ns = self.run_delay_ns.zip(one.run_delay_ns).map(|(a, b)| a + b);
+        self.elapsed_ns = self.elapsed_ns.max(one.elapsed_ns);
+        self.bytes_sent += one.bytes_sent;
+        self.bytes_received += one.bytes_received;
+        self.delivery.add(&one.delivery);
+        self.zerocopy.add(&one.zerocopy);
+        self.tcp = match (self.tcp, one.tcp) {
+            (Some(a), Some(b)) => Some(a.plus(b)),
+            (a, b) => a.or(b),
+        };
+    }
 }
 
 /// One round of one case: the unit of evidence.

@@ -14,7 +14,6 @@ use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
 
 use crate::team::{Own, Team, need, problem};
-use crate::thread::add_report;
 use crate::wire::{self, RoundOrder, ToFar, ToNear};
 use crate::{environment, place};
 
@@ -177,7 +176,7 @@ fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
             for (at, outcome) in outcomes.iter().enumerate() {
                 match at {
                     0 => report = outcome.report,
-                    _ => add_report(&mut report, &outcome.report),
+                    _ => report.add(&outcome.report),
                 }
                 // A frame is limited; what does not fit is not sent, and the near end sees how many there are.
                 let room = (wire::MAX_BYTES - bytes.len()) / 8;

@@ -491,7 +491,8 @@ impl Arrivals {
 }
 
 /// Receiver of a stream. Reliable: exactly `count` messages a connection. Lossy: until all have come, or `finish` is
-/// set and nothing comes any more.
+/// set and nothing comes any more. Returns when the last message had come, ns of the monotonic clock: the silence that
+/// ends a lossy stream is not part of it.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -503,7 +504,7 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     arrivals: &mut [Arrivals],
     delivery: &mut Delivery,
     finish: &AtomicBool,
-) -> Done {
+) -> Result<u64, LoopError> {
     if messages.lossy {
         return stream_receive_lossy(ends, messages, inbox, (first, count), arrivals, delivery, finish);
     }
@@ -514,7 +515,7 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
         }
     }
     delivery.received += count * ends.len() as u64;
-    Ok(())
+    Ok(clock::now())
 }
 
 fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
@@ -525,17 +526,21 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     arrivals: &mut [Arrivals],
     delivery: &mut Delivery,
     finish: &AtomicBool,
-) -> Done {
+) -> Result<u64, LoopError> {
     let payload = messages.incoming;
     let wanted = count * ends.len() as u64;
     let before = delivery.received;
+    let mut quiet_since = None;
     while delivery.received - before < wanted {
         let mut idle = true;
         for (End { channel, wait, .. }, arrivals) in ends.iter_mut().zip(arrivals.iter_mut()) {
             if !receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, true)? {
+                let slice = channel.limits().slice.as_nanos() as u64;
+                quiet_since.get_or_insert_with(|| clock::now() - slice);
                 continue;
             }
             idle = false;
+            quiet_since = None;
             // Short messages carry the low bits of their number: it is the one nearest to the highest so far.
             let near = arrivals.highest.max(first);
             let ahead = payload.sequence(inbox.bytes()).wrapping_sub(near) & payload.mask();
@@ -557,5 +562,5 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
         }
     }
     delivery.lost += wanted - (delivery.received - before);
-    Ok(())
+    Ok(quiet_since.unwrap_or_else(clock::now))
 }

@@ -13,7 +13,7 @@ use msgpath_sys::clock;
 use crate::loops::{LOST, LoopError, Row};
 use crate::place::Link;
 use crate::team::{Own, Team, need, problem};
-use crate::thread::{ThreadError, add_report};
+use crate::thread::ThreadError;
 use crate::wire::{RoundOrder, ToFar, ToNear};
 
 /// Both ends' view of a round.
@@ -150,7 +150,7 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
     for (at, outcome) in outcomes.iter().enumerate() {
         match at {
             0 => near = outcome.report,
-            _ => add_report(&mut near, &outcome.report),
+            _ => near.add(&outcome.report),
         }
         latency.merge(&outcome.latency);
     }

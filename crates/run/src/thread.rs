@@ -203,22 +203,10 @@ impl Meter {
             major_faults: usage.major_faults - self.usage.major_faults,
             run_delay_ns,
             elapsed_ns: end - self.start,
-            delivery: delivery_since(delivery, self.delivery),
-            tcp: tcp.reduce(add_tcp),
+            delivery: delivery.since(&self.delivery),
+            tcp: tcp.reduce(TcpInfo::plus),
             ..EndReport::default()
         }
-    }
-}
-
-fn delivery_since(after: Delivery, before: Delivery) -> Delivery {
-    Delivery {
-        sent: after.sent - before.sent,
-        received: after.received - before.received,
-        lost: after.lost - before.lost,
-        duplicated: after.duplicated - before.duplicated,
-        reordered: after.reordered - before.reordered,
-        late: after.late - before.late,
-        verified: after.verified - before.verified,
     }
 }
 
@@ -234,41 +222,6 @@ fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
         bytes_retrans: after.bytes_retrans - before.bytes_retrans,
         ..after
     }
-}
-
-/// Sums what adds up; times and windows are those of the last connection.
-pub fn add_tcp(sum: TcpInfo, one: TcpInfo) -> TcpInfo {
-    TcpInfo {
-        segs_out: sum.segs_out + one.segs_out,
-        segs_in: sum.segs_in + one.segs_in,
-        data_segs_out: sum.data_segs_out + one.data_segs_out,
-        data_segs_in: sum.data_segs_in + one.data_segs_in,
-        total_retrans: sum.total_retrans + one.total_retrans,
-        bytes_retrans: sum.bytes_retrans + one.bytes_retrans,
-        min_rtt_us: sum.min_rtt_us.min(one.min_rtt_us),
-        ..one
-    }
-}
-
-/// Adds the report of another thread of the same end.
-pub fn add_report(sum: &mut EndReport, one: &EndReport) {
-    sum.calls.add(&one.calls);
-    sum.user_ns += one.user_ns;
-    sum.system_ns += one.system_ns;
-    sum.voluntary_switches += one.voluntary_switches;
-    sum.involuntary_switches += one.involuntary_switches;
-    sum.minor_faults += one.minor_faults;
-    sum.major_faults += one.major_faults;
-    sum.run_delay_ns = sum.run_delay_ns.zip(one.run_delay_ns).map(|(a, b)| a + b);
-    sum.elapsed_ns = sum.elapsed_ns.max(one.elapsed_ns);
-    sum.bytes_sent += one.bytes_sent;
-    sum.bytes_received += one.bytes_received;
-    sum.delivery.add(&one.delivery);
-    sum.zerocopy.add(&one.zerocopy);
-    sum.tcp = match (sum.tcp, one.tcp) {
-        (Some(a), Some(b)) => Some(add_tcp(a, b)),
-        (a, b) => a.or(b),
-    };
 }
 
 /// Time this thread was runnable and not running, ns: the second field of schedstat.
@@ -430,20 +383,24 @@ impl Job {
             false => Vec::new(),
         };
         let mut delivery = Delivery::default();
-        // Without trimmed messages the first measured one starts the clock, and is not counted by it.
+        // Without trimmed messages the first measured one starts the clock; its bytes do not count.
         let trim = order.trim.max(1).min(order.trim + order.messages - 1);
         let mut receive = |ends: &mut [End<C, S, W>], range, delivery: &mut Delivery| {
             stream_receive(ends, messages, inbox, range, &mut arrivals, delivery, &self.finish)
         };
         receive(ends, (0, trim), &mut delivery)?;
-        let meter = Meter::start(ends, delivery);
-        receive(ends, (trim, order.trim + order.messages - trim), &mut delivery)?;
-        let end = clock::now();
+        let (counted_from, untimed) = match order.trim {
+            0 => (Delivery::default(), delivery.received),
+            _ => (delivery, 0),
+        };
+        let meter = Meter::start(ends, counted_from);
+        let end = receive(ends, (trim, order.trim + order.messages - trim), &mut delivery)?.max(meter.start);
         if !messages.lossy {
             stream_send(ends, messages, (0, 1), &mut Delivery::default())?;
         }
         let mut report = meter.stop(ends, end, delivery);
-        report.bytes_received = report.delivery.received * order.pieces.total();
+        // Bytes are those of the time that was measured: without the message that started the clock.
+        report.bytes_received = (report.delivery.received - untimed) * order.pieces.total();
         self.settle(ends, &mut report)?;
         Ok(Outcome { report, latency: Histogram::new(), rows: Vec::new(), stamps: Vec::new() })
     }
