@@ -52,6 +52,9 @@ pub(crate) fn bad_target(text: &str, error: &BadTarget) -> Problem {
             .why(format!("a program that keeps 16 bits of it would silently use port {wraps_to}"))
             .hint(format!("{wraps_to} if that is what the other side really uses, or another port")),
         BadTarget::Port { .. } => problem.hint("leave out the port to use 5210"),
+        BadTarget::Text(_) if text.parse::<u16>().is_ok() => {
+            problem.why("a number alone would be read as an address").hint(format!("HOST:{text}, or -p {text}"))
+        }
         BadTarget::Text(_) if text.contains("://") => problem.hint("tcp://HOST:PORT or udp://HOST:PORT"),
         BadTarget::Text(_) => problem.hint("a host such as hostB or 10.0.0.2:5210, or unix:/path, shm:name, pipe:name"),
     }

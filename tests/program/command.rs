@@ -148,11 +148,6 @@ impl Running {
         Self { child, out: Printed::new(out), err: Printed::new(err) }
     }
 
-    /// Its standard input, where the command has it piped.
-    pub(crate) fn input(&mut self) -> std::process::ChildStdin {
-        self.child.stdin.take().expect("piped")
-    }
-
     /// Sends it a signal: `INT`, `KILL`.
     pub(crate) fn signal(&self, name: &str) {
         self.send(name, &self.child.id().to_string());

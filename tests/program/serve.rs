@@ -135,10 +135,11 @@ fn a_killed_serve_ends_the_run_of_its_near_end() {
     for path in ["tcp:send", "tcp:send/spin", "udp:send"] {
         let (home, port) = (Home::new(), free_port());
         let running = serve(&home, &format!("127.0.0.1:{port}"));
-        let client = home.start(&format!("echo 127.0.0.1:{port} -x {path} -t 60s -r 2000 -w 0 --name cut"));
+        let client = home.start(&format!("echo 127.0.0.1:{port} -x {path} -t 60s -r 200 -w 0 --name cut"));
         let rounds = home.runs().join("cut/rounds.mpl");
-        let begun = || std::fs::metadata(&rounds).is_ok_and(|file| file.len() > 2048);
+        let begun = || std::fs::metadata(&rounds).is_ok_and(|file| file.len() > 1024);
         assert!(crate::command::within(Duration::from_secs(20), begun), "{path}: no round was written");
+        std::thread::sleep(Duration::from_millis(50)); // into the next round, which takes 300 ms
         running.signal("KILL");
         client.finish(Duration::from_secs(20)).ends_with(4).says(&[
             "error[E17]",

@@ -22,6 +22,9 @@ fn values_that_cannot_be() {
     refused("echo -P 3 -T 2", "E11", &["shared evenly", "-P 4"]);
     refused("echo -P 0", "E11", &["--connections", "from 1"]);
     refused("serve -p 78400", "E11", &["78400", "12864"]);
+    refused("serve 78400", "E11", &["78400", "12864"]);
+    refused("serve 12345", "E11", &["\"12345\" is not a target", "-p 12345"]);
+    refused("echo 12345", "E11", &["HOST:12345"]);
     refused("serve 127.0.0.1:0", "E11", &["port 0 does not exist"]);
     refused("echo -c 0", "E11", &["no length"]);
     msgpath(&["echo", "--cpu", "0,9998", "-c", "1"]).ends_with(3).says(&["error[E05]", "cpu 9998", "--cpu"]);

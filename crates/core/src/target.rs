@@ -134,6 +134,10 @@ fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
     if host.is_empty() || host.starts_with('-') || !host.chars().all(|c| c.is_alphanumeric() || ".-_:%".contains(c)) {
         return None;
     }
+    if host.chars().all(|c| c.is_ascii_digit()) {
+        // `server 12345` means a port; a resolver would read the address 0.0.48.57 into it.
+        return Some(Err(parse_port(host).err().unwrap_or_else(|| BadTarget::Text(host.into()))));
+    }
     let port = match port {
         "" => DEFAULT_PORT,
         port => match parse_port(port) {
@@ -186,6 +190,8 @@ mod tests {
         assert_eq!(parse_port("78400"), Err(BadTarget::Port { typed: 78400, wraps_to: 12864 }));
         assert!(parse_port("0").is_err());
         assert!("host:78400".parse::<Target>().is_err());
+        assert_eq!("78400".parse::<Target>(), Err(BadTarget::Port { typed: 78400, wraps_to: 12864 }));
+        assert_eq!("12345".parse::<Target>(), Err(BadTarget::Text("12345".into())));
     }
 
     proptest! {

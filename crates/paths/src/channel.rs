@@ -174,14 +174,15 @@ impl Channel for Socket {
     }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let mut list = Vec::new();
-        // The kernel doubles what is asked for (socket(7)).
-        let doubled = |asked: Option<u64>| asked.map(|bytes| (bytes * 2).to_string());
-        if let Ok(bytes) = sockopt::socket_send_buffer_size(&self.fd) {
-            list.push(grant(end, "SO_SNDBUF", doubled(options.send_buffer), bytes.to_string()));
-        }
-        if let Ok(bytes) = sockopt::socket_recv_buffer_size(&self.fd) {
-            list.push(grant(end, "SO_RCVBUF", doubled(options.receive_buffer), bytes.to_string()));
-        }
+        // The kernel doubles what is asked for, for its own bookkeeping (socket(7)): granted is the half that was asked.
+        let mut buffer = |option, asked: Option<u64>, granted: Result<usize, rustix::io::Errno>| {
+            if let Ok(bytes) = granted {
+                let granted = if asked.is_some() { bytes / 2 } else { bytes };
+                list.push(grant(end, option, asked.map(|bytes| bytes.to_string()), granted.to_string()));
+            }
+        };
+        buffer("SO_SNDBUF", options.send_buffer, sockopt::socket_send_buffer_size(&self.fd));
+        buffer("SO_RCVBUF", options.receive_buffer, sockopt::socket_recv_buffer_size(&self.fd));
         if self.tcp_info().is_some() {
             if let Ok(on) = sockopt::tcp_nodelay(&self.fd) {
                 list.push(grant(end, "TCP_NODELAY", Some(options.nodelay.to_string()), on.to_string()));

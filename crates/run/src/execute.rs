@@ -251,21 +251,21 @@ fn pilot(
         round(link, &order, &own(plan, 1, 0), one_machine)
     };
     let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
-    let few = match plan.extent {
-        Extent::Count(count) => count.clamp(1, 8),
-        Extent::Time(_) => 8,
+    // A count that is shorter than a pilot needs no pace.
+    let most = match plan.extent {
+        Extent::Count(count) if count <= 1_000 => count.min(8),
+        _ => 1 << 20,
     };
-    let mut last = measure(few, 0)?;
+    // Four times as many each time: a connection may be fast for its first messages (TCP acknowledges those at once)
+    // and a thousand times slower after them, and a pilot of a fixed number would take a minute then.
+    let mut messages = most.min(8);
+    let mut last = measure(messages, 0)?;
+    while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
+        messages = (4 * messages).min(most);
+        last = measure(messages, plan.trim.min(messages / 4))?;
+    }
     let mut message_ns = pace_of(&last);
     let begin = clock::now();
-    // A count that is shorter than a pilot needs no pace.
-    let counted = matches!(plan.extent, Extent::Count(count) if count <= 1_000);
-    if message_ns * (few as f64) < PILOT_NS && !counted {
-        let messages = (PILOT_NS / message_ns) as u64 / connections;
-        let trim = plan.trim.min(messages / 2);
-        last = measure(messages.clamp(16, 1 << 20), trim)?;
-        message_ns = pace_of(&last);
-    }
     while clock::now() - begin < plan.warmup_ns && !stop.load(Ordering::Relaxed) {
         let left = (plan.warmup_ns - (clock::now() - begin)).min(100_000_000) as f64;
         let messages = ((left / message_ns) as u64 / connections).clamp(1, MOST);

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector = Detector { code: "W25", detect };
 
 /// The kernel delays an acknowledgement by 40 ms; with what comes on top, the mode lies here.
 const MODE_NS: std::ops::Range<u64> = 32_000_000..48_000_000;
+/// Where request and reply both wait, it lies at twice that.
+const BOTH_WAYS_NS: std::ops::Range<u64> = 64_000_000..96_000_000;
 /// Fewer messages than this in the mode are an accident.
 const SHARE: f64 = 0.05;
 
@@ -35,24 +37,28 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     if pooled.total() == 0 {
         return None;
     }
-    let share = pooled.count_between(MODE_NS.start, MODE_NS.end) as f64 / pooled.total() as f64;
+    let count = |mode: &std::ops::Range<u64>| pooled.count_between(mode.start, mode.end);
+    let share = (count(&MODE_NS) + count(&BOTH_WAYS_NS)) as f64 / pooled.total() as f64;
+    let both_ways = count(&BOTH_WAYS_NS) > count(&MODE_NS);
+    let most = if both_ways { BOTH_WAYS_NS } else { MODE_NS };
     if share < SHARE {
         return None;
     }
     let waiting: Vec<f64> = pooled
         .bins()
         .iter()
-        .filter(|bin| MODE_NS.contains(&bin.value()))
+        .filter(|bin| most.contains(&bin.value()))
         .flat_map(|bin| [bin.value() as f64, bin.count as f64])
         .collect();
     let count: f64 = waiting.chunks(2).map(|bin| bin[1]).sum();
     let mode = waiting.chunks(2).map(|bin| bin[0] * bin[1]).sum::<f64>() / count;
     let mut text = format!(
-        "{}{} % of the messages take about {}: each is handed over in several sends with TCP_NODELAY off, and the \
+        "{}{} % of the messages wait, most of them about {}{}: each is handed over in several sends with TCP_NODELAY off, and the \
          later ones wait for a delayed acknowledgement of the first (Nagle meets delayed ACK)",
         prefix(input, case),
         percent(share),
-        Glyphs::Unicode.time(mode)
+        Glyphs::Unicode.time(mode),
+        if both_ways { " (once in each direction)" } else { "" }
     );
     // The same message in one send, where the run has it.
     let joined = measured(input)
@@ -91,9 +97,15 @@ mod tests {
         let texts = in_pieces(&["tcp:writes"], 42.0, |_| ());
         assert!(texts[0].starts_with("likely: "), "{texts:?}");
         assert!(
-            texts[0].contains("% of the messages take about 4") && texts[0].contains("Nagle meets delayed ACK"),
+            texts[0].contains("most of them about 4") && texts[0].contains("Nagle meets delayed ACK"),
             "{texts:?}"
         );
+    }
+
+    #[test]
+    fn speaks_of_a_delay_in_each_direction() {
+        let texts = in_pieces(&["tcp:writes"], 84.0, |_| ());
+        assert!(texts[0].contains("about 8") && texts[0].contains("once in each direction"), "{texts:?}");
     }
 
     #[test]
