@@ -50,6 +50,10 @@ pub trait Progress {
 
 /// A pilot aims at this long, ns.
 const PILOT_NS: f64 = 10e6;
+/// A pilot gives up after this long, ns, and goes by what it has seen.
+const PILOT_PATIENCE_NS: u64 = 200_000_000;
+/// A round of a time is cut short after so many times the time it was planned for, and after 1 s.
+const ROUND_PATIENCE: u64 = 10;
 /// Messages of a stream that are not measured take at most this long, ns; so do those of an echo.
 const TRIM_NS: f64 = 20e6;
 /// A round has at least so many messages on a connection, whatever its time.
@@ -156,6 +160,12 @@ fn available(case: &Case) -> Result<(), Unavailable> {
             "a smaller -l",
         ));
     }
+    if entry.transport.meta().lossy && case.inflight > 1 && case.connections > case.threads {
+        return Err(Unavailable::new(
+            "a thread cannot keep several messages under way on several connections that lose some",
+            "as many threads as connections (-T), or --inflight 1",
+        ));
+    }
     entry.probe()
 }
 
@@ -193,6 +203,7 @@ fn round_order(plan: &Plan, case: &Case, messages: u64, trim: u64) -> RoundOrder
         inflight: case.inflight,
         messages,
         trim,
+        patience_ns: 0,
         cpus: plan.placement.far.clone(),
         stamps: plan.stamps,
         options: plan.options.clone(),
@@ -248,6 +259,7 @@ fn pilot(
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = round_order(plan, case, messages, trim);
         order.stamps = Stamps::Near;
+        order.patience_ns = PILOT_PATIENCE_NS;
         round(link, &order, &own(plan, 1, 0), one_machine)
     };
     let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
@@ -256,8 +268,6 @@ fn pilot(
         Extent::Count(count) if count <= 1_000 => count.min(8),
         _ => 1 << 20,
     };
-    // Four times as many each time: a connection may be fast for its first messages (TCP acknowledges those at once)
-    // and a thousand times slower after them, and a pilot of a fixed number would take a minute then.
     let mut messages = most.min(8);
     let mut last = measure(messages, 0)?;
     while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
@@ -368,7 +378,10 @@ impl Run<'_> {
         let keep = plan.message_log.saturating_sub(self.kept).min(1 << 18) as usize;
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
-        let round_order = round_order(plan, case, messages, pace.trim);
+        let mut round_order = round_order(plan, case, messages, pace.trim);
+        if let (Extent::Time(ns), 1) = (plan.extent, case.inflight) {
+            round_order.patience_ns = (ROUND_PATIENCE * ns / u64::from(plan.rounds)).max(1_000_000_000);
+        }
         let steal = environment::steal_ticks();
         let measured = round(&mut self.link, &round_order, &own(plan, pace.batch, rows), self.one_machine);
         let measured = match measured {
@@ -396,7 +409,7 @@ impl Run<'_> {
             near: measured.near,
             far: measured.far,
             steal_ticks,
-            flags: flags(&measured, steal_ticks),
+            flags: flags(&measured, messages * u64::from(case.connections), steal_ticks),
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
         };
@@ -457,8 +470,11 @@ fn connects(case: &Case) -> bool {
 }
 
 /// Conditions that were lost while the round ran.
-fn flags(round: &Round, steal_ticks: Option<u64>) -> Vec<String> {
+fn flags(round: &Round, planned: u64, steal_ticks: Option<u64>) -> Vec<String> {
     let mut flags = Vec::new();
+    if round.near.delivery.sent.max(round.far.delivery.sent) < planned {
+        flags.push("cut short".into());
+    }
     // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
     let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
     let elapsed = round.near.elapsed_ns.max(round.far.elapsed_ns).max(1);

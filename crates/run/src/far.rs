@@ -67,7 +67,7 @@ struct Prepared {
 /// As the streams; `InvalidData` for anything that is not this protocol. No thread is left behind.
 pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Lease) -> io::Result<()> {
     let mut prepared: Option<Prepared> = None;
-    let mut team: Option<Team> = None;
+    let mut team: Option<(Team, bool)> = None;
     let result = loop {
         let message = match wire::read::<ToFar>(from) {
             Ok(Some((message, _))) => message,
@@ -104,10 +104,11 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
             ToFar::Connect { locals } => Some((
                 match prepared.take() {
                     Some(prepared) if locals.len() == prepared.order.connections as usize => {
+                        let may_be_cut = prepared.order.patience_ns > 0;
                         match accept(prepared, &locals) {
                             Ok((started, ready)) => {
                                 started.go();
-                                team = Some(started);
+                                team = Some((started, may_be_cut));
                                 ToNear::Ready { granted: ready.granted, room: ready.room }
                             }
                             Err(reason) => ToNear::Unavailable(reason),
@@ -118,8 +119,11 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
                 Vec::new(),
             )),
             ToFar::Finish => match team.take() {
-                Some(team) => {
+                Some((team, may_be_cut)) => {
                     team.finish();
+                    if may_be_cut {
+                        team.abort(); // whoever still waits waits for messages that will not come
+                    }
                     Some(bring_home(team))
                 }
                 None => break Err(io::Error::new(io::ErrorKind::InvalidData, "the end of a round that was not begun")),
@@ -133,7 +137,7 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
             break Err(error);
         }
     };
-    if let Some(team) = team {
+    if let Some((team, _)) = team {
         team.abort();
         let _ = team.outcomes();
     }
@@ -190,9 +194,9 @@ fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
     }
 }
 
-/// The agent: a session over standard input and output. Ends with its parent, or when the lease is over.
+/// The agent: a session over standard input and output. Ends when its parent does (the input ends then), or when the
+/// lease is over; in both cases it tidies up, which a signal would not let it do.
 pub fn agent() -> std::process::ExitCode {
-    let _ = msgpath_sys::signal::die_with_parent();
     msgpath_sys::signal::ignore_interrupt();
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));
     let watched = Arc::clone(&lease);

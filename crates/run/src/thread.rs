@@ -20,6 +20,8 @@ use crate::wire::RoundOrder;
 
 /// Rows between two foldings into the histogram: bounds the memory of a long round. Folding is not measured.
 const SEGMENT: u64 = 1 << 18;
+/// Messages between two looks at the clock where patience is limited.
+const CHUNK: u64 = 16;
 /// Most arrival stamps that one connection keeps.
 pub const MAX_STAMPS: u64 = 1 << 18;
 
@@ -224,6 +226,12 @@ fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
     }
 }
 
+/// Whether the other end has closed, or this one was told to stop waiting.
+fn is_the_end(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionAborted | ConnectionReset | BrokenPipe)
+}
+
 /// Time this thread was runnable and not running, ns: the second field of schedstat.
 fn run_delay() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').nth(1)?.parse().ok()
@@ -275,7 +283,6 @@ impl Job {
         let mut delivery = Delivery::default();
 
         let mut measure = |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range, delivery: &mut Delivery| {
-            rows.clear();
             if self.batch > 1 {
                 echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
             } else if order.inflight > 1 {
@@ -287,17 +294,32 @@ impl Job {
         let mut next = 0;
         while next < order.trim {
             let count = segment.min(order.trim - next);
+            rows.clear();
             measure(ends, &mut rows, (next, count), &mut delivery)?;
             next += count;
         }
+        // Between chunks the clock is asked whether the patience is over. A window is emptied at the end of each chunk,
+        // so there it is long.
+        let chunk = match order.patience_ns {
+            0 => segment,
+            _ => (CHUNK * self.batch * u64::from(order.inflight)).min(segment),
+        };
         let meter = Meter::start(ends, delivery);
         let mut folding = 0;
         let mut end = meter.start;
-        while next < order.trim + order.messages {
-            let count = segment.min(order.trim + order.messages - next);
-            measure(ends, &mut rows, (next, count), &mut delivery)?;
-            next += count;
-            end = clock::now();
+        let is_over = |now: u64| order.patience_ns > 0 && now - meter.start > order.patience_ns;
+        while next < order.trim + order.messages && !is_over(end) {
+            let segment_end = (next + segment).min(order.trim + order.messages);
+            rows.clear();
+            while next < segment_end {
+                let count = chunk.min(segment_end - next);
+                measure(ends, &mut rows, (next, count), &mut delivery)?;
+                next += count;
+                end = clock::now();
+                if is_over(end) {
+                    break;
+                }
+            }
             for row in &rows {
                 match row.latency {
                     LOST => latency.record_lost(1),
@@ -331,7 +353,11 @@ impl Job {
         let answer = Answer { same_bytes, finish: &self.finish };
         let mut delivery = Delivery::default();
         let mut no_stamps = Vec::new();
-        echo_far(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery)?;
+        let may_end = |result: Result<(), LoopError>| match result {
+            Err(LoopError::Io(error)) if order.patience_ns > 0 && is_the_end(&error) => Ok(()),
+            result => result,
+        };
+        may_end(echo_far(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery))?;
         let mut stamps = match order.stamps {
             Stamps::Near => Vec::new(),
             Stamps::Both => vec![1; (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize],
@@ -339,7 +365,7 @@ impl Job {
         stamps.clear();
         let meter = Meter::start(ends, delivery);
         let range = (order.trim, order.messages);
-        echo_far(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery)?;
+        may_end(echo_far(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery))?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_received = report.delivery.received * order.pieces.total();
         report.bytes_sent = report.delivery.sent * order.reply;

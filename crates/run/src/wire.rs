@@ -108,6 +108,9 @@ pub struct RoundOrder {
     pub messages: u64,
     /// Messages before them that are not measured.
     pub trim: u64,
+    /// The near end of an echo stops early after this long, ns; 0: never. Then the far end's last message does not
+    /// come, and that is no error.
+    pub patience_ns: u64,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// Stamps.

@@ -41,11 +41,3 @@ pub fn ignore_interrupt() {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
-
-/// Asks the kernel to send SIGKILL to this process when its parent dies (PR_SET_PDEATHSIG).
-///
-/// # Errors
-/// The kernel refused.
-pub fn die_with_parent() -> std::io::Result<()> {
-    Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
-}

@@ -96,10 +96,7 @@ mod tests {
     fn speaks_of_the_mode() {
         let texts = in_pieces(&["tcp:writes"], 42.0, |_| ());
         assert!(texts[0].starts_with("likely: "), "{texts:?}");
-        assert!(
-            texts[0].contains("most of them about 4") && texts[0].contains("Nagle meets delayed ACK"),
-            "{texts:?}"
-        );
+        assert!(texts[0].contains("most of them about 4") && texts[0].contains("Nagle meets delayed ACK"), "{texts:?}");
     }
 
     #[test]
