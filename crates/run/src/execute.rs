@@ -259,7 +259,9 @@ fn pilot(
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = round_order(plan, case, messages, trim);
         order.stamps = Stamps::Near;
-        order.patience_ns = PILOT_PATIENCE_NS;
+        if plan.workload == Workload::Echo {
+            order.patience_ns = PILOT_PATIENCE_NS;
+        }
         round(link, &order, &own(plan, 1, 0), one_machine)
     };
     let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
@@ -379,7 +381,7 @@ impl Run<'_> {
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
         let mut round_order = round_order(plan, case, messages, pace.trim);
-        if let (Extent::Time(ns), 1) = (plan.extent, case.inflight) {
+        if let (Workload::Echo, Extent::Time(ns), 1) = (plan.workload, plan.extent, case.inflight) {
             round_order.patience_ns = (ROUND_PATIENCE * ns / u64::from(plan.rounds)).max(1_000_000_000);
         }
         let steal = environment::steal_ticks();

@@ -73,7 +73,7 @@ fn pair(entry: &msgpath_paths::Entry, size: u64) -> (AnyChannel, AnyChannel) {
     let mut need = Need::local(size);
     need.notify = entry.notify();
     need.inflight = 2;
-    need.limits.slice = Duration::from_secs(2);
+    need.limits.slice = Duration::from_millis(200);
     let mut offer = entry.transport.offer(&need).unwrap();
     let (near, local) = entry.transport.connect(&offer.addresses()[0], &need).unwrap();
     (near, offer.accept(&[local], Duration::from_secs(2)).unwrap().pop().unwrap())

@@ -5,7 +5,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 
 use super::wording::{finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence};
+use crate::summary::{CaseSummary, Confidence, Quantile};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V01", detect };
 
@@ -30,9 +30,17 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
     let p99 = claimed(0.99);
     let time = |ns| Glyphs::Unicode.time(ns);
     let what = if case.batch > 1 { "batch means" } else { "messages" };
-    let mut text = format!("{}half of the {what} came back within {}", prefix(input, case), time(p50_ns));
-    if let Some((_, ns)) = p99 {
-        text.push_str(&format!("; 1 in 100 took longer than {}", time(ns)));
+    // An interval that the digits of the value do not show belongs into the sentence.
+    let within = |q: &Quantile| match (q.lo_ns, q.hi_ns) {
+        (Some(lo), Some(hi)) if hi as f64 > 1.1 * lo as f64 => {
+            format!(" (95 %: {} to {})", time(lo as f64), time(hi as f64))
+        }
+        _ => String::new(),
+    };
+    let mut text =
+        format!("{}half of the {what} came back within {}{}", prefix(input, case), time(p50_ns), within(p50));
+    if let Some((q, ns)) = p99 {
+        text.push_str(&format!("; 1 in 100 took longer than {}{}", time(ns), within(q)));
     }
     let end = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64);
     let numbers = [
