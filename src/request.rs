@@ -367,10 +367,8 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let typed = &options.evidence;
     let quick = verb.is_compare() && options.message.paths.is_none() && typed.time.is_none() && typed.count.is_none();
     let usual = match verb {
-        Verb::Echo { .. } => DEFAULT_ROUNDS,
+        Verb::Echo { .. } | Verb::Compare { .. } => DEFAULT_ROUNDS,
         Verb::Stream => 10,
-        Verb::Compare { .. } if quick => 20,
-        Verb::Compare { .. } => DEFAULT_ROUNDS,
     };
     if typed.time == Some(0) || typed.count == Some(0) {
         return Err(usage("a run of no length measures nothing").hint("-t 10s, or -c 1000"));
@@ -590,7 +588,7 @@ mod tests {
         let controls: Vec<u64> =
             plan.cases.iter().filter(|case| case.role == CaseRole::Control).map(|case| case.size).collect();
         assert_eq!(controls, [64, 64 << 10]);
-        assert_eq!(plan.rounds, 20);
+        assert_eq!(plan.rounds, 40);
         let Extent::Time(each) = plan.extent else { panic!("{:?}", plan.extent) };
         let total = (each + plan.warmup_ns) * plan.cases.len() as u64;
         assert!((40 * SECOND..50 * SECOND).contains(&total), "{total}");
@@ -608,7 +606,7 @@ mod tests {
         assert_eq!(plan("compare --stream").workload, Workload::Stream);
         assert_eq!(plan("compare tcp:send,tcp:writev hostB -l 64").cases.len(), 3);
         assert_eq!(typed("compare tcp:send hostB").unwrap().target.to_string(), "hostB:5210");
-        assert_eq!(typed("compare --metric p50").unwrap().plan.rounds, 20);
+        assert_eq!(typed("compare --metric p50").unwrap().plan.rounds, 40);
         let mixed = plan("compare tcp:send,udp:send -l 64,64K");
         assert_eq!(mixed.cases.iter().filter(|case| case.role == CaseRole::Measured).count(), 4);
         let controls = |words: &str| {
