@@ -15,7 +15,7 @@ use crate::typed;
 /// Answer on the far machine
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Where to listen: HOST[:PORT], unix:/path, shm:NAME [default: loopback only, port 5210]
+    /// Where to listen: HOST, HOST:PORT, unix:/path, shm:NAME [default: loopback only, port 5210]
     #[arg(value_name = "ADDR", value_parser = typed::target)]
     address: Option<Target>,
     /// Port to listen on [default: 5210]

@@ -100,7 +100,7 @@ fn signed_sums(values: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// Holm over a family: which of the p-values stand at [`LEVEL`]. What was not tested does not count.
+/// Holm over a family: which of the p-values stand at 0.05. What was not tested does not count.
 pub fn holm(p: &[Option<f64>]) -> Vec<bool> {
     let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(at, p)| Some(((*p)?, at))).collect();
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

@@ -9,7 +9,7 @@ use super::{Detector, Input, Said};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W23", detect };
 
-/// The entry of [`Granted`](msgpath_core::schema::Granted) that tells whether packets came from a device queue.
+/// The entry of [`Granted`] that tells whether packets came from a device queue.
 pub(super) const NAPI: &str = "NAPI";
 
 /// The kernel reports the id of the queue that a packet came from, and 0 where there was none.
