@@ -285,3 +285,8 @@ mod tests {
         assert_eq!(payloads(&delivery(0)), "no payload checked");
     }
 }
+
+/// Until when the sender's clock runs: what may be lost is not acknowledged.
+pub(crate) fn sender_until(case: &msgpath_core::Case) -> &'static str {
+    if case.path.transport == "udp" { "until its last send call returned" } else { "until the last acknowledgement" }
+}

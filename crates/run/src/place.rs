@@ -233,6 +233,10 @@ fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream,
             Err(error) => last = error,
         }
     }
+    if last.kind() == io::ErrorKind::AddrNotAvailable {
+        return Err(Problem::new("E01", Exit::CannotStart, format!("{host} has no address of the family asked for"))
+            .hint("without -4 or -6, or an address instead of the name"));
+    }
     let serve = if host == "localhost" || host.starts_with("127.") || host == "::1" {
         "msgpath serve".to_owned()
     } else {

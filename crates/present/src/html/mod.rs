@@ -90,7 +90,7 @@ fn cards(page: &mut Page, case: &CaseSummary) {
             format!("95 %: {}", words::estimate_interval(bits, print)),
         ));
         let sender = &throughput.sender_bits;
-        cards.push(("sender's clock".into(), print(sender.value), "until the last acknowledgement".into()));
+        cards.push(("sender's clock".into(), print(sender.value), words::sender_until(&case.case).into()));
     } else {
         for p in [0.5, 0.99, 0.999] {
             if let Some(quantile) = words::quantile(case, p) {

@@ -165,7 +165,7 @@ fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
     page.text(0, &opening, Paint::Plain);
     page.gap();
     match &case.throughput {
-        Some(throughput) => page.table(rates(throughput, units)),
+        Some(throughput) => page.table(rates(case, throughput, units)),
         None => page.text(2, "throughput n/a: no round of this case was a stream", Paint::Yellow),
     }
     let ends = ends(run, case);
@@ -203,7 +203,7 @@ fn reads(calls: &CallCounts, glyphs: Glyphs) -> String {
     )
 }
 
-fn rates(throughput: &Throughput, units: BitUnits) -> Table {
+fn rates(case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table {
     let mut table = Table::new()
         .column("throughput", Align::Left)
         .column("", Align::Right)
@@ -225,7 +225,7 @@ fn rates(throughput: &Throughput, units: BitUnits) -> Table {
         let value = Paint::Bold.span(binary(receiver.value));
         row("", value, words::estimate_interval(receiver, binary), "the same in powers of 1024");
     }
-    row("sender", si(sender.value).into(), words::estimate_interval(sender, si), "until the last acknowledgement");
+    row("sender", si(sender.value).into(), words::estimate_interval(sender, si), words::sender_until(&case.case));
     let messages = &throughput.messages;
     row(
         "messages",
@@ -278,9 +278,10 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
         table = table.column(*head, Align::Right);
     }
     for head in &heads {
-        table = table.optional(format!("sender {head}"), Align::Right, 1);
+        let unit = if *head == "Gbit/s" { "" } else { " Gi" };
+        table = table.optional(format!("sender{unit}"), Align::Right, 4);
     }
-    table = table.optional("of yardstick", Align::Right, 6);
+    table = table.optional("share", Align::Right, 6);
     for case in &cases {
         let calls = ends(run, case).receiver;
         let segments =
@@ -318,7 +319,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     }
     page.table(table);
     page.gap();
-    page.text(2, "Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, until the last acknowledgement, all rounds together; so are reads and segments.", Paint::Dim);
+    page.text(2, "Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, until the last acknowledgement, all rounds together; so are reads and segments. Gbit/s is on the receiver's clock, 'sender' the same on the sender's; 'share' is of the yardstick.", Paint::Dim);
     page.text(2, "#reads counts every read call: full ones took all that was missing of the message, short ones less, empty ones nothing.", Paint::Dim);
     for case in summary.cases.iter().filter(|case| case.case.role == CaseRole::Yardstick) {
         if let Some(throughput) = &case.throughput {
