@@ -58,7 +58,7 @@ pub(crate) fn payloads(delivery: &Delivery) -> String {
         (verified, received) if received >= 2 * verified => {
             format!("1 in {} payloads checked", (received as f64 / verified as f64).round() as u64)
         }
-        (verified, received) => format!("{verified} of {received} payloads checked"),
+        (verified, received) => format!("{} of the payloads checked", percent(verified as f64 / received as f64)),
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
         let delivery = |verified| Delivery { sent: 160, received: 160, verified, ..Delivery::default() };
         assert_eq!(payloads(&delivery(160)), "every payload checked");
         assert_eq!(payloads(&delivery(10)), "1 in 16 payloads checked");
-        assert_eq!(payloads(&delivery(159)), "159 of 160 payloads checked");
+        assert_eq!(payloads(&delivery(159)), "99.4 % of the payloads checked");
         assert_eq!(payloads(&delivery(0)), "no payload checked");
     }
 }

@@ -170,10 +170,13 @@ impl Team {
     /// Whether no thread has run at all for `stall`: each waits for something that does not come. A thread that spins
     /// runs, and looks at its own clock.
     pub fn is_stalled(&mut self, stall: Duration) -> bool {
+        // A thread that has ended is no longer listed.
+        self.pulses.retain(|(thread, ..)| std::path::Path::new(&format!("/proc/self/task/{thread}")).exists());
         for (thread, seen, since) in &mut self.pulses {
             let path = format!("/proc/self/task/{thread}/schedstat");
             let now = std::fs::read_to_string(path).ok().and_then(|text| Some(text.split(' ').next()?.to_owned()));
-            if now != *seen {
+            // Where the kernel does not tell, nobody is called stalled.
+            if now != *seen || now.is_none() {
                 (*seen, *since) = (now, Instant::now());
             }
         }
