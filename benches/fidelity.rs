@@ -1,6 +1,6 @@
 //! Is the median round trip that msgpath reports that of a bare loop of the same system calls? Both in turn in one run.
 //!
-//! `cargo bench --bench fidelity [-- PASSES]`. The aim is a ratio of at most 1.02. Also prints what measuring costs: a
+//! `cargo bench --bench fidelity [-- PASSES] [--second-thread]`. The aim is a ratio of at most 1.02. Also prints what measuring costs: a
 //! message through the loop over a channel that does nothing.
 
 mod bare;

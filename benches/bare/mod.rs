@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use msgpath_core::plan::{ChannelOptions, Extent, Placement, Stamps, Workload};
 use msgpath_core::units::Pieces;
@@ -34,6 +34,21 @@ pub fn cpus() -> (u32, u32) {
 /// Whoever starts threads or processes next must not inherit the CPU of a bare loop.
 fn unpin() {
     affinity::pin(all_cpus()).expect("allowed CPUs");
+}
+
+/// With `--second-thread` the bare programs get a thread that does nothing, as every program with threads has: the
+/// kernel then counts references to the descriptor in each call, which costs a spinning loop a few percent.
+fn second_thread() {
+    static ONCE: Once = Once::new();
+    if std::env::args().any(|word| word == "--second-thread") {
+        ONCE.call_once(|| {
+            std::thread::spawn(|| {
+                loop {
+                    std::thread::park();
+                }
+            });
+        });
+    }
 }
 
 fn pin(cpu: u32) {
@@ -83,6 +98,7 @@ pub fn is_far_end() -> bool {
         return true;
     }
     let Some(at) = words.iter().position(|word| word == "--bare-far") else { return false };
+    second_thread();
     let [kind, address, size, cpu] = &words[at + 1..at + 5] else { panic!("four words follow --bare-far") };
     let mut buffer = vec![0; size.parse().expect("a size")];
     pin(cpu.parse().expect("a CPU"));
@@ -139,6 +155,9 @@ pub fn is_far_end() -> bool {
 fn spawn_far(kind: &str, address: &str, size: usize, cpu: u32) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("own program"));
     command.args(["--bare-far", kind, address, &size.to_string(), &cpu.to_string()]);
+    if std::env::args().any(|word| word == "--second-thread") {
+        command.arg("--second-thread");
+    }
     if kind == "pipe-block" {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
     }
@@ -147,6 +166,7 @@ fn spawn_far(kind: &str, address: &str, size: usize, cpu: u32) -> Child {
 
 /// Median of a bare round trip, ns: `count` messages after `trim`, one stamp pair around `batch` of them.
 pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) -> f64 {
+    second_thread();
     let (near, far) = cpus();
     let mut buffer = vec![0x5a; size];
     let mut rows = vec![0_u64; count / batch];
