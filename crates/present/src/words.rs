@@ -50,6 +50,11 @@ pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
     parts.join(", ")
 }
 
+/// Until when the sender's clock runs: what may be lost is not acknowledged.
+pub(crate) fn sender_until(case: &msgpath_core::Case) -> &'static str {
+    if case.path.transport == "udp" { "until its last send call returned" } else { "until the last acknowledgement" }
+}
+
 /// How many payloads were compared with what was sent.
 pub(crate) fn payloads(delivery: &Delivery) -> String {
     match (delivery.verified, delivery.received) {
@@ -284,9 +289,4 @@ mod tests {
         assert_eq!(payloads(&delivery(159)), "99.4 % of the payloads checked");
         assert_eq!(payloads(&delivery(0)), "no payload checked");
     }
-}
-
-/// Until when the sender's clock runs: what may be lost is not acknowledged.
-pub(crate) fn sender_until(case: &msgpath_core::Case) -> &'static str {
-    if case.path.transport == "udp" { "until its last send call returned" } else { "until the last acknowledgement" }
 }
