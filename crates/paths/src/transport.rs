@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::ChannelOptions;
-use serde::{Deserialize, Serialize};
 
 use crate::channel::{AnyChannel, Limits};
 use crate::meta::TransportMeta;
@@ -30,21 +29,6 @@ pub struct Need {
     pub options: ChannelOptions,
     /// Waiting.
     pub limits: Limits,
-}
-
-/// The part of [`Need`] that travels to the far end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NeedWire {
-    /// As [`Need::connections`].
-    pub connections: u32,
-    /// As [`Need::largest`].
-    pub largest: u64,
-    /// As [`Need::inflight`].
-    pub inflight: u32,
-    /// As [`Need::notify`].
-    pub notify: bool,
-    /// As [`Need::options`].
-    pub options: ChannelOptions,
 }
 
 impl Need {
