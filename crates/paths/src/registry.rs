@@ -191,28 +191,40 @@ pub struct Entry {
     pub wait: &'static Meta,
 }
 
+/// The send methods and the waits that make sense on a transport.
+fn fitting(meta: &TransportMeta) -> (Vec<&'static Meta>, Vec<&'static Meta>) {
+    let pick = |lists: fn(&'static FamilyParts) -> &'static [Listed]| -> Vec<&'static Meta> {
+        let own = FAMILIES.iter().filter(|parts| parts.family == meta.family).flat_map(lists);
+        own.filter(|listed| (listed.fits)(meta).is_ok()).map(|listed| listed.meta).collect()
+    };
+    (pick(|parts| parts.methods), pick(|parts| parts.waits))
+}
+
 /// Every path that makes sense, in the order of the registry.
 pub fn all() -> Vec<Entry> {
     let mut out = Vec::new();
     for transport in TRANSPORTS.iter().copied() {
-        let meta = transport.meta();
-        for parts in FAMILIES.iter().filter(|parts| parts.family == meta.family) {
-            let fitting = |list: &'static [Listed]| list.iter().filter(|listed| (listed.fits)(meta).is_ok());
-            for method in fitting(parts.methods) {
-                for wait in fitting(parts.waits) {
-                    let name = PathName::new(meta.meta.name, method.meta.name, wait.meta.name);
-                    out.push(Entry { name, transport, method: method.meta, wait: wait.meta });
-                }
-            }
+        let (methods, waits) = fitting(transport.meta());
+        for method in methods {
+            out.extend(waits.iter().map(|wait| Entry::new(transport, method, wait)));
         }
     }
     out
 }
 
 impl Entry {
-    /// The entry of a full name.
+    fn new(transport: &'static dyn Transport, method: &'static Meta, wait: &'static Meta) -> Self {
+        let name = PathName::new(transport.meta().meta.name, method.name, wait.name);
+        Self { name, transport, method, wait }
+    }
+
+    /// The entry of a full name. Asked in every round, so it looks at the parts of one transport only.
     pub fn find(name: &PathName) -> Option<Entry> {
-        all().into_iter().find(|entry| entry.name == *name)
+        let transport = transport(&name.transport)?;
+        let (methods, waits) = fitting(transport.meta());
+        let method = methods.into_iter().find(|meta| meta.name == name.method)?;
+        let wait = waits.into_iter().find(|meta| meta.name == name.wait)?;
+        Some(Self::new(transport, method, wait))
     }
 
     /// What a far end must prepare for this path: whether senders wake receivers by futex.

@@ -19,7 +19,7 @@ mod reader;
 pub mod store;
 #[cfg(test)]
 mod test_run;
-mod utc;
+pub mod utc;
 mod writer;
 
 pub use block::fuzz_blocks;

@@ -1,4 +1,4 @@
-//! Reads the UTC times of the record (`2026-11-21T10:04:05Z`).
+//! The UTC times of the record (`2026-11-21T10:04:05Z`), written and read.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +38,20 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + before + day - 1
 }
 
+/// The time now, RFC 3339, whole seconds.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let ((year, month, day), rest) = (civil(since / DAY), since % DAY);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// Year, month and day of a day since 1970-01-01: the last ones that [`days`] puts no later than it.
+fn civil(day: u64) -> (u64, u64, u64) {
+    let year = (1970..).take_while(|year| days(*year, 1, 1) <= day).last().unwrap_or(1970);
+    let month = (1..=12).take_while(|month| days(year, *month, 1) <= day).last().unwrap_or(1);
+    (year, month, day - days(year, month, 1) + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +70,22 @@ mod tests {
         {
             check(bad, None);
         }
+    }
+
+    #[test]
+    fn dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+        for day in 0..60_000 {
+            let (year, month, date) = civil(day);
+            assert_eq!(days(year, month, date), day);
+        }
+    }
+
+    #[test]
+    fn the_time_now_can_be_read() {
+        let read = parse(&now()).unwrap();
+        assert!(read <= SystemTime::now() && read.elapsed().unwrap() < Duration::from_secs(60));
     }
 }

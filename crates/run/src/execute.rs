@@ -96,7 +96,7 @@ pub fn execute(request: Request, progress: &mut dyn Progress, stop: &AtomicBool)
     let mut header = RunHeader {
         schema: SCHEMA.into(),
         name,
-        started: environment::utc_now(),
+        started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
         verb,
@@ -119,7 +119,7 @@ pub fn execute(request: Request, progress: &mut dyn Progress, stop: &AtomicBool)
     };
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
-    let end = RunEnd { status, ended: environment::utc_now(), problem, messages_not_kept: 0, granted };
+    let end = RunEnd { status, ended: msgpath_record::utc::now(), problem, messages_not_kept: 0, granted };
     // A disk that is full cannot take the last block either; the first error is the one that matters.
     let end = match (writer.finish(end), &result) {
         (Ok(end), _) => end,

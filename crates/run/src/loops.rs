@@ -66,6 +66,12 @@ impl Inbox {
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.message]
     }
+
+    /// Receives one whole message, as [`receive`].
+    #[inline(always)]
+    fn receive<C: Channel, W: Wait<C>>(&mut self, channel: &mut C, wait: &mut W, lossy: bool) -> io::Result<bool> {
+        receive(channel, wait, &mut self.buffer[..self.window], self.message, lossy)
+    }
 }
 
 /// Receives one whole message. `Ok(false)`: nothing came for a slice (only where messages may be lost).
@@ -175,13 +181,13 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
             let start = clock::now();
             method.send(channel)?;
             method.flush(channel)?;
-            let mut arrived = receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, messages.lossy)?;
+            let mut arrived = inbox.receive(channel, wait, messages.lossy)?;
             let mut end = clock::now();
             delivery.sent += 1;
             if messages.lossy {
                 while arrived && is_older(messages.incoming, inbox.bytes(), sequence) {
                     delivery.late += 1;
-                    arrived = receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, true)?;
+                    arrived = inbox.receive(channel, wait, true)?;
                     end = clock::now();
                 }
                 if !arrived {
@@ -230,7 +236,7 @@ pub fn echo_near_batch<C: Channel, S: Method<C>, W: Wait<C>>(
             messages.outgoing.number(slot, sequence);
             method.send(channel)?;
             method.flush(channel)?;
-            receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, false)?;
+            inbox.receive(channel, wait, false)?;
             if messages.incoming.sequence(inbox.bytes()) != sequence & messages.incoming.mask() {
                 messages.incoming.compare(inbox.bytes(), sequence)?;
             }
@@ -307,7 +313,7 @@ pub fn echo_near_window<C: Channel, S: Method<C>, W: Wait<C>>(
     }
     for expected in first..last {
         for (end, window) in ends.iter_mut().zip(windows.iter_mut()) {
-            receive(&mut end.channel, &mut end.wait, &mut inbox.buffer[..inbox.window], inbox.message, false)?;
+            inbox.receive(&mut end.channel, &mut end.wait, false)?;
             let now = clock::now();
             rows.push(Row { start: *window.slot(expected), latency: now - *window.slot(expected) });
             delivery.received += 1;
@@ -342,8 +348,7 @@ fn echo_near_window_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
                 next += 1;
                 under_way += 1;
             }
-            let arrived =
-                receive(&mut end.channel, &mut end.wait, &mut inbox.buffer[..inbox.window], inbox.message, true)?;
+            let arrived = inbox.receive(&mut end.channel, &mut end.wait, true)?;
             let now = clock::now();
             if arrived {
                 under_way -= lossy_arrival(window, messages, inbox, (next - 1, now), rows, delivery)?;
@@ -433,11 +438,8 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     for turn in first..first + count {
         for End { channel, method, wait } in ends.iter_mut() {
             let slot = method.slot(channel)?;
-            let (buffer, message) = if answer.same_bytes {
-                (slot.piece_mut(0), inbox.message)
-            } else {
-                (&mut inbox.buffer[..inbox.window], inbox.message)
-            };
+            let message = inbox.message;
+            let buffer = if answer.same_bytes { slot.piece_mut(0) } else { &mut inbox.buffer[..inbox.window] };
             while !receive(channel, wait, buffer, message, messages.lossy)? {
                 if answer.finish.load(Ordering::Relaxed) {
                     return Ok(());
@@ -446,11 +448,11 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
             if stamping && stamps.len() < stamps.capacity() {
                 stamps.push(clock::now());
             }
-            // Where messages may be lost, the number that arrived decides; else it must be the next one.
-            let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
             delivery.received += 1;
             // Bytes that go back as they came are compared at the near end: what this end sees is part of that.
             if !answer.same_bytes {
+                // Where messages may be lost, the number that arrived decides; else it must be the next one.
+                let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
                 check(messages.incoming, &buffer[..message], sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
             }
@@ -535,7 +537,7 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     }
     for sequence in first..first + count {
         for End { channel, wait, .. } in ends.iter_mut() {
-            receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, false)?;
+            inbox.receive(channel, wait, false)?;
             check(messages.incoming, inbox.bytes(), sequence, delivery)?;
         }
     }
@@ -563,7 +565,7 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     while delivery.received - before < wanted {
         let mut idle = true;
         for (End { channel, wait, .. }, arrivals) in ends.iter_mut().zip(arrivals.iter_mut()) {
-            if !receive(channel, wait, &mut inbox.buffer[..inbox.window], inbox.message, true)? {
+            if !inbox.receive(channel, wait, true)? {
                 let slice = channel.limits().slice.as_nanos() as u64;
                 quiet_since.get_or_insert_with(|| clock::now() - slice);
                 continue;

@@ -68,10 +68,8 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
     let abort = Arc::new(AtomicBool::new(false));
     let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::clone(&abort));
     link.send(&ToFar::Round(Box::new(order.clone())))?;
-    let addresses = match link.answer()?.0 {
+    let addresses = match answer(link)? {
         ToNear::Offered { addresses } if addresses.len() == order.connections as usize => addresses,
-        ToNear::Unavailable(reason) => return Err(reason.into()),
-        ToNear::Failed(problem) => return Err(problem.into()),
         _ => return Err(out_of_turn().into()),
     };
     let (mut channels, mut locals, mut connect_ns) = (Vec::new(), Vec::new(), 0);
@@ -93,10 +91,8 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         locals.push(local);
     }
     link.send(&ToFar::Connect { locals })?;
-    let (mut granted, room) = match link.answer()?.0 {
+    let (mut granted, room) = match answer(link)? {
         ToNear::Ready { granted, room } => (granted, room),
-        ToNear::Unavailable(reason) => return Err(reason.into()),
-        ToNear::Failed(problem) => return Err(problem.into()),
         _ => return Err(out_of_turn().into()),
     };
     if !need.limits.timed {
@@ -183,6 +179,15 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         })
         .collect();
     Ok(Round { start, connect_ns, near, far, latency, one_way, rows, granted })
+}
+
+/// The far end's answer, if it is neither that something is unavailable nor that it failed.
+fn answer(link: &mut Link) -> Result<ToNear, RoundError> {
+    match link.answer()?.0 {
+        ToNear::Unavailable(reason) => Err(reason.into()),
+        ToNear::Failed(problem) => Err(problem.into()),
+        answer => Ok(answer),
+    }
 }
 
 fn out_of_turn() -> Problem {

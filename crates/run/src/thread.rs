@@ -305,8 +305,7 @@ impl Job {
             _ => (CHUNK * self.batch * u64::from(order.inflight)).min(segment),
         };
         let meter = Meter::start(ends, delivery);
-        let mut folding = 0;
-        let mut end = meter.start;
+        let (mut begin, mut end, mut elapsed_ns) = (meter.start, meter.start, 0);
         let is_over = |now: u64| order.patience_ns > 0 && now - meter.start > order.patience_ns;
         while next < order.trim + order.messages && !is_over(end) {
             let segment_end = (next + segment).min(order.trim + order.messages);
@@ -320,6 +319,7 @@ impl Job {
                     break;
                 }
             }
+            elapsed_ns += end - begin;
             for row in &rows {
                 match row.latency {
                     LOST => latency.record_lost(1),
@@ -328,12 +328,9 @@ impl Job {
             }
             let room = kept.capacity() - kept.len();
             kept.extend(rows.iter().take(room));
-            folding += clock::now() - end;
+            begin = clock::now(); // folding is not part of the time
         }
-        // The time after the last message was folding too, and `end` lies before it.
-        let last_folding = clock::now() - end;
-        let mut report = meter.stop(ends, end, delivery);
-        report.elapsed_ns -= folding.saturating_sub(last_folding).min(report.elapsed_ns);
+        let mut report = EndReport { elapsed_ns, ..meter.stop(ends, end, delivery) };
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         report.bytes_received = report.delivery.received * order.reply;
         self.settle(ends, &mut report)?;
