@@ -1,6 +1,7 @@
 //! Colour, width and characters of what is printed: options first, then the environment, then the terminal.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use msgpath_core::units::Glyphs;
 use msgpath_present::Style;
@@ -9,18 +10,28 @@ use crate::cli::options::{Look, When};
 
 /// The style of a result on standard output.
 pub(crate) fn stdout(look: &Look) -> Style {
-    let terminal = std::io::stdout().is_terminal();
-    Style { width: width(terminal), color: color(look.color, terminal, &environment), glyphs: glyphs(look) }
+    let (stdout, terminal) = (std::io::stdout(), std::io::stdout().is_terminal());
+    Style {
+        width: width(terminal.then_some(stdout)),
+        color: color(look.color, terminal, &environment),
+        glyphs: glyphs(look),
+    }
 }
 
 /// The style of a result in a file: no colour, the full width.
 pub(crate) fn file(look: &Look) -> Style {
-    Style { width: width(false), color: false, glyphs: glyphs(look) }
+    Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(look) }
 }
 
 /// Unicode, unless `--ascii` or a locale that is not UTF-8 says otherwise.
 pub(crate) fn glyphs(look: &Look) -> Glyphs {
     if look.ascii || !is_utf8(&environment) { Glyphs::Ascii } else { Glyphs::Unicode }
+}
+
+/// Columns of the terminal that standard error writes to.
+pub(crate) fn stderr_columns() -> usize {
+    let stderr = std::io::stderr();
+    width(stderr.is_terminal().then_some(stderr)).into()
 }
 
 fn environment(name: &str) -> Option<String> {
@@ -48,9 +59,10 @@ fn is_utf8(environment: &dyn Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-fn width(terminal: bool) -> u16 {
+/// COLUMNS, then the terminal, if it is one.
+fn width(terminal: Option<impl AsFd>) -> u16 {
     let asked = environment("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    let real = || terminal.then(msgpath_sys::terminal::columns).flatten();
+    let real = || terminal.and_then(msgpath_sys::terminal::columns);
     asked.or_else(real).unwrap_or(100)
 }
 

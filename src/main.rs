@@ -7,10 +7,13 @@
 mod cli;
 mod looks;
 mod measure;
+mod place;
 mod problems;
 mod progress;
+mod report;
 mod request;
 mod runs;
+mod strip;
 mod typed;
 
 use std::process::ExitCode;

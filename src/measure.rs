@@ -1,19 +1,20 @@
 //! Executes a request and presents what was recorded: run, read, analyse, print. Always through the record.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
-use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
-use msgpath_core::{CaseRole, Exit, Problem, Workload};
+use msgpath_core::{Case, CaseRole, Exit, Problem, Workload};
 use msgpath_record::Run;
 
 use crate::cli::options::{Look, Options};
-use crate::request::{Request, Verb, random_seed};
+use crate::place::Place;
+use crate::request::{Request, Verb};
 use crate::{looks, problems, progress, runs};
 
 /// Measures, prints the result and says with which code the program ends.
@@ -30,7 +31,7 @@ pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Ve
     for file in [&result.out, &result.csv].into_iter().flatten() {
         can_be_written(file)?;
     }
-    let place = Place::new(result.name.as_deref(), result.no_save)?;
+    let place = if result.no_save { Place::temporary() } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
     let mut progress = progress::progress(result, looks::glyphs(&result.look), result.units.into());
     let executed = msgpath_run::execute(
@@ -43,6 +44,7 @@ pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Ve
             folder: place.folder.clone(),
         },
         progress.as_mut(),
+        &mut next_stage,
         stop,
     );
     drop(progress);
@@ -56,13 +58,17 @@ pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Ve
         run.folder.clear(); // nothing may name a folder that is about to be removed
     }
     let summary = msgpath_analyse::summarise(&run);
+    if !result.no_save {
+        // What is printed below, so that `verify` can compare it with the record.
+        let json = serde_json::to_vec_pretty(&summary)?;
+        msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
+    }
     let look = &result.look;
     let view = View { trials, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
     let mut text = text(&run, &summary, &view, result.out.is_some());
     if verb.name() == "compare" && !result.no_save {
         let report = place.folder.join("report.html");
-        let html = msgpath_present::html::report(&run, &summary);
-        std::fs::write(&report, html).map_err(|error| problems::cannot_write(&report, &error))?;
+        crate::report::write_of(&run, &summary, &report)?;
         if !result.look.json && result.quiet == 0 {
             text += &format!("report   {}\n", report.display());
         }
@@ -80,6 +86,17 @@ pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Ve
             problem.exit.code().into()
         }
     })
+}
+
+/// Cases near the crossings that the first stage has found. A run that cannot be read back yet has none: what was measured
+/// stays, and the run says at its end what is wrong.
+fn next_stage(folder: &Path) -> Vec<Case> {
+    match msgpath_record::read(folder) {
+        Ok(run) if run.header.plan.refine => {
+            msgpath_analyse::refine::sizes_near_crossings(&run.header.plan, &msgpath_analyse::summarise(&run))
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Said before the measurement, not after it.
@@ -128,10 +145,19 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         }
         _ => terminal::stream(run, summary, style, units),
     };
+    if view.quiet == 0 && has_stages(run) {
+        text += &terminal::stage_bars(run, &runs::messages(run).unwrap_or_default(), style);
+    }
     if view.verbose {
         text += &details(run, summary);
     }
     text
+}
+
+/// Whether messages were stamped between their start and their end, and the run is kept.
+fn has_stages(run: &Run) -> bool {
+    let plan = &run.header.plan;
+    plan.workload == Workload::Echo && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
 }
 
 /// `-v`: the machines and the options as granted.
@@ -208,53 +234,16 @@ fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(
     Ok(())
 }
 
-/// Where the record of this run goes. A folder that nobody wants to keep is removed, whatever happens.
-struct Place {
-    name: String,
-    folder: PathBuf,
-    temporary: bool,
-}
-
-impl Place {
-    fn new(name: Option<&str>, temporary: bool) -> Result<Self> {
-        if temporary {
-            let folder = std::env::temp_dir().join(format!("msgpath-{}-{:016x}", std::process::id(), random_seed()));
-            return Ok(Self { name: "unsaved".into(), folder, temporary });
-        }
-        let (name, folder) = runs::new_place(name)?;
-        Ok(Self { name, folder, temporary })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.temporary {
-            // Nothing to say when it was never made.
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::{CaseSummary, Cost, Quantile, Totals, Warning};
-    use msgpath_core::schema::{SCHEMA, UnavailableCase};
+    use msgpath_analyse::summary::{CaseSummary, Quantile, Warning};
+    use msgpath_core::schema::UnavailableCase;
     use msgpath_core::units::Pieces;
-    use msgpath_core::{CallCounts, Case, Delivery, PathName, Unavailable};
+    use msgpath_core::{Case, Delivery, PathName, Unavailable};
 
     fn case() -> Case {
-        Case {
-            id: 0,
-            role: CaseRole::Measured,
-            path: PathName::new("udp", "send", "block"),
-            size: 64,
-            reply: 64,
-            pieces: Pieces::whole(64),
-            connections: 1,
-            threads: 1,
-            inflight: 1,
-        }
+        Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64))
     }
 
     /// One case of 40 rounds whose median is a claim, with nothing lost.
@@ -270,49 +259,16 @@ mod tests {
             why: None,
         };
         let measured = CaseSummary {
-            case: case(),
             rounds: 40,
             messages: 1000,
-            batch: 1,
-            fastest_ns: None,
-            slowest_ns: None,
-            slowest_at_ns: None,
-            mean_ns: None,
             quantiles: vec![median],
-            effective_messages: None,
-            round_medians: Vec::new(),
-            rate_per_s: None,
-            throughput: None,
-            shape: Vec::new(),
-            time_share_over_10x: None,
-            message_share_over_10x: None,
             delivery: Delivery { sent: 1000, received: 1000, ..Delivery::default() },
-            near_calls: CallCounts::default(),
-            far_calls: CallCounts::default(),
-            near_cost: Cost::default(),
-            far_cost: Cost::default(),
-            zerocopy: None,
-            near_tcp: None,
-            far_tcp: None,
-            copied_bytes: None,
-            copied_why: String::new(),
-            connect_ns: None,
-            one_way: None,
-            granted: Vec::new(),
-            flags: Default::default(),
+            ..CaseSummary::empty(case())
         };
         Summary {
-            schema: SCHEMA.into(),
-            status: Status::Ok,
-            name: "brisk-otter".into(),
-            verb: "echo".into(),
             target: "this machine".into(),
-            totals: Totals::default(),
             cases: vec![measured],
-            comparison: None,
-            findings: Vec::new(),
-            warnings: Vec::new(),
-            unavailable: Vec::new(),
+            ..Summary::empty("brisk-otter", "echo", Status::Ok)
         }
     }
 

@@ -141,7 +141,7 @@ fn left_out_on_purpose(argument: &str) -> Option<Problem> {
     let (why, hint) = match argument.get(..2)? {
         "-i" => (
             "ping means the gap between messages by it, iperf3 the time between reports",
-            "--progress line for a report each second; messages are sent back to back",
+            "--every TIME for the gap, --progress line for a report each second",
         ),
         "-s" => ("ping means the size by it, iperf3 the server", "-l SIZE for the size, or the verb: msgpath serve"),
         "-n" => (
@@ -150,7 +150,7 @@ fn left_out_on_purpose(argument: &str) -> Option<Problem> {
         ),
         "-b" => (
             "iperf3 means a bit rate by it, others a size of blocks or buffers",
-            "-l SIZE for the size; the rate is not limited: the load is a closed loop",
+            "-l SIZE for the size, --rate N for messages a second",
         ),
         _ => return None,
     };

@@ -11,6 +11,8 @@ use msgpath_core::{Case, CaseRole, PathName, Workload};
 use msgpath_run::Progress;
 
 use crate::cli::options::{ProgressStyle, ResultOptions};
+use crate::looks;
+use crate::strip::Strip;
 
 /// The progress that was asked for: a block on a terminal, otherwise nothing, unless `--progress` says more.
 pub(crate) fn progress(result: &ResultOptions, glyphs: Glyphs, units: BitUnits) -> Box<dyn Progress> {
@@ -22,6 +24,11 @@ pub(crate) fn progress(result: &ResultOptions, glyphs: Glyphs, units: BitUnits) 
         ProgressStyle::Line => Box::new(Line { so_far, last: None }),
         ProgressStyle::None | ProgressStyle::Block => Box::new(Silent),
     }
+}
+
+/// No progress at all.
+pub(crate) fn silent() -> Box<dyn Progress> {
+    Box::new(Silent)
 }
 
 struct Silent;
@@ -36,13 +43,23 @@ struct SoFar {
     header: Option<RunHeader>,
     /// Metric of each round by case and pass: median round trip in ns, or bits per second.
     rounds: Vec<Vec<(u32, f64)>>,
+    /// The picture of a single case of `echo`.
+    strip: Option<Strip>,
     begun: Option<Instant>,
 }
 
 impl SoFar {
     fn start(&mut self, header: &RunHeader) {
         self.rounds = vec![Vec::new(); header.plan.cases.len()];
+        let measured = header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
+        self.strip = (header.plan.workload == Workload::Echo && measured == 1).then(Strip::default);
         self.header = Some(header.clone());
+    }
+
+    /// The strip, on a terminal of so many columns.
+    fn picture(&self, columns: usize) -> String {
+        let lines = self.strip.as_ref().map(|strip| strip.lines(columns, self.glyphs)).unwrap_or_default();
+        lines.iter().fold(String::new(), |out, line| out + "\n" + line)
     }
 
     fn head(&self) -> String {
@@ -54,6 +71,10 @@ impl SoFar {
 
     fn add(&mut self, round: &RoundRecord) {
         let Some(header) = &self.header else { return };
+        let role = header.plan.cases.get(round.case as usize).map(|case| case.role);
+        if let Some(strip) = self.strip.as_mut().filter(|_| role == Some(CaseRole::Measured)) {
+            strip.add(&round.latency, round.near.elapsed_ns);
+        }
         let metric = match header.plan.workload {
             Workload::Echo => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
             Workload::Stream => {
@@ -256,7 +277,8 @@ impl Progress for Block {
     fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
         self.so_far.begun.get_or_insert_with(Instant::now);
         self.so_far.add(round);
-        self.bar.set_message(format!("{}\n {}", self.so_far.head(), self.so_far.line(round, done, of)));
+        let picture = self.so_far.picture(looks::stderr_columns());
+        self.bar.set_message(format!("{}{picture}\n {}", self.so_far.head(), self.so_far.line(round, done, of)));
         self.bar.set_prefix(self.so_far.time_left(done, of) + &self.so_far.table());
         self.bar.set_position(done);
     }
@@ -306,7 +328,6 @@ mod tests {
     use super::*;
     use crate::cli::tests::typed;
     use msgpath_core::Histogram;
-    use msgpath_core::schema::{ClockFacts, Environment, SCHEMA};
 
     #[test]
     fn the_sign_test_is_exact() {
@@ -322,20 +343,7 @@ mod tests {
     /// A comparison of two paths at 64 B after `passes` passes; the second path takes `other` ns, the first 8 µs.
     fn compared(passes: u32, other: u64) -> SoFar {
         let plan = typed("compare tcp:send,tcp:writev -l 64").unwrap().plan;
-        let header = RunHeader {
-            schema: SCHEMA.into(),
-            name: "calm-heron".into(),
-            started: String::new(),
-            command: Vec::new(),
-            version: String::new(),
-            verb: "compare".into(),
-            target: "this machine".into(),
-            plan,
-            unavailable: Vec::new(),
-            near: Environment::default(),
-            far: Environment::default(),
-            clock: ClockFacts::default(),
-        };
+        let header = RunHeader::new("calm-heron", "compare", plan);
         let mut so_far = SoFar::default();
         so_far.start(&header);
         for pass in 0..passes {
@@ -364,6 +372,19 @@ mod tests {
         let so_far = compared(6, 9_000);
         let line = so_far.line(&RoundRecord { case: 1, pass: 5, ..RoundRecord::default() }, 12, 120);
         assert_eq!(line, "pass 6/40   round 12/120   tcp:writev  64 B   p50 9.00 µs");
+    }
+
+    #[test]
+    fn a_single_case_has_a_picture() {
+        assert_eq!(compared(6, 9_000).picture(100), "", "a comparison has a table");
+        let plan = typed("echo -l 64").unwrap().plan;
+        let mut so_far = SoFar::default();
+        so_far.start(&RunHeader::new("calm-heron", "echo", plan));
+        assert_eq!(so_far.picture(100), "");
+        let mut histogram = Histogram::new();
+        histogram.record_n(8_000, 100);
+        so_far.add(&RoundRecord { latency: histogram.to_sparse(), ..RoundRecord::default() });
+        assert_eq!(so_far.picture(80).lines().count(), 6);
     }
 
     #[test]

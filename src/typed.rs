@@ -4,11 +4,13 @@
 use std::net::IpAddr;
 
 use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
+use msgpath_core::gate::Gate;
 use msgpath_core::path::PathSpec;
-use msgpath_core::plan::Placement;
+use msgpath_core::plan::{Expectation, Metric, Placement, Work, WorkLaw};
+use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, Pieces};
-use msgpath_core::{Exit, Problem, Target};
+use msgpath_core::{Problem, Target};
 
 use crate::problems;
 
@@ -153,20 +155,55 @@ fn paths(text: &str) -> Result<List<PathArg>, Problem> {
     text.split(',').map(path).collect::<Result<_, _>>().map(List)
 }
 
-/// `--metric`: what works, and what is known but not here yet.
-pub(crate) fn metric(text: &str) -> Result<(), Problem> {
-    match text {
-        "p50" => Ok(()),
-        "p99" | "cpu" => Err(Problem::new("E11", Exit::Usage, format!("--metric {text} cannot be compared yet"))
-            .why("ratios with intervals are computed for the median (streams: for throughput)")
-            .hint("--json, which has the p99 of every case with its interval, and its CPU time")),
-        _ => Err(problems::bad_value("--metric", format!("p50, got {text:?}"))),
-    }
+/// `--rate`.
+pub(crate) fn rates(text: &str) -> Result<List<Rate>, units::ParseError> {
+    units::parse_rates(text).map(List)
+}
+
+/// `--work`: `5us`, or `exp:5us`.
+pub(crate) fn work(text: &str) -> Result<Work, Problem> {
+    let (law, time) = match text.split_once(':') {
+        Some(("exp", time)) => (Some(WorkLaw::Exponential), time),
+        Some(_) => (None, text),
+        None => (Some(WorkLaw::Constant), text),
+    };
+    let mean_ns = units::parse_time(time).ok().filter(|ns| *ns > 0);
+    law.zip(mean_ns)
+        .map(|(law, mean_ns)| Work { mean_ns, law })
+        .ok_or_else(|| problems::bad_value("--work", format!("a time such as 5us or exp:5us, got {text:?}")))
+}
+
+/// `--expect`: a time, or bits per second with the letter that a time does not have.
+pub(crate) fn expectation(text: &str) -> Result<Expectation, Problem> {
+    let bits = text.trim_end_matches("bit/s").trim_end();
+    let rate = || units::parse_count(bits).ok().filter(|_| !text.ends_with(|c: char| c.is_ascii_digit()));
+    let expected = match units::parse_time(text) {
+        Ok(ns) => (ns > 0).then_some(Expectation::Time(ns)),
+        Err(_) => rate().filter(|bits| *bits > 0).map(Expectation::Bits),
+    };
+    expected.ok_or_else(|| {
+        problems::bad_value("--expect", format!("a time such as 50us, or bits per second such as 10G, got {text:?}"))
+    })
+}
+
+/// `--metric`.
+pub(crate) fn metric(text: &str) -> Result<Metric, Problem> {
+    Metric::find(text)
+        .ok_or_else(|| problems::bad_value("--metric", format!("p50, p99, mean, cpu or throughput, got {text:?}")))
+}
+
+/// `--fail-if`.
+pub(crate) fn gate(text: &str) -> Result<Gate, Problem> {
+    text.parse().map_err(|error: String| {
+        let (what, forms) = error.split_once("; ").unwrap_or((&error, ""));
+        problems::usage(format!("--fail-if {text:?}: {what}")).why(forms)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::Exit;
 
     #[test]
     fn a_count_that_is_a_host_is_named() {
@@ -204,6 +241,35 @@ mod tests {
         for bad in ["", "%", "101%", "-1", "nan", "inf", "x"] {
             assert!(share(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn work_has_a_law() {
+        assert_eq!(work("5us"), Ok(Work { mean_ns: 5_000, law: WorkLaw::Constant }));
+        assert_eq!(work("exp:1.5ms"), Ok(Work { mean_ns: 1_500_000, law: WorkLaw::Exponential }));
+        for bad in ["", "5", "0us", "exp:", "exp:0us", "exp", "uniform:5us", "5us:exp", "-5us"] {
+            assert!(work(bad).unwrap_err().to_string().contains("exp:5us"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_a_time_or_bits() {
+        assert_eq!(expectation("50us"), Ok(Expectation::Time(50_000)));
+        for bits in ["10G", "10Gbit/s", "10 Gbit/s", "10000M"] {
+            assert_eq!(expectation(bits), Ok(Expectation::Bits(10_000_000_000)), "{bits}");
+        }
+        assert_eq!(expectation("10m"), Ok(Expectation::Time(600_000_000_000)));
+        for bad in ["", "50", "0us", "0G", "fast", "10GB", "bit/s", "99999999999999999999G"] {
+            assert!(expectation(bad).unwrap_err().to_string().contains("10G, got"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_gate_that_makes_no_sense_names_the_forms() {
+        assert_eq!(gate("p99 > +5%").unwrap().to_string(), "p99 > +5%");
+        let problem = gate("p99 > soon").unwrap_err();
+        assert_eq!((problem.code.as_str(), problem.exit), ("E11", Exit::Usage));
+        assert!(problem.what.contains("soon") && problem.why.contains("a gate looks like"), "{problem}");
     }
 
     #[test]

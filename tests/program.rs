@@ -15,10 +15,18 @@ mod corrupt;
 mod documents;
 #[path = "program/echo.rs"]
 mod echo;
+#[path = "program/judge.rs"]
+mod judge;
+#[path = "program/load.rs"]
+mod load;
 #[path = "program/record.rs"]
 mod record;
+#[path = "program/report.rs"]
+mod report;
 #[path = "program/serve.rs"]
 mod serve;
+#[path = "program/spoken.rs"]
+mod spoken;
 #[path = "program/stream.rs"]
 mod stream;
 #[path = "program/usage.rs"]

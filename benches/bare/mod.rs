@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Once, OnceLock};
 
-use msgpath_core::plan::{ChannelOptions, Extent, Placement, Stamps, Workload};
+use msgpath_core::plan::{Extent, Placement, Workload};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, CaseRole, PathName, Plan, Target};
+use msgpath_core::{Case, PathName, Plan, Target};
 use msgpath_record::Run;
 use msgpath_run::{Progress, Request};
 use msgpath_sys::msg::{self, SendFlags};
@@ -272,31 +272,18 @@ pub fn msgpath(path: &str, workload: Workload, size: u32, messages: u64, rounds:
     let path: PathName = path.parse().expect("a path");
     let (near, far) = cpus();
     let plan = Plan {
-        workload,
-        reverse: false,
-        cases: vec![Case {
-            id: 0,
-            role: CaseRole::Measured,
-            path: path.clone(),
-            size: size.into(),
-            reply: size.into(),
-            pieces: Pieces::whole(size),
-            connections: 1,
-            threads: 1,
-            inflight: 1,
-        }],
-        baseline: path,
         rounds,
-        restarts: 1,
-        seed: 1,
         extent: Extent::Count(messages),
-        warmup_ns: 0,
         trim: 200,
-        options: ChannelOptions::default(),
         placement: Placement { near: vec![near], far: vec![far] },
-        stamps: Stamps::Near,
         message_log: 0,
+        ..Plan::new(workload, vec![Case::new(path, Pieces::whole(size))])
     };
+    execute(plan)
+}
+
+/// Executes a plan on this machine and reads its record back.
+pub fn execute(plan: Plan) -> Run {
     let folder: PathBuf = std::env::temp_dir().join(format!("msgpath-bench-{}-{}", std::process::id(), clock::now()));
     let request = Request {
         plan,
@@ -307,7 +294,7 @@ pub fn msgpath(path: &str, workload: Workload, size: u32, messages: u64, rounds:
         folder: folder.clone(),
     };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    msgpath_run::execute(request, &mut Quiet, &stop).expect("msgpath measures");
+    msgpath_run::execute(request, &mut Quiet, &mut |_| Vec::new(), &stop).expect("msgpath measures");
     let run = msgpath_record::read(&folder).expect("a record");
     std::fs::remove_dir_all(&folder).expect("our own folder");
     run

@@ -50,7 +50,9 @@ _msgpath_names() {
     read -r _ verb _ <<< "$line"
     case "$verb ${rest##* }" in
         *" -x" | *" --path" | *" --baseline" | "compare compare" | "paths paths") what=paths ;;
-        "show show" | "export export") what=runs ;;
+        "show show" | "export export" | "verify verify" | "diff diff" | "report report") what=runs ;;
+        "diff --"* | "report --"*) ;;
+        "diff "* | "report "*) what=runs ;;
     esac
     if [[ -z "$what" || "$word" == -* ]]; then
         _msgpath "$@"
@@ -65,7 +67,7 @@ complete -F _msgpath_names -o nosort -o bashdefault -o default msgpath
 "#;
 
 const FISH: &str = r#"
-complete -c msgpath -n "__fish_seen_subcommand_from show export" -f -a "(msgpath __complete runs)"
+complete -c msgpath -n "__fish_seen_subcommand_from show report export diff verify" -f -a "(msgpath __complete runs)"
 complete -c msgpath -n "__fish_seen_subcommand_from compare" -f -a "(msgpath __complete paths)"
 "#;
 

@@ -1,5 +1,6 @@
 //! `msgpath export`: a run in a format that others read.
 
+use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,10 +8,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use msgpath_core::Problem;
+use msgpath_core::path::nearest;
+use msgpath_core::{Exit, Problem};
+use msgpath_present::html::figures::{self, FIGURES, Figure};
+use msgpath_present::{html, matplotlib};
+use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter, exporter};
 
-use crate::problems::usage;
+use crate::problems::{cannot_write, usage};
+use crate::report::Reported;
 use crate::runs;
 
 /// Convert a run for other programs
@@ -22,42 +28,102 @@ pub(super) struct Arguments {
     /// The format
     #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = formats())]
     to: Format,
+    /// Instead of a format: one figure of the report as SVG (spectrum, heat, crossover ...)
+    #[arg(long, value_name = "NAME", conflicts_with = "to", value_parser = figure)]
+    figure: Option<&'static Figure>,
     /// Where to write [default: standard output]
     #[arg(short = 'o', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
 }
 
-/// A format of the record's list.
+/// A figure by its name.
+fn figure(name: &str) -> Result<&'static Figure, Problem> {
+    figures::figure(name).ok_or_else(|| {
+        let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        let problem = usage(format!("{name:?} is not a figure")).why(format!("figures: {}", names.join(", ")));
+        match nearest(name, names.iter().copied()) {
+            Some(name) => problem.hint(format!("--figure {name}")),
+            None => problem,
+        }
+    })
+}
+
+/// The figure as an SVG file.
+fn drawn(run: &str, figure: &Figure) -> Result<String, Problem> {
+    let reported = Reported::find(run)?;
+    html::figure_file(&reported.scene(0, None), figure).map_err(|why| {
+        Problem::new("E14", Exit::CannotStart, format!("the run has no figure {}", figure.name)).why(why)
+    })
+}
+
+/// A format: one of the record's list, or the script, which needs the analysis.
 #[derive(Clone, Copy)]
-struct Format(&'static dyn Exporter);
+enum Format {
+    Record(&'static dyn Exporter),
+    Script,
+}
+
+/// What is typed for the script, and what it is for.
+const SCRIPT: (&str, &str) = ("matplotlib", "a Python script with the numbers and their intervals, to draw them again");
+
+impl Format {
+    fn name(&self) -> &'static str {
+        match self {
+            Format::Record(format) => format.name(),
+            Format::Script => SCRIPT.0,
+        }
+    }
+
+    fn write(&self, run: &Run, out: &mut dyn Write) -> Result<(), msgpath_record::RecordError> {
+        match self {
+            Format::Record(format) => format.export(run, out),
+            Format::Script => out
+                .write_all(matplotlib::script(run, &msgpath_analyse::summarise(run)).as_bytes())
+                .map_err(msgpath_record::RecordError::Export),
+        }
+    }
+}
 
 impl std::fmt::Debug for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.name())
+        f.write_str(self.name())
     }
 }
 
 /// The values of `--to`, with what each is for.
 fn formats() -> impl TypedValueParser<Value = Format> {
-    let values = EXPORTERS.iter().map(|format| PossibleValue::new(format.name()).help(format.summary()));
-    PossibleValuesParser::new(values).map(|name| Format(exporter(&name).expect("one of the possible values")))
+    let values = EXPORTERS.iter().map(|format| (format.name(), format.summary())).chain([SCRIPT]);
+    PossibleValuesParser::new(values.map(|(name, help)| PossibleValue::new(name).help(help)))
+        .map(|name| exporter(&name).map_or(Format::Script, Format::Record))
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(figure) = arguments.figure {
+        let svg = drawn(&arguments.run, figure)?;
+        match &arguments.out {
+            Some(file) => std::fs::write(file, svg).map_err(|error| cannot_write(file, &error))?,
+            None => std::io::stdout().write_all(svg.as_bytes())?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let run = runs::read(&runs::find(&arguments.run)?)?;
-    let Format(format) = arguments.to;
+    let format = arguments.to;
     if let Some(file) = &arguments.out {
-        runs::export_to(&run, format, file)?;
+        let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
+        format.write(&run, &mut out).map_err(Problem::from)?;
+        out.flush().map_err(|error| cannot_write(file, &error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let stdout = std::io::stdout();
-    if format.extension() == "parquet" && stdout.is_terminal() {
-        return Err(usage("parquet is not for a terminal")
-            .hint(format!("msgpath export {} --to parquet -o FILE", arguments.run))
+    let binary = matches!(format, Format::Record(format) if format.binary());
+    if binary && stdout.is_terminal() {
+        let name = format.name();
+        return Err(usage(format!("{name} is not for a terminal"))
+            .hint(format!("msgpath export {} --to {name} -o FILE", arguments.run))
             .into());
     }
     let mut out = BufWriter::new(stdout.lock());
-    match format.export(&run, &mut out) {
+    match format.write(&run, &mut out) {
         Ok(()) => out.flush()?,
         Err(error) if error.is_broken_pipe() => {}
         Err(error) => return Err(Problem::from(error).into()),

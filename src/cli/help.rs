@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-/// Verbs by what people come for. A test keeps this complete.
-const GROUPS: [(&str, &[&str]); 3] = [
+/// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
+const GROUPS: [(&str, &[&str]); 4] = [
     ("measure", &["serve", "echo", "stream", "compare"]),
-    ("keep", &["runs", "show", "export"]),
-    ("prepare", &["paths", "completions", "man"]),
+    ("understand", &["diff", "report"]),
+    ("keep", &["runs", "show", "export", "verify"]),
+    ("prepare", &["doctor", "paths"]),
 ];
 
 const TITLE: &str = "msgpath: how long does a message take, and where does the time go?";
@@ -30,17 +31,20 @@ another CPU.
 A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before).
 Runs are kept under $XDG_DATA_HOME/msgpath, by default ~/.local/share/msgpath.
 
-Numbers: K M G are 1024 for sizes and 1000 for counts. Times need a unit, except -t and -w, where a
-bare number means seconds.
+Numbers: K M G are 1024 for sizes and 1000 for counts and rates. Times need a unit, except -t and
+-w, where a bare number means seconds.
 
 Exit codes
   0    measured; the result is valid (warnings allowed)
-  1    a check that you asked for failed (--max-loss)
+  1    a check that you asked for failed (--max-loss, --fail-if, verify)
   2    bad command line
-  3    could not start: no peer, no permission, not supported here
+  3    could not start: no peer, no permission, not supported here, runs that cannot be compared
   4    started, did not finish: peer vanished, wrong payload, disk full; what exists is kept
   5    --strict, and the result is not what it claims to be
   130  interrupted before half of the messages could be vouched for
+
+Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the
+manual pages.
 
 Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
 
@@ -83,6 +87,9 @@ fn operand(arg: &clap::Arg) -> String {
 mod tests {
     use super::*;
 
+    /// Verbs that are needed once: named in the long help only.
+    const ONCE: [&str; 2] = ["completions", "man"];
+
     fn rendered(arguments: &[&str]) -> String {
         crate::cli::command().try_get_matches_from(arguments).unwrap_err().render().to_string()
     }
@@ -103,10 +110,12 @@ mod tests {
         let visible: Vec<&str> =
             command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name).collect();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        listed.extend(ONCE);
         for verb in &visible {
             assert!(listed.contains(verb), "{verb} is not on the help screen");
             assert!(command.find_subcommand(verb).unwrap().get_about().is_some(), "{verb} has no purpose");
         }
+        assert!(ONCE.iter().all(|verb| MORE.contains(verb)));
         listed.sort_unstable();
         let mut sorted = visible.clone();
         sorted.sort_unstable();

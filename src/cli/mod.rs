@@ -4,16 +4,20 @@ mod agent;
 mod compare;
 mod complete;
 mod completions;
+mod diff;
+mod doctor;
 mod echo;
 mod export;
 pub(crate) mod help;
 mod man;
 pub(crate) mod options;
 mod paths;
+mod report;
 mod runs;
 mod serve;
 mod show;
 mod stream;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -45,9 +49,13 @@ enum Verb {
     Echo(Box<echo::Arguments>),
     Stream(Box<stream::Arguments>),
     Compare(Box<compare::Arguments>),
+    Diff(diff::Arguments),
     Runs(runs::Arguments),
     Show(show::Arguments),
+    Report(report::Arguments),
     Export(export::Arguments),
+    Verify(verify::Arguments),
+    Doctor(doctor::Arguments),
     Paths(paths::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -108,9 +116,13 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Echo(arguments) => echo::run(&arguments, words),
         Verb::Stream(arguments) => stream::run(&arguments, words),
         Verb::Compare(arguments) => compare::run(&arguments, words),
+        Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Verify(arguments) => verify::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Paths(arguments) => paths::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments),
@@ -154,7 +166,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_verb_of_a_later_issue_does_not_exist() {
-        for verb in ["rpc", "explain", "diff", "report", "doctor", "lab", "import", "mesh", "preset"] {
+        for verb in ["rpc", "explain", "lab", "import", "mesh", "preset"] {
             assert!(command().try_get_matches_from(["msgpath", verb]).is_err(), "{verb}");
             assert!(command().find_subcommand(verb).is_none(), "{verb}");
         }

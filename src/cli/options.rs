@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use msgpath_core::plan::{Placement, Stamps};
+use msgpath_core::plan::{Expectation, Metric, Placement, Stamps, Work};
+use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 
 use crate::typed::{self, List, PathArg};
@@ -47,9 +48,25 @@ pub(crate) struct MessageOptions {
     /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection]
     #[arg(short = 'T', long, value_name = "N", value_parser = typed::numbers)]
     pub(crate) threads: Option<List<u32>>,
-    /// Messages under way on a connection
-    #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
-    pub(crate) inflight: u32,
+    /// Messages under way on a connection [default: 1; with --rate at most 4096]
+    #[arg(long, value_name = "N", value_parser = typed::number)]
+    pub(crate) inflight: Option<u32>,
+    /// Messages a second, all connections together, sent by a schedule and timed from the intended send: 10k, 1k,5k or
+    /// 1k..200k (steps of ×2); several make a load curve; k M are 1000
+    #[arg(long, value_name = "RATES", value_parser = typed::rates)]
+    pub(crate) rate: Option<List<Rate>>,
+    /// The same as a gap between messages: 100us
+    #[arg(long, value_name = "TIME", value_parser = units::parse_gap, conflicts_with = "rate")]
+    pub(crate) every: Option<Rate>,
+    /// Gaps between the messages of a schedule: poisson (independent users) or constant [default: poisson]
+    #[arg(long, value_enum, value_name = "LAW", hide_possible_values = true)]
+    pub(crate) arrivals: Option<ArrivalsArg>,
+    /// Work of the far end for each message: 5us, or exp:5us (exponential, with this mean) [default: none]
+    #[arg(long, value_name = "TIME", value_parser = typed::work)]
+    pub(crate) work: Option<Work>,
+    /// Bytes over which each end rotates its message buffers, so that they leave the cache [default: one buffer]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) working_set: Option<u64>,
     /// The same as -x udp:send
     #[arg(short = 'u', long, conflicts_with_all = ["paths", "zerocopy"])]
     pub(crate) udp: bool,
@@ -89,9 +106,18 @@ pub(crate) struct EvidenceOptions {
     /// The path that the others are divided by [default: the first]
     #[arg(long, value_name = "PATH", hide_possible_values = true)]
     pub(crate) baseline: Option<List<PathArg>>,
-    /// What is compared: p50 (streams: throughput)
+    /// What is compared: p50, p99, mean or cpu; streams: throughput or cpu [default: p50, throughput]
     #[arg(long, value_name = "METRIC", value_parser = typed::metric)]
-    pub(crate) metric: Option<()>,
+    pub(crate) metric: Option<Metric>,
+    /// Your estimate, typed before you look: 50us, or for a stream 10G bits a second
+    #[arg(long, value_name = "VALUE", value_parser = typed::expectation)]
+    pub(crate) expect: Option<Expectation>,
+    /// Suspected causes are named, not tried in short rounds beside the case
+    #[arg(long)]
+    pub(crate) no_trials: bool,
+    /// No sizes are added near a crossing (compare)
+    #[arg(long)]
+    pub(crate) no_refine: bool,
     /// Where messages are stamped
     #[arg(long, value_enum, value_name = "ENDS", default_value_t)]
     pub(crate) stamps: StampsArg,
@@ -131,9 +157,12 @@ pub(crate) struct ConnectionOptions {
     /// Let the kernel hold small messages back (Nagle)
     #[arg(long, overrides_with = "nodelay")]
     pub(crate) no_nodelay: bool,
-    /// Hold the pieces of a message together (TCP_CORK)
+    /// Hold the pieces of a message together (TCP_CORK), released after each message
     #[arg(long)]
     pub(crate) cork: bool,
+    /// A mistake, to be seen: TCP_CORK is set once and never released, so a message waits up to 200 ms
+    #[arg(long, conflicts_with = "cork")]
+    pub(crate) hold_cork: bool,
     /// Send buffer to ask for (SO_SNDBUF)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) sndbuf: Option<u64>,
@@ -194,6 +223,24 @@ pub(crate) struct Look {
     /// ASCII only
     #[arg(long)]
     pub(crate) ascii: bool,
+}
+
+/// `--arrivals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArrivalsArg {
+    /// Exponential gaps: independent users
+    Poisson,
+    /// Equal gaps from a random phase
+    Constant,
+}
+
+impl From<ArrivalsArg> for Arrivals {
+    fn from(arrivals: ArrivalsArg) -> Arrivals {
+        match arrivals {
+            ArrivalsArg::Poisson => Arrivals::Poisson,
+            ArrivalsArg::Constant => Arrivals::Constant,
+        }
+    }
 }
 
 /// `--stamps`.

@@ -66,7 +66,7 @@ const SOON: Duration = Duration::from_secs(5);
 #[test]
 fn it_greets_with_its_version_and_machine() {
     let mut agent = Agent::new();
-    let ToNear::Hello { version, environment, cpus } = agent.greet(60_000) else { panic!("no greeting") };
+    let ToNear::Hello { version, environment, cpus, .. } = agent.greet(60_000) else { panic!("no greeting") };
     assert_eq!(version, env!("CARGO_PKG_VERSION"));
     assert!(!environment.kernel.is_empty() && !cpus.is_empty(), "{environment:?}");
     agent.say(&ToFar::Bye);

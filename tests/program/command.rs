@@ -153,6 +153,18 @@ impl Running {
         self.send(name, &self.child.id().to_string());
     }
 
+    /// Sends a signal to a process that it started.
+    pub(crate) fn send_to(&self, name: &str, pid: u32) {
+        self.send(name, &pid.to_string());
+    }
+
+    /// The processes that it started and that still run.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
     /// Sends a signal to its process group, which must be its own.
     pub(crate) fn signal_group(&self, name: &str) {
         self.send(name, &format!("-{}", self.child.id()));

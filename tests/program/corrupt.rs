@@ -45,9 +45,15 @@ fn answer(control: &mut TcpStream, fault: Fault) {
     let mut echo: Option<JoinHandle<EndReport>> = None;
     while let Ok(Some((message, _))) = wire::read::<ToFar>(control) {
         let answer = match message {
+            ToFar::Examine(_) => ToNear::Examined { checks: Vec::new() },
             ToFar::Hello { .. } => {
                 let version = if matches!(fault, Fault::Version) { "9.9.9" } else { env!("CARGO_PKG_VERSION") };
-                ToNear::Hello { version: version.into(), environment: Box::<Environment>::default(), cpus: vec![0] }
+                ToNear::Hello {
+                    version: version.into(),
+                    environment: Box::<Environment>::default(),
+                    cpus: vec![0],
+                    counters: Vec::new(),
+                }
             }
             ToFar::Round(_) if matches!(fault, Fault::OutOfTurn) => ToNear::Ready { granted: Vec::new(), room: None },
             ToFar::Round(order) => {
@@ -68,7 +74,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
             }
             ToFar::Finish => {
                 let report = echo.take().expect("a round was begun").join().unwrap();
-                ToNear::Done { report: Box::new(report), stamps: Vec::new() }
+                ToNear::Done { report: Box::new(report), kernel: Default::default(), speed_ns: 1, stamps: Vec::new() }
             }
             ToFar::Alive => continue,
             ToFar::Bye => return,

@@ -34,7 +34,7 @@ fn queues_of(processes: &[String]) -> Vec<String> {
 
 /// A long run whose first rounds are on the disk.
 fn under_way(home: &Home, options: &str) -> Running {
-    let mut command = home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "--name", "long"]);
+    let mut command = home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "--no-trials", "--name", "long"]);
     command.args(options.split_whitespace());
     started(home, command)
 }
@@ -78,7 +78,7 @@ fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
 #[test]
 fn a_file_cut_anywhere_is_read_up_to_its_last_whole_block() {
     let home = Home::new();
-    home.run("echo -c 400 -r 8 -w 0 --name cut").ends_with(0);
+    home.run("echo -c 400 -r 8 -w 0 --no-trials --name cut").ends_with(0);
     let file = home.runs().join("cut/rounds.mpl");
     let whole = std::fs::read(&file).unwrap();
     let mut before = 8;
@@ -198,7 +198,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
         mount -t tmpfs -o size=256k msgpath-test "$XDG_DATA_HOME"
         echo "mounted"
         code=0
-        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --name full >measured.txt 2>problem.txt || code=$?
+        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --no-trials --name full >measured.txt 2>problem.txt || code=$?
         echo "code $code"
         "$0" show full --json >shown.json
         "$0" export full --to csv >rows.csv

@@ -2,15 +2,14 @@
 //! what this machine resolves today (method.md 3.4, 3.8).
 
 use msgpath_core::Case;
-use msgpath_core::plan::{CaseRole, Plan};
+use msgpath_core::plan::{CaseRole, Metric};
 
-use crate::compare::{LEAST_MARGIN, holm, paired, seed, verdict};
-use crate::series::{Series, log_ratios, same_cell};
-use crate::stats::{mean, percentile};
+use crate::compare::{Results, redraw_seed};
+use crate::resample::RESAMPLES;
+use crate::series::same_cell;
+use crate::stats::percentile;
 use crate::summary::Verdict;
-
-/// Resamples of each control pair.
-const RESAMPLES: usize = 2_000;
+use crate::verdict::{LEAST_MARGIN, holm_levels, judge};
 
 /// What the control pairs say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,52 +20,51 @@ pub struct Control {
     pub failed: bool,
 }
 
-/// Judges the controls of a plan.
+impl Control {
+    /// The margin of verdicts: the least one, or what this machine resolves.
+    pub fn margin(&self) -> f64 {
+        self.resolution.unwrap_or(0.0).max(LEAST_MARGIN)
+    }
+}
+
+/// Judges the controls of a plan by `metric`.
 ///
-/// **Resolution**: for every control pair the per-pass log-ratios are resampled 2,000 times with replacement; the
-/// resolution is the 95th percentile of |exp(mean of a resample) - 1| over the resamples of all pairs. A resample
-/// carries the pair's own error and the resampling's, so with one pair the value errs on the large side (at most a
-/// factor of about 1.4), which is the safe side of a margin.
+/// **Resolution**: for every control pair the passes are drawn again 2,000 times; the resolution is the 95th percentile
+/// of |ratio - 1| over the resamples of all pairs. A resample carries the pair's own error and the resampling's, so with
+/// one pair the value errs on the large side (at most a factor of about 1.4), which is the safe side of a margin.
 ///
-/// **Failed**: a control's 95 % interval lies wholly outside +-2 % and its test stands after Holm over the controls.
-/// The fixed margin is used because the resolution comes from the same numbers.
-pub fn control(plan: &Plan, series: &[Series]) -> Control {
-    let pairs: Vec<(&Case, &Case, Vec<f64>)> = plan
-        .cases
+/// **Failed**: a control's interval lies wholly outside +-2 % and its test stands after Holm over the controls. The fixed
+/// margin is used because the resolution comes from the same numbers.
+pub fn control(results: &Results, metric: Metric) -> Control {
+    let cases = &results.plan.cases;
+    let pairs: Vec<(&Case, &Case)> = cases
         .iter()
         .filter(|case| case.role == CaseRole::Control)
         .filter_map(|case| {
-            let twin = plan
-                .cases
-                .iter()
-                .find(|twin| twin.role == CaseRole::Measured && twin.path == case.path && same_cell(twin, case))?;
-            let d = log_ratios(series.get(case.id as usize)?, series.get(twin.id as usize)?);
-            Some((case, twin, d.into_iter().map(|(_, d)| d).collect()))
+            let twin =
+                |twin: &&Case| twin.role == CaseRole::Measured && twin.path == case.path && same_cell(twin, case);
+            Some((case, cases.iter().find(twin)?))
         })
         .collect();
     let judged: Vec<_> = pairs
         .iter()
-        .filter_map(|(case, twin, d)| Some((paired(d, pairs.len(), seed(plan, case, twin))?, d)))
-        .filter(|(paired, _)| paired.half.is_some())
+        .filter_map(|(case, twin)| Some((*case, results.evidence(metric, case, twin, pairs.len())?)))
+        .filter(|(_, evidence)| evidence.p().is_some())
         .collect();
-    let stands = holm(&judged.iter().map(|(paired, _)| paired.p).collect::<Vec<_>>());
-    let differs = |verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
-    let failed =
-        judged.iter().zip(&stands).any(|((paired, _), holm)| differs(verdict(paired, *holm, LEAST_MARGIN, false)));
-    let mut random = fastrand::Rng::with_seed(plan.seed ^ 0xaa);
-    let mut errors: Vec<f64> = judged
-        .iter()
-        .flat_map(|(_, d)| {
-            let mut resample = || mean(&d.iter().map(|_| d[random.usize(..d.len())]).collect::<Vec<_>>());
-            (0..RESAMPLES).map(|_| (resample().exp() - 1.0).abs()).collect::<Vec<_>>()
-        })
-        .collect();
-    Control { resolution: (!errors.is_empty()).then(|| percentile(&mut errors, 0.95)), failed }
+    let levels = holm_levels(&judged.iter().map(|(_, evidence)| evidence.p()).collect::<Vec<_>>());
+    let failed = judged.iter().zip(levels).any(|((_, evidence), level)| {
+        matches!(judge(evidence.as_ref(), level, LEAST_MARGIN, false).verdict, Verdict::Better | Verdict::Worse)
+    });
+    let again = judged.iter().flat_map(|(case, evidence)| evidence.redrawn(RESAMPLES, redraw_seed(results.plan, case)));
+    let mut errors: Vec<f64> = again.map(|d| (d.exp() - 1.0).abs()).collect();
+    let resolution = (!errors.is_empty()).then(|| percentile(&mut errors, 0.95)).filter(|error| error.is_finite());
+    Control { resolution, failed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::series::Series;
     use crate::testing::{Build, round_effects};
 
     fn with_control(spread: f64, shift: f64) -> Control {
@@ -76,7 +74,11 @@ mod tests {
         let series: Vec<Series> = (0..3)
             .map(|case| values(case).into_iter().enumerate().map(|(pass, v)| (pass as u32, v)).collect())
             .collect();
-        control(&build.plan, &series)
+        of(&build, &series)
+    }
+
+    fn of(build: &Build, series: &[Series]) -> Control {
+        control(&Results { plan: &build.plan, cases: &[], rounds: &[], series }, Metric::P50)
     }
 
     #[test]
@@ -95,6 +97,6 @@ mod tests {
     #[test]
     fn without_a_control_nothing_is_known() {
         let build = Build::echo(&["tcp:send"], &[64]);
-        assert_eq!(control(&build.plan, &[Series::new()]), Control::default());
+        assert_eq!(of(&build, &[Series::new()]), Control::default());
     }
 }

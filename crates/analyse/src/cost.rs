@@ -8,7 +8,7 @@ use crate::summary::Cost;
 
 /// Messages that one end handled in a round: the larger of sent and received, so that lost ones count where they
 /// were sent.
-fn handled(end: &EndReport) -> u64 {
+pub(crate) fn handled(end: &EndReport) -> u64 {
     end.delivery.sent.max(end.delivery.received)
 }
 

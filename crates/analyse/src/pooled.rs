@@ -42,7 +42,8 @@ impl Pooled {
             let weighted = |(from, to, count)| PooledBin { from, to, count, weight: count as f64 * unit };
             all.extend(round.ranges().map(weighted));
         }
-        all.sort_unstable_by_key(|bin| bin.from);
+        // Every round is in order by itself; the stable sort makes use of that.
+        all.sort_by_key(|bin| bin.from);
         let mut bins: Vec<PooledBin> = Vec::with_capacity(all.len());
         for bin in all {
             match bins.last_mut() {

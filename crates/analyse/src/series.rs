@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
+use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{EndReport, RoundRecord};
+
+use crate::cost::handled;
 
 /// Metric of a case by pass number. Only finite, positive values.
 pub type Series = BTreeMap<u32, f64>;
@@ -23,20 +26,41 @@ pub fn per_second(count: f64, elapsed_ns: u64) -> Option<f64> {
     (elapsed_ns > 0 && count > 0.0).then(|| count * 1e9 / elapsed_ns as f64)
 }
 
-/// p50 of the round, ns (echo), or the receiver's payload bits per second on the receiver's clock (stream).
-pub fn metric(plan: &Plan, round: &RoundRecord) -> Option<f64> {
-    match plan.workload {
-        Workload::Echo => round.latency.quantile(0.5).flatten().map(|ns| ns as f64).filter(|ns| *ns > 0.0),
-        Workload::Stream => {
+/// The metric of one round:
+///
+/// * p50: its median, ns;
+/// * p99: none, a round has no tail of its own ([`crate::tails`]);
+/// * mean: of its messages, ns; of a stream, the receiver's time by its messages. A lost message is infinitely slow, so a
+///   round that lost one has no mean;
+/// * CPU: user and system time of all threads of both ends by the messages that were sent, ns;
+/// * throughput: the receiver's payload bits per second on the receiver's clock.
+pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
+    let value = match metric {
+        Metric::P50 => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
+        Metric::P99 => None,
+        Metric::Mean if plan.workload == Workload::Echo => round.latency.mean().filter(|_| round.latency.lost() == 0),
+        Metric::Mean => {
+            let end = receiver(plan, round);
+            let whole = end.delivery.received >= sender(plan, round).delivery.sent;
+            per_second(end.delivery.received as f64, end.elapsed_ns).filter(|_| whole).map(|rate| 1e9 / rate)
+        }
+        Metric::Cpu => {
+            let cpu = |end: &EndReport| (end.user_ns + end.system_ns) as f64;
+            Some((cpu(&round.near) + cpu(&round.far)) / handled(&round.near).max(handled(&round.far)) as f64)
+        }
+        Metric::Throughput => {
             let end = receiver(plan, round);
             per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)
         }
-    }
+    };
+    value.filter(|value| value.is_finite() && *value > 0.0)
 }
 
-/// [`metric`] of each of the rounds that has one.
-pub fn series(plan: &Plan, rounds: &[&RoundRecord]) -> Series {
-    rounds.iter().filter_map(|round| Some((round.pass, metric(plan, round)?))).collect()
+/// [`metric`] of each of the rounds that has one. No mean of a case of which a round lost a message: leaving out just
+/// that round would leave out what was slow.
+pub fn series(plan: &Plan, of: Metric, rounds: &[&RoundRecord]) -> Series {
+    let own: Series = rounds.iter().filter_map(|round| Some((round.pass, metric(plan, of, round)?))).collect();
+    if of == Metric::Mean && own.len() < rounds.len() { Series::new() } else { own }
 }
 
 /// Logarithms of `case / baseline` for the passes that both have, by pass: the pairing of method.md 3.4.
@@ -49,7 +73,73 @@ pub fn same_cell(a: &Case, b: &Case) -> bool {
     cell(a) == cell(b)
 }
 
-/// What two cases must share to be compared; orders cells by size, pieces, then threads.
-pub(crate) fn cell(case: &Case) -> (u64, u32, u64, u32, u32, u32) {
-    (case.size, case.pieces.count, case.reply, case.threads, case.connections, case.inflight)
+/// What two cases must share to be compared; orders cells by size, pieces, then threads. The stage is part of it, since
+/// stages have no pass in common.
+pub(crate) type Cell = (u64, u32, u64, u32, u32, u32, Option<(Rate, bool)>, u32);
+
+/// The cell of a case.
+pub(crate) fn cell(case: &Case) -> Cell {
+    let load = match case.load {
+        Load::Closed => None,
+        Load::Open { rate, arrivals } => Some((rate, arrivals == Arrivals::Constant)),
+    };
+    (case.size, case.pieces.count, case.reply, case.threads, case.connections, case.inflight, load, case.stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    fn of(build: &Build, which: Metric, change: impl Fn(&mut RoundRecord)) -> Series {
+        let mut run = build.run();
+        run.rounds.iter_mut().for_each(change);
+        series(&build.plan, which, &run.rounds.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn every_metric_is_what_its_name_says() {
+        let echo = Build::echo(&["tcp:send"], &[1000]).rounds(3);
+        let p50 = of(&echo, Metric::P50, |_| ());
+        let mean = of(&echo, Metric::Mean, |_| ());
+        assert!(p50.len() == 3 && (p50[&0] / 20_000.0 - 1.0).abs() < 0.05 && (mean[&0] / p50[&0] - 1.0).abs() < 0.05);
+        assert!(of(&echo, Metric::P99, |_| ()).is_empty());
+        // 200 messages; both ends, user and system.
+        let cpu = of(&echo, Metric::Cpu, |round| {
+            (round.near.user_ns, round.near.system_ns, round.far.user_ns, round.far.system_ns) =
+                (1_000, 2_000, 3_000, 4_000);
+        });
+        assert_eq!(cpu.values().copied().collect::<Vec<_>>(), [50.0; 3]);
+        assert!(of(&echo, Metric::Cpu, |_| ()).is_empty(), "CPU time that was not counted is not 0");
+        let stream = Build::stream(&["tcp:send"], &[1000]).rounds(3).rates(|_, _| 8e9);
+        assert!((of(&stream, Metric::Throughput, |_| ())[&1] / 8e9 - 1.0).abs() < 1e-3);
+        // 1,000 B at 1 GB/s: 1 µs a message.
+        assert!((of(&stream, Metric::Mean, |_| ())[&1] / 1_000.0 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_case_that_lost_a_message_has_no_mean() {
+        let echo = Build::echo(&["udp:send"], &[64]).rounds(5);
+        let lossy = |round: &mut RoundRecord| {
+            if round.pass == 2 {
+                let mut histogram = msgpath_core::Histogram::new();
+                histogram.record_n(1_000, 10);
+                histogram.record_lost(1);
+                round.latency = histogram.to_sparse();
+            }
+        };
+        assert_eq!((of(&echo, Metric::Mean, lossy).len(), of(&echo, Metric::P50, lossy).len()), (0, 5));
+    }
+
+    #[test]
+    fn rates_and_stages_are_cells_of_their_own() {
+        let case = Build::echo(&["tcp:send"], &[64]).plan.cases[0].clone();
+        let open = |rate| {
+            let rate = Rate::per_second(rate).unwrap();
+            Case { load: Load::Open { rate, arrivals: Arrivals::Poisson }, ..case.clone() }
+        };
+        assert!(same_cell(&case, &case) && same_cell(&open(10.0), &open(10.0)));
+        assert!(!same_cell(&open(10.0), &open(20.0)) && !same_cell(&open(10.0), &case));
+        assert!(!same_cell(&case, &Case { stage: 1, ..case.clone() }));
+    }
 }

@@ -62,6 +62,23 @@ pub(crate) fn lag1_limit(n: usize) -> f64 {
     1.96 / (n as f64).sqrt()
 }
 
+/// Neighbours are joined down to this many units, not below.
+const FEWEST_UNITS: usize = 10;
+
+/// Joins neighbours while they resemble each other (method.md 3.3, step 5). The flag: they still do when no more can be
+/// joined. Only likeness (r1 > 0) counts then: rounds that alternate make an interval too wide, never too narrow.
+pub(crate) fn independent(values: &[f64]) -> (Vec<f64>, bool) {
+    let mut units = values.to_vec();
+    while lag1(&units).abs() > lag1_limit(units.len()) {
+        if units.len() / 2 < FEWEST_UNITS {
+            let drifting = lag1(&units) > lag1_limit(units.len());
+            return (units, drifting);
+        }
+        units = joined(values, units.len() / 2);
+    }
+    (units, false)
+}
+
 /// Means of `groups` neighbouring stretches of (almost) equal length; `groups` is at most the number of values.
 pub(crate) fn joined(values: &[f64], groups: usize) -> Vec<f64> {
     (0..groups).map(|at| mean(&values[at * values.len() / groups..(at + 1) * values.len() / groups])).collect()
@@ -72,6 +89,16 @@ pub(crate) fn percentile(values: &mut [f64], p: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let rank = ((p * values.len() as f64).ceil() as usize).clamp(1, values.len());
     values[rank - 1]
+}
+
+/// The middle value, or the mean of the two in the middle; NaN for nothing.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n => (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0,
+    }
 }
 
 /// Geometric mean of positive per-round values with its 95 % t interval on the logarithm (method.md 3.3, last line);

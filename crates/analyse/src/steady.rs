@@ -1,73 +1,86 @@
-//! First half of the rounds against the second.
+//! Whether the rounds of a case settled on one level (method.md 3.6 and 3.7), and whether their halves agree.
 
-use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+mod halves;
+mod kpss;
+mod mser;
+mod pelt;
 
-use crate::stats::{deviation, mean, t_quantile};
-use crate::summary::Estimate;
+use std::ops::Range;
 
-/// The second half's level divided by the first's (geometric means of the rounds' values, in the order of the
-/// rounds), with the 95 % interval of Welch's t on the logarithms. `None` below [`MIN_ROUNDS_FOR_CLAIMS`] rounds in a
-/// half or where a value is not positive.
-pub fn halves(rounds: &[f64]) -> Option<Estimate> {
-    let logs: Vec<f64> = rounds.iter().map(|value| value.ln()).collect();
-    let (first, second) = logs.split_at(logs.len() / 2);
-    if first.len() < MIN_ROUNDS_FOR_CLAIMS as usize || logs.iter().any(|log| !log.is_finite()) {
+use msgpath_core::units::Glyphs;
+
+use crate::stats::{independent, mean, median};
+use crate::summary::{Steadiness, SteadyClass};
+
+pub use halves::{halves, halves_agree, halves_within, ratio};
+
+/// With fewer rounds nothing is said.
+pub const LEAST_ROUNDS: usize = 20;
+/// From here on MSER works on batches of [`BATCH`] rounds (MSER-5); below, a round is the batch.
+const BATCHED: usize = 100;
+const BATCH: usize = 5;
+/// More positions are not searched for change points: neighbouring rounds go together.
+const POSITIONS: usize = 200;
+
+/// How the medians of a case's rounds, in the order of time, lie. Any positive unit in which less is faster.
+/// `None` below [`LEAST_ROUNDS`] rounds or where a value is not positive.
+///
+/// *Never settled*: the level still changes in the last quarter, or MSER would drop more than half of the rounds and the
+/// last change lies in the second half. Both need change points that order alone explains (see `pelt.rs`). Else one
+/// level is *flat*, and of several the last against all before decides between *warm-up* and *slow-down*.
+pub fn steadiness(medians: &[f64]) -> Option<Steadiness> {
+    if medians.len() < LEAST_ROUNDS || !medians.iter().all(|value| *value > 0.0 && value.is_finite()) {
         return None;
     }
-    let difference = mean(second) - mean(first);
-    let squared_error = |half: &[f64]| deviation(half).powi(2) / half.len() as f64;
-    let (a, b) = (squared_error(first), squared_error(second));
-    let degrees = (a + b).powi(2) / (a.powi(2) / (first.len() - 1) as f64 + b.powi(2) / (second.len() - 1) as f64);
-    // Two halves without any spread have no degrees of freedom to estimate and no error either.
-    let half = if a + b > 0.0 { t_quantile(0.975, degrees) * (a + b).sqrt() } else { 0.0 };
-    Some(Estimate {
-        value: difference.exp(),
-        low: Some((difference - half).exp()),
-        high: Some((difference + half).exp()),
+    let y: Vec<f64> = medians.iter().map(|value| value.ln()).collect();
+    let n = y.len();
+    let together = n.div_ceil(POSITIONS);
+    let points: Vec<usize> =
+        pelt::change_points(&batches(&y, together)).into_iter().map(|point| point * together).collect();
+    let batch = if n < BATCHED { 1 } else { BATCH };
+    let warm_up = mser::warm_up(&batches(&y, batch)) * batch;
+    let levels: Vec<f64> = pelt::segments(n, &points).into_iter().map(|part| mean(&y[part])).collect();
+    let class = match points.last() {
+        None => SteadyClass::Flat,
+        Some(last) if *last > n - n / 4 || (warm_up > n / 2 && *last > n / 2) => SteadyClass::NeverSettled,
+        Some(last) if mean(&y[*last..]) < mean(&y[..*last]) => SteadyClass::WarmUp,
+        Some(_) => SteadyClass::SlowDown,
+    };
+    let (low, high) = ends(&levels);
+    Some(Steadiness {
+        class,
+        change_points: points.into_iter().map(|point| point as u64).collect(),
+        warm_up_rounds: warm_up as u64,
+        spread: (high - low).exp() - 1.0,
+        kpss: kpss::statistic(&y),
+        drifting: independent(&y).1,
+        range_ns: ends(medians),
     })
 }
 
-/// Whether both halves of paired log-ratios (in the order of their passes) lie on the side of the whole.
-pub fn halves_agree(d: &[f64]) -> bool {
-    let (first, second) = d.split_at(d.len() / 2);
-    !first.is_empty() && mean(first).signum() == mean(second).signum()
+/// The rounds of each level, in the order of time.
+pub fn levels(steadiness: &Steadiness, rounds: usize) -> Vec<Range<usize>> {
+    let points: Vec<usize> = steadiness.change_points.iter().map(|point| *point as usize).collect();
+    pelt::segments(rounds, &points)
 }
 
-/// Whether both halves of paired log-ratios lie within `+-ln(1 + margin)`.
-pub fn halves_within(d: &[f64], margin: f64) -> bool {
-    let (first, second) = d.split_at(d.len() / 2);
-    !first.is_empty() && [first, second].iter().all(|half| mean(half).abs() <= (1.0 + margin).ln())
+/// `5 levels between 4.20 and 7.10 µs`: how many, and the fastest and slowest round.
+pub fn in_words(steadiness: &Steadiness) -> String {
+    let (low, high) = steadiness.range_ns;
+    let ((low, _), (high, unit)) = (Glyphs::Unicode.time_in(low, high), Glyphs::Unicode.time_in(high, high));
+    format!("{} levels between {low} and {high} {unit}", steadiness.change_points.len() + 1)
+}
+
+/// Smallest and largest value.
+pub(crate) fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
+}
+
+/// Medians of `size` neighbours; the last batch takes what is left over.
+fn batches(y: &[f64], size: usize) -> Vec<f64> {
+    let count = y.len() / size;
+    (0..count).map(|at| median(&y[at * size..if at + 1 == count { y.len() } else { (at + 1) * size }])).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::round_effects;
-
-    #[test]
-    fn a_flat_run_is_flat_and_a_step_is_seen() {
-        let flat = round_effects(1, 40, 20_000.0, 0.02);
-        let ratio = halves(&flat).unwrap();
-        assert!(ratio.low.unwrap() < 1.0 && ratio.high.unwrap() > 1.0, "{ratio:?}");
-        let step: Vec<f64> = flat.iter().enumerate().map(|(at, v)| if at < 20 { *v } else { v * 1.1 }).collect();
-        let ratio = halves(&step).unwrap();
-        assert!(ratio.low.unwrap() > 1.05 && ratio.high.unwrap() < 1.15, "{ratio:?}");
-    }
-
-    #[test]
-    fn the_interval_of_equal_halves_holds_one() {
-        let covered = (0..200).filter(|seed| {
-            let ratio = halves(&round_effects(*seed, 20, 1_000.0, 0.05)).unwrap();
-            ratio.low.unwrap() <= 1.0 && 1.0 <= ratio.high.unwrap()
-        });
-        assert!(covered.count() >= 180);
-    }
-
-    #[test]
-    fn too_few_rounds_say_nothing() {
-        assert_eq!(halves(&[1.0; 9]), None);
-        assert_eq!(halves(&[5.0; 10]).unwrap().high, Some(1.0));
-        assert!(!halves_agree(&[]) && halves_agree(&[1.0, 2.0]) && !halves_agree(&[1.0, -2.0]));
-        assert!(halves_within(&[0.01, -0.01], 0.02) && !halves_within(&[0.01, 0.05], 0.02));
-    }
-}
+mod tests;

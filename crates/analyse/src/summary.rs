@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::plan::Case;
+use msgpath_core::plan::{Case, Change, Expectation};
 use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,12 @@ pub struct Summary {
     pub cases: Vec<CaseSummary>,
     /// Ratios to the baseline; `None` with a single path.
     pub comparison: Option<Comparison>,
+    /// One entry per path, size and thread count that was measured at more than one rate.
+    pub load_curves: Vec<LoadCurve>,
+    /// What was tried to find a cause: measured cases with one thing changed.
+    pub trials: Vec<TrialResult>,
+    /// The user's estimate beside what was measured.
+    pub expectation: Option<Expected>,
     /// Computed sentences.
     pub findings: Vec<Finding>,
     /// Things that change what the numbers mean, printed before the tables.
@@ -165,6 +171,23 @@ pub struct CaseSummary {
     pub time_share_over_10x: Option<f64>,
     /// Share of the messages slower than 10 medians, 0 to 1.
     pub message_share_over_10x: Option<f64>,
+    /// Share of wall time spent inside messages slower than 100 medians (closed loop), 0 to 1.
+    pub time_share_over_100x: Option<f64>,
+    /// Share of the messages slower than 100 medians, 0 to 1.
+    pub message_share_over_100x: Option<f64>,
+    /// Whether the rounds settled; `None`: too few rounds to say.
+    pub steadiness: Option<Steadiness>,
+    /// The first messages of the connections, apart from the rest.
+    pub first: Option<FirstMessages>,
+    /// Restarts as a level of the design; `None` with a single one.
+    pub restarts: Option<Restarts>,
+    /// Open loop only.
+    pub open: Option<OpenLoop>,
+    /// Kernel counters of the near end summed over the rounds, by name; a name that is listed in the run's header and
+    /// missing here has not changed.
+    pub near_kernel: BTreeMap<String, u64>,
+    /// The same of the far end. In one network namespace both ends count the same events.
+    pub far_kernel: BTreeMap<String, u64>,
     /// What became of the messages, both ends.
     pub delivery: Delivery,
     /// System calls of the near end, all rounds.
@@ -195,6 +218,261 @@ pub struct CaseSummary {
     pub flags: BTreeMap<String, u64>,
 }
 
+impl CaseSummary {
+    /// A count of all rounds per message that was sent; `None` without one.
+    pub fn per_message(&self, count: u64) -> Option<f64> {
+        (self.delivery.sent > 0).then(|| count as f64 / self.delivery.sent as f64)
+    }
+
+    /// A case of which nothing was recorded.
+    pub fn empty(case: Case) -> Self {
+        Self {
+            case,
+            rounds: 0,
+            messages: 0,
+            batch: 1,
+            fastest_ns: None,
+            slowest_ns: None,
+            slowest_at_ns: None,
+            mean_ns: None,
+            quantiles: Vec::new(),
+            effective_messages: None,
+            round_medians: Vec::new(),
+            rate_per_s: None,
+            throughput: None,
+            shape: Vec::new(),
+            time_share_over_10x: None,
+            message_share_over_10x: None,
+            time_share_over_100x: None,
+            message_share_over_100x: None,
+            steadiness: None,
+            first: None,
+            restarts: None,
+            open: None,
+            near_kernel: BTreeMap::new(),
+            far_kernel: BTreeMap::new(),
+            delivery: Delivery::default(),
+            near_calls: CallCounts::default(),
+            far_calls: CallCounts::default(),
+            near_cost: Cost::default(),
+            far_cost: Cost::default(),
+            zerocopy: None,
+            near_tcp: None,
+            far_tcp: None,
+            copied_bytes: None,
+            copied_why: String::new(),
+            connect_ns: None,
+            one_way: None,
+            granted: Vec::new(),
+            flags: BTreeMap::new(),
+        }
+    }
+}
+
+/// How the medians of a case's rounds lie in time (method.md 3.6 and 3.7).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steadiness {
+    /// What PELT and MSER make of them.
+    pub class: SteadyClass,
+    /// Rounds at which the level changes (PELT), from 0.
+    pub change_points: Vec<u64>,
+    /// Rounds that MSER would drop at the start.
+    pub warm_up_rounds: u64,
+    /// Largest relative distance between two levels: 0.1 is 10 %.
+    pub spread: f64,
+    /// KPSS statistic of the level; `None`: too few rounds.
+    pub kpss: Option<f64>,
+    /// Lag-1 autocorrelation of the medians is significant even after joining neighbours: the rounds drift.
+    pub drifting: bool,
+    /// Fastest and slowest round median, ns: the range that stands in for an interval where the case never settled.
+    pub range_ns: (f64, f64),
+}
+
+/// Classes of method.md 3.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyClass {
+    /// One level.
+    Flat,
+    /// Later levels are faster.
+    WarmUp,
+    /// Later levels are slower.
+    SlowDown,
+    /// The last quarter is not one level: no absolute value can be claimed; paired comparisons can.
+    NeverSettled,
+}
+
+impl SteadyClass {
+    /// The words that are printed.
+    pub fn words(self) -> &'static str {
+        match self {
+            SteadyClass::Flat => "flat",
+            SteadyClass::WarmUp => "warm-up",
+            SteadyClass::SlowDown => "slow-down",
+            SteadyClass::NeverSettled => "never settled",
+        }
+    }
+}
+
+/// The first messages of every connection: trimmed, so in no other number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FirstMessages {
+    /// Messages of all connections and rounds together.
+    pub messages: u64,
+    /// Mean number of them per connection.
+    pub per_connection: f64,
+    /// Their median, ns.
+    pub p50_ns: Option<u64>,
+    /// Their slowest, ns.
+    pub slowest_ns: Option<u64>,
+    /// Their median divided by the steady one, paired by round.
+    pub ratio: Option<Estimate>,
+}
+
+/// Variance within and between restarts (Kalibera and Jones; method.md 3.5), of the log medians of rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restarts {
+    /// Restarts with at least two rounds.
+    pub restarts: u64,
+    /// Standard deviation of rounds within a restart, relative: 0.05 is 5 %.
+    pub within: f64,
+    /// Standard deviation between restarts beyond what `within` explains (T), relative.
+    pub between: f64,
+    /// Geometric mean of the restarts' medians, ns, with a t-interval over restarts.
+    pub p50_ns: Estimate,
+    /// Restarts dominate: T^2 > S^2 within. More rounds will not help.
+    pub dominate: bool,
+    /// Rounds per restart that use time best; `None` where T is 0 or the cost of a restart is not known.
+    pub best_rounds: Option<u64>,
+}
+
+/// An open loop: what was offered, what was achieved, and who was late (method.md 3.9 and 3.13).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Messages a second that were asked for.
+    pub asked_per_s: f64,
+    /// Messages a second that the schedules held.
+    pub offered_per_s: f64,
+    /// Messages a second that were answered, until the schedule's end.
+    pub achieved_per_s: Estimate,
+    /// The point was sustained: its latency means something.
+    pub sustained: bool,
+    /// Why not.
+    pub why: Option<String>,
+    /// Growth of the backlog, messages a second, over rounds.
+    pub backlog_per_s: Option<Estimate>,
+    /// From the actual send to the reply.
+    pub service: Vec<Quantile>,
+    /// From the intended to the actual send: p50, p99 and so on.
+    pub lateness: Vec<Quantile>,
+    /// Share of the sends that were later than one mean gap.
+    pub late_share: f64,
+    /// Share of the summed lateness while the far end held the sender up.
+    pub blocked_share: f64,
+    /// Share of it while the sender was runnable and not running.
+    pub not_running_share: f64,
+    /// Share of it that is the generator's own.
+    pub own_share: f64,
+    /// Mean number of messages under way just before a send.
+    pub mean_under_way: f64,
+    /// Most messages under way.
+    pub most_under_way: u64,
+    /// Mean under way divided by rate times mean service time: 1 by Little's law.
+    pub little: Option<Estimate>,
+    /// CPU time of the near end's threads divided by their time and number: above 0.5 the client may be what is measured.
+    pub client_busy: Option<f64>,
+}
+
+/// Latency against rate of one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadCurve {
+    /// The path.
+    pub path: PathName,
+    /// Size of the message, bytes.
+    pub size: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Connections.
+    pub connections: u32,
+    /// The points by rising rate.
+    pub points: Vec<LoadPoint>,
+    /// Quantile that the knee is about: 0.99, or 0.5 where the data carry no more.
+    pub knee_p: f64,
+    /// The rate at which that quantile has doubled against the lowest rate, messages a second; `None`: it never did.
+    /// An end of the interval that lies outside the rates measured is `None`.
+    pub knee_per_s: Option<Estimate>,
+    /// Highest rate that was sustained, below every rate that was not.
+    pub sustained_per_s: Option<f64>,
+    /// Lowest rate that was not sustained.
+    pub overloaded_per_s: Option<f64>,
+}
+
+/// One rate of a load curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Id of the case.
+    pub case: u32,
+    /// Messages a second that were asked for.
+    pub asked_per_s: f64,
+    /// Messages a second that were answered.
+    pub achieved_per_s: f64,
+    /// Its latency means something.
+    pub sustained: bool,
+    /// Growth of the backlog, messages a second.
+    pub backlog_per_s: Option<Estimate>,
+    /// p50, where sustained.
+    pub p50: Option<Quantile>,
+    /// p99, where sustained.
+    pub p99: Option<Quantile>,
+}
+
+/// A trial against the case that it explains, paired by pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Id of the trial's case.
+    pub case: u32,
+    /// Id of the case that it explains.
+    pub of: u32,
+    /// What was changed.
+    pub change: Change,
+    /// Median of the trial divided by that of the case (throughput of streams likewise).
+    pub ratio: Estimate,
+    /// p-value of the sign-flip test.
+    pub p: Option<f64>,
+    /// Of the trial against the case, after Holm over all trials.
+    pub verdict: Verdict,
+    /// p50 of the trial, ns (echo), or its bits per second (stream).
+    pub value: f64,
+    /// The same of the case.
+    pub case_value: f64,
+}
+
+/// Estimate first, then look.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// What the user typed.
+    pub expected: Expectation,
+    /// Id of the case it is compared with: the baseline's first.
+    pub case: u32,
+    /// What was measured: ns, or bits per second.
+    pub measured: f64,
+    /// Measured divided by expected.
+    pub factor: f64,
+    /// What the machine allows at best, ns or bits per second, each with its name and where it comes from.
+    pub floors: Vec<Floor>,
+}
+
+/// A physical floor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// `copies`, `wake-ups`, `link` ...
+    pub name: String,
+    /// ns, or bits per second.
+    pub value: f64,
+    /// How it is computed, in a few words with its numbers.
+    pub basis: String,
+}
+
 /// What a ratio means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -219,11 +497,12 @@ pub struct Ratio {
     /// Metric of the case divided by that of the baseline, paired by pass (time: above 1 is slower; rate: above 1 is
     /// faster).
     pub ratio: f64,
-    /// Interval of the ratio.
+    /// Lower end of the interval that the verdict was read from: at 95 %, or where the difference stands after Holm at the
+    /// level of its rank, so that all claimed differences hold together. `None`: no interval, or not resolvable.
     pub low: Option<f64>,
-    /// Interval of the ratio.
+    /// Upper end.
     pub high: Option<f64>,
-    /// p-value of the sign-flip test.
+    /// p-value: sign flips of the passes (tails: the level at which the bootstrap interval ends at 1).
     pub p: Option<f64>,
     /// Whether it stands after Holm.
     pub holm: bool,
@@ -265,6 +544,14 @@ pub struct Crossover {
     pub low: Option<f64>,
     /// Interval, bytes.
     pub high: Option<f64>,
+    /// Every size at which the curves cross, bytes, by size.
+    pub crossings: Vec<f64>,
+    /// The sizes measured between which no verdict can be given (their Holm-corrected intervals touch 0), bytes.
+    pub undecided: Option<(u64, u64)>,
+    /// Share of the resamples without a crossing inside the sizes measured, 0 to 1.
+    pub outside: f64,
+    /// Sizes were added near the crossing in a second stage.
+    pub refined: bool,
 }
 
 /// The ways two curves can lie.
@@ -292,10 +579,13 @@ pub enum CrossoverKind {
 pub struct Comparison {
     /// The path that the others are divided by.
     pub baseline: PathName,
-    /// `p50` (ns, smaller is better) or `throughput` (bits per second, larger is better).
+    /// `p50`, `p99`, `mean`, `cpu` (ns, smaller is better) or `throughput` (bits per second, larger is better).
     pub metric: String,
     /// One entry per case that has a counterpart.
     pub ratios: Vec<Ratio>,
+    /// The same for p99, beside a metric that is not about tails: only where both p99 are claims. Echo only. A family of
+    /// its own, whose margin is 2 % or what the control resolves at p99.
+    pub tails: Vec<Ratio>,
     /// One entry per size, pieces and thread count.
     pub winners: Vec<Winner>,
     /// One entry per path and thread count.
@@ -320,6 +610,28 @@ pub enum Confidence {
     /// Says what would settle it.
     #[serde(rename = "can't tell")]
     CantTell,
+}
+
+impl Summary {
+    /// A summary without cases.
+    pub fn empty(name: impl Into<String>, verb: impl Into<String>, status: Status) -> Self {
+        Self {
+            schema: msgpath_core::schema::SCHEMA.into(),
+            status,
+            name: name.into(),
+            verb: verb.into(),
+            target: String::new(),
+            totals: Totals::default(),
+            cases: Vec::new(),
+            comparison: None,
+            load_curves: Vec::new(),
+            trials: Vec::new(),
+            expectation: None,
+            findings: Vec::new(),
+            warnings: Vec::new(),
+            unavailable: Vec::new(),
+        }
+    }
 }
 
 impl Confidence {

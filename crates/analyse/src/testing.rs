@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use msgpath_core::plan::{Case, CaseRole, ChannelOptions, Extent, Placement, Plan, Stamps, Workload};
-use msgpath_core::schema::{ClockFacts, Environment, RoundRecord, RunEnd, RunHeader, SCHEMA, Status};
+use msgpath_core::doctor::{Check, CheckState, Doctor};
+use msgpath_core::plan::{Case, CaseRole, Change, Plan, Trial, Workload};
+use msgpath_core::schema::{
+    ClockFacts, DeviceKind, Environment, Floors, Granted, RoundRecord, Route, RunEnd, RunHeader, Status,
+};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::Run;
@@ -39,6 +42,19 @@ pub(crate) fn lognormal_rounds(
         .collect()
 }
 
+/// A level that doubles over 40 passes.
+pub(crate) fn ramp(pass: u32) -> f64 {
+    1.0 + f64::from(pass) / 40.0
+}
+
+/// The rounds of case 0 once more: 400 messages each around `level` of their pass, ns.
+pub(crate) fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
+    for round in run.rounds.iter_mut().filter(|round| round.case == 0) {
+        let center = level(round.pass);
+        round.latency = lognormal_rounds(u64::from(round.pass), 1, 400, center, 0.1, 0.01).remove(0);
+    }
+}
+
 /// What the run found out under `code`: the texts of its findings and warnings.
 pub(crate) fn said(run: &Run, code: &str) -> Vec<String> {
     let summary = crate::summarise(run);
@@ -47,6 +63,35 @@ pub(crate) fn said(run: &Run, code: &str) -> Vec<String> {
     findings
         .chain(summary.warnings.into_iter().filter(|warning| warning.code == code).map(|warning| warning.text))
         .collect()
+}
+
+/// Lets both ends read the kernel counter `name`, as two ends of one namespace do, and has it rise by `each` in every
+/// round of a case.
+pub(crate) fn count(run: &mut Run, case: u32, name: &str, each: u64) {
+    for known in [&mut run.header.near_counters, &mut run.header.far_counters] {
+        if !known.iter().any(|known| known == name) {
+            known.push(name.into());
+        }
+    }
+    for round in run.rounds.iter_mut().filter(|round| round.case == case) {
+        for counts in [&mut round.near_kernel, &mut round.far_kernel] {
+            counts.0.insert(name.into(), each);
+        }
+    }
+}
+
+/// Adds an option as the near end asked for it and as it was granted; `-`: nobody asked.
+pub(crate) fn grant(run: &mut Run, case: u32, option: &str, asked: &str, granted: &str) {
+    let same = asked == "-" || asked == granted;
+    let (option, asked, granted) = (option.into(), asked.into(), granted.into());
+    let all = &mut run.end.as_mut().expect("a run that ended").granted;
+    all.entry(case).or_default().push(Granted { end: "near".into(), option, asked, granted, same });
+}
+
+/// Gives the run a way to its far end.
+pub(crate) fn route(run: &mut Run, kind: DeviceKind, device: &str, to: &str) {
+    let route = Route { to: to.into(), device: device.into(), kind, ..Route::default() };
+    run.header.floors = Some(Floors { route: Some(route), ..Floors::default() });
 }
 
 /// Metric of a case (its position) in a pass.
@@ -76,22 +121,7 @@ impl Build {
             (Workload::Echo, _) => "echo",
             (Workload::Stream, _) => "stream",
         };
-        let plan = Plan {
-            workload,
-            reverse: false,
-            baseline: cases[0].path.clone(),
-            cases,
-            rounds: 40,
-            restarts: 1,
-            seed: 7,
-            extent: Extent::Time(10_000_000_000),
-            warmup_ns: 0,
-            trim: 100,
-            options: ChannelOptions::default(),
-            placement: Placement::default(),
-            stamps: Stamps::Near,
-            message_log: 0,
-        };
+        let plan = Plan { seed: 7, message_log: 0, ..Plan::new(workload, cases) };
         let (factor, rates) = (Box::new(|_: &Case| 1.0), Box::new(|_, _| 1e9));
         Self { plan, verb, messages: 200, spread: 0.1, noise: 0.01, factor, rates }
     }
@@ -109,6 +139,14 @@ impl Build {
     fn and(mut self, role: CaseRole, size: u64) -> Self {
         let path = self.plan.baseline.to_string();
         self.plan.cases.push(case(self.plan.cases.len(), role, &path, size));
+        self
+    }
+
+    /// The case `of` once more with one thing changed.
+    pub(crate) fn trial(mut self, of: u32, change: Change) -> Self {
+        let id = self.plan.cases.len() as u32;
+        let case = self.plan.cases[of as usize].clone();
+        self.plan.cases.push(Case { id, role: CaseRole::Trial, trial: Some(Trial { of, change }), ..case });
         self
     }
 
@@ -134,6 +172,12 @@ impl Build {
         self
     }
 
+    /// Restarts, over which the rounds are spread evenly.
+    pub(crate) fn restarts(mut self, restarts: u32) -> Self {
+        self.plan.restarts = restarts;
+        self
+    }
+
     /// Messages of a round.
     pub(crate) fn messages(mut self, messages: u64) -> Self {
         self.messages = messages;
@@ -143,6 +187,12 @@ impl Build {
     /// Standard deviation of a case's level between rounds, on the log.
     pub(crate) fn noise(mut self, noise: f64) -> Self {
         self.noise = noise;
+        self
+    }
+
+    /// Standard deviation between the messages of a round, on the log.
+    pub(crate) fn spread(mut self, spread: f64) -> Self {
+        self.spread = spread;
         self
     }
 
@@ -182,18 +232,14 @@ impl Build {
         Run {
             folder: PathBuf::new(),
             header: RunHeader {
-                schema: SCHEMA.into(),
-                name: "brisk-otter".into(),
                 started: "2026-11-21T10:00:00Z".into(),
                 command: vec!["/usr/bin/msgpath".into(), self.verb.into(), "-t".into(), "10s".into()],
                 version: "0.1.0".into(),
-                verb: self.verb.into(),
                 target: "this machine".into(),
-                plan: self.plan.clone(),
-                unavailable: vec![],
                 near: environment.clone(),
                 far: environment,
                 clock: ClockFacts { cost_ns: 25.0, step_ns: 1 },
+                ..RunHeader::new("brisk-otter", self.verb, self.plan.clone())
             },
             rounds,
             end: Some(RunEnd {
@@ -208,7 +254,8 @@ impl Build {
     }
 
     fn round(&self, case: &Case, pass: u32, latency: SparseHistogram) -> RoundRecord {
-        let mut round = RoundRecord { case: case.id, pass, batch: 1, latency, ..Default::default() };
+        let restart = pass * self.plan.restarts / self.plan.rounds;
+        let mut round = RoundRecord { case: case.id, pass, restart, batch: 1, latency, ..Default::default() };
         for end in [&mut round.near, &mut round.far] {
             end.delivery.sent = self.messages;
             end.delivery.received = self.messages;
@@ -229,15 +276,39 @@ impl Build {
 }
 
 fn case(id: usize, role: CaseRole, path: &str, size: u64) -> Case {
-    Case {
-        id: id as u32,
-        role,
-        path: path.parse().expect("a path"),
-        size,
-        reply: size,
-        pieces: Pieces::whole(size as u32),
-        connections: 1,
-        threads: 1,
-        inflight: 1,
+    Case { id: id as u32, role, ..Case::new(path.parse().expect("a path"), Pieces::whole(size as u32)) }
+}
+
+/// Makes the rounds at these positions of the run slower by a factor; what else is in them stays.
+pub(crate) fn slow_down(run: &mut Run, factor: f64, which: impl Fn(usize) -> bool) {
+    for (_, round) in run.rounds.iter_mut().enumerate().filter(|(at, _)| which(*at)) {
+        let mut histogram = Histogram::new();
+        for (from, to, count) in round.latency.ranges() {
+            histogram.record_n(((from + to) as f64 / 2.0 * factor) as u64, count);
+        }
+        round.latency = histogram.to_sparse();
     }
+}
+
+/// Adds `n` messages of `ns` to a round.
+pub(crate) fn stalls(round: &mut RoundRecord, n: u64, ns: u64) {
+    let mut histogram = Histogram::new();
+    histogram.merge_sparse(&round.latency);
+    histogram.record_n(ns, n);
+    round.latency = histogram.to_sparse();
+}
+
+/// What `doctor` says: number, end, state and text of each check.
+pub(crate) fn doctor(checks: &[(u8, &str, CheckState, &str)]) -> Doctor {
+    let check = |(number, end, state, what): &(u8, &str, CheckState, &str)| Check {
+        number: *number,
+        name: format!("check {number}"),
+        end: (*end).into(),
+        state: *state,
+        what: (*what).into(),
+        cure: format!("cure of {number}"),
+        commands: Vec::new(),
+        evidence: Default::default(),
+    };
+    Doctor { checks: checks.iter().map(check).collect(), ..Doctor::default() }
 }

@@ -10,7 +10,7 @@ use crate::stats::{log_estimate, mean};
 use crate::summary::{Estimate, Throughput};
 
 /// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
-/// `series[i]` is the metric of `plan.cases[i]`, for the yardstick.
+/// `series[i]` is the throughput of `plan.cases[i]`, for the yardstick.
 pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[Series]) -> Option<Throughput> {
     if plan.workload != Workload::Stream {
         return None;

@@ -124,22 +124,12 @@ fn difference(columns: &[Column], first: usize, second: usize) -> Option<Differe
 mod tests {
     use super::*;
     use msgpath_core::PathName;
-    use msgpath_core::plan::CaseRole;
+
     use msgpath_core::units::Pieces;
     use proptest::prelude::*;
 
     fn case(id: u32, size: u64) -> Case {
-        Case {
-            id,
-            role: CaseRole::Measured,
-            path: PathName::new("tcp", "send", "block"),
-            size,
-            reply: size,
-            pieces: Pieces::whole(size as u32),
-            connections: 1,
-            threads: 1,
-            inflight: 1,
-        }
+        Case { id, ..Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(size as u32)) }
     }
 
     fn rows(case: u32, values: &[u64]) -> Vec<MessageRow> {
@@ -150,7 +140,7 @@ mod tests {
             sequence: at as u64,
             start_ns: at as u64 * 1000,
             latency_ns: (*value > 0).then_some(*value),
-            far_ns: None,
+            ..MessageRow::default()
         };
         values.iter().enumerate().map(row).collect()
     }

@@ -113,6 +113,11 @@ impl Histogram {
         self.add_totals((other.total, other.lost, other.beyond, other.sum, other.min, other.max));
     }
 
+    /// The buckets from the smallest value to the largest: all others are empty.
+    fn filled(&self) -> std::ops::Range<usize> {
+        if self.min > self.max { 0..0 } else { index(self.min).min(BUCKETS)..(index(self.max) + 1).min(BUCKETS) }
+    }
+
     fn add_totals(&mut self, (total, lost, beyond, sum, min, max): (u64, u64, u64, u128, u64, u64)) {
         self.total += total;
         self.lost += lost;
@@ -124,7 +129,8 @@ impl Histogram {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
+        let filled = self.filled();
+        self.counts[filled].fill(0);
         (self.total, self.lost, self.beyond, self.sum, self.min, self.max) = (0, 0, 0, 0, u64::MAX, 0);
     }
 
@@ -201,9 +207,13 @@ impl Histogram {
         let mut encoded = Vec::new();
         let mut bins = 0;
         let mut last = 0;
-        for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for index in self.filled() {
+            let count = self.counts[index];
+            if count == 0 {
+                continue;
+            }
             varint::put(&mut encoded, (index - last) as u64);
-            varint::put(&mut encoded, *count);
+            varint::put(&mut encoded, count);
             last = index;
             bins += 1;
         }

@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod doctor;
+pub mod gate;
 pub mod histogram;
 pub mod path;
 pub mod plan;
 pub mod problem;
+pub mod schedule;
 pub mod schema;
 pub mod shuffle;
 pub mod target;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::path::PathName;
+use crate::schedule::{Arrivals, Rate};
 use crate::units::Pieces;
 
 /// The largest message, 1 GiB.
@@ -11,6 +12,12 @@ pub const MAX_SIZE: u64 = 1 << 30;
 pub const MAX_ROUNDS: u64 = 20_000;
 /// The most connections of one case.
 pub const MAX_CONNECTIONS: u32 = 256;
+/// The longest work for a message, 10 s.
+pub const MAX_WORK_NS: u64 = 10_000_000_000;
+/// The most bytes that buffers rotate over, 1 GiB.
+pub const MAX_WORKING_SET: u64 = 1 << 30;
+/// Messages under way on a connection of an open loop before its sender is held up.
+pub const OPEN_INFLIGHT: u32 = 4096;
 /// Rounds of a case when nothing is asked (method: the unit of evidence is the round).
 pub const DEFAULT_ROUNDS: u32 = 40;
 /// Below this many rounds no interval is claimed.
@@ -40,6 +47,154 @@ pub enum CaseRole {
     Control,
     /// Bulk transfer on the same path, to compare others with.
     Yardstick,
+    /// A measured case with one suspected cause changed, measured beside it ([`Case::trial`]).
+    Trial,
+}
+
+/// How messages are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// The next message goes when a reply has come.
+    #[default]
+    Closed,
+    /// Messages go when a schedule says so, whatever the far end does.
+    Open {
+        /// Messages a second, all connections together.
+        rate: Rate,
+        /// How the gaps between them are distributed.
+        arrivals: Arrivals,
+    },
+}
+
+impl Load {
+    /// The rate of an open loop.
+    pub fn rate(&self) -> Option<Rate> {
+        match self {
+            Load::Closed => None,
+            Load::Open { rate, .. } => Some(*rate),
+        }
+    }
+}
+
+/// Work that the far end does for each message before it answers: a server with a known service time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Work {
+    /// Mean service time, ns.
+    pub mean_ns: u64,
+    /// How it is distributed.
+    pub law: WorkLaw,
+}
+
+/// How service times are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkLaw {
+    /// All the same.
+    Constant,
+    /// Exponential, from the seed of the plan.
+    Exponential,
+}
+
+/// What a trial changes of the case it explains.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// TCP_NODELAY on.
+    NoDelay,
+    /// No cork.
+    NoCork,
+    /// Another congestion control.
+    Congestion(String),
+    /// Both ends on the near end's CPU.
+    SameCpu,
+    /// The wait `spin` at both ends.
+    Spin,
+    /// Buffers rotated over so many bytes at each end.
+    WorkingSet(u64),
+    /// Work of so many ns for every message at the far end: a difference of known size. With 0 the case is measured
+    /// against itself.
+    Work(u64),
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Change::NoDelay => f.write_str("TCP_NODELAY"),
+            Change::NoCork => f.write_str("no cork"),
+            Change::Congestion(name) => f.write_str(name),
+            Change::SameCpu => f.write_str("both ends on one CPU"),
+            Change::Spin => f.write_str("spin"),
+            Change::WorkingSet(bytes) => write!(f, "buffers over {}", crate::units::size(*bytes)),
+            Change::Work(ns) => write!(f, "{} of work", crate::units::Glyphs::Unicode.time(*ns as f64)),
+        }
+    }
+}
+
+/// A trial: a measured case once more with one thing changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Trial {
+    /// Id of the case that it explains.
+    pub of: u32,
+    /// What is changed.
+    pub change: Change,
+}
+
+/// What is compared, one number per round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Median, ns.
+    P50,
+    /// 99th percentile, ns: over passes drawn again, because a round has no tail of its own.
+    P99,
+    /// Mean, ns (the reciprocal of the rate of a closed loop).
+    Mean,
+    /// CPU time of both ends per message, ns.
+    Cpu,
+    /// The receiver's payload bits per second.
+    Throughput,
+}
+
+impl Metric {
+    /// What is compared when nobody says.
+    pub fn of(workload: Workload) -> Self {
+        match workload {
+            Workload::Echo => Metric::P50,
+            Workload::Stream => Metric::Throughput,
+        }
+    }
+
+    /// As typed and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::P50 => "p50",
+            Metric::P99 => "p99",
+            Metric::Mean => "mean",
+            Metric::Cpu => "cpu",
+            Metric::Throughput => "throughput",
+        }
+    }
+
+    /// By its name.
+    pub fn find(name: &str) -> Option<Self> {
+        [Metric::P50, Metric::P99, Metric::Mean, Metric::Cpu, Metric::Throughput].into_iter().find(|m| m.name() == name)
+    }
+
+    /// Whether more is better.
+    pub fn larger_is_better(self) -> bool {
+        self == Metric::Throughput
+    }
+}
+
+/// The user's estimate, typed before the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expectation {
+    /// Median round trip, ns (echo).
+    Time(u64),
+    /// Bits per second (stream).
+    Bits(u64),
 }
 
 /// One path, size, pieces, thread count and load.
@@ -61,8 +216,38 @@ pub struct Case {
     pub connections: u32,
     /// Measuring threads at each end; each serves `connections / threads` connections in turn.
     pub threads: u32,
-    /// Messages under way on a connection (closed loop).
+    /// Messages under way on a connection: as many as that in a closed loop, at most that many in an open one.
     pub inflight: u32,
+    /// How messages are offered.
+    #[serde(default)]
+    pub load: Load,
+    /// Set for the role [`CaseRole::Trial`].
+    #[serde(default)]
+    pub trial: Option<Trial>,
+    /// 0: planned from the start; 1: added near a crossing after the first stage. The rounds of stage s have the passes
+    /// from `s * rounds` on.
+    #[serde(default)]
+    pub stage: u32,
+}
+
+impl Case {
+    /// A measured case with id 0: one connection, one thread, one message under way, replies as long as messages.
+    pub fn new(path: PathName, pieces: Pieces) -> Self {
+        Self {
+            id: 0,
+            role: CaseRole::Measured,
+            path,
+            size: pieces.total(),
+            reply: pieces.total(),
+            pieces,
+            connections: 1,
+            threads: 1,
+            inflight: 1,
+            load: Load::Closed,
+            trial: None,
+            stage: 0,
+        }
+    }
 }
 
 /// How long a case is measured, all rounds together.
@@ -95,6 +280,9 @@ pub struct ChannelOptions {
     pub nodelay: bool,
     /// TCP_CORK around the pieces of a message.
     pub cork: bool,
+    /// TCP_CORK set once and never released: the mistake that costs 200 ms, to be seen.
+    #[serde(default)]
+    pub hold_cork: bool,
     /// SO_SNDBUF in bytes, as asked (the kernel doubles it).
     pub send_buffer: Option<u64>,
     /// SO_RCVBUF in bytes, as asked (the kernel doubles it).
@@ -118,6 +306,7 @@ impl Default for ChannelOptions {
         Self {
             nodelay: true,
             cork: false,
+            hold_cork: false,
             send_buffer: None,
             receive_buffer: None,
             busy_poll_us: 50,
@@ -181,9 +370,97 @@ pub struct Plan {
     pub stamps: Stamps,
     /// Messages kept one by one; histograms count every message whatever this says.
     pub message_log: u64,
+    /// Work of the far end for each message.
+    #[serde(default)]
+    pub work: Option<Work>,
+    /// Bytes over which each end rotates its message buffers; 0: always the same buffer, which stays in the cache.
+    #[serde(default)]
+    pub working_set: u64,
+    /// What is compared; `None`: [`Metric::of`] the workload.
+    #[serde(default)]
+    pub metric: Option<Metric>,
+    /// The user's estimate.
+    #[serde(default)]
+    pub expect: Option<Expectation>,
+    /// Suspected causes may be tried in short rounds beside the case.
+    #[serde(default)]
+    pub try_causes: bool,
+    /// Sizes may be added near a crossing whose interval is wide.
+    #[serde(default)]
+    pub refine: bool,
 }
 
 impl Plan {
+    /// A plan of these cases with every default; the first case is the baseline.
+    ///
+    /// # Panics
+    /// Without a case.
+    pub fn new(workload: Workload, cases: Vec<Case>) -> Self {
+        Self {
+            workload,
+            reverse: false,
+            baseline: cases[0].path.clone(),
+            cases,
+            rounds: DEFAULT_ROUNDS,
+            restarts: 1,
+            seed: 1,
+            extent: Extent::Time(10_000_000_000),
+            warmup_ns: 0,
+            trim: DEFAULT_TRIM,
+            options: ChannelOptions::default(),
+            placement: Placement::default(),
+            stamps: Stamps::Near,
+            message_log: DEFAULT_MESSAGE_LOG,
+            work: None,
+            working_set: 0,
+            metric: None,
+            expect: None,
+            try_causes: false,
+            refine: false,
+        }
+    }
+
+    /// What is compared.
+    pub fn metric(&self) -> Metric {
+        self.metric.unwrap_or(Metric::of(self.workload))
+    }
+
+    /// Connection options of a case: those of the plan, with what a trial changes.
+    pub fn options_of(&self, case: &Case) -> ChannelOptions {
+        let mut options = self.options.clone();
+        match case.trial.as_ref().map(|trial| &trial.change) {
+            Some(Change::NoDelay) => options.nodelay = true,
+            Some(Change::NoCork) => (options.cork, options.hold_cork) = (false, false),
+            Some(Change::Congestion(name)) => options.congestion = Some(name.clone()),
+            Some(Change::SameCpu | Change::Spin | Change::WorkingSet(_) | Change::Work(_)) | None => {}
+        }
+        options
+    }
+
+    /// Work of the far end for each message of a case.
+    pub fn work_of(&self, case: &Case) -> Option<Work> {
+        match case.trial.as_ref().map(|trial| &trial.change) {
+            Some(Change::Work(0)) => None,
+            Some(Change::Work(ns)) => Some(Work { mean_ns: *ns, law: WorkLaw::Constant }),
+            _ => self.work,
+        }
+    }
+
+    /// CPUs of a case.
+    pub fn placement_of(&self, case: &Case) -> Placement {
+        match case.trial.as_ref().map(|trial| &trial.change) {
+            Some(Change::SameCpu) => Placement { near: self.placement.near.clone(), far: self.placement.near.clone() },
+            _ => self.placement.clone(),
+        }
+    }
+
+    /// Bytes over which the buffers of a case rotate.
+    pub fn working_set_of(&self, case: &Case) -> u64 {
+        match case.trial.as_ref().map(|trial| &trial.change) {
+            Some(Change::WorkingSet(bytes)) => *bytes,
+            _ => self.working_set,
+        }
+    }
     /// Rounds of all cases together.
     pub fn total_rounds(&self) -> u64 {
         self.cases.len() as u64 * u64::from(self.rounds)
@@ -242,12 +519,31 @@ impl Plan {
                     "a smaller -P",
                 );
             }
+            let of = case.trial.as_ref().map(|trial| trial.of as usize);
+            if (case.role == CaseRole::Trial) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
+                return usage("a trial that explains no case".into(), "");
+            }
+            if case.load != Load::Closed && case.threads != case.connections {
+                return usage(
+                    format!("in an open loop each of the {} connections has a thread", case.connections),
+                    "leave out -T, or make it the same as -P",
+                );
+            }
+            if case.load != Load::Closed && self.workload == Workload::Stream {
+                return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
+            }
             if u64::from(case.inflight) > 4096 {
                 return usage(
                     format!("{} messages in flight; the limit is 4096", case.inflight),
                     "a smaller --inflight",
                 );
             }
+        }
+        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) {
+            return usage("the far end works at most 10 s for a message".into(), "--work 10s or less");
+        }
+        if self.working_set > MAX_WORKING_SET {
+            return usage("buffers are rotated over at most 1 GiB".into(), "--working-set 1G or less");
         }
         if let Extent::Count(count) = self.extent {
             let bytes = self.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(0).checked_mul(count);
@@ -263,33 +559,9 @@ impl Plan {
 mod tests {
     use super::*;
 
-    pub(crate) fn plan() -> Plan {
-        Plan {
-            workload: Workload::Echo,
-            reverse: false,
-            cases: vec![Case {
-                id: 0,
-                role: CaseRole::Measured,
-                path: PathName::new("tcp", "send", "block"),
-                size: 64,
-                reply: 64,
-                pieces: Pieces::whole(64),
-                connections: 1,
-                threads: 1,
-                inflight: 1,
-            }],
-            baseline: PathName::new("tcp", "send", "block"),
-            rounds: 40,
-            restarts: 1,
-            seed: 1,
-            extent: Extent::Time(1_000_000_000),
-            warmup_ns: 0,
-            trim: 100,
-            options: ChannelOptions::default(),
-            placement: Placement::default(),
-            stamps: Stamps::Near,
-            message_log: 0,
-        }
+    fn plan() -> Plan {
+        let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
+        Plan { extent: Extent::Time(1_000_000_000), ..Plan::new(Workload::Echo, vec![case]) }
     }
 
     #[track_caller]

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::schedule::Rate;
+
 /// A text that is not the number it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, got {input:?}")]
@@ -135,6 +137,60 @@ pub fn parse_sizes(text: &str) -> Result<Vec<u64>, ParseError> {
         return Err(wrong(&format!("at most {MAX_LIST} sizes"), text));
     }
     Ok(sizes)
+}
+
+/// A rate in messages a second: `10k`, `0.5`, `20k/s`. `k M G` are powers of 1000.
+fn parse_rate(text: &str) -> Result<Rate, ParseError> {
+    const WHAT: &str = "a rate in messages a second such as 500, 10k or 1k..200k";
+    let text = text.trim();
+    // In thousandths, as a rate is kept.
+    let milli = scaled(text.strip_suffix("/s").unwrap_or(text), WHAT, |suffix| {
+        Some(match suffix {
+            "" => 1_000,
+            "k" | "K" => 1_000_000,
+            "M" => 1_000_000_000,
+            "G" => 1_000_000_000_000,
+            _ => return None,
+        })
+    })
+    .map_err(|_| wrong(WHAT, text))?;
+    Rate::per_second(milli as f64 / 1e3).ok_or_else(|| wrong("a rate from 0.001 to 100M messages a second", text))
+}
+
+/// A list of rates: `10k`, `1k,5k`, or a range `1k..200k` that steps by ×2 and always contains its end.
+///
+/// # Errors
+/// A part that is not a rate, a range that runs backwards, or more than [`MAX_LIST`] rates.
+pub fn parse_rates(text: &str) -> Result<Vec<Rate>, ParseError> {
+    let mut rates = Vec::new();
+    for part in text.split(',') {
+        let Some((low, high)) = part.split_once("..") else {
+            rates.push(parse_rate(part)?);
+            continue;
+        };
+        let (low, high) = (parse_rate(low)?, parse_rate(high)?);
+        if low > high {
+            return Err(wrong("a range of rates from low to high, such as 1k..200k", part));
+        }
+        let doubled = |rate: &Rate| Rate::per_second(2.0 * rate.value());
+        rates.extend(std::iter::successors(Some(low), doubled).take_while(|rate| *rate < high));
+        rates.push(high);
+    }
+    let mut seen = std::collections::HashSet::new();
+    rates.retain(|rate| seen.insert(*rate));
+    if rates.len() > MAX_LIST {
+        return Err(wrong(&format!("at most {MAX_LIST} rates"), text));
+    }
+    Ok(rates)
+}
+
+/// The gap between two messages, as the rate that it is: `100us` is 10 000 messages a second.
+///
+/// # Errors
+/// Not a time, or one that is no rate: 0, or more than 1000 s.
+pub fn parse_gap(text: &str) -> Result<Rate, ParseError> {
+    let ns = parse_time(text)?;
+    Rate::per_second(1e9 / ns as f64).ok_or_else(|| wrong("a time from 10ns to 1000s", text))
 }
 
 /// A list of small whole numbers such as `1,2,4,8`.
@@ -379,6 +435,25 @@ mod tests {
     }
 
     #[test]
+    fn rates() {
+        let typed = |text: &str| parse_rates(text).map(|rates| rates.iter().map(Rate::to_string).collect::<Vec<_>>());
+        assert_eq!(typed("10k,0.5,20k/s,10000").unwrap(), ["10k/s", "0.5/s", "20k/s"]);
+        assert_eq!(typed("1k..5k").unwrap(), ["1k/s", "2k/s", "4k/s", "5k/s"]);
+        assert_eq!(typed("1k..1k").unwrap(), ["1k/s"]);
+        assert_eq!(typed("1k..200k").unwrap().len(), 9);
+        for text in
+            ["", "0", "k", "-1", "10m", "5k..1k", "1k..", "1k,", "101M", "10k/m", "1e5", "0.001..100M,7..9k,3.1..99M"]
+        {
+            assert!(typed(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_gap("100us").unwrap().to_string(), "10k/s");
+        assert_eq!(parse_gap("2s").unwrap().to_string(), "0.5/s");
+        for text in ["0us", "100", "1h", "9ns", "soon"] {
+            assert!(parse_gap(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn pieces_are_bounded() {
         assert_eq!(parse_pieces("15x100,30x50").unwrap()[1], Pieces { count: 30, size: 50 });
         for text in ["0x10", "10x0", "x", "15", "1025x1", "1000x4G", "18446744073709551615x18446744073709551615"] {
@@ -406,6 +481,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
             let _ = (parse_size(&text), parse_time(&text), parse_sizes(&text), parse_pieces(&text), parse_count(&text));
+            let _ = (parse_rates(&text), parse_gap(&text));
         }
 
         #[test]

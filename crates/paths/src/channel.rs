@@ -39,6 +39,17 @@ impl Limits {
         if self.timed { self.slice.as_millis() as i32 } else { -1 }
     }
 
+    /// Whether the round was given up meanwhile.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if so.
+    pub fn look(&self) -> io::Result<()> {
+        match self.abort.load(Ordering::Relaxed) {
+            true => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
+            false => Ok(()),
+        }
+    }
+
     /// After a call came back without progress at `since` (ns of the monotonic clock): try again, or the error.
     ///
     /// # Errors
@@ -49,9 +60,7 @@ impl Limits {
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
             _ => return Err(error),
         }
-        if self.abort.load(Ordering::Relaxed) {
-            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
-        }
+        self.look()?;
         if clock::now() - since > self.stall.as_nanos() as u64 {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
         }
@@ -127,6 +136,8 @@ pub struct Socket {
     framed: bool,
     counts: CallCounts,
     limits: Limits,
+    /// Whether the connection ends with this value; false for a twin.
+    ends: bool,
 }
 
 impl Socket {
@@ -138,7 +149,7 @@ impl Socket {
         if limits.timed {
             socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
         }
-        Ok(Self { fd, framed, counts: CallCounts::default(), limits })
+        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true })
     }
 
     /// The socket.
@@ -150,7 +161,9 @@ impl Socket {
 impl Drop for Socket {
     /// The other end sees the end now, also while a [`Breaker`] holds the socket.
     fn drop(&mut self) {
-        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+        if self.ends {
+            let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+        }
     }
 }
 
@@ -412,6 +425,30 @@ impl AnyChannel {
         }
     }
 
+    /// The same channel once more, so that one thread sends and another receives. Made before the first message. The
+    /// connection ends with `self`, not with the twin.
+    ///
+    /// # Errors
+    /// As dup(2).
+    pub fn twin(&self) -> io::Result<AnyChannel> {
+        Ok(match self {
+            AnyChannel::Socket(Socket { fd, framed, limits, .. }) => AnyChannel::Socket(Socket {
+                fd: fd.try_clone()?,
+                framed: *framed,
+                counts: CallCounts::default(),
+                limits: limits.clone(),
+                ends: false,
+            }),
+            AnyChannel::Pipe(pipe) => {
+                AnyChannel::Pipe(Pipe::new(pipe.read.try_clone()?, pipe.write.try_clone()?, pipe.limits.clone()))
+            }
+            AnyChannel::Queue(queue) => {
+                AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
+            }
+            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.twin(), end.limits.clone())),
+        })
+    }
+
     /// Which family it is of.
     pub fn family(&self) -> Family {
         match self {
@@ -436,5 +473,11 @@ fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         snd_cwnd: info.snd_cwnd,
         snd_mss: info.snd_mss,
         bytes_retrans: info.bytes_retrans,
+        ato_us: info.ato,
+        rcv_space: info.rcv_space,
+        busy_us: info.busy_time,
+        rwnd_limited_us: info.rwnd_limited,
+        sndbuf_limited_us: info.sndbuf_limited,
+        pacing_rate: Some(info.pacing_rate).filter(|rate| *rate != u64::MAX),
     })
 }

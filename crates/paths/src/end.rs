@@ -16,6 +16,8 @@ pub struct Layout {
     pub pieces: Pieces,
     /// Messages under way at most.
     pub inflight: u32,
+    /// Copies of a message's buffers that are used in turn; 1: always the same ones.
+    pub copies: usize,
     /// Byte number so-and-so of every message. A method fills each of its buffers once, when it makes it.
     pub content: fn(usize) -> u8,
 }
@@ -32,10 +34,13 @@ impl Layout {
     }
 
     fn filled(self, count: usize, size: usize) -> Scatter {
-        let mut message = Scatter::new(count, size);
-        for piece in 0..count {
-            let bytes = message.piece_mut(piece).iter_mut().enumerate();
-            bytes.for_each(|(at, byte)| *byte = (self.content)(piece * size + at));
+        let mut message = Scatter::rotating(count, size, self.copies);
+        for _ in 0..message.copies() {
+            for piece in 0..count {
+                let bytes = message.piece_mut(piece).iter_mut().enumerate();
+                bytes.for_each(|(at, byte)| *byte = (self.content)(piece * size + at));
+            }
+            message.turn();
         }
         message
     }
@@ -50,7 +55,8 @@ pub trait Method<C: Channel>: Part + Sized + 'static {
     /// What is not available here, and why.
     fn new(channel: &mut C, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable>;
 
-    /// The buffer of the next message: not under way, and the same until [`Method::send`].
+    /// The buffer of the next message: not under way, and the one that [`Method::send`] sends. Called once a message;
+    /// where buffers rotate it goes on to the next.
     ///
     /// # Errors
     /// Waiting for a buffer to come back failed.

@@ -125,7 +125,7 @@ mod program {
     use crate::channel::{Pipe, Queue, RingEnd, Socket};
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
-        write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
+        write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
         fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
@@ -137,7 +137,7 @@ mod program {
     crate::registry! {
         transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm];
         Socket(Socket):
-            methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, Sendmmsg, uring::Uring, UringZc],
+            methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
             waits [Block, Spin, Poll, Epoll, BusyPoll, Uring];
         Pipe(Pipe):
             methods [Write, Writes, Writev, Flatten, uring::Uring],
@@ -258,7 +258,12 @@ impl Entry {
         let addresses = offer.addresses();
         let (near, local) = self.transport.connect(&addresses[0], &need).map_err(failed)?;
         let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
-        let layout = Layout { pieces: msgpath_core::units::Pieces { count: 1, size: 64 }, inflight: 1, content: |_| 0 };
+        let layout = Layout {
+            pieces: msgpath_core::units::Pieces { count: 1, size: 64 },
+            inflight: 1,
+            copies: 1,
+            content: |_| 0,
+        };
         with_ends(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
         let received = with_ends(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
         if received == 64 { Ok(()) } else { Err(Unavailable::new(format!("{received} of 64 bytes arrived"), "")) }

@@ -1,5 +1,9 @@
 //! TEST DATA: runs and summaries that nobody measured, for the snapshots. Every name in them says so.
 
+mod doctor;
+mod known;
+mod load;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -11,23 +15,18 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
 use msgpath_record::Run;
 
+pub(crate) use doctor::doctor;
+pub(crate) use known::{crossings, unsettled};
+pub(crate) use load::{load_curve, open_loop, overloaded};
+
 pub(crate) const ROUNDS: u64 = 8;
 const MESSAGES: u64 = 2_000;
 /// Rounds that hold the far-out messages.
 const WITH_TAIL: u64 = 2;
 
 pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
-    Case {
-        id,
-        role: CaseRole::Measured,
-        path: path.parse().unwrap(),
-        size,
-        reply: size,
-        pieces: Pieces::whole(size as u32),
-        connections: threads,
-        threads,
-        inflight: 1,
-    }
+    let whole = Case::new(path.parse().unwrap(), Pieces::whole(size as u32));
+    Case { id, connections: threads, threads, ..whole }
 }
 
 /// A round of messages: most near `base`, one in 16 in a second hump, a few far out in two of the rounds.
@@ -106,6 +105,17 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
         shape,
         time_share_over_10x: Some(0.021),
         message_share_over_10x: Some(0.000_31),
+        time_share_over_100x: Some(0.0),
+        message_share_over_100x: Some(0.0),
+        steadiness: Some(Steadiness {
+            class: SteadyClass::Flat,
+            change_points: Vec::new(),
+            warm_up_rounds: 0,
+            spread: 0.0,
+            kpss: None,
+            drifting: false,
+            range_ns: (0.92 * base, 0.95 * base),
+        }),
         delivery: Delivery { sent: messages, received: messages, verified: messages, ..Delivery::default() },
         near_calls: CallCounts {
             send_calls: messages,
@@ -152,7 +162,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
             same: false,
         }],
         flags: BTreeMap::from([("the clock source changed".to_owned(), 1)]),
-        case,
+        ..CaseSummary::empty(case)
     }
 }
 
@@ -176,18 +186,14 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
         facts: BTreeMap::from([("governor".to_owned(), "n/a: not readable".to_owned())]),
     };
     RunHeader {
-        schema: SCHEMA.into(),
-        name: "test-data".into(),
         started: "2026-01-15T10:04:00Z".into(),
         command: vec!["msgpath".into(), verb.into()],
         version: "0.1.0".into(),
-        verb: verb.into(),
         target: "10.0.0.2:5210".into(),
-        plan,
-        unavailable: Vec::new(),
         near: environment("near-host"),
         far: environment("far-host"),
         clock: ClockFacts { cost_ns: 22.4, step_ns: 1 },
+        ..RunHeader::new("test-data", verb, plan)
     }
 }
 
@@ -195,27 +201,14 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
     let rounds: Vec<RoundRecord> =
         cases.iter().flat_map(|(case, base)| (0..ROUNDS).map(move |at| round(case, *base, at))).collect();
     let plan = Plan {
-        workload,
-        reverse: false,
-        cases: cases.iter().map(|(case, _)| case.clone()).collect(),
-        baseline: cases[0].0.path.clone(),
         rounds: ROUNDS as u32,
-        restarts: 1,
         seed: 7,
-        extent: Extent::Time(10_000_000_000),
-        warmup_ns: 0,
-        trim: 100,
-        options: ChannelOptions::default(),
         placement: Placement { near: vec![3], far: vec![11] },
-        stamps: Stamps::Near,
         message_log: 0,
+        ..Plan::new(workload, cases.iter().map(|(case, _)| case.clone()).collect())
     };
     let cases: Vec<CaseSummary> = cases.into_iter().map(|(case, base)| summary_of(case, base, &rounds)).collect();
     let summary = Summary {
-        schema: SCHEMA.into(),
-        status: Status::Ok,
-        name: "test-data".into(),
-        verb: verb.into(),
         target: "10.0.0.2:5210".into(),
         totals: Totals {
             rounds: ROUNDS * cases.len() as u64,
@@ -225,7 +218,6 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
             verified: cases.iter().map(|case| case.delivery.verified).sum(),
         },
         cases,
-        comparison: None,
         findings: vec![
             finding(
                 "V01",
@@ -249,7 +241,7 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
             evidence: BTreeMap::new(),
             strict: false,
         }],
-        unavailable: Vec::new(),
+        ..Summary::empty("test-data", verb, Status::Ok)
     };
     let end = RunEnd {
         status: Status::Ok,
@@ -266,6 +258,13 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
 /// One case of `echo`.
 pub(crate) fn echo() -> (Run, Summary) {
     build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 23_000.0)])
+}
+
+/// The same, a tenth slower.
+pub(crate) fn slower_echo() -> (Run, Summary) {
+    let (mut run, summary) = build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 25_300.0)]);
+    run.header.name = "test-data-later".into();
+    (run, summary)
 }
 
 /// Four sizes of `echo`, lossy at the largest.
@@ -365,6 +364,10 @@ fn build_compare() -> (Run, Summary) {
             size: None,
             low: None,
             high: None,
+            crossings: Vec::new(),
+            undecided: None,
+            outside: 0.0,
+            refined: false,
         });
         crossovers.push(Crossover {
             path: PathName::new("tcp", "zerocopy", "block"),
@@ -373,12 +376,17 @@ fn build_compare() -> (Run, Summary) {
             size: Some(32_768.0),
             low: Some(24_000.0),
             high: Some(41_000.0),
+            crossings: vec![32_768.0],
+            undecided: Some((16_384, 65_536)),
+            outside: 0.0,
+            refined: false,
         });
     }
     summary.comparison = Some(Comparison {
         baseline: PathName::new("tcp", "send", "block"),
         metric: "p50".into(),
         ratios,
+        tails: Vec::new(),
         winners,
         crossovers,
         resolution: Some(0.013),
@@ -432,6 +440,9 @@ fn untime(run: &mut Run, summary: &mut Summary) {
             shape: Vec::new(),
             time_share_over_10x: None,
             message_share_over_10x: None,
+            time_share_over_100x: None,
+            message_share_over_100x: None,
+            steadiness: None,
             ..case.clone()
         };
     }
@@ -471,6 +482,24 @@ pub(crate) fn stream() -> (Run, Summary) {
     (run, summary)
 }
 
+/// Two paths by five sizes of `stream`.
+pub(crate) fn stream_sizes() -> (Run, Summary) {
+    let mut cases = Vec::new();
+    for path in ["tcp:send", "tcp:writev"] {
+        for at in 0..5 {
+            cases.push((case(cases.len() as u32, path, 64 << (3 * at), 1), 30_000.0));
+        }
+    }
+    let (mut run, mut summary) = build("stream", Workload::Stream, cases);
+    untime(&mut run, &mut summary);
+    for case in &mut summary.cases {
+        let size = case.case.size as f64;
+        let top = if case.case.path.method == "send" { 9.4e9 } else { 8.1e9 };
+        case.throughput = Some(throughput(top * size / (size + 3_000.0), case.case.size));
+    }
+    (run, summary)
+}
+
 /// Ten messages of three sizes.
 pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
     let sizes = [(10_u64, 6.1), (1_000, 4.9), (10_000, 14.6)];
@@ -487,7 +516,7 @@ pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
                 sequence: trial,
                 start_ns: trial * 50_000,
                 latency_ns: (at != 2 || trial != 6).then_some(latency as u64),
-                far_ns: None,
+                ..MessageRow::default()
             });
         }
     }

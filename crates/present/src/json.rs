@@ -1,15 +1,23 @@
 //! `--json`: one object, schema and status first, units in the names, `null` with a reason instead of NaN.
 
+mod nulls;
+mod parts;
+
 use std::path::Path;
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Totals};
+use msgpath_analyse::summary::Totals;
 use msgpath_core::Problem;
-use msgpath_core::plan::Workload;
+use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::schema::{ClockFacts, Environment, SCHEMA, Status};
 use msgpath_record::{Damage, Run};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use parts::value;
+
+/// Schema of [`doctor`].
+const DOCTOR_SCHEMA: &str = "msgpath/doctor/1";
 
 /// The object of a run. The order of the fields is the order in the text.
 #[derive(Serialize)]
@@ -28,12 +36,18 @@ struct Document<'a> {
     near: &'a Environment,
     far: &'a Environment,
     clock: ClockFacts,
+    doctor: Value,
+    floors: Value,
     totals: Totals,
+    expectation: Value,
     warnings: Value,
     findings: Value,
     cases: Vec<Value>,
+    load_curves: Vec<Value>,
+    trials: Vec<Value>,
     comparison: Value,
     unavailable: Value,
+    why: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +57,8 @@ struct Document<'a> {
 /// The summary of a run as one JSON object on one line.
 pub fn summary_json(run: &Run, summary: &Summary) -> String {
     let header = &run.header;
-    let document = Document {
+    let workload = header.plan.workload;
+    let mut document = Document {
         schema: &summary.schema,
         status: summary.status,
         name: &summary.name,
@@ -58,15 +73,34 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         near: &header.near,
         far: &header.far,
         clock: header.clock,
+        doctor: value(&header.doctor),
+        floors: parts::floors(&header.floors),
         totals: summary.totals,
+        expectation: parts::expectation(&summary.expectation),
         warnings: value(&summary.warnings),
-        findings: findings(summary),
-        cases: summary.cases.iter().map(|case| case_value(case, header.plan.workload)).collect(),
-        comparison: comparison(summary),
-        unavailable: unavailable(summary),
+        findings: parts::findings(summary),
+        cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),
+        load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
+        trials: summary.trials.iter().map(|trial| parts::trial(trial, workload)).collect(),
+        comparison: parts::comparison(summary),
+        unavailable: parts::unavailable(summary),
+        why: Map::new(),
         error: run.end.as_ref().and_then(|end| end.problem.as_ref()).map(error),
         damage: run.damage.as_ref().map(damage),
     };
+    for (field, part, why) in [
+        ("comparison", &document.comparison, "there is no second path"),
+        ("expectation", &document.expectation, "no estimate was typed before the run"),
+        ("doctor", &document.doctor, "the run was recorded without it"),
+        ("floors", &document.floors, "they were not measured"),
+    ] {
+        if part.is_null() {
+            document.why.insert(field.into(), why.into());
+        }
+    }
+    if document.ended.is_none() {
+        document.why.insert("ended".into(), "the run has no end: it was killed or is still going on".into());
+    }
     // Strings, numbers and maps with string keys always serialize; only a folder name that is not UTF-8 can fail.
     serde_json::to_string(&document).unwrap_or_else(|error| failure("E90", &error.to_string(), "", Status::Failed))
 }
@@ -76,6 +110,37 @@ pub fn problem_json(problem: &Problem) -> String {
     let message =
         if problem.why.is_empty() { problem.what.clone() } else { format!("{}: {}", problem.what, problem.why) };
     failure(&problem.code, &message, &problem.hint, Status::Failed)
+}
+
+/// What `doctor` found as one JSON object on one line. `resolution`: p95 of |A'/A - 1|, where an A/A control was
+/// measured.
+pub fn doctor(doctor: &Doctor, resolution: Option<f64>) -> String {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'a str,
+        status: Status,
+        worst: CheckState,
+        full: bool,
+        took_ns: u64,
+        resolution: Value,
+        checks: Value,
+        why: Map<String, Value>,
+    }
+    let mut why = Map::new();
+    if resolution.is_none() {
+        why.insert("resolution".into(), "no A/A control was measured".into());
+    }
+    let document = Document {
+        schema: DOCTOR_SCHEMA,
+        status: Status::Ok,
+        worst: doctor.worst(),
+        full: doctor.full,
+        took_ns: doctor.took_ns,
+        resolution: value(&resolution),
+        checks: value(&doctor.checks),
+        why,
+    };
+    serde_json::to_string(&document).unwrap_or_default()
 }
 
 fn failure(code: &str, message: &str, hint: &str, status: Status) -> String {
@@ -95,126 +160,6 @@ fn error(problem: &Problem) -> Value {
 
 fn damage(damage: &Damage) -> Value {
     json!({ "file": damage.file, "whole_bytes": damage.offset, "why": damage.why })
-}
-
-/// Any plain value; a float that is not finite becomes `null`.
-fn value(data: &impl Serialize) -> Value {
-    serde_json::to_value(data).unwrap_or(Value::Null)
-}
-
-fn rename(object: &mut Value, names: &[(&str, &str)]) {
-    if let Value::Object(map) = object {
-        for (old, new) in names {
-            if let Some(value) = map.remove(*old) {
-                map.insert((*new).to_owned(), value);
-            }
-        }
-    }
-}
-
-fn findings(summary: &Summary) -> Value {
-    let mut findings = value(&summary.findings);
-    for finding in findings.as_array_mut().into_iter().flatten() {
-        rename(finding, &[("next", "try")]);
-    }
-    findings
-}
-
-const CASE: [(&str, &str); 2] = [("size", "size_bytes"), ("reply", "reply_bytes")];
-
-fn case_value(case: &CaseSummary, workload: Workload) -> Value {
-    let mut out = value(case);
-    rename(&mut out["case"], &CASE);
-    if let Some(pieces) = out.pointer_mut("/case/pieces") {
-        rename(pieces, &[("size", "size_bytes")]);
-    }
-    if case.throughput.is_some() {
-        rename(
-            &mut out["throughput"],
-            &[
-                ("receiver_bits", "receiver_bits_per_s"),
-                ("sender_bits", "sender_bits_per_s"),
-                ("messages", "messages_per_s"),
-            ],
-        );
-    }
-    for quantile in out["quantiles"].as_array_mut().into_iter().flatten() {
-        tidy_quantile(quantile);
-    }
-    tidy_quantile(&mut out["one_way"]);
-    if let Value::Object(map) = &mut out {
-        let why = reasons(case, workload, map);
-        map.insert("why".into(), Value::Object(why));
-    }
-    out
-}
-
-/// A quantile says why only where there is something to say.
-fn tidy_quantile(quantile: &mut Value) {
-    if let Value::Object(map) = quantile {
-        if map.get("ns") == Some(&Value::Null) {
-            map.insert("why".into(), "the quantile is a lost message".into());
-        } else if map.get("why") == Some(&Value::Null) {
-            map.remove("why");
-        }
-    }
-}
-
-/// Why each field of a case that is `null` is so.
-fn reasons(case: &CaseSummary, workload: Workload, map: &Map<String, Value>) -> Map<String, Value> {
-    let mut why = Map::new();
-    for (field, _) in map.iter().filter(|(_, value)| value.is_null()) {
-        let no_latency = workload == Workload::Stream;
-        let reason: &str = match field.as_str() {
-            "throughput" => "only a stream has a throughput",
-            "rate_per_s"
-            | "fastest_ns"
-            | "slowest_ns"
-            | "slowest_at_ns"
-            | "mean_ns"
-            | "effective_messages"
-            | "time_share_over_10x"
-            | "message_share_over_10x"
-                if no_latency =>
-            {
-                "a stream does not time single messages"
-            }
-            "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" => "no message arrived",
-            "zerocopy" => "nothing asked for zero copy",
-            "near_tcp" | "far_tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
-            "copied_bytes" => &case.copied_why,
-            "connect_ns" => "the transport does not connect",
-            "one_way" => "arrival was not stamped, or the ends do not share a clock",
-            _ => "could not be estimated from these rounds",
-        };
-        why.insert(field.clone(), reason.into());
-    }
-    for end in ["near_cost", "far_cost"] {
-        for (field, _) in map[end].as_object().into_iter().flatten().filter(|(_, value)| value.is_null()) {
-            let reason = if field == "run_delay_ns" { "schedstat could not be read" } else { "not a finite number" };
-            why.insert(format!("{end}.{field}"), reason.into());
-        }
-    }
-    why
-}
-
-fn comparison(summary: &Summary) -> Value {
-    let mut comparison = value(&summary.comparison);
-    for winner in comparison["winners"].as_array_mut().into_iter().flatten() {
-        rename(winner, &[("size", "size_bytes")]);
-    }
-    for crossover in comparison["crossovers"].as_array_mut().into_iter().flatten() {
-        rename(crossover, &[("size", "size_bytes"), ("low", "low_bytes"), ("high", "high_bytes")]);
-    }
-    comparison
-}
-
-fn unavailable(summary: &Summary) -> Value {
-    let mut list = value(&summary.unavailable);
-    for entry in list.as_array_mut().into_iter().flatten() {
-        rename(&mut entry["case"], &CASE);
-    }
-    list
 }
 
 #[cfg(test)]
@@ -256,6 +201,74 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Paths of the nulls below `value` that no `why` of an object around them explains, quantiles aside.
+    fn unexplained(value: &Value, path: &str, known: &[&Map<String, Value>], out: &mut Vec<String>) {
+        match value {
+            Value::Object(map) if !map.contains_key("claim") => {
+                let mut known = known.to_vec();
+                known.extend(map.get("why").and_then(Value::as_object));
+                for (key, value) in map {
+                    unexplained(value, &format!("{path}.{key}"), &known, out);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| unexplained(value, path, known, out)),
+            Value::Null if !known.iter().any(|why| why.keys().any(|key| path.ends_with(&format!(".{key}")))) => {
+                out.push(path.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_null_anywhere_has_a_reason() {
+        for (run, summary) in [
+            fixture::echo(),
+            fixture::compare(),
+            fixture::stream(),
+            fixture::open_loop(),
+            fixture::overloaded(),
+            fixture::load_curve(),
+            fixture::unsettled(),
+            fixture::crossings(),
+        ] {
+            let mut out = Vec::new();
+            unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
+            assert!(out.is_empty(), "{out:?}");
+        }
+    }
+
+    #[test]
+    fn rates_sizes_and_estimates_carry_their_units() {
+        let (run, summary) = fixture::load_curve();
+        let json = parsed(&summary_json(&run, &summary));
+        assert_eq!(json["cases"][1]["case"]["load"]["open"], json!({ "rate_per_s": 2_000.0, "arrivals": "poisson" }));
+        let curve = &json["load_curves"][0];
+        assert_eq!((curve["size_bytes"].as_u64(), curve["knee_per_s"]["value"].as_f64()), (Some(64), Some(18_200.0)));
+        assert_eq!(curve["points"][6]["sustained"], false);
+        assert_eq!(curve["why"]["points.p99"], "the rate was not sustained");
+        let (run, summary) = fixture::unsettled();
+        let json = parsed(&summary_json(&run, &summary));
+        assert_eq!(json["expectation"]["expected"]["time_ns"], 50_000);
+        assert_eq!(json["expectation"]["measured_ns"].as_f64(), Some(8_100.0));
+        assert_eq!(json["trials"][1]["change"]["working_set_bytes"], 64 << 20);
+        assert!(json["trials"][0]["value_ns"].is_f64());
+        let steadiness = &json["cases"][0]["steadiness"];
+        assert_eq!(steadiness["class"], "never_settled");
+        let (run, summary) = fixture::crossings();
+        let json = parsed(&summary_json(&run, &summary));
+        assert_eq!(json["comparison"]["crossovers"][0]["crossings_bytes"], json!([1_200.0, 40_960.0]));
+    }
+
+    #[test]
+    fn doctor_is_an_object_of_its_own() {
+        let text = doctor(&fixture::doctor(), None);
+        assert!(text.starts_with(r#"{"schema":"msgpath/doctor/1","status":"ok","worst":"stop","#), "{text}");
+        let json = parsed(&text);
+        assert!(json["resolution"].is_null() && json["why"]["resolution"].is_string());
+        let fix = json["checks"].as_array().unwrap().iter().find_map(|check| check["commands"].get(0)).unwrap();
+        assert!(fix["run"].is_string() && fix["undo"].is_string());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub mod html;
 pub mod json;
+pub mod matplotlib;
 pub mod svg;
 pub mod terminal;
 mod view;

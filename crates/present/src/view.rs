@@ -30,8 +30,20 @@ pub(crate) struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
+    /// The cases that were planned from the start.
     pub(crate) fn new(summary: &'a Summary) -> Self {
-        let cases = measured(summary);
+        Self::of(summary, measured(summary).into_iter().filter(|case| case.case.stage == 0).collect())
+    }
+
+    /// The cases with this many threads that were added near a crossing, by size.
+    pub(crate) fn near_crossing(summary: &'a Summary, threads: u32) -> Self {
+        let added = |case: &&CaseSummary| case.case.stage > 0 && case.case.threads == threads;
+        let mut grid = Self::of(summary, measured(summary).into_iter().filter(added).collect());
+        grid.shapes.sort_by_key(|shape| shape.size);
+        grid
+    }
+
+    fn of(summary: &'a Summary, cases: Vec<&'a CaseSummary>) -> Self {
         let (mut shapes, mut threads, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         paths.extend(summary.comparison.as_ref().map(|comparison| &comparison.baseline));
         for case in &cases {
@@ -41,6 +53,12 @@ impl<'a> Grid<'a> {
         }
         threads.sort_unstable();
         Self { cases, shapes, threads, paths }
+    }
+
+    /// The smallest and the largest size.
+    pub(crate) fn sizes(&self) -> (u64, u64) {
+        let sizes = || self.shapes.iter().map(|shape| shape.size);
+        (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
     }
 
     /// The case of one cell.
@@ -76,7 +94,12 @@ impl<'a> Grid<'a> {
 
 /// The ratio of one case to the baseline.
 pub(crate) fn ratio<'a>(comparison: &'a Comparison, case: &CaseSummary) -> Option<&'a Ratio> {
-    comparison.ratios.iter().find(|ratio| ratio.case == case.case.id)
+    ratio_in(&comparison.ratios, case)
+}
+
+/// The ratio of one case in a list of them.
+pub(crate) fn ratio_in<'a>(ratios: &'a [Ratio], case: &CaseSummary) -> Option<&'a Ratio> {
+    ratios.iter().find(|ratio| ratio.case == case.case.id)
 }
 
 /// Adds what is not there yet.
@@ -132,4 +155,18 @@ pub(crate) fn placement(run: &Run) -> String {
     };
     let placement = &run.header.plan.placement;
     format!("{}, {}", end("near", &placement.near), end("far", &placement.far))
+}
+
+/// What the far end does for each message before it answers; `None`: nothing.
+pub(crate) fn far_work(run: &Run, glyphs: units::Glyphs) -> Option<String> {
+    use msgpath_core::plan::WorkLaw;
+    let work = run.header.plan.work?;
+    let law = match work.law {
+        WorkLaw::Constant => "always",
+        WorkLaw::Exponential => "on average, exponential",
+    };
+    Some(format!(
+        "the far end works {} for each message, {law}",
+        crate::words::chosen(&glyphs.time(work.mean_ns as f64))
+    ))
 }

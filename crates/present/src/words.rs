@@ -1,9 +1,20 @@
 //! Numbers and half-sentences that the terminal and the report share.
 
-use msgpath_analyse::summary::{CaseSummary, Crossover, CrossoverKind, Estimate, Quantile, Ratio, Verdict};
+mod cases;
+mod crossing;
+mod load;
+
+use std::collections::BTreeMap;
+
+use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Ratio, Verdict};
 use msgpath_core::Delivery;
+use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+
+pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
+pub(crate) use crossing::{Crossing, crossover};
+pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
 
 /// `p50`, `p99.9`.
 pub(crate) fn quantile_name(p: f64) -> String {
@@ -14,16 +25,6 @@ pub(crate) fn quantile_name(p: f64) -> String {
 /// `1 connection`, `4 connections`.
 pub(crate) fn counted(n: u64, word: &str, glyphs: Glyphs) -> String {
     format!("{} {word}{}", glyphs.thousands(n), if n == 1 { "" } else { "s" })
-}
-
-/// `1 connection, 1 thread, closed loop`.
-pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
-    let depth = if case.inflight > 1 { format!(", {} in flight", case.inflight) } else { String::new() };
-    format!(
-        "{}, {}, closed loop{depth}",
-        counted(u64::from(case.connections), "connection", glyphs),
-        counted(u64::from(case.threads), "thread", glyphs)
-    )
 }
 
 /// `4 KiB`, or `15x100` where the message is handed over in pieces.
@@ -96,6 +97,21 @@ pub(crate) fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) 
     }
 }
 
+/// `95 %: 21 – 36 KiB`; an end that is missing lies outside the `sizes` or `rates` that were measured.
+pub(crate) fn within_measured(
+    low: Option<f64>,
+    high: Option<f64>,
+    what: &str,
+    print: impl Fn(f64) -> String,
+) -> String {
+    match (low, high) {
+        (None, None) => String::new(),
+        (Some(low), Some(high)) => format!("95 %: {}", between(&print(low), &print(high))),
+        (None, Some(high)) => format!("95 %: below the {what} measured – {}", print(high)),
+        (Some(low), None) => format!("95 %: {} – above the {what} measured", print(low)),
+    }
+}
+
 /// The interval of an estimate, or `no interval`.
 pub(crate) fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
     interval(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
@@ -104,7 +120,7 @@ pub(crate) fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> Stri
 /// The interval column of a quantile, in the unit of its value.
 pub(crate) fn quantile_interval(quantile: &Quantile, glyphs: Glyphs) -> String {
     if !quantile.claim {
-        return "too few to say".into();
+        return "no claim".into();
     }
     let like = quantile.ns.or(quantile.lo_ns).unwrap_or(0) as f64;
     let print = |ns: f64| {
@@ -115,23 +131,27 @@ pub(crate) fn quantile_interval(quantile: &Quantile, glyphs: Glyphs) -> String {
         .unwrap_or_else(|| "no interval".into())
 }
 
-/// Why quantiles are no claim, each reason with the quantiles it holds for.
-pub(crate) fn no_claims(case: &CaseSummary) -> Vec<(&str, Vec<String>)> {
+/// Why quantiles are no claim, one sentence for each reason with the quantiles it holds for. `what` they are quantiles
+/// of is empty, or ` of the service time`.
+pub(crate) fn no_claims<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
     let mut whys: Vec<(&str, Vec<String>)> = Vec::new();
-    for quantile in &case.quantiles {
+    for quantile in quantiles {
         let Some(why) = &quantile.why else { continue };
         let name = quantile_name(quantile.p);
         match whys.iter_mut().find(|(known, _)| known == why) {
-            Some((_, names)) => names.push(name),
+            Some((_, names)) => crate::view::push_new(names, name),
             None => whys.push((why, vec![name])),
         }
     }
-    whys
+    whys.into_iter()
+        .map(|(why, names)| format!("No claim for {}{what} (in brackets): {why}.", names.join(", ")))
+        .collect()
 }
 
-/// The value of a quantile; a quantile that is a lost message has no number.
+/// The value of a quantile, in brackets where it is no claim; a quantile that is a lost message has no number.
 pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
-    quantile.ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64))
+    let value = quantile.ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64));
+    if quantile.claim { value } else { format!("({value})") }
 }
 
 /// How many messages were slower, and in how many rounds where that is not all of them.
@@ -151,13 +171,20 @@ pub(crate) fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
 
 /// `40.8 k/s`: a rate with three digits and a decimal prefix.
 pub(crate) fn per_second(rate: f64) -> String {
-    let (scale, prefix) = match rate.abs() {
+    let number = decimal(rate);
+    let blank = if number.contains(' ') { "" } else { " " };
+    format!("{number}{blank}/s")
+}
+
+/// `40.8 k`: three digits and a decimal prefix.
+pub(crate) fn decimal(number: f64) -> String {
+    let (scale, prefix) = match number.abs() {
         r if r >= 999.5e6 => (1e9, " G"),
         r if r >= 999.5e3 => (1e6, " M"),
         r if r >= 999.5 => (1e3, " k"),
-        _ => (1.0, " "),
+        _ => (1.0, ""),
     };
-    format!("{}{prefix}/s", three_digits(rate / scale))
+    format!("{}{prefix}", three_digits(number / scale))
 }
 
 /// A throughput; with [`BitUnits::Binary`] the same in 2^30 units beside it, each named.
@@ -176,9 +203,17 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A stated bound such as `2 %`: a choice, so without digits that would claim precision.
 pub(crate) fn bound(share: f64) -> String {
-    let text = three_digits(100.0 * share);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} %")
+    chosen(&format!("{} %", three_digits(100.0 * share)))
+}
+
+/// A number with its unit that somebody chose: `50 µs`, not `50.0 µs`.
+pub(crate) fn chosen(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// A size that need not be whole: `27.3 KiB`.
@@ -216,6 +251,38 @@ pub(crate) fn mark(ratio: &Ratio) -> char {
     }
 }
 
+/// A verdict in a word.
+pub(crate) fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
+    match (verdict, metric_is_time) {
+        (Verdict::Better, true) => "faster",
+        (Verdict::Better, false) => "more",
+        (Verdict::Worse, true) => "slower",
+        (Verdict::Worse, false) => "less",
+        (Verdict::Equivalent, _) => "the same",
+        (Verdict::Undecided, _) => "not decided",
+    }
+}
+
+/// `2 STOP, 5 WARN, 14 OK: ...`: every check counts once, with the worse of its ends.
+pub(crate) fn checks(doctor: &Doctor) -> String {
+    let mut states: BTreeMap<u8, CheckState> = BTreeMap::new();
+    for check in &doctor.checks {
+        let state = states.entry(check.number).or_insert(check.state);
+        *state = check.state.max(*state);
+    }
+    let counts = [CheckState::Stop, CheckState::Warn, CheckState::NotAvailable, CheckState::Ok].map(|state| {
+        let count = states.values().filter(|other| **other == state).count();
+        (count > 0).then(|| format!("{count} {}", state.word()))
+    });
+    let meaning = match doctor.worst() {
+        CheckState::Stop => "some claims cannot be made here",
+        CheckState::Warn => "what is wrong will be seen in the numbers",
+        CheckState::NotAvailable => "nothing in the way, as far as it could be read",
+        CheckState::Ok => "nothing in the way",
+    };
+    format!("{}: {meaning}", counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
 /// What the marks mean: `p50` falls when a path is faster, a throughput rises.
 pub(crate) fn legend(metric: &str, margin: f64) -> String {
     let (faster, slower) = if is_time(metric) { ('▼', '▲') } else { ('▲', '▼') };
@@ -225,27 +292,6 @@ pub(crate) fn legend(metric: &str, margin: f64) -> String {
 /// Whether smaller is better.
 pub(crate) fn is_time(metric: &str) -> bool {
     metric != "throughput"
-}
-
-/// From which size a path pays, in words, and the interval of that size.
-pub(crate) fn crossover(crossover: &Crossover) -> (String, String) {
-    let at = crossover.size.map_or_else(|| "an unknown size".into(), about_size);
-    let text = match crossover.kind {
-        CrossoverKind::AlwaysFaster => "faster at every size measured".into(),
-        CrossoverKind::NeverFaster => "slower at every size measured".into(),
-        CrossoverKind::Equivalent => "no difference was shown at any size".into(),
-        CrossoverKind::At => format!("starts to pay at {at}"),
-        CrossoverKind::FasterBelow => format!("pays only below {at}"),
-        CrossoverKind::Several => format!("crosses more than once, last at {at}"),
-        CrossoverKind::Undecided => "the data do not decide".into(),
-    };
-    let range = match (crossover.low, crossover.high) {
-        (None, None) => String::new(),
-        (Some(low), Some(high)) => format!("95 %: {}", between(&about_size(low), &about_size(high))),
-        (None, Some(high)) => format!("95 %: below the sizes measured – {}", about_size(high)),
-        (Some(low), None) => format!("95 %: {} – above the sizes measured", about_size(low)),
-    };
-    (text, range)
 }
 
 /// A count per message: `2.00`, and `0.001` rather than 0 for what was seen now and then.

@@ -10,7 +10,7 @@
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | magic, the bytes `6d 70 6c 0a` (`mpl` and a line feed) |
-//! | 4 | 1 | version of this format: 1 |
+//! | 4 | 1 | version of this format: 2 |
 //! | 5 | 1 | kind: 1 round, 2 messages, 3 end |
 //! | 6 | 2 | 0 |
 //! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1 and 2) or 64 MiB (kind 3) |
@@ -19,8 +19,8 @@
 //!
 //! # Round (in `rounds.mpl`)
 //!
-//! varint length and JSON of the `RoundRecord`; varint length and bytes of the latency histogram; varint length and
-//! bytes of the one-way histogram. A histogram is eight varints (bins, messages, lost, beyond 2^40 ns, sum of the ns in
+//! varint length and JSON of the `RoundRecord`; then the histograms latency, one way, service, lateness and first
+//! messages, each as varint length and bytes. A histogram is eight varints (bins, messages, lost, beyond 2^40 ns, sum of the ns in
 //! two halves with the high one first, smallest ns, largest ns; an empty one has 2^64-1 and 0 as the last two) and then
 //! for each bin the distance of its index from the one before and its count, both varint.
 //! [`msgpath_core::histogram`] says which values an index stands for.
@@ -39,8 +39,9 @@
 //! | start, ns since the start of the run | zigzag of the difference from the row before (from 0 at first) |
 //! | latency, ns | itself + 1; 0: lost |
 //! | arrival at the far end, ns after the start | itself + 1; 0: no stamp |
+//! | actual send, ns after the start (open loop: the start is the intended send) | itself + 1; 0: closed loop |
 //!
-//! Sequence, start, latency and arrival are below 2^62.
+//! Sequence, start, latency, arrival and actual send are below 2^62.
 //!
 //! # End (the last block of `rounds.mpl`)
 //!
@@ -53,7 +54,7 @@ use msgpath_core::{SparseHistogram, varint};
 
 const MAGIC: [u8; 4] = *b"mpl\n";
 /// The version of the block format.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
 /// The most messages of one block.
@@ -221,12 +222,20 @@ fn check(round: &RoundRecord) -> Result<(), String> {
             return Err(format!("a number of {number} in a round; the limit is {limit}"));
         }
     }
-    for histogram in [&round.latency, &round.one_way] {
+    for histogram in histograms(round) {
         if histogram.total() > MAX_COUNT {
             return Err(format!("{} messages in a round; the limit is {MAX_COUNT}", histogram.total()));
         }
     }
     Ok(())
+}
+
+/// Histograms of a round.
+const HISTOGRAMS: usize = 5;
+
+/// They are written in this order.
+fn histograms(round: &RoundRecord) -> [&SparseHistogram; HISTOGRAMS] {
+    [&round.latency, &round.one_way, &round.service, &round.lateness, &round.first]
 }
 
 /// A number above `limit`, anywhere in `value`.
@@ -243,7 +252,8 @@ pub(crate) fn encode_round(round: &RoundRecord) -> Result<Vec<u8>, String> {
     check(round)?;
     let json = serde_json::to_vec(round).map_err(|error| error.to_string())?;
     let mut out = Vec::with_capacity(json.len() + 4096);
-    for part in [json, round.latency.to_bytes(), round.one_way.to_bytes()] {
+    let histograms = histograms(round).map(SparseHistogram::to_bytes);
+    for part in [json].into_iter().chain(histograms) {
         varint::put(&mut out, part.len() as u64);
         out.extend_from_slice(&part);
     }
@@ -257,14 +267,21 @@ pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, String> {
         payload = rest;
         Some(part)
     };
-    let (Some(json), Some(latency), Some(one_way), true) = (part(), part(), part(), payload.is_empty()) else {
+    let parts: Option<Vec<&[u8]>> = (0..=HISTOGRAMS).map(|_| part()).collect();
+    let Some(&[json, latency, one_way, service, lateness, first]) = parts.as_deref() else {
         return Err("the parts of the round do not fill its block".into());
     };
+    if !payload.is_empty() {
+        return Err("the round does not end where its block does".into());
+    }
     let mut round: RoundRecord =
         serde_json::from_slice(json).map_err(|error| format!("the round is not what it should be: {error}"))?;
     let histogram = |bytes| SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up");
     round.latency = histogram(latency)?;
     round.one_way = histogram(one_way)?;
+    round.service = histogram(service)?;
+    round.lateness = histogram(lateness)?;
+    round.first = histogram(first)?;
     check(&round)?;
     Ok(round)
 }
@@ -289,8 +306,11 @@ fn unzigzag(coded: u64, before: u64) -> u64 {
 /// The payload of `rows`: 1 to [`MAX_ROWS`] messages of one case and pass.
 pub(crate) fn encode_messages(rows: &[MessageRow]) -> Result<Vec<u8>, String> {
     let first = rows.first().filter(|_| rows.len() <= MAX_ROWS).ok_or_else(|| format!("{} rows", rows.len()))?;
-    let numbers = |row: &MessageRow| [row.sequence, row.start_ns, row.latency_ns.unwrap_or(0), row.far_ns.unwrap_or(0)];
-    if let Some(row) = rows.iter().find(|row| numbers(row).into_iter().any(|number| number >= MAX_NUMBER)) {
+    let numbers = |row: &MessageRow| {
+        let optional = [row.latency_ns, row.far_ns, row.late_ns].map(Option::unwrap_or_default);
+        [row.sequence, row.start_ns].into_iter().chain(optional)
+    };
+    if let Some(row) = rows.iter().find(|row| numbers(row).any(|number| number >= MAX_NUMBER)) {
         return Err(format!("a number of a message is not below {MAX_NUMBER}: {row:?}"));
     }
     let mut out = Vec::with_capacity(rows.len() * 8);
@@ -308,6 +328,7 @@ pub(crate) fn encode_messages(rows: &[MessageRow]) -> Result<Vec<u8>, String> {
     }
     rows.iter().for_each(|row| varint::put(&mut out, plain(row.latency_ns)));
     rows.iter().for_each(|row| varint::put(&mut out, plain(row.far_ns)));
+    rows.iter().for_each(|row| varint::put(&mut out, plain(row.late_ns)));
     Ok(out)
 }
 
@@ -325,7 +346,7 @@ fn decode_columns(payload: &mut &[u8], rows: &mut Vec<MessageRow>) -> Option<()>
     let optional = |value: Option<u64>| value?.checked_sub(1).map_or(Some(None), |value| number(value).map(Some));
     let count = usize::try_from(varint::take(payload)?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
     let (case, pass) = (small(varint::take(payload))?, small(varint::take(payload))?);
-    let empty = MessageRow { case, pass, connection: 0, sequence: 0, start_ns: 0, latency_ns: None, far_ns: None };
+    let empty = MessageRow { case, pass, ..MessageRow::default() };
     rows.resize(count, empty);
     for row in rows.iter_mut() {
         row.connection = small(varint::take(payload))?;
@@ -345,6 +366,9 @@ fn decode_columns(payload: &mut &[u8], rows: &mut Vec<MessageRow>) -> Option<()>
     }
     for row in rows.iter_mut() {
         row.far_ns = optional(varint::take(payload))?;
+    }
+    for row in rows.iter_mut() {
+        row.late_ns = optional(varint::take(payload))?;
     }
     Some(())
 }
@@ -409,7 +433,7 @@ mod tests {
         assert!(encode_round(&round).unwrap_err().contains("limit"));
         let json = serde_json::to_vec(&round).unwrap();
         let mut payload = Vec::new();
-        for part in [json, round.latency.to_bytes(), round.one_way.to_bytes()] {
+        for part in [json].into_iter().chain(histograms(&round).map(SparseHistogram::to_bytes)) {
             varint::put(&mut payload, part.len() as u64);
             payload.extend_from_slice(&part);
         }
@@ -447,10 +471,10 @@ mod tests {
             sequence,
             start_ns,
             latency_ns,
-            far_ns: None,
+            ..MessageRow::default()
         };
         let payload = encode_messages(&[row(100, 5, Some(200)), row(101, 4, None)]).unwrap();
-        assert_eq!(payload, [2, 2, 3, 0, 0, 0xc8, 1, 2, 10, 1, 0xc9, 1, 0, 0, 0]);
+        assert_eq!(payload, [2, 2, 3, 0, 0, 0xc8, 1, 2, 10, 1, 0xc9, 1, 0, 0, 0, 0, 0]);
     }
 
     proptest! {
@@ -459,7 +483,7 @@ mod tests {
             let rows: Vec<MessageRow> = parts
                 .into_iter()
                 .map(|(connection, sequence, start_ns, latency_ns, far_ns)| {
-                    MessageRow { case, pass, connection, sequence, start_ns, latency_ns, far_ns }
+                    MessageRow { case, pass, connection, sequence, start_ns, latency_ns, far_ns, late_ns: None }
                 })
                 .collect();
             let payload = encode_messages(&rows).unwrap();

@@ -8,6 +8,7 @@
 //! | `run.json` | [`RunHeader`](msgpath_core::schema::RunHeader), written whole before the first round |
 //! | `rounds.mpl` | one block a round, and one that says how the run ended |
 //! | `messages.mpl` | the per-message log, where one was asked for |
+//! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
 //! [`block`] describes the bytes of the two `.mpl` files.
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod error;
 pub mod export;
 mod reader;
 pub mod store;
+mod summary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;
@@ -25,6 +27,7 @@ mod writer;
 pub use block::fuzz_blocks;
 pub use error::RecordError;
 pub use reader::{Damage, Messages, Run, header, messages, read};
+pub use summary::{read_summary, write_summary};
 pub use writer::RunWriter;
 
 /// The header, within the folder.
@@ -33,3 +36,5 @@ pub const HEADER_FILE: &str = "run.json";
 pub const ROUNDS_FILE: &str = "rounds.mpl";
 /// The per-message log, within the folder.
 pub const MESSAGES_FILE: &str = "messages.mpl";
+/// The numbers that were printed, within the folder.
+pub const SUMMARY_FILE: &str = "summary.json";

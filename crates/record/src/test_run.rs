@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use msgpath_core::plan::{CaseRole, ChannelOptions, Extent, Placement, Plan, Stamps};
+use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::schema::{
-    ClockFacts, EndReport, Environment, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA, Status, TcpInfo,
+    ClockFacts, EndReport, Environment, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, TcpInfo,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, Workload, ZeroCopyCounts};
@@ -21,45 +21,28 @@ pub(crate) struct Written {
 
 /// Two cases of three rounds.
 pub(crate) fn header(message_log: u64) -> RunHeader {
-    let case = |id, method: &str, size: u32| Case {
-        id,
-        role: CaseRole::Measured,
-        path: PathName::new("tcp", method, "block"),
-        size: size.into(),
-        reply: 64,
-        pieces: Pieces { count: 1 + id, size: size / (1 + id) },
-        connections: 1,
-        threads: 1,
-        inflight: 1,
+    let case = |id, method: &str, size: u32| {
+        let pieces = Pieces { count: 1 + id, size: size / (1 + id) };
+        Case { id, reply: 64, ..Case::new(PathName::new("tcp", method, "block"), pieces) }
+    };
+    let cases = vec![case(0, "send", 64), case(1, "zerocopy", 65_536)];
+    let plan = Plan {
+        rounds: 3,
+        seed: u64::MAX,
+        extent: Extent::Count(30),
+        trim: 0,
+        message_log,
+        ..Plan::new(Workload::Echo, cases)
     };
     RunHeader {
-        schema: SCHEMA.into(),
-        name: "brisk-otter".into(),
         started: "2026-11-21T10:04:05Z".into(),
         command: vec!["msgpath".into(), "compare".into()],
         version: "0.1.0".into(),
-        verb: "compare".into(),
         target: "this machine".into(),
-        plan: Plan {
-            workload: Workload::Echo,
-            reverse: false,
-            cases: vec![case(0, "send", 64), case(1, "zerocopy", 65_536)],
-            baseline: PathName::new("tcp", "send", "block"),
-            rounds: 3,
-            restarts: 1,
-            seed: u64::MAX,
-            extent: Extent::Count(30),
-            warmup_ns: 0,
-            trim: 0,
-            options: ChannelOptions::default(),
-            placement: Placement::default(),
-            stamps: Stamps::Near,
-            message_log,
-        },
-        unavailable: Vec::new(),
         near: Environment { host: "a".into(), ..Environment::default() },
         far: Environment { host: "b".into(), ..Environment::default() },
         clock: ClockFacts { cost_ns: 23.7, step_ns: 1 },
+        ..RunHeader::new("brisk-otter", "compare", plan)
     }
 }
 
@@ -115,6 +98,7 @@ pub(crate) fn rows(case: u32, pass: u32, count: u64) -> Vec<MessageRow> {
             sequence: 100 + n,
             start_ns: start_ns(case, pass) + n * 20_000,
             latency_ns: (n + 1 < 10 || case == 0).then(|| latency_ns(case, pass, n)),
+            late_ns: None,
             far_ns: (case == 0).then_some(4_000 + n),
         })
         .collect()

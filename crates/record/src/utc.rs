@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) const DAY: u64 = 86_400;
 
 /// An RFC 3339 time in UTC, from 1970 to 9999; a fraction of a second is kept to the ns. `None`: it is something else.
-pub(crate) fn parse(text: &str) -> Option<SystemTime> {
+pub fn parse(text: &str) -> Option<SystemTime> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));

@@ -68,12 +68,7 @@ impl RunWriter {
     pub fn create(folder: &Path, header: &RunHeader) -> Result<RunWriter, RecordError> {
         let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
         let path = folder.join(HEADER_FILE);
-        let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
-        let read_back =
-            reader::parse_header(&path, &json).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
-        if read_back != *header {
-            return Err(RecordError::Unrecordable("the header is not read back as it was written".into()));
-        }
+        let json = header_bytes(&path, header)?;
         fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
@@ -93,6 +88,16 @@ impl RunWriter {
             messages_not_kept: 0,
             finished: false,
         })
+    }
+
+    /// Writes the header anew: cases were added to the plan while the run went on. It is replaced whole.
+    ///
+    /// # Errors
+    /// A write that failed (the old header stays), or a header that could not be read back.
+    pub fn replace_header(&mut self, header: &RunHeader) -> Result<(), RecordError> {
+        let path = self.folder.join(HEADER_FILE);
+        let json = header_bytes(&path, header)?;
+        write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })
     }
 
     /// The folder of the run.
@@ -164,8 +169,18 @@ impl RunWriter {
     }
 }
 
+/// The header as it is written, if it can be read back.
+fn header_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError> {
+    let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+    let read_back = reader::parse_header(path, &json).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+    match read_back == *header {
+        true => Ok(json),
+        false => Err(RecordError::Unrecordable("the header is not read back as it was written".into())),
+    }
+}
+
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("json.new");
     let mut file = File::create_new(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Read};
+use std::sync::OnceLock;
 
 use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
 
 /// Files whose one line is a fact, by the name it gets.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 24] = [
     ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("cpu governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     ("cgroup cpu.max", "/sys/fs/cgroup/cpu.max"),
     ("loadavg", "/proc/loadavg"),
     ("tcp congestion control", "/proc/sys/net/ipv4/tcp_congestion_control"),
+    ("tcp available congestion control", "/proc/sys/net/ipv4/tcp_available_congestion_control"),
     ("tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem"),
     ("tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem"),
     ("tcp_slow_start_after_idle", "/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
@@ -23,6 +26,14 @@ const FILES: [(&str, &str); 15] = [
     ("randomize_va_space", "/proc/sys/kernel/randomize_va_space"),
     ("transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled"),
     ("kernel command line", "/proc/cmdline"),
+    ("tcp_notsent_lowat", "/proc/sys/net/ipv4/tcp_notsent_lowat"),
+    ("busy_poll", "/proc/sys/net/core/busy_poll"),
+    ("busy_read", "/proc/sys/net/core/busy_read"),
+    ("rmem_max", "/proc/sys/net/core/rmem_max"),
+    ("wmem_max", "/proc/sys/net/core/wmem_max"),
+    ("mqueue msgsize_max", "/proc/sys/fs/mqueue/msgsize_max"),
+    ("mqueue msg_max", "/proc/sys/fs/mqueue/msg_max"),
+    ("smt", "/sys/devices/system/cpu/smt/control"),
 ];
 
 fn line(path: &str) -> Result<String, String> {
@@ -52,6 +63,12 @@ pub fn read() -> Environment {
     facts.insert("microcode".into(), field("microcode").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()));
     facts.insert("build".into(), if cfg!(debug_assertions) { "debug" } else { "release" }.into());
     facts.insert("mitigations".into(), mitigations());
+    facts.insert("steal".into(), if steal_ticks().is_some() { "counted" } else { "n/a: not in /proc/stat" }.into());
+    for (name, path) in [("time namespace", "/proc/self/ns/time"), ("network namespace", "/proc/self/ns/net")] {
+        let link = fs::read_link(path).map(|link| link.to_string_lossy().into_owned());
+        facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
+    }
+    facts.insert("binary".into(), binary());
     Environment {
         host: either(line("/proc/sys/kernel/hostname")),
         kernel: either(line("/proc/sys/kernel/osrelease")),
@@ -62,7 +79,36 @@ pub fn read() -> Environment {
     }
 }
 
-fn mitigations() -> String {
+/// CRC-32 of this program's file, read once. It tells builds apart; it is no proof against forgery.
+fn binary() -> String {
+    static BINARY: OnceLock<String> = OnceLock::new();
+    let read = || {
+        // A debug build is large, slow to hash and makes no claims.
+        if cfg!(debug_assertions) {
+            return "n/a: a debug build is not hashed".into();
+        }
+        match fs::File::open("/proc/self/exe").and_then(crc32) {
+            Ok(crc) => format!("crc32 {crc:08x}"),
+            Err(error) => format!("n/a: {}", error.kind()),
+        }
+    };
+    BINARY.get_or_init(read).clone()
+}
+
+fn crc32(mut file: impl Read) -> io::Result<u32> {
+    let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 256 << 10]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(length) => hasher.update(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The mitigations of CPU vulnerabilities that are active, by name.
+pub(crate) fn mitigations() -> String {
     let Ok(files) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
         return "n/a: no vulnerabilities in sysfs".into();
     };
@@ -88,10 +134,12 @@ mod tests {
     fn the_machine_says_who_it_is() {
         let environment = read();
         assert!(!environment.kernel.is_empty() && !environment.cpus.is_empty() && !environment.boot_id.is_empty());
-        assert!(
-            environment.facts.values().all(|value| !value.is_empty() || cfg!(not(test))),
-            "{:?}",
-            environment.facts
-        );
+        assert!(environment.facts["time namespace"].starts_with("time:["), "{:?}", environment.facts);
+    }
+
+    #[test]
+    fn the_checksum_is_crc_32() {
+        assert_eq!(crc32(&b"123456789"[..]).unwrap(), 0xcbf4_3926); // the check value of CRC-32/ISO-HDLC
+        assert!(crc32(fs::File::open("/proc/self").unwrap()).is_err(), "a folder");
     }
 }

@@ -1,25 +1,24 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::plan::{Extent, Stamps, Workload};
-use msgpath_core::schema::{
-    ClockFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA, Status, UnavailableCase,
-};
+use msgpath_core::plan::{Extent, Load, Stamps, Workload};
+use msgpath_core::schema::{ClockFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase};
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::clock;
 
-use crate::environment;
+use crate::diagnose::{diagnose, floors_of};
 use crate::loops::LOST;
-use crate::near::{Round, RoundError, round};
+use crate::near::{Kept, Round, RoundError};
+use crate::orders::Orders;
+use crate::pilot::{Pace, pilot};
 use crate::place::{Link, cpu_order, placement};
-use crate::team::Own;
-use crate::wire::RoundOrder;
+use crate::{counters, environment, speed, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -48,75 +47,83 @@ pub trait Progress {
     fn round(&mut self, _round: &RoundRecord, _done: u64, _of: u64) {}
 }
 
-/// A pilot aims at this long, ns.
-const PILOT_NS: f64 = 10e6;
-/// A pilot gives up after this long, ns, and goes by what it has seen.
-const PILOT_PATIENCE_NS: u64 = 200_000_000;
 /// A round of a time is cut short after so many times the time it was planned for, and after 1 s.
 const ROUND_PATIENCE: u64 = 10;
-/// Messages of a stream that are not measured take at most this long, ns; so do those of an echo.
-const TRIM_NS: f64 = 20e6;
-/// A round has at least so many messages on a connection, whatever its time.
-const LEAST: u64 = 5;
-/// A round has at most so many.
-const MOST: u64 = 1 << 32;
-/// A value below this many clock readings is measured in batches (method: 3.14).
-const BATCH_BELOW: f64 = 20.0;
+/// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
+const OPEN_PATIENCE: f64 = 4.0;
 
-/// What the pilot found out about a case.
-#[derive(Clone, Debug)]
-struct Pace {
-    /// Time per message of all connections together, ns.
-    message_ns: f64,
-    trim: u64,
-    batch: u64,
-    granted: Vec<Granted>,
-}
+/// Asked once, when the rounds that were planned are recorded: cases to add near a crossing (stage 1). It gets the
+/// folder of the run, which is whole.
+pub type NextStage<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
 
 /// Executes a plan and writes the record.
 ///
 /// # Errors
 /// A [`Problem`] with its exit code. Where the record had begun, it holds what was measured, and the problem.
-pub fn execute(request: Request, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<RunEnd, Problem> {
+pub fn execute(
+    request: Request,
+    progress: &mut dyn Progress,
+    next_stage: NextStage<'_>,
+    stop: &AtomicBool,
+) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder } = request;
     plan.validate()?;
     let mut link = Link::open(&target, &plan.options)?;
     let near = environment::read();
     let one_machine = near.boot_id == link.environment.boot_id;
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let chosen = placement(&cpu_order(), &link.cpus, one_machine, threads);
+    let order = cpu_order();
+    let chosen = placement(&order, &link.cpus, one_machine, threads);
     if plan.placement.near.is_empty() {
         plan.placement.near = chosen.near;
     }
     if plan.placement.far.is_empty() {
         plan.placement.far = chosen.far;
     }
+    let spare = spare(&order, &plan, one_machine);
     let (cost_ns, step_ns) = clock::measure(100_000);
-    let unavailable = leave_out_unavailable(&mut plan)?;
+    let unavailable = leave_out_unavailable(&mut plan, &spare)?;
+    let counters = counters::Reader::new(&plan.placement.near);
     let mut header = RunHeader {
-        schema: SCHEMA.into(),
-        name,
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        verb,
         target: target.to_string(),
-        plan,
         unavailable,
         near,
         far: link.environment.clone(),
         clock: ClockFacts { cost_ns, step_ns },
+        near_counters: counters.names(),
+        far_counters: link.counters.clone(),
+        ..RunHeader::new(name, verb, plan)
     };
+    let spins = |case: &Case| matches!(case.path.wait.as_str(), "spin" | "busy-poll");
+    let spin = header.plan.cases.iter().any(spins);
+    header.doctor = Some(diagnose(&mut link, &header.near, &header.plan.placement, false, spin)?);
+    header.floors = Some(floors_of(&header.plan, &link, one_machine));
     progress.started(&header);
-    let mut paces = pilot_all(&mut link, &mut header, one_machine, progress, stop)?;
-    let mut writer = RunWriter::create(&folder, &header).map_err(Problem::from)?;
-    let mut run = Run { header: &header, link, target: &target, one_machine, begin: clock::now(), kept: 0 };
-    let result = run.rounds(&mut paces, &mut writer, progress, stop);
+    let mut run = Run {
+        header,
+        link,
+        target: &target,
+        one_machine,
+        spare,
+        counters,
+        paces: Vec::new(),
+        begin: 0,
+        kept: 0,
+        done: 0,
+    };
+    run.pilot_all(progress, stop)?;
+    let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
+    run.begin = clock::now();
+    let result = run.stages(&mut writer, progress, next_stage, stop);
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
         Ok(false) => (Status::Partial, None),
         Err(problem) => (Status::Failed, Some(problem.clone())),
     };
+    let Run { header, paces, .. } = run;
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
     let end = RunEnd { status, ended: msgpath_record::utc::now(), problem, messages_not_kept: 0, granted };
@@ -135,10 +142,16 @@ pub fn execute(request: Request, progress: &mut dyn Progress, stop: &AtomicBool)
     }
 }
 
+/// CPUs that neither end measures on.
+fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
+    let taken = |cpu: &u32| plan.placement.near.contains(cpu) || (one_machine && plan.placement.far.contains(cpu));
+    order.iter().copied().filter(|cpu| !taken(cpu)).collect()
+}
+
 /// Takes the cases that this machine cannot measure out of the plan.
-fn leave_out_unavailable(plan: &mut Plan) -> Result<Vec<UnavailableCase>, Problem> {
+fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
-    plan.cases.retain(|case| match available(case) {
+    plan.cases.retain(|case| match available(case, spare) {
         Ok(()) => true,
         Err(reason) => {
             out.push(UnavailableCase { case: case.clone(), reason });
@@ -149,7 +162,7 @@ fn leave_out_unavailable(plan: &mut Plan) -> Result<Vec<UnavailableCase>, Proble
     Ok(out)
 }
 
-fn available(case: &Case) -> Result<(), Unavailable> {
+fn available(case: &Case, spare: &[u32]) -> Result<(), Unavailable> {
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     let largest = case.size.max(case.reply);
@@ -164,6 +177,12 @@ fn available(case: &Case) -> Result<(), Unavailable> {
         return Err(Unavailable::new(
             "a thread cannot keep several messages under way on several connections that lose some",
             "as many threads as connections (-T), or --inflight 1",
+        ));
+    }
+    if case.load != Load::Closed && spare.is_empty() && matches!(case.path.wait.as_str(), "spin" | "busy-poll") {
+        return Err(Unavailable::new(
+            "an open loop sends from a thread of its own, and a receiver that spins leaves it no CPU",
+            "a wait that sleeps, or a machine with a CPU more",
         ));
     }
     entry.probe()
@@ -191,203 +210,154 @@ fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Prob
     }
 }
 
-fn round_order(plan: &Plan, case: &Case, messages: u64, trim: u64) -> RoundOrder {
-    RoundOrder {
-        workload: plan.workload,
-        reverse: plan.reverse,
-        path: case.path.clone(),
-        pieces: case.pieces,
-        reply: case.reply,
-        connections: case.connections,
-        threads: case.threads,
-        inflight: case.inflight,
-        messages,
-        trim,
-        patience_ns: 0,
-        cpus: plan.placement.far.clone(),
-        stamps: plan.stamps,
-        options: plan.options.clone(),
-    }
-}
-
-fn own(plan: &Plan, batch: u64, keep: usize) -> Own {
-    Own { near: true, cpus: plan.placement.near.clone(), batch, keep }
-}
-
-fn is_lossy(case: &Case) -> bool {
-    msgpath_paths::transport(&case.path.transport).is_some_and(|transport| transport.meta().lossy)
-}
-
-/// Pilots and warms every case; cases that turn out to be unavailable leave the plan.
-fn pilot_all(
-    link: &mut Link,
-    header: &mut RunHeader,
-    one_machine: bool,
-    progress: &mut dyn Progress,
-    stop: &AtomicBool,
-) -> Result<Vec<Pace>, Problem> {
-    let mut paces = Vec::new();
-    let cases = std::mem::take(&mut header.plan.cases);
-    let of = cases.len();
-    for (done, case) in cases.into_iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round"));
-        }
-        progress.warming(&case, done, of);
-        match pilot(link, &header.plan, &case, header.clock.cost_ns, one_machine, stop) {
-            Ok(pace) => {
-                header.plan.cases.push(case);
-                paces.push(pace);
-            }
-            Err(RoundError::Unavailable(reason)) => header.unavailable.push(UnavailableCase { case, reason }),
-            Err(RoundError::Problem(problem)) => return Err(problem),
-        }
-    }
-    renumber(&mut header.plan, &header.unavailable)?;
-    Ok(paces)
-}
-
-fn pilot(
-    link: &mut Link,
-    plan: &Plan,
-    case: &Case,
-    clock_ns: f64,
-    one_machine: bool,
-    stop: &AtomicBool,
-) -> Result<Pace, RoundError> {
-    let connections = u64::from(case.connections);
-    let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
-        let mut order = round_order(plan, case, messages, trim);
-        order.stamps = Stamps::Near;
-        if plan.workload == Workload::Echo {
-            order.patience_ns = PILOT_PATIENCE_NS;
-        }
-        round(link, &order, &own(plan, 1, 0), one_machine)
-    };
-    let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
-    // A count that is shorter than a pilot needs no pace.
-    let most = match plan.extent {
-        Extent::Count(count) if count <= 1_000 => count.min(8),
-        _ => 1 << 20,
-    };
-    let mut messages = most.min(8);
-    let mut last = measure(messages, 0)?;
-    while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
-        messages = (4 * messages).min(most);
-        last = measure(messages, plan.trim.min(messages / 4))?;
-    }
-    let mut message_ns = pace_of(&last);
-    let begin = clock::now();
-    while clock::now() - begin < plan.warmup_ns && !stop.load(Ordering::Relaxed) {
-        let left = (plan.warmup_ns - (clock::now() - begin)).min(100_000_000) as f64;
-        let messages = ((left / message_ns) as u64 / connections).clamp(1, MOST);
-        last = measure(messages, 0)?;
-        message_ns = pace_of(&last);
-    }
-    // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = plan.workload == Workload::Stream && is_lossy(case);
-    let trim = match plan.trim {
-        0 => 0,
-        _ if borderless => 0,
-        most => most.min(((TRIM_NS / message_ns) as u64 / connections).max(1)),
-    };
-    let batch = batch(plan, case, &last, clock_ns);
-    // Trimmed messages go in whole batches as well, so that numbering goes on where they end.
-    Ok(Pace { message_ns, trim: trim.next_multiple_of(batch), batch, granted: last.granted })
-}
-
-/// Messages per stamp pair: 1, unless a message takes less than 20 clock readings.
-fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
-    let median = pilot.latency.quantile(0.5).flatten().unwrap_or(0) as f64;
-    let one_by_one = case.inflight > 1
-        || case.connections > case.threads
-        || is_lossy(case)
-        || plan.stamps == Stamps::Both
-        || plan.workload == Workload::Stream
-        || matches!(plan.extent, Extent::Count(count) if count / u64::from(plan.rounds) < 1_000);
-    if one_by_one || median == 0.0 || median >= BATCH_BELOW * clock_ns {
-        return 1;
-    }
-    // The stamps themselves take one reading of the value.
-    (BATCH_BELOW * clock_ns / (median - clock_ns).max(clock_ns / 2.0)).ceil() as u64
-}
-
-/// Time of a round's messages on the clock that decides.
-fn elapsed(plan: &Plan, round: &Round) -> u64 {
-    match plan.workload {
-        Workload::Echo => round.near.elapsed_ns,
-        Workload::Stream => round.near.elapsed_ns.max(round.far.elapsed_ns),
-    }
-}
-
-fn messages_of(plan: &Plan, round: &Round) -> u64 {
-    match (plan.workload, plan.reverse) {
-        (Workload::Echo, _) | (Workload::Stream, false) => round.near.delivery.sent,
-        (Workload::Stream, true) => round.far.delivery.sent,
-    }
-}
-
 struct Run<'a> {
-    header: &'a RunHeader,
+    header: RunHeader,
     link: Link,
     target: &'a Target,
     one_machine: bool,
+    spare: Vec<u32>,
+    counters: counters::Reader,
+    /// One for each case of the plan.
+    paces: Vec<Pace>,
+    /// Start of the run, ns of the monotonic clock.
     begin: u64,
+    /// Messages in the log.
     kept: u64,
+    /// Rounds recorded.
+    done: u64,
 }
 
 impl Run<'_> {
-    /// All rounds of all passes. `Ok(false)`: stopped before the last.
-    fn rounds(
+    /// Pilots and warms every case; cases that turn out to be unavailable leave the plan. Then the trials that the
+    /// pilot makes worth while join it.
+    fn pilot_all(&mut self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<(), Problem> {
+        let cases = std::mem::take(&mut self.header.plan.cases);
+        self.join(cases, progress, stop)?;
+        renumber(&mut self.header.plan, &self.header.unavailable)?;
+        if let [pace] = self.paces.as_slice() {
+            let trials = suspects::trials(&self.header, pace);
+            let missing = self.header.unavailable.len();
+            self.join(trials, progress, stop)?;
+            // A trial was nobody's wish: that it cannot be made here is no news.
+            self.header.unavailable.truncate(missing);
+            renumber(&mut self.header.plan, &self.header.unavailable)?;
+        }
+        Ok(())
+    }
+
+    /// Pilots cases and adds those that work to the plan.
+    fn join(&mut self, cases: Vec<Case>, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<(), Problem> {
+        let of = cases.len();
+        for (done, case) in cases.into_iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round"));
+            }
+            progress.warming(&case, done, of);
+            let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
+            match pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns) {
+                Ok(pace) => {
+                    self.header.plan.cases.push(case);
+                    self.paces.push(pace);
+                }
+                Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
+                Err(RoundError::Problem(problem)) => return Err(problem),
+                Err(RoundError::Stopped) => {
+                    return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rounds that were planned, then those of the cases that they make worth adding. `Ok(false)`: stopped before
+    /// the last.
+    fn stages(
         &mut self,
-        paces: &mut [Pace],
+        writer: &mut RunWriter,
+        progress: &mut dyn Progress,
+        next_stage: NextStage<'_>,
+        stop: &AtomicBool,
+    ) -> Result<bool, Problem> {
+        if !self.stage(0, writer, progress, stop)? {
+            return Ok(false);
+        }
+        if !self.header.plan.refine {
+            return Ok(true);
+        }
+        let planned = self.header.plan.cases.len();
+        let added: Vec<Case> = next_stage(writer.folder()).into_iter().map(|case| Case { stage: 1, ..case }).collect();
+        if added.is_empty() {
+            return Ok(true);
+        }
+        self.join(added, progress, stop)?;
+        for (id, case) in self.header.plan.cases.iter_mut().enumerate().skip(planned) {
+            case.id = id as u32;
+        }
+        self.header.plan.validate()?;
+        writer.replace_header(&self.header).map_err(Problem::from)?;
+        self.stage(1, writer, progress, stop)
+    }
+
+    /// All rounds of all passes of one stage.
+    fn stage(
+        &mut self,
+        stage: u32,
         writer: &mut RunWriter,
         progress: &mut dyn Progress,
         stop: &AtomicBool,
     ) -> Result<bool, Problem> {
-        let plan = &self.header.plan;
-        let (mut done, of) = (0, plan.total_rounds());
-        let mut restart = 0;
-        for pass in 0..plan.rounds {
+        let (rounds, restarts, seed) = (self.header.plan.rounds, self.header.plan.restarts, self.header.plan.seed);
+        let own: Vec<usize> =
+            self.header.plan.cases.iter().filter(|case| case.stage == stage).map(|case| case.id as usize).collect();
+        let of = self.done + own.len() as u64 * u64::from(rounds);
+        let mut restart = if stage == 0 { 0 } else { restarts - 1 };
+        for at in 0..rounds {
+            let pass = stage * rounds + at;
             // Rounds are spread evenly over the restarts, each with a fresh process at the far end.
-            let due = (u64::from(pass) * u64::from(plan.restarts) / u64::from(plan.rounds)) as u32;
-            if due > restart {
+            let due = (u64::from(pass) * u64::from(restarts) / u64::from(rounds)) as u32;
+            if stage == 0 && due > restart {
                 restart = due;
-                self.link = Link::open(self.target, &plan.options)?;
+                self.link = Link::open(self.target, &self.header.plan.options)?;
             }
-            for (position, case) in order(plan.seed, pass, plan.cases.len()).into_iter().enumerate() {
+            for (position, case) in order(seed, pass, own.len()).into_iter().enumerate() {
                 if stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
                 let place = Place { pass, restart, position: position as u32 };
-                let record = self.round(&plan.cases[case], &mut paces[case], place, writer)?;
-                done += 1;
-                progress.round(&record, done, of);
+                let Some(record) = self.round(own[case], place, writer, stop)? else { return Ok(false) };
+                self.done += 1;
+                progress.round(&record, self.done, of);
             }
         }
         Ok(true)
     }
 
+    /// Measures and records one round; `None`: interrupted.
     fn round(
         &mut self,
-        case: &Case,
-        pace: &mut Pace,
+        case: usize,
         place: Place,
         writer: &mut RunWriter,
-    ) -> Result<RoundRecord, Problem> {
+        stop: &AtomicBool,
+    ) -> Result<Option<RoundRecord>, Problem> {
         let plan = &self.header.plan;
-        let messages = messages_in_round(plan, case, pace, place.pass);
-        let keep = plan.message_log.saturating_sub(self.kept).min(1 << 18) as usize;
+        let (case, pace) = (&plan.cases[case], &self.paces[case]);
+        let messages = pace.messages(plan, case, place.pass);
+        let trim = pace.trim(case, messages);
+        // A trial explains a case; its messages are nobody's.
+        let room = if case.trial.is_some() { 0 } else { plan.message_log.saturating_sub(self.kept) };
+        let keep = room.min(1 << 18) as usize;
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
-        let mut round_order = round_order(plan, case, messages, pace.trim);
-        if let (Workload::Echo, Extent::Time(ns), 1) = (plan.workload, plan.extent, case.inflight) {
-            round_order.patience_ns = (ROUND_PATIENCE * ns / u64::from(plan.rounds)).max(1_000_000_000);
-        }
-        let steal = environment::steal_ticks();
-        let measured = round(&mut self.link, &round_order, &own(plan, pace.batch, rows), self.one_machine);
-        let measured = match measured {
+        let orders = Orders { plan, one_machine: self.one_machine, spare: &self.spare, stop };
+        let mut round_order = orders.round(case, messages, trim);
+        round_order.patience_ns = patience(plan, case, messages + trim);
+        let own = orders.own(case, pace.batch, rows, place.pass);
+        let speed_ns = speed::probe();
+        let (steal, before) = (environment::steal_ticks(), self.counters.read());
+        let measured = match orders.measure(&mut self.link, &round_order, &own) {
             Ok(measured) => measured,
+            Err(RoundError::Stopped) => return Ok(None),
             Err(RoundError::Problem(problem)) => return Err(problem),
             Err(RoundError::Unavailable(reason)) => {
                 return Err(Problem::new("E05", Exit::Unfinished, format!("{}: {}", case.path, reason.why))
@@ -395,11 +365,12 @@ impl Run<'_> {
                     .hint(reason.hint));
             }
         };
-        if measured.latency.beyond() > 0 {
+        let near_kernel = self.counters.read().since(&before);
+        let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
+        if measured.latency.beyond() + measured.service.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
         }
-        let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
         let record = RoundRecord {
             case: case.id,
             pass: place.pass,
@@ -412,29 +383,46 @@ impl Run<'_> {
             far: measured.far,
             steal_ticks,
             flags: flags(&measured, messages * u64::from(case.connections), steal_ticks),
+            near_kernel,
+            far_kernel: measured.far_kernel.clone(),
+            near_speed_ns: Some(speed_ns),
+            far_speed_ns: measured.far_speed_ns,
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
+            service: measured.service.to_sparse(),
+            lateness: measured.lateness.to_sparse(),
+            first: measured.first.to_sparse(),
+            open: measured.open.clone(),
         };
-        let messages = self.message_rows(case, pace, place, &measured, keep);
+        let messages = self.message_rows(case, trim, pace.batch, place, &measured, keep);
         self.kept += messages.len() as u64;
         writer.round(&record, &messages).map_err(Problem::from)?;
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
-        pace.granted = measured.granted;
-        Ok(record)
+        self.paces[record.case as usize].granted = measured.granted;
+        Ok(Some(record))
     }
 
-    fn message_rows(&self, case: &Case, pace: &Pace, place: Place, round: &Round, keep: usize) -> Vec<MessageRow> {
+    fn message_rows(
+        &self,
+        case: &Case,
+        trim: u64,
+        batch: u64,
+        place: Place,
+        round: &Round,
+        keep: usize,
+    ) -> Vec<MessageRow> {
         let share = u64::from(case.connections / case.threads);
         let rows = round.rows.iter().enumerate().flat_map(|(thread, rows)| {
-            rows.iter().enumerate().map(move |(at, (row, far_ns))| {
+            rows.iter().enumerate().map(move |(at, Kept { row, far_ns, late_ns })| {
                 let at = at as u64;
                 MessageRow {
                     case: case.id,
                     pass: place.pass,
                     connection: (thread as u64 * share + at % share) as u32,
-                    sequence: pace.trim + at / share * pace.batch,
+                    sequence: trim + at / share * batch,
                     start_ns: row.start.saturating_sub(self.begin),
                     latency_ns: (row.latency != LOST).then_some(row.latency),
+                    late_ns: *late_ns,
                     far_ns: *far_ns,
                 }
             })
@@ -451,20 +439,19 @@ struct Place {
     position: u32,
 }
 
-/// Messages on each connection: planned from the pilot, the same in every round.
-fn messages_in_round(plan: &Plan, case: &Case, pace: &Pace, pass: u32) -> u64 {
-    let connections = u64::from(case.connections);
-    let messages = match plan.extent {
-        Extent::Time(ns) => {
-            let round_ns = ns as f64 / f64::from(plan.rounds);
-            ((round_ns / pace.message_ns) as u64 / connections).clamp(LEAST, MOST)
+/// After how long a round of an echo is given up, ns; 0: never.
+fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
+    let span = match (plan.workload, case.load, plan.extent) {
+        (Workload::Stream, ..) => return 0,
+        (_, Load::Open { rate, .. }, _) => {
+            OPEN_PATIENCE * rate.gap_ns() * (messages * u64::from(case.connections)) as f64
         }
-        Extent::Count(count) => {
-            let rounds = u64::from(plan.rounds);
-            (count / rounds + u64::from(u64::from(pass) < count % rounds)).div_ceil(connections).max(1)
+        (_, Load::Closed, Extent::Time(ns)) if case.inflight == 1 => {
+            (ROUND_PATIENCE * ns / u64::from(plan.rounds)) as f64
         }
+        _ => return 0,
     };
-    messages.next_multiple_of(pace.batch)
+    (span as u64).max(1_000_000_000)
 }
 
 fn connects(case: &Case) -> bool {

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use msgpath_core::plan::Family;
-use msgpath_core::schema::EndReport;
+use msgpath_core::schema::{EndReport, KernelCounts};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::Offer;
 use msgpath_paths::registry::Entry;
-use msgpath_sys::clock;
+use msgpath_sys::{affinity, clock};
 
 use crate::team::{Own, Team, need, problem};
 use crate::wire::{self, RoundOrder, ToFar, ToNear};
-use crate::{environment, place};
+use crate::{counters, doctor, environment, place, speed};
 
 /// How long the far end waits for connections that were announced.
 const ACCEPT: Duration = Duration::from_secs(5);
@@ -55,10 +55,22 @@ impl Lease {
     }
 }
 
+/// CPUs that are examined at most: each costs a thread.
+const MOST_EXAMINED: usize = 64;
+
 struct Prepared {
     order: Arc<RoundOrder>,
+    speed_ns: u64,
     offer: Box<dyn Offer>,
     abort: Arc<AtomicBool>,
+}
+
+/// A round that is going on.
+struct Started {
+    team: Team,
+    may_be_cut: bool,
+    speed_ns: u64,
+    before: counters::Sample,
 }
 
 /// Serves one near end until it says bye or closes.
@@ -67,7 +79,8 @@ struct Prepared {
 /// As the streams; `InvalidData` for anything that is not this protocol. No thread is left behind.
 pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Lease) -> io::Result<()> {
     let mut prepared: Option<Prepared> = None;
-    let mut team: Option<(Team, bool)> = None;
+    let mut team: Option<Started> = None;
+    let mut counters = counters::Reader::new(&affinity::allowed());
     let result = loop {
         let message = match wire::read::<ToFar>(from) {
             Ok(Some((message, _))) => message,
@@ -83,9 +96,17 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
                         version: env!("CARGO_PKG_VERSION").into(),
                         environment: Box::new(environment::read()),
                         cpus: place::cpu_order(),
+                        counters: counters.names(),
                     },
                     Vec::new(),
                 ))
+            }
+            ToFar::Examine(mut order) => {
+                order.peer = peer.address.or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+                order.cpus.truncate(MOST_EXAMINED);
+                let checks = doctor::examine(&order);
+                lease.renew(); // the near end keeps quiet while it waits
+                Some((ToNear::Examined { checks }, Vec::new()))
             }
             ToFar::Round(order) => {
                 prepared = None;
@@ -104,11 +125,12 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
             ToFar::Connect { locals } => Some((
                 match prepared.take() {
                     Some(prepared) if locals.len() == prepared.order.connections as usize => {
-                        let may_be_cut = prepared.order.patience_ns > 0;
+                        let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
                         match accept(prepared, &locals) {
                             Ok((started, ready)) => {
+                                let before = counters.read();
                                 started.go();
-                                team = Some((started, may_be_cut));
+                                team = Some(Started { team: started, may_be_cut, speed_ns, before });
                                 ToNear::Ready { granted: ready.granted, room: ready.room }
                             }
                             Err(reason) => ToNear::Unavailable(reason),
@@ -119,12 +141,13 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
                 Vec::new(),
             )),
             ToFar::Finish => match team.take() {
-                Some((team, may_be_cut)) => {
+                Some(Started { team, may_be_cut, speed_ns, before }) => {
+                    let kernel = counters.read().since(&before);
                     team.finish();
                     if may_be_cut {
                         team.abort(); // whoever still waits waits for messages that will not come
                     }
-                    Some(bring_home(team))
+                    Some(bring_home(team, kernel, speed_ns))
                 }
                 None => break Err(io::Error::new(io::ErrorKind::InvalidData, "the end of a round that was not begun")),
             },
@@ -137,7 +160,7 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
             break Err(error);
         }
     };
-    if let Some((team, _)) = team {
+    if let Some(Started { team, .. }) = team {
         team.abort();
         let _ = team.outcomes();
     }
@@ -159,7 +182,7 @@ fn prepare(order: RoundOrder, peer: Peer) -> Result<Prepared, Unavailable> {
         .transport
         .offer(&need)
         .map_err(|error| Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), ""))?;
-    Ok(Prepared { order: Arc::new(order), offer, abort })
+    Ok(Prepared { order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
 }
 
 fn accept(mut prepared: Prepared, locals: &[String]) -> Result<(Team, crate::thread::Ready), Unavailable> {
@@ -167,11 +190,11 @@ fn accept(mut prepared: Prepared, locals: &[String]) -> Result<(Team, crate::thr
         .offer
         .accept(locals, ACCEPT)
         .map_err(|error| Unavailable::new(format!("the far end could not accept: {error}"), ""))?;
-    let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0 };
+    let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     Team::start(&prepared.order, &own, channels, prepared.abort)
 }
 
-fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
+fn bring_home(team: Team, kernel: KernelCounts, speed_ns: u64) -> (ToNear, Vec<u8>) {
     match team.outcomes() {
         Ok(outcomes) => {
             let mut report = EndReport::default();
@@ -188,7 +211,7 @@ fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
                 stamps.push(sent as u32);
                 bytes.extend(outcome.stamps[..sent].iter().flat_map(|stamp| stamp.to_le_bytes()));
             }
-            (ToNear::Done { report: Box::new(report), stamps }, bytes)
+            (ToNear::Done { report: Box::new(report), kernel, speed_ns, stamps }, bytes)
         }
         Err(error) => (ToNear::Failed(problem(&error, "far")), Vec::new()),
     }
@@ -198,6 +221,8 @@ fn bring_home(team: Team) -> (ToNear, Vec<u8>) {
 /// lease is over; in both cases it tidies up, which a signal would not let it do.
 pub fn agent() -> std::process::ExitCode {
     msgpath_sys::signal::ignore_interrupt();
+    // It was started as /proc/self/exe, which is no name to find it by.
+    let _ = std::fs::write("/proc/self/comm", "msgpath");
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));
     let watched = Arc::clone(&lease);
     std::thread::spawn(move || {

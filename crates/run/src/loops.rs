@@ -8,6 +8,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::Delivery;
+use msgpath_core::plan::{Work, WorkLaw};
+use msgpath_core::schedule::exponential;
+use msgpath_core::shuffle::SplitMix64;
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
 
@@ -44,33 +47,57 @@ impl From<Difference> for LoopError {
 
 type Done = Result<(), LoopError>;
 
-/// What a receive buffer must hold, and how far one call may write into it.
+/// What a receive buffer must hold, and how far one call may write into it. Several buffers are used in turn on
+/// request.
 pub struct Inbox {
     buffer: Vec<u8>,
     message: usize,
     window: usize,
+    /// Bytes of one buffer, its number, and the number of buffers less 1 (a power of two less 1).
+    stride: usize,
+    at: usize,
+    mask: usize,
+    /// Where the buffer in use begins.
+    begin: usize,
 }
 
 impl Inbox {
     /// For messages of `message` bytes on a channel whose largest message has `largest` bytes. Bytes that stream are
     /// taken up to the end of the message; messages with borders get room for the largest (mq wants it so).
-    pub fn new(message: usize, largest: usize, framed: bool) -> Self {
-        let mut buffer = vec![1; largest.max(message)];
+    /// `copies`: how many buffers are used in turn, rounded up to a power of two.
+    pub fn new(message: usize, largest: usize, framed: bool, copies: usize) -> Self {
+        let copies = copies.max(1).next_power_of_two();
+        let stride = if copies == 1 { largest.max(message) } else { largest.max(message).next_multiple_of(64) };
+        let mut buffer = vec![1; stride * copies];
         buffer.fill(0); // touched: no page fault in the loop
-        let window = if framed { buffer.len() } else { message };
-        Self { buffer, message, window }
+        let window = if framed { stride } else { message };
+        Self { buffer, message, window, stride, at: 0, mask: copies - 1, begin: 0 }
     }
 
     /// The message that arrived last.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.message]
+        &self.buffer[self.begin..self.begin + self.message]
+    }
+
+    /// The next buffer, as far as one call may write into it.
+    #[inline(always)]
+    fn next(&mut self) -> &mut [u8] {
+        self.at = (self.at + 1) & self.mask;
+        self.begin = self.at * self.stride;
+        &mut self.buffer[self.begin..self.begin + self.window]
     }
 
     /// Receives one whole message, as [`receive`].
     #[inline(always)]
-    fn receive<C: Channel, W: Wait<C>>(&mut self, channel: &mut C, wait: &mut W, lossy: bool) -> io::Result<bool> {
-        receive(channel, wait, &mut self.buffer[..self.window], self.message, lossy)
+    pub(crate) fn receive<C: Channel, W: Wait<C>>(
+        &mut self,
+        channel: &mut C,
+        wait: &mut W,
+        lossy: bool,
+    ) -> io::Result<bool> {
+        let message = self.message;
+        receive(channel, wait, self.next(), message, lossy)
     }
 }
 
@@ -143,7 +170,7 @@ pub struct Messages<'a> {
 
 /// Checks the sequence number, and every byte of a sampled message.
 #[inline(always)]
-fn check(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Delivery) -> Done {
+pub(crate) fn check(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Delivery) -> Done {
     let sampled = payload.is_sampled(sequence);
     if sampled || payload.sequence(bytes) != sequence & payload.mask() {
         payload.compare(bytes, sequence)?;
@@ -417,6 +444,45 @@ pub struct Answer<'a> {
     pub same_bytes: bool,
     /// Set when the near end has finished: silence is then the end.
     pub finish: &'a AtomicBool,
+    /// Work before each answer.
+    pub service: &'a Service,
+}
+
+/// Service times of a far end that works: by sequence number, over and over.
+pub struct Service {
+    times: Vec<u64>,
+}
+
+impl Service {
+    /// Exponential times are drawn this often before they repeat; a power of two.
+    const DRAWN: usize = 1 << 16;
+
+    /// The times of `work`; none for `None`.
+    pub fn new(work: Option<Work>, seed: u64) -> Self {
+        let times = match work {
+            None => Vec::new(),
+            Some(Work { mean_ns, law: WorkLaw::Constant }) => vec![mean_ns],
+            Some(Work { mean_ns, law: WorkLaw::Exponential }) => {
+                let mut random = SplitMix64::new(seed);
+                (0..Self::DRAWN).map(|_| exponential(&mut random, mean_ns as f64) as u64).collect()
+            }
+        };
+        Self { times }
+    }
+
+    /// Whether there is any.
+    pub fn is_some(&self) -> bool {
+        !self.times.is_empty()
+    }
+
+    /// Works for message number `sequence`: computes until its time is over.
+    #[inline(always)]
+    fn work(&self, sequence: u64) {
+        let until = clock::now() + self.times[sequence as usize & (self.times.len() - 1)];
+        while clock::now() < until {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// Far end of an echo: answers `count` messages on each connection in turn. `stamps` gets the arrival of every message,
@@ -425,7 +491,7 @@ pub struct Answer<'a> {
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
+pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
@@ -439,7 +505,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
         for End { channel, method, wait } in ends.iter_mut() {
             let slot = method.slot(channel)?;
             let message = inbox.message;
-            let buffer = if answer.same_bytes { slot.piece_mut(0) } else { &mut inbox.buffer[..inbox.window] };
+            let buffer = if answer.same_bytes { slot.piece_mut(0) } else { inbox.next() };
             while !receive(channel, wait, buffer, message, messages.lossy)? {
                 if answer.finish.load(Ordering::Relaxed) {
                     return Ok(());
@@ -449,6 +515,9 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                 stamps.push(clock::now());
             }
             delivery.received += 1;
+            if WORKING {
+                answer.service.work(turn);
+            }
             // Bytes that go back as they came are compared at the near end: what this end sees is part of that.
             if !answer.same_bytes {
                 // Where messages may be lost, the number that arrived decides; else it must be the next one.
@@ -572,14 +641,7 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
             }
             idle = false;
             quiet_since = None;
-            // Short messages carry the low bits of their number: it is the one nearest to the highest so far.
-            let near = arrivals.highest.max(first);
-            let ahead = payload.sequence(inbox.bytes()).wrapping_sub(near) & payload.mask();
-            let sequence = if ahead > payload.mask() / 2 {
-                near.wrapping_sub((payload.mask() - ahead).wrapping_add(1))
-            } else {
-                near.wrapping_add(ahead)
-            };
+            let sequence = payload.nearest(inbox.bytes(), arrivals.highest.max(first));
             if payload.is_sampled(sequence) {
                 payload.compare(inbox.bytes(), sequence)?;
                 delivery.verified += 1;

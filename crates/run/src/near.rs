@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use msgpath_core::schema::{EndReport, Granted};
+use msgpath_core::schema::{EndReport, Granted, KernelCounts, OpenRound};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
@@ -15,6 +15,9 @@ use crate::place::Link;
 use crate::team::{Own, Team, need, problem};
 use crate::thread::ThreadError;
 use crate::wire::{RoundOrder, ToFar, ToNear};
+
+/// An interrupted round that has lasted this long is given up, ns.
+const STOP_NS: u64 = 1_500_000_000;
 
 /// Both ends' view of a round.
 #[derive(Debug)]
@@ -31,10 +34,33 @@ pub struct Round {
     pub latency: Histogram,
     /// One way by the same clock; empty without stamps at both ends.
     pub one_way: Histogram,
-    /// Kept rows of each near thread, with the arrival at the far end after the row's start where that is known.
-    pub rows: Vec<Vec<(Row, Option<u64>)>>,
+    /// Latencies of the messages that were trimmed.
+    pub first: Histogram,
+    /// Open loop: from the actual send to the reply.
+    pub service: Histogram,
+    /// Open loop: from the intended to the actual send.
+    pub lateness: Histogram,
+    /// Open loop: the rest of its account.
+    pub open: Option<OpenRound>,
+    /// Kept rows of each near thread.
+    pub rows: Vec<Vec<Kept>>,
+    /// Kernel counters that changed at the far end.
+    pub far_kernel: KernelCounts,
+    /// Time of a fixed piece of computing at the far end just before, ns.
+    pub far_speed_ns: Option<u64>,
     /// Options of the first connection at both ends.
     pub granted: Vec<Granted>,
+}
+
+/// A row with what is known beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// The row.
+    pub row: Row,
+    /// Arrival at the far end, ns after the row's start.
+    pub far_ns: Option<u64>,
+    /// Open loop: the actual send, ns after the row's start.
+    pub late_ns: Option<u64>,
 }
 
 /// Why there is no round.
@@ -44,6 +70,8 @@ pub enum RoundError {
     Unavailable(Unavailable),
     /// The run ends.
     Problem(Problem),
+    /// It was interrupted.
+    Stopped,
 }
 
 impl From<Problem> for RoundError {
@@ -62,7 +90,13 @@ impl From<Unavailable> for RoundError {
 ///
 /// # Errors
 /// [`RoundError`]. No thread is left behind.
-pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -> Result<Round, RoundError> {
+pub fn round(
+    link: &mut Link,
+    order: &RoundOrder,
+    own: &Own,
+    same_clock: bool,
+    stop: &AtomicBool,
+) -> Result<Round, RoundError> {
     let entry = Entry::find(&order.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", order.path), "msgpath paths"))?;
     let abort = Arc::new(AtomicBool::new(false));
@@ -95,7 +129,8 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         ToNear::Ready { granted, room } => (granted, room),
         _ => return Err(out_of_turn().into()),
     };
-    if !need.limits.timed {
+    // In an open loop a thread of its own reads the replies.
+    if !need.limits.timed && own.load.is_none() {
         deadlock_check(order, room)?;
     }
     let order = Arc::new(order.clone());
@@ -117,6 +152,11 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         error => RoundError::Problem(problem(&error, "near")),
     };
     while !team.wait(Duration::from_millis(250)) {
+        // A short round is finished; nobody waits a minute for a long one.
+        if stop.load(Ordering::Relaxed) && clock::now() - start > STOP_NS {
+            team.abandon();
+            return Err(RoundError::Stopped);
+        }
         if let Err(gone) = link.keep_alive() {
             link.end_child();
             team.abandon();
@@ -137,8 +177,8 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
     }
     let outcomes = team.outcomes();
     link.send(&ToFar::Finish)?;
-    let (far, stamps, bytes) = match link.answer()? {
-        (ToNear::Done { report, stamps }, bytes) => (*report, stamps, bytes),
+    let (far, far_kernel, speed_ns, stamps, bytes) = match link.answer()? {
+        (ToNear::Done { report, kernel, speed_ns, stamps }, bytes) => (*report, kernel, speed_ns, stamps, bytes),
         // What the far end saw first is the cause; what the near end saw is its echo.
         (ToNear::Failed(problem), _) => {
             return Err(match outcomes {
@@ -151,13 +191,21 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
     };
     let outcomes = outcomes.map_err(broke)?;
     let mut near = EndReport::default();
-    let mut latency = Histogram::new();
+    let [mut latency, mut first, mut service, mut lateness] = [(); 4].map(|()| Histogram::new());
+    let mut open: Option<OpenRound> = None;
     for (at, outcome) in outcomes.iter().enumerate() {
         match at {
             0 => near = outcome.report,
             _ => near.add(&outcome.report),
         }
         latency.merge(&outcome.latency);
+        first.merge(&outcome.first);
+        service.merge(&outcome.service);
+        lateness.merge(&outcome.lateness);
+        match (&mut open, &outcome.open) {
+            (Some(sum), Some(one)) => sum.add(one),
+            (sum, one) => *sum = sum.take().or_else(|| one.clone()),
+        }
     }
     let lossless = near.delivery.lost == 0 && far.delivery.received == near.delivery.sent;
     let arrivals = if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes) } else { Vec::new() };
@@ -168,17 +216,33 @@ pub fn round(link: &mut Link, order: &RoundOrder, own: &Own, same_clock: bool) -
         .map(|(thread, outcome)| {
             let arrivals = arrivals.get(thread);
             let joined = outcome.rows.into_iter().enumerate().map(|(at, row)| {
+                let late_ns = outcome.late.get(at).copied();
                 let arrived = arrivals.and_then(|stamps| stamps.get(at)).filter(|_| row.latency != LOST);
-                let after = arrived.and_then(|stamp| stamp.checked_sub(row.start)).filter(|ns| *ns <= row.latency);
-                if let Some(ns) = after {
+                let far_ns = arrived.and_then(|stamp| stamp.checked_sub(row.start)).filter(|ns| *ns <= row.latency);
+                if let Some(ns) = far_ns.and_then(|ns| ns.checked_sub(late_ns.unwrap_or(0))) {
                     one_way.record(ns);
                 }
-                (row, after)
+                Kept { row, far_ns, late_ns }
             });
             joined.collect()
         })
         .collect();
-    Ok(Round { start, connect_ns, near, far, latency, one_way, rows, granted })
+    Ok(Round {
+        start,
+        connect_ns,
+        near,
+        far,
+        latency,
+        one_way,
+        first,
+        service,
+        lateness,
+        open,
+        rows,
+        far_kernel,
+        far_speed_ns: Some(speed_ns),
+        granted,
+    })
 }
 
 /// The far end's answer, if it is neither that something is unavailable nor that it failed.

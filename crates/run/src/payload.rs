@@ -80,6 +80,16 @@ impl Payload {
         if self.width == 8 { u64::MAX } else { (1 << (8 * self.width)) - 1 }
     }
 
+    /// The whole sequence number of what arrived: short messages carry its low bits, so it is the one nearest to `near`.
+    pub fn nearest(&self, bytes: &[u8], near: u64) -> u64 {
+        let ahead = self.sequence(bytes).wrapping_sub(near) & self.mask();
+        if ahead > self.mask() / 2 {
+            near.wrapping_sub((self.mask() - ahead).wrapping_add(1))
+        } else {
+            near.wrapping_add(ahead)
+        }
+    }
+
     /// Whether message number `sequence` is one of those compared byte by byte.
     #[inline(always)]
     pub fn is_sampled(&self, sequence: u64) -> bool {
@@ -114,7 +124,7 @@ mod tests {
 
     fn message(pieces: Pieces, sequence: u64) -> (Payload, Vec<u8>) {
         let payload = Payload::new(pieces);
-        let mut scatter = msgpath_paths::Layout { pieces, inflight: 1, content: pattern }.cut();
+        let mut scatter = msgpath_paths::Layout { pieces, inflight: 1, copies: 1, content: pattern }.cut();
         payload.number(&mut scatter, sequence);
         let bytes = (0..scatter.count()).flat_map(|piece| scatter.piece(piece).to_vec()).collect();
         (payload, bytes)

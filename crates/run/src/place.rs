@@ -31,6 +31,10 @@ pub struct Link {
     pub environment: Environment,
     /// Its CPUs, in the order in which it would use them.
     pub cpus: Vec<u32>,
+    /// Kernel counters that it can read, by name.
+    pub counters: Vec<String>,
+    /// Its address, where it was reached over IP.
+    pub peer: Option<std::net::IpAddr>,
     last_sent: Instant,
 }
 
@@ -50,7 +54,10 @@ impl Link {
                 let stream = connect(host, *port, options)?;
                 let read = stream.try_clone().map_err(vanished)?;
                 let _ = stream.set_nodelay(true);
-                Self::greet(Box::new(read), Box::new(stream), None)
+                let peer = stream.peer_addr().ok().map(|address| address.ip());
+                let mut link = Self::greet(Box::new(read), Box::new(stream), None)?;
+                link.peer = peer;
+                Ok(link)
             }
             Target::Socket { path, .. } => Self::over(UnixStream::connect(path), target),
             Target::Name { name, .. } => {
@@ -98,12 +105,14 @@ impl Link {
             child,
             environment: Environment::default(),
             cpus: Vec::new(),
+            counters: Vec::new(),
+            peer: None,
             last_sent: Instant::now(),
         };
         let version = env!("CARGO_PKG_VERSION");
         link.send(&ToFar::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
         match link.answer()? {
-            (ToNear::Hello { version: far, environment, cpus }, _) => {
+            (ToNear::Hello { version: far, environment, cpus, counters }, _) => {
                 if far != version {
                     return Err(Problem::new(
                         "E03",
@@ -114,6 +123,7 @@ impl Link {
                 }
                 link.environment = *environment;
                 link.cpus = cpus;
+                link.counters = counters;
                 Ok(link)
             }
             _ => Err(Problem::new("E03", Exit::CannotStart, "the far end does not greet as msgpath does")),

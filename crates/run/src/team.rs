@@ -13,6 +13,7 @@ use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Breaker, Need};
 
 use crate::loops::LoopError;
+use crate::open::{Flow, Load};
 use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
 use crate::wire::RoundOrder;
 
@@ -40,6 +41,8 @@ pub struct Own {
     pub batch: u64,
     /// Rows each thread keeps.
     pub keep: usize,
+    /// The schedules, where this end sends by one: one connection a thread then.
+    pub load: Option<Load>,
 }
 
 /// What the connections of a round need at this end.
@@ -88,21 +91,23 @@ impl Team {
             breakers: channels.iter().filter_map(AnyChannel::breaker).collect(),
             pulses: Vec::new(),
         };
-        let share = channels.len() / order.threads.max(1) as usize;
-        let mut channels = channels.into_iter();
-        for at in 0..order.threads as usize {
-            let own_channels: Vec<AnyChannel> = channels.by_ref().take(share).collect();
+        let parts = match parts(order, own, role, channels) {
+            Ok(parts) => parts,
+            Err(error) => return Err(team.give_up(Unavailable::new(format!("a second descriptor: {error}"), ""))),
+        };
+        let threads = parts.len();
+        for (at, part) in parts.into_iter().enumerate() {
             let (go_in, go) = channel();
             team.go.push(go_in);
             team.home.push(None);
-            let cpu = own.cpus.get(at % own.cpus.len().max(1)).copied();
             let job = Job {
                 order: Arc::clone(order),
                 near: own.near,
-                role,
-                cpu,
+                role: part.role,
+                cpu: part.cpu,
                 batch: own.batch,
                 keep: own.keep,
+                flow: part.flow,
                 finish: Arc::clone(&team.finish),
                 ready: ready_in.clone(),
                 go,
@@ -110,7 +115,7 @@ impl Team {
             let outcome_in = outcome_in.clone();
             let name = format!("{}-{at}", if own.near { "near" } else { "far" });
             let thread = std::thread::Builder::new().name(name).spawn(move || {
-                let _ = outcome_in.send((at, run(job, own_channels)));
+                let _ = outcome_in.send((at, run(job, part.channels)));
             });
             match thread {
                 Ok(thread) => team.threads.push(thread),
@@ -119,7 +124,7 @@ impl Team {
         }
         drop(ready_in);
         let mut first = None;
-        for _ in 0..order.threads {
+        for _ in 0..threads {
             match ready_out.recv() {
                 Ok(Ok(ready)) => {
                     team.pulses.push((ready.thread, None, Instant::now()));
@@ -225,6 +230,38 @@ impl Team {
             let _ = thread.join();
         }
     }
+}
+
+/// What one thread gets.
+struct Part {
+    role: Role,
+    cpu: Option<u32>,
+    channels: Vec<AnyChannel>,
+    flow: Option<Arc<Flow>>,
+}
+
+/// Divides the connections among the threads of an end. In an open loop each connection has two: the receivers come
+/// first, then the senders.
+fn parts(order: &RoundOrder, own: &Own, role: Role, channels: Vec<AnyChannel>) -> std::io::Result<Vec<Part>> {
+    let turn = |cpus: &[u32], at: usize| cpus.get(at % cpus.len().max(1)).copied();
+    let Some(load) = &own.load else {
+        let share = channels.len() / order.threads.max(1) as usize;
+        let mut channels = channels.into_iter();
+        let mut next = || channels.by_ref().take(share).collect();
+        let threads = 0..order.threads as usize;
+        return Ok(threads.map(|at| Part { role, cpu: turn(&own.cpus, at), channels: next(), flow: None }).collect());
+    };
+    let (mut receivers, mut senders) = (Vec::new(), Vec::new());
+    for (at, channel) in channels.into_iter().enumerate() {
+        let flow = Some(Arc::new(Flow::new(load, at as u32, order.trim, order.messages)));
+        let twin = channel.twin()?;
+        let cpu = turn(&own.cpus, at);
+        let sender = turn(&load.cpus, at).or(cpu);
+        senders.push(Part { role: Role::OpenSender, cpu: sender, channels: vec![twin], flow: flow.clone() });
+        receivers.push(Part { role: Role::OpenReceiver, cpu, channels: vec![channel], flow });
+    }
+    receivers.extend(senders);
+    Ok(receivers)
 }
 
 /// What the user reads of a thread that broke.

@@ -5,16 +5,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 
 use msgpath_core::plan::{Stamps, Workload};
-use msgpath_core::schema::{EndReport, Granted, TcpInfo};
+use msgpath_core::schema::{EndReport, Granted, OpenRound, TcpInfo};
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable, ZeroCopyCounts};
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, transport, with_ends};
 use msgpath_sys::{affinity, clock, usage};
 
 use crate::loops::{
-    Answer, Arrivals, Inbox, LOST, LoopError, Messages, Row, Windows, echo_far, echo_near, echo_near_batch,
+    Answer, Arrivals, Inbox, LOST, LoopError, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_batch,
     echo_near_window, stream_receive, stream_send,
 };
+use crate::open::{Flow, Generator, open_receive, open_send, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
 use crate::wire::RoundOrder;
 
@@ -36,6 +37,10 @@ pub enum Role {
     Sender,
     /// Receives a stream and acknowledges its end.
     Receiver,
+    /// Sends by a schedule.
+    OpenSender,
+    /// Receives what comes back.
+    OpenReceiver,
 }
 
 impl Role {
@@ -52,7 +57,7 @@ impl Role {
     /// What this end sends.
     fn outgoing(self, order: &RoundOrder) -> Pieces {
         match self {
-            Role::EchoNear | Role::Sender => order.pieces,
+            Role::EchoNear | Role::Sender | Role::OpenSender | Role::OpenReceiver => order.pieces,
             Role::EchoFar => order.reply_pieces(),
             Role::Receiver => Pieces::whole(1), // the acknowledgement
         }
@@ -61,7 +66,7 @@ impl Role {
     /// What this end receives.
     fn incoming(self, order: &RoundOrder) -> Pieces {
         match self {
-            Role::EchoNear => order.reply_pieces(),
+            Role::EchoNear | Role::OpenSender | Role::OpenReceiver => order.reply_pieces(),
             Role::EchoFar | Role::Receiver => order.pieces,
             Role::Sender => Pieces::whole(1),
         }
@@ -82,6 +87,8 @@ pub struct Job {
     pub batch: u64,
     /// Rows to keep for the per-message log.
     pub keep: usize,
+    /// What sender and receiver of an open loop share.
+    pub flow: Option<Arc<Flow>>,
     /// Set when the other end has finished its part.
     pub finish: Arc<AtomicBool>,
     /// Told when the ends are made, or why not.
@@ -113,6 +120,32 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Arrival stamps, in the order of arrival.
     pub stamps: Vec<u64>,
+    /// Latencies of the messages that were trimmed, ns.
+    pub first: Histogram,
+    /// Open loop: from the actual send, ns.
+    pub service: Histogram,
+    /// Open loop: from the intended to the actual send, ns.
+    pub lateness: Histogram,
+    /// Open loop: the same for each of the rows, ns.
+    pub late: Vec<u64>,
+    /// Open loop: the rest of the account.
+    pub open: Option<OpenRound>,
+}
+
+impl Outcome {
+    fn new(report: EndReport) -> Self {
+        Self {
+            report,
+            latency: Histogram::new(),
+            rows: Vec::new(),
+            stamps: Vec::new(),
+            first: Histogram::new(),
+            service: Histogram::new(),
+            lateness: Histogram::new(),
+            late: Vec::new(),
+            open: None,
+        }
+    }
 }
 
 /// Runs a thread's part of a round on its channels.
@@ -127,7 +160,9 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
         let _ = job.ready.send(Err(reason.clone()));
         return Err(ThreadError::Unavailable(reason));
     }
-    let layout = Layout { pieces: job.role.outgoing(&job.order), inflight: job.order.inflight, content: pattern };
+    let pieces = job.role.outgoing(&job.order);
+    let copies = copies(&job.order, pieces);
+    let layout = Layout { pieces, inflight: job.order.inflight, copies, content: pattern };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
     match with_ends(&order.path, channels, layout, &order.options, job) {
         Ok(result) => result.map_err(ThreadError::Loop),
@@ -136,6 +171,11 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
             Err(ThreadError::Unavailable(unavailable))
         }
     }
+}
+
+/// Buffers that lie over the working set of a round: of one thread's connection, in one direction.
+fn copies(order: &RoundOrder, pieces: Pieces) -> usize {
+    (order.working_set / u64::from(order.connections) / pieces.total().max(1)).max(1) as usize
 }
 
 /// Why a thread has no outcome.
@@ -222,7 +262,19 @@ fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
         data_segs_in: since(after.data_segs_in, before.data_segs_in),
         total_retrans: since(after.total_retrans, before.total_retrans),
         bytes_retrans: after.bytes_retrans - before.bytes_retrans,
+        busy_us: after.busy_us.saturating_sub(before.busy_us),
+        rwnd_limited_us: after.rwnd_limited_us.saturating_sub(before.rwnd_limited_us),
+        sndbuf_limited_us: after.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us),
         ..after
+    }
+}
+
+fn fold(rows: &[Row], into: &mut Histogram) {
+    for row in rows {
+        match row.latency {
+            LOST => into.record_lost(1),
+            ns => into.record(ns),
+        }
     }
 }
 
@@ -246,7 +298,8 @@ impl Driver for Job {
         let lossy = transport(&order.path.transport).is_some_and(|transport| transport.meta().lossy);
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let framed = ends[0].channel.framed();
-        let mut inbox = Inbox::new(incoming.len(), order.largest() as usize, framed);
+        let copies = copies(order, self.role.incoming(order));
+        let mut inbox = Inbox::new(incoming.len(), order.largest() as usize, framed, copies);
         let first = &ends[0].channel;
         let end = if self.near { "near" } else { "far" };
         let _ = self.ready.send(Ok(Ready {
@@ -260,6 +313,8 @@ impl Driver for Job {
             Role::EchoFar => self.echo_far(&mut ends, &messages, &mut inbox),
             Role::Sender => self.sender(&mut ends, &messages, &mut inbox),
             Role::Receiver => self.receiver(&mut ends, &messages, &mut inbox),
+            Role::OpenSender => self.open_sender(&mut ends[0], &messages),
+            Role::OpenReceiver => self.open_receiver(&mut ends[0], &messages, &mut inbox),
         }
     }
 }
@@ -281,6 +336,7 @@ impl Job {
         let mut latency = Histogram::new();
         let mut kept = Vec::with_capacity(self.keep.min((order.messages * connections) as usize));
         let mut delivery = Delivery::default();
+        let mut first = Histogram::new();
 
         let mut measure = |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range, delivery: &mut Delivery| {
             if self.batch > 1 {
@@ -297,6 +353,9 @@ impl Job {
             rows.clear();
             measure(ends, &mut rows, (next, count), &mut delivery)?;
             next += count;
+            if self.batch == 1 {
+                fold(&rows, &mut first);
+            }
         }
         // Between chunks the clock is asked whether the patience is over. A window is emptied at the end of each chunk,
         // so there it is long.
@@ -320,12 +379,7 @@ impl Job {
                 }
             }
             elapsed_ns += end - begin;
-            for row in &rows {
-                match row.latency {
-                    LOST => latency.record_lost(1),
-                    ns => latency.record(ns),
-                }
-            }
+            fold(&rows, &mut latency);
             let room = kept.capacity() - kept.len();
             kept.extend(rows.iter().take(room));
             begin = clock::now(); // folding is not part of the time
@@ -334,7 +388,7 @@ impl Job {
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         report.bytes_received = report.delivery.received * order.reply;
         self.settle(ends, &mut report)?;
-        Ok(Outcome { report, latency, rows: kept, stamps: Vec::new() })
+        Ok(Outcome { latency, rows: kept, first, ..Outcome::new(report) })
     }
 
     fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
@@ -347,14 +401,19 @@ impl Job {
         // The very bytes go back where the reply is as long and lies in one buffer.
         let first = &mut ends[0];
         let same_bytes = order.reply == order.pieces.total() && first.method.slot(&mut first.channel)?.count() == 1;
-        let answer = Answer { same_bytes, finish: &self.finish };
+        let service = Service::new(order.work, order.seed);
+        let answer = Answer { same_bytes, finish: &self.finish, service: &service };
+        let answering = match service.is_some() {
+            true => echo_far::<C, S, W, true>,
+            false => echo_far::<C, S, W, false>,
+        };
         let mut delivery = Delivery::default();
         let mut no_stamps = Vec::new();
         let may_end = |result: Result<(), LoopError>| match result {
             Err(LoopError::Io(error)) if order.patience_ns > 0 && is_the_end(&error) => Ok(()),
             result => result,
         };
-        may_end(echo_far(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery))?;
+        may_end(answering(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery))?;
         let mut stamps = match order.stamps {
             Stamps::Near => Vec::new(),
             Stamps::Both => vec![1; (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize],
@@ -362,12 +421,12 @@ impl Job {
         stamps.clear();
         let meter = Meter::start(ends, delivery);
         let range = (order.trim, order.messages);
-        may_end(echo_far(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery))?;
+        may_end(answering(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery))?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_received = report.delivery.received * order.pieces.total();
         report.bytes_sent = report.delivery.sent * order.reply;
         self.settle(ends, &mut report)?;
-        Ok(Outcome { report, latency: Histogram::new(), rows: Vec::new(), stamps })
+        Ok(Outcome { stamps, ..Outcome::new(report) })
     }
 
     fn sender<C: Channel, S: Method<C>, W: Wait<C>>(
@@ -391,7 +450,7 @@ impl Job {
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         self.settle(ends, &mut report)?;
-        Ok(Outcome { report, latency: Histogram::new(), rows: Vec::new(), stamps: Vec::new() })
+        Ok(Outcome::new(report))
     }
 
     fn receiver<C: Channel, S: Method<C>, W: Wait<C>>(
@@ -425,7 +484,88 @@ impl Job {
         // Bytes are those of the time that was measured: without the message that started the clock.
         report.bytes_received = (report.delivery.received - untimed) * order.pieces.total();
         self.settle(ends, &mut report)?;
-        Ok(Outcome { report, latency: Histogram::new(), rows: Vec::new(), stamps: Vec::new() })
+        Ok(Outcome::new(report))
+    }
+
+    fn open_sender<C: Channel, S: Method<C>, W: Wait<C>>(
+        &self,
+        end: &mut End<C, S, W>,
+        messages: &Messages<'_>,
+    ) -> Result<Outcome, LoopError> {
+        let flow = self.flow.as_ref().expect("an open loop has a flow");
+        let result = self.sends(end, messages, flow);
+        sender_is_over(flow);
+        result
+    }
+
+    fn sends<C: Channel, S: Method<C>, W: Wait<C>>(
+        &self,
+        end: &mut End<C, S, W>,
+        messages: &Messages<'_>,
+        flow: &Flow,
+    ) -> Result<Outcome, LoopError> {
+        let order = &*self.order;
+        let mut delivery = Delivery::default();
+        let mut generator = Generator::new(flow);
+        let until = order.patience_ns;
+        open_send(end, messages, &mut generator, 0..order.trim, until, &mut delivery)?;
+        generator.forget();
+        let ends = std::slice::from_mut(end);
+        let meter = Meter::start(ends, delivery);
+        let [end] = &mut *ends else { unreachable!("one end") };
+        // A round that was given up while its messages were trimmed has sent its last one.
+        if !flow.is_cut() {
+            open_send(end, messages, &mut generator, order.trim..flow.count(), until, &mut delivery)?;
+        }
+        let mut report = meter.stop(ends, clock::now(), delivery);
+        // The receiver says what became of the messages, and how long it took.
+        (report.delivery, report.elapsed_ns) = (Delivery::default(), 0);
+        self.settle(ends, &mut report)?;
+        Ok(Outcome { open: Some(generator.finish()), ..Outcome::new(report) })
+    }
+
+    fn open_receiver<C: Channel, S: Method<C>, W: Wait<C>>(
+        &self,
+        end: &mut End<C, S, W>,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<Outcome, LoopError> {
+        let order = &*self.order;
+        let flow = self.flow.as_ref().expect("an open loop has a flow");
+        let mut arrived = vec![1; flow.count() as usize];
+        arrived.fill(0); // touched: no page fault in the loop
+        let mut delivery = Delivery::default();
+        // Where messages may be lost there is no border between trimmed and measured ones: all are received in one go,
+        // and what that costs includes the trimmed ones.
+        if !messages.lossy {
+            open_receive(end, messages, inbox, flow, 0..order.trim, &mut arrived, &mut delivery)?;
+        }
+        let ends = std::slice::from_mut(end);
+        let meter = Meter::start(ends, delivery);
+        let [end] = &mut *ends else { unreachable!("one end") };
+        open_receive(end, messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
+        let mut report = meter.stop(ends, clock::now(), delivery);
+        let settled = settle(flow, &arrived, self.keep);
+        report.delivery = Delivery {
+            sent: settled.delivery.sent,
+            received: settled.delivery.received,
+            lost: settled.delivery.lost,
+            ..report.delivery
+        };
+        report.elapsed_ns = settled.elapsed_ns;
+        report.bytes_sent = report.delivery.sent * order.pieces.total();
+        report.bytes_received = report.delivery.received * order.reply;
+        report.tcp = None; // it is the sender's socket as well
+        Ok(Outcome {
+            latency: settled.latency,
+            service: settled.service,
+            lateness: settled.lateness,
+            first: settled.first,
+            rows: settled.rows,
+            late: settled.late,
+            open: Some(settled.open),
+            ..Outcome::new(report)
+        })
     }
 
     /// Waits for the buffers the kernel still holds and counts what it said of them, trimmed messages included: a

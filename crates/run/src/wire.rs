@@ -5,15 +5,16 @@
 
 use std::io::{self, Read, Write};
 
-use msgpath_core::plan::{ChannelOptions, Stamps, Workload};
-use msgpath_core::schema::{EndReport, Environment, Granted};
+use msgpath_core::doctor::{Check, Examine};
+use msgpath_core::plan::{ChannelOptions, Stamps, Work, Workload};
+use msgpath_core::schema::{EndReport, Environment, Granted, KernelCounts};
 use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Most bytes of JSON in a frame.
 pub const MAX_JSON: usize = 1 << 20;
 /// Most bytes that follow the JSON.
@@ -32,6 +33,8 @@ pub enum ToFar {
         /// The lease.
         lease_ms: u64,
     },
+    /// Examine your machine.
+    Examine(Examine),
     /// Prepare a round.
     Round(Box<RoundOrder>),
     /// The near end has connected from these addresses.
@@ -59,6 +62,13 @@ pub enum ToNear {
         environment: Box<Environment>,
         /// CPUs of the agent in the order in which it would use them.
         cpus: Vec<u32>,
+        /// Kernel counters that can be read here, by name.
+        counters: Vec<String>,
+    },
+    /// Answer to `Examine`.
+    Examined {
+        /// What was seen.
+        checks: Vec<Check>,
     },
     /// Answer to `Round`: connect here.
     Offered {
@@ -76,6 +86,10 @@ pub enum ToNear {
     Done {
         /// What happened here.
         report: Box<EndReport>,
+        /// Kernel counters that changed during the round.
+        kernel: KernelCounts,
+        /// Time of a fixed piece of computing just before the round, ns.
+        speed_ns: u64,
         /// How many arrival stamps follow for each connection (u64 little-endian each).
         stamps: Vec<u32>,
     },
@@ -117,6 +131,12 @@ pub struct RoundOrder {
     pub stamps: Stamps,
     /// Connection options.
     pub options: ChannelOptions,
+    /// Work for each message before it is answered (echo).
+    pub work: Option<Work>,
+    /// Seed of the work.
+    pub seed: u64,
+    /// Bytes over which message buffers rotate; 0: one buffer.
+    pub working_set: u64,
 }
 
 impl RoundOrder {
@@ -138,7 +158,7 @@ impl RoundOrder {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
-        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SIZE};
+        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SIZE, MAX_WORK_NS, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
@@ -155,6 +175,9 @@ impl RoundOrder {
         }
         if self.messages == 0 || self.messages > 1 << 40 || self.trim > 1 << 40 {
             return Err("a number of messages out of range");
+        }
+        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) || self.working_set > MAX_WORKING_SET {
+            return Err("work or a working set out of range");
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use msgpath_core::units::Pieces;
 use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, all, with_ends};
 use msgpath_run::loops::{
-    Answer, Arrivals, Inbox, Messages, Row, Windows, echo_far, echo_near, echo_near_window, stream_receive, stream_send,
+    Answer, Arrivals, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window, stream_receive,
+    stream_send,
 };
 use msgpath_run::payload::{Payload, pattern};
 
@@ -28,7 +29,7 @@ impl Driver for Near<'_> {
     type Out = u64;
     fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> u64 {
         let messages = Messages { outgoing: self.0, incoming: self.0, lossy: self.1 };
-        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed());
+        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
         let mut rows = vec![Row { start: 0, latency: 0 }; 4 * COUNT as usize];
         let mut windows = Windows::new(1, 2);
         let mut delivery = Delivery::default();
@@ -53,16 +54,19 @@ impl Driver for Far<'_> {
     type Out = u64;
     fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> u64 {
         let messages = Messages { outgoing: self.0, incoming: self.0, lossy: self.1 };
-        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed());
+        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
         let finish = AtomicBool::new(true);
-        let answer = Answer { same_bytes: false, finish: &finish };
+        let service = Service::new(None, 0);
+        let answer = Answer { same_bytes: false, finish: &finish, service: &service };
         let (mut stamps, mut delivery) = (vec![1; 500], Delivery::default());
         stamps.clear();
         let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
-        echo_far(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery).unwrap();
+        echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery)
+            .unwrap();
         allocations(|| {
             let range = (FIRST, 2 * COUNT);
-            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
+            echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery)
+                .unwrap();
             let range = (FIRST + 2 * COUNT, COUNT);
             stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
         })
@@ -89,7 +93,7 @@ fn no_measured_loop_allocates() {
         }
         let pieces = Pieces { count: 4, size: 16 };
         let payload = Payload::new(pieces);
-        let layout = Layout { pieces, inflight: 2, content: pattern };
+        let layout = Layout { pieces, inflight: 2, copies: 1, content: pattern };
         let options = Need::local(64).options;
         let lossy = entry.transport.meta().lossy;
         let (near, far) = pair(&entry, pieces.total());

@@ -8,14 +8,18 @@ pub mod affinity;
 pub mod clock;
 pub mod cmsg;
 pub mod errqueue;
+pub mod ethtool;
+pub mod futex;
 pub mod mqueue;
 pub mod msg;
+pub mod netlink;
 pub mod poll;
 pub mod ring;
 pub mod scatter;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
+pub mod timer;
 pub mod uring;
 pub mod usage;
 

@@ -50,6 +50,14 @@ impl Queue {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
+    /// The same open queue once more, flags included.
+    ///
+    /// # Errors
+    /// As dup(2).
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
     /// mq_unlink. Both ends keep what they have open.
     ///
     /// # Errors

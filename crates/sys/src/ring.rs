@@ -147,6 +147,14 @@ impl Ring {
         Self { mapping, out, tail: 0, head: 0, peer_head: 0, peer_tail: 0, notify, wakes: 0, sleeps: 0 }
     }
 
+    /// The same end once more, for a second thread: one of the two sends, the other receives. Made before the first
+    /// message; positions are not shared.
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        debug_assert!(self.tail == 0 && self.head == 0, "a ring is divided before it is used");
+        Self { mapping: Arc::clone(&self.mapping), wakes: 0, sleeps: 0, ..*self }
+    }
+
     /// Bytes of one direction.
     pub fn capacity(&self) -> usize {
         self.mapping.capacity

@@ -1,4 +1,5 @@
-//! A message in one or several separately allocated buffers, with the `iovec` array built once.
+//! A message in one or several separately allocated buffers, with the `iovec` array built once; on request in several
+//! copies that are used in turn, so that no message lies in the cache because the one before it did.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -30,9 +31,17 @@ impl Drop for Block {
 
 /// Buffers of a message. The addresses never move, so the `iovec`s stay valid as long as the value lives.
 pub struct Scatter {
-    blocks: Vec<Block>,
+    /// Own the memory of `vectors`; never read.
+    _blocks: Vec<Block>,
+    /// Copy after copy, buffer after buffer.
     vectors: Vec<libc::iovec>,
+    count: usize,
     total: usize,
+    /// Number of the copy in use, and the number of copies less 1 (a power of two less 1).
+    copy: usize,
+    mask: usize,
+    /// Where the vectors of the copy in use begin.
+    begin: usize,
 }
 
 // SAFETY: the blocks are owned heap memory; nothing else holds their addresses except calls that borrow `self`.
@@ -41,19 +50,42 @@ unsafe impl Send for Scatter {}
 impl Scatter {
     /// `count` buffers of `size` bytes, zeroed and touched.
     pub fn new(count: usize, size: usize) -> Self {
-        let blocks: Vec<Block> = (0..count.max(1)).map(|_| Block::new(size)).collect();
+        Self::rotating(count, size, 1)
+    }
+
+    /// The same in at least so many copies, the number rounded up to a power of two.
+    pub fn rotating(count: usize, size: usize, copies: usize) -> Self {
+        let (count, copies) = (count.max(1), copies.max(1).next_power_of_two());
+        let blocks: Vec<Block> = (0..count * copies).map(|_| Block::new(size)).collect();
         let vectors = blocks.iter().map(|block| libc::iovec { iov_base: block.start.cast(), iov_len: size }).collect();
-        let mut scatter = Self { blocks, vectors, total: count.max(1) * size };
-        for piece in 0..scatter.count() {
-            scatter.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
-            scatter.piece_mut(piece).fill(0);
+        let mut scatter =
+            Self { _blocks: blocks, vectors, count, total: count * size, copy: 0, mask: copies - 1, begin: 0 };
+        for _ in 0..copies {
+            for piece in 0..count {
+                scatter.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
+                scatter.piece_mut(piece).fill(0);
+            }
+            scatter.turn();
         }
         scatter
     }
 
+    /// Goes on to the next copy and returns it.
+    #[inline(always)]
+    pub fn turn(&mut self) -> &mut Self {
+        self.copy = (self.copy + 1) & self.mask;
+        self.begin = self.copy * self.count;
+        self
+    }
+
+    /// Number of copies.
+    pub fn copies(&self) -> usize {
+        self.mask + 1
+    }
+
     /// Number of buffers.
     pub fn count(&self) -> usize {
-        self.blocks.len()
+        self.count
     }
 
     /// Bytes in all buffers.
@@ -65,7 +97,7 @@ impl Scatter {
     /// A buffer.
     #[inline]
     pub fn piece(&self, at: usize) -> &[u8] {
-        let vector = &self.vectors[at];
+        let vector = &self.vectors[self.begin + at];
         // SAFETY: base and length describe the block of the same index, which `self` owns.
         unsafe { std::slice::from_raw_parts(vector.iov_base.cast(), vector.iov_len) }
     }
@@ -73,20 +105,21 @@ impl Scatter {
     /// A buffer, to write to.
     #[inline]
     pub fn piece_mut(&mut self, at: usize) -> &mut [u8] {
-        let vector = &self.vectors[at];
+        let vector = &self.vectors[self.begin + at];
         // SAFETY: as in `piece`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(vector.iov_base.cast(), vector.iov_len) }
     }
 
     /// The array for `writev` and `sendmsg`.
+    #[inline(always)]
     pub(crate) fn vectors(&self) -> &[libc::iovec] {
-        &self.vectors
+        &self.vectors[self.begin..][..self.count]
     }
 
     /// The array without its first `skip` bytes, for the rest of a short write.
     pub(crate) fn vectors_after(&self, mut skip: usize) -> Vec<libc::iovec> {
-        let mut rest = Vec::with_capacity(self.vectors.len());
-        for vector in &self.vectors {
+        let mut rest = Vec::with_capacity(self.count);
+        for vector in self.vectors() {
             if skip >= vector.iov_len {
                 skip -= vector.iov_len;
                 continue;
@@ -104,6 +137,21 @@ impl Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_are_used_in_turn() {
+        let mut scatter = Scatter::rotating(2, 8, 3);
+        assert_eq!(scatter.copies(), 4);
+        for copy in 0..4 {
+            scatter.piece_mut(1).fill(copy);
+            scatter.turn();
+        }
+        for copy in 0..4 {
+            assert_eq!((scatter.piece(1)[7], scatter.piece(0)[0]), (copy, 0));
+            assert_eq!(scatter.vectors_after(8).len(), 1);
+            scatter.turn();
+        }
+    }
 
     #[test]
     fn pieces_are_apart_and_the_rest_is_cut_right() {

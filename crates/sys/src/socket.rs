@@ -93,6 +93,12 @@ pub struct TcpInfo {
     pub snd_cwnd: u32,
     pub snd_mss: u32,
     pub bytes_retrans: u64,
+    pub ato: u32,
+    pub rcv_space: u32,
+    pub pacing_rate: u64,
+    pub busy_time: u64,
+    pub rwnd_limited: u64,
+    pub sndbuf_limited: u64,
 }
 
 /// getsockopt(TCP_INFO). Offsets are those of `struct tcp_info` in linux/tcp.h, which only ever grows.
@@ -122,6 +128,12 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         data_segs_in: u32_at(152),
         data_segs_out: u32_at(156),
         bytes_retrans: u64_at(208),
+        ato: u32_at(12),
+        rcv_space: u32_at(96),
+        pacing_rate: u64_at(104),
+        busy_time: u64_at(168),
+        rwnd_limited: u64_at(176),
+        sndbuf_limited: u64_at(184),
     })
 }
 

@@ -1,8 +1,10 @@
-//! The terminal on standard output.
+//! Terminals.
+
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
-/// Columns of the terminal on standard output; `None` where it is none, or does not know.
-pub fn columns() -> Option<u16> {
-    tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+/// Columns of the terminal behind a descriptor; `None` where it is none, or does not know.
+pub fn columns(fd: impl AsFd) -> Option<u16> {
+    tcgetwinsize(fd).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }

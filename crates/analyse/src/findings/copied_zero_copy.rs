@@ -3,6 +3,7 @@
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::units::Glyphs;
 
+use super::ignored_zero_copy::unset;
 use super::wording::{evidence, list, measured, percent};
 use super::{Detector, Input, Said};
 use crate::summary::Warning;
@@ -12,11 +13,12 @@ pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
 /// A copy here and there does not change what the rows mean.
 const WORTH_SAYING: f64 = 0.01;
 
-/// The zero-copy bookkeeping of all cases that asked for it, and their paths.
+/// The zero-copy bookkeeping of all cases that asked for it, and their paths; without those whose sockets do not have
+/// the option (W30).
 pub(super) fn totals(input: &Input) -> Option<(ZeroCopyCounts, String)> {
     let mut paths: Vec<String> = Vec::new();
     let mut sum = ZeroCopyCounts::default();
-    for (case, counts) in measured(input).filter_map(|case| Some((case, case.zerocopy?))) {
+    for (case, counts) in measured(input).filter(|case| !unset(case)).filter_map(|case| Some((case, case.zerocopy?))) {
         sum.add(&counts);
         let path = case.case.path.to_string();
         if !paths.contains(&path) {

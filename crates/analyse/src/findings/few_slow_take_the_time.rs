@@ -12,6 +12,11 @@ pub(super) const DETECTOR: Detector = Detector { code: "V08", detect };
 
 /// From this share of the time on it is worth a sentence.
 const TIME: f64 = 0.2;
+/// The same of those over a hundred times the median.
+const TIME_100: f64 = 0.1;
+/// From this share of those over a hundred times the median on it is worth one as well, however little the rest takes: of
+/// messages that come when they like 1 in 100 would meet such a stall, and it would be their p99.
+const STALLED: f64 = 0.01;
 /// More messages than this are not few.
 const MESSAGES: f64 = 0.05;
 
@@ -22,25 +27,44 @@ fn detect(input: &Input) -> Vec<Said> {
     let shares = |case: &CaseSummary| Some((case.time_share_over_10x?, case.message_share_over_10x?));
     let mut affected: Vec<(&CaseSummary, f64, f64)> = measured(input)
         .filter_map(|case| shares(case).map(|(time, messages)| (case, time, messages)))
-        .filter(|(_, time, messages)| *time >= TIME && *messages <= MESSAGES)
+        .filter(|(case, time, messages)| {
+            let stalled = case.time_share_over_100x.is_some_and(|time| time >= STALLED);
+            (*time >= TIME || stalled) && *messages <= MESSAGES
+        })
         .collect();
     affected.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some((case, time, messages)) = affected.first().copied() else { return Vec::new() };
     let median = case.quantiles.iter().find(|q| q.p == 0.5).and_then(|q| q.ns).unwrap_or_default();
+    // The part of it that hundreds of messages would have met in an open loop.
+    let (time_100, messages_100) =
+        (case.time_share_over_100x.unwrap_or_default(), case.message_share_over_100x.unwrap_or_default());
+    let few = |messages, times, time| {
+        format!(
+            "{} % of the messages, those over {times} times the median, took {} % of the time",
+            percent(messages),
+            percent(time)
+        )
+    };
+    let (over, part) =
+        if time >= TIME { (10, few(messages, "ten", time)) } else { (100, few(messages_100, "a hundred", time_100)) };
+    let mut text = format!("{}{part}", prefix(input, case));
+    if over == 10 && time_100 >= TIME_100 {
+        text.push_str(&format!(
+            "; those over a hundred times the median, {} % of the messages, took {} %",
+            percent(messages_100),
+            percent(time_100)
+        ));
+    }
     let rounds = &input.rounds[case.case.id as usize];
-    let slow_rounds = rounds.iter().filter(|round| round.latency.max().is_some_and(|max| max > 10 * median)).count();
-    let mut text = format!(
-        "{}{} % of the messages, those over ten times the median, took {} % of the time",
-        prefix(input, case),
-        percent(messages),
-        percent(time)
-    );
+    let slow_rounds = rounds.iter().filter(|round| round.latency.max().is_some_and(|max| max > over * median)).count();
     if affected.len() > 1 {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }
     let numbers = [
         ("message_share", messages),
         ("time_share", time),
+        ("message_share_over_100x", messages_100),
+        ("time_share_over_100x", time_100),
         ("rounds_with_slow_messages", slow_rounds as f64),
         ("cases", affected.len() as f64),
     ];
@@ -63,11 +87,15 @@ mod tests {
     use msgpath_core::Histogram;
 
     fn with_stalls(every: usize) -> Vec<String> {
+        with_stalls_of(40_000_000, every)
+    }
+
+    fn with_stalls_of(ns: u64, every: usize) -> Vec<String> {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         for round in run.rounds.iter_mut().step_by(every) {
             let mut histogram = Histogram::new();
             histogram.merge_sparse(&round.latency);
-            histogram.record(40_000_000);
+            histogram.record(ns);
             round.latency = histogram.to_sparse();
         }
         said(&run, "V08")
@@ -78,11 +106,32 @@ mod tests {
         let texts = with_stalls(1);
         assert!(
             texts[0]
-                .starts_with("sure: 0.5 % of the messages, those over ten times the median, took 91 % of the time."),
+                .starts_with("sure: 0.5 % of the messages, those over ten times the median, took 91 % of the time; "),
             "{texts:?}"
         );
+        assert!(
+            texts[0].ends_with("; those over a hundred times the median, 0.5 % of the messages, took 91 %."),
+            "{texts:?}"
+        );
+        // 1.6 ms are eighty medians.
+        let texts = with_stalls_of(1_600_000, 1);
+        assert!(texts[0].starts_with("sure: ") && !texts[0].contains("hundred"), "{texts:?}");
         let texts = with_stalls(20);
         assert!(texts[0].starts_with("can't tell: ") && texts[0].contains("in 2 of 40 rounds"), "{texts:?}");
+    }
+
+    #[test]
+    fn speaks_of_a_stall_that_one_message_in_a_hundred_would_meet() {
+        // 8,000 messages of 20 µs are 160 ms; 4 ms of them is one stall.
+        let texts = with_stalls_of(4_000_000, 40);
+        assert!(
+            texts[0].starts_with(
+                "can't tell: 0.012 % of the messages, those over a hundred times the median, took 2.4 % of the time. \
+                 They lie in 1 of 40 rounds"
+            ),
+            "{texts:?}"
+        );
+        assert!(with_stalls_of(1_800_000, 40).is_empty(), "ninety medians are no stall");
     }
 
     #[test]

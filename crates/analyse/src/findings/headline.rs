@@ -72,7 +72,7 @@ fn stream(input: &Input, case: &CaseSummary) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, ramp, relevel, said};
 
     #[test]
     fn speaks_from_claims() {
@@ -92,6 +92,11 @@ mod tests {
         assert!(said(&Build::echo(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
         assert!(said(&Build::stream(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
         assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V01").is_empty());
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| 20_000.0 * ramp(pass));
+        assert!(said(&run, "V01").is_empty());
+        let stream = Build::stream(&["tcp:send"], &[64]).rates(|_, pass| 1e9 * ramp(pass)).run();
+        assert!(said(&stream, "V01").is_empty());
     }
 
     #[test]

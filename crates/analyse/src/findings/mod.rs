@@ -12,26 +12,64 @@ use msgpath_record::Run;
 use crate::series::Series;
 use crate::summary::{Finding, Summary, Warning};
 
+mod at_line_rate;
+mod autocorking;
 mod batch_means;
 mod better_or_worse;
 mod busy_poll_without_queue;
+mod client_saturated;
+mod conditions;
 mod control_differed;
 mod copied_zero_copy;
+mod counters;
+mod cpu_speed;
 mod crossover_size;
 mod debug_build;
+mod delayed_acks;
+mod doctor_stops;
+mod doctor_warns;
 mod equivalent;
 mod fastest_path;
 mod few_slow_take_the_time;
+mod first_messages;
+mod generator_late;
 mod headline;
+mod held_cork;
+mod hidden_waiting;
+mod ignored_zero_copy;
+mod in_cache;
+mod interrupts;
+mod knee;
+mod limited_stream;
+mod littles_law;
+mod local_route;
+mod loss_by_place;
 mod lost_messages;
+mod modes;
 mod nagle;
+mod neighbours;
+mod never_settled;
 mod no_difference;
 mod not_granted;
+mod not_sustained;
+mod one_core;
+mod other_size;
+mod paced_congestion;
+mod page_faults;
+mod periodic;
 mod receiver_copies;
+mod restarts;
+mod slow_start_after_idle;
 mod spinning;
+mod spinning_in_a_crowd;
 mod steady_halves;
+mod steady_levels;
+mod steal;
 mod stretches;
+mod throttled;
 mod too_few_to_say;
+mod trying;
+mod waking;
 mod wording;
 
 /// What a detector looks at. `summary` has everything but findings and warnings.
@@ -69,12 +107,17 @@ pub struct Detector {
 pub const DETECTORS: &[Detector] = &[
     headline::DETECTOR,
     steady_halves::DETECTOR,
+    steady_levels::DETECTOR,
     equivalent::DETECTOR,
     better_or_worse::DETECTOR,
     crossover_size::DETECTOR,
     fastest_path::DETECTOR,
     no_difference::DETECTOR,
+    knee::DETECTOR,
+    hidden_waiting::DETECTOR,
     few_slow_take_the_time::DETECTOR,
+    first_messages::DETECTOR,
+    restarts::DETECTOR,
     nagle::DETECTOR,
     too_few_to_say::DETECTOR,
     copied_zero_copy::DETECTOR,
@@ -82,10 +125,41 @@ pub const DETECTORS: &[Detector] = &[
     not_granted::DETECTOR,
     busy_poll_without_queue::DETECTOR,
     control_differed::DETECTOR,
+    never_settled::DETECTOR,
     lost_messages::DETECTOR,
     batch_means::DETECTOR,
     spinning::DETECTOR,
     debug_build::DETECTOR,
+    // Load.
+    not_sustained::DETECTOR,
+    generator_late::DETECTOR,
+    client_saturated::DETECTOR,
+    littles_law::DETECTOR,
+    at_line_rate::DETECTOR,
+    // TCP, UDP and sockets.
+    ignored_zero_copy::DETECTOR,
+    held_cork::DETECTOR,
+    slow_start_after_idle::DETECTOR,
+    local_route::DETECTOR,
+    other_size::DETECTOR,
+    paced_congestion::DETECTOR,
+    delayed_acks::DETECTOR,
+    loss_by_place::DETECTOR,
+    autocorking::DETECTOR,
+    limited_stream::DETECTOR,
+    periodic::DETECTOR,
+    steal::DETECTOR,
+    throttled::DETECTOR,
+    cpu_speed::DETECTOR,
+    one_core::DETECTOR,
+    neighbours::DETECTOR,
+    interrupts::DETECTOR,
+    spinning_in_a_crowd::DETECTOR,
+    doctor_stops::DETECTOR,
+    in_cache::DETECTOR,
+    page_faults::DETECTOR,
+    waking::DETECTOR,
+    doctor_warns::DETECTOR,
 ];
 
 /// Asks every detector.

@@ -1,24 +1,19 @@
 //! W25: messages that wait 40 ms for an acknowledgement: Nagle meets delayed ACK (method.md, trap 34).
 
-use msgpath_core::SparseHistogram;
+use msgpath_core::plan::Change;
 use msgpath_core::units::Glyphs;
 
+use super::counters::{fits, rose, sent};
+use super::modes::{DELAYED_ACK, SHARE, Tried};
 use super::wording::{again_over, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::pooled::Pooled;
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W25", detect };
 
-/// The kernel delays an acknowledgement by 40 ms; with what comes on top, the mode lies here.
-const MODE_NS: std::ops::Range<u64> = 32_000_000..48_000_000;
-/// Where request and reply both wait, it lies at twice that.
-const BOTH_WAYS_NS: std::ops::Range<u64> = 64_000_000..96_000_000;
-/// Fewer messages than this in the mode are an accident.
-const SHARE: f64 = 0.05;
-
 fn detect(input: &Input) -> Vec<Said> {
-    if input.plan.options.nodelay || input.plan.options.cork {
+    let options = &input.plan.options;
+    if options.nodelay || options.cork || options.hold_cork {
         return Vec::new();
     }
     measured(input).filter(|case| hands_over_in_parts(case)).filter_map(|case| say(input, case)).collect()
@@ -31,35 +26,21 @@ fn hands_over_in_parts(case: &CaseSummary) -> bool {
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
-    let rounds: Vec<&SparseHistogram> =
-        input.rounds[case.case.id as usize].iter().map(|round| &round.latency).collect();
-    let pooled = Pooled::new(&rounds);
-    if pooled.total() == 0 {
-        return None;
-    }
-    let count = |mode: &std::ops::Range<u64>| pooled.count_between(mode.start, mode.end);
-    let share = (count(&MODE_NS) + count(&BOTH_WAYS_NS)) as f64 / pooled.total() as f64;
-    let both_ways = count(&BOTH_WAYS_NS) > count(&MODE_NS);
-    let most = if both_ways { BOTH_WAYS_NS } else { MODE_NS };
-    if share < SHARE {
-        return None;
-    }
-    let waiting: Vec<f64> = pooled
-        .bins()
-        .iter()
-        .filter(|bin| most.contains(&bin.value()))
-        .flat_map(|bin| [bin.value() as f64, bin.count as f64])
-        .collect();
-    let count: f64 = waiting.chunks(2).map(|bin| bin[1]).sum();
-    let mode = waiting.chunks(2).map(|bin| bin[0] * bin[1]).sum::<f64>() / count;
+    let waiting = DELAYED_ACK.of(input, case.case.id).filter(|waiting| waiting.share >= SHARE)?;
     let mut text = format!(
-        "{}{} % of the messages wait, most of them about {}{}: each is handed over in several sends with TCP_NODELAY off, and the \
+        "{}{} % of the messages wait, most of them {}: each is handed over in several sends with TCP_NODELAY off, and the \
          later ones wait for a delayed acknowledgement of the first (Nagle meets delayed ACK)",
         prefix(input, case),
-        percent(share),
-        Glyphs::Unicode.time(mode),
-        if both_ways { " (once in each direction)" } else { "" }
+        percent(waiting.share),
+        waiting.time(),
     );
+    let (delayed, sent) = (rose(input, case, &["TcpExt.DelayedACKs"]), sent(input, case));
+    // Every wait has one delayed acknowledgement, and a message meets at most one in each direction.
+    let counted = delayed.is_some_and(|count| fits(count, waiting.waits, 2 * sent.most));
+    if let Some(count) = delayed {
+        let number = |n| Glyphs::Unicode.thousands(n);
+        text.push_str(&format!(". DelayedACKs +{} in {} messages", number(count), number(sent.least)));
+    }
     // The same message in one send, where the run has it.
     let joined = measured(input)
         .filter(|other| {
@@ -67,29 +48,60 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
         })
         .find_map(|other| {
             let p50 = other.quantiles.iter().find(|q| q.p == 0.5 && q.claim)?.ns?;
-            (p50 < MODE_NS.start / 4).then_some((&other.case.path, p50))
+            (p50 < DELAYED_ACK.start() / 4).then_some((&other.case.path, p50))
         });
     if let Some((path, p50)) = joined {
         text.push_str(&format!(". In this run {path}, with one send, has p50 {}", Glyphs::Unicode.time(p50 as f64)));
     }
-    let numbers =
-        [("share", share), ("mode_ns", mode), ("one_send_p50_ns", joined.map_or(f64::NAN, |(_, p50)| p50 as f64))];
+    let proved = match DELAYED_ACK.tried(input, case, &waiting, &Change::NoDelay) {
+        Tried::NotTheCause => return None,
+        Tried::Nothing => false,
+        Tried::Cured { text: seen, sure } => {
+            text.push_str(&format!(". Tried here: {seen}"));
+            sure
+        }
+    };
+    let numbers = [
+        ("share", waiting.share),
+        ("mode_ns", waiting.mean_ns()),
+        ("waiting_messages", waiting.messages as f64),
+        ("delayed_acks", delayed.map_or(f64::NAN, |count| count as f64)),
+        ("one_send_p50_ns", joined.map_or(f64::NAN, |(_, p50)| p50 as f64)),
+    ];
     text.push_str(". Any one of these ends it: one send (tcp:writev), TCP_NODELAY, a cork");
     let next = again_over(&input.run.header, "tcp:writev").into_iter().collect();
-    Some(finding("W25", Confidence::Likely, sentence(&text) + ".", numbers, next))
+    let confidence = if proved && counted { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("W25", confidence, sentence(&text) + ".", numbers, next))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, count, said};
+    use msgpath_core::plan::Change;
     use msgpath_core::units::Pieces;
+    use msgpath_record::Run;
 
-    fn in_pieces(paths: &[&str], median_ms: f64, change: impl Fn(&mut Build)) -> Vec<String> {
+    fn build(paths: &[&str], median_ms: f64) -> Build {
         let mut build = Build::echo(paths, &[64]).factor(move |case| if case.id == 0 { median_ms * 50.0 } else { 1.0 });
         build.plan.options.nodelay = false;
         build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces { count: 2, size: 32 });
+        build
+    }
+
+    fn in_pieces(paths: &[&str], median_ms: f64, change: impl Fn(&mut Build)) -> Vec<String> {
+        let mut build = build(paths, median_ms);
         change(&mut build);
         said(&build.run(), "W25")
+    }
+
+    /// 200 messages a round of one case, all of which wait, with so many delayed acknowledgements, and a trial that
+    /// brings the median to `trial_ms`.
+    fn tried(delayed: u64, trial_ms: f64) -> Run {
+        let build = build(&["tcp:writes"], 40.0).trial(0, Change::NoDelay);
+        let mut run = build.factor(move |case| if case.id == 0 { 40.0 * 50.0 } else { trial_ms * 50.0 }).run();
+        run.header.plan.trim = 0;
+        count(&mut run, 0, "TcpExt.DelayedACKs", delayed);
+        run
     }
 
     #[test]
@@ -97,6 +109,7 @@ mod tests {
         let texts = in_pieces(&["tcp:writes"], 42.0, |_| ());
         assert!(texts[0].starts_with("likely: "), "{texts:?}");
         assert!(texts[0].contains("most of them about 4") && texts[0].contains("Nagle meets delayed ACK"), "{texts:?}");
+        assert!(!texts[0].contains("DelayedACKs"), "{texts:?}");
     }
 
     #[test]
@@ -109,6 +122,35 @@ mod tests {
     fn names_the_path_that_does_not_wait() {
         let texts = in_pieces(&["tcp:writes", "tcp:writev"], 42.0, |_| ());
         assert!(texts[0].contains("In this run tcp:writev, with one send, has p50 20."), "{texts:?}");
+    }
+
+    #[test]
+    fn is_sure_where_the_counters_fit_and_the_cure_was_tried() {
+        let texts = said(&tried(200, 0.03), "W25");
+        assert!(texts[0].starts_with("sure: "), "{texts:?}");
+        assert!(texts[0].contains("DelayedACKs +8\u{2009}000 in 8\u{2009}000 messages"), "{texts:?}");
+        assert!(
+            texts[0].contains("Tried here: TCP_NODELAY brings p50 from 4") && texts[0].contains(" ms to 29.9 µs"),
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn is_likely_where_a_proof_is_missing() {
+        for delayed in [100, 900] {
+            assert!(said(&tried(delayed, 0.03), "W25")[0].starts_with("likely: "), "{delayed}");
+        }
+        let mut unread = tried(200, 0.03);
+        (unread.header.near_counters, unread.header.far_counters) = (vec![], vec![]);
+        assert!(said(&unread, "W25")[0].starts_with("likely: "));
+        let mut untried = tried(200, 0.03);
+        untried.rounds.retain(|round| round.case == 0);
+        assert!(said(&untried, "W25")[0].starts_with("likely: "));
+    }
+
+    #[test]
+    fn is_silent_where_the_trial_waits_as_well() {
+        assert!(said(&tried(200, 40.0), "W25").is_empty());
     }
 
     #[test]

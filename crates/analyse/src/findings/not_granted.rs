@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::busy_poll_without_queue::NAPI;
+use super::other_size::too_small;
 use super::wording::{list, measured, warning};
 use super::{Detector, Input, Said};
 
@@ -15,7 +16,9 @@ fn detect(input: &Input) -> Vec<Said> {
     // The same answer (option, asked, granted) in many cases is one sentence.
     let mut refused: BTreeMap<[&str; 3], Who> = BTreeMap::new();
     for case in measured(input) {
-        let entries = case.granted.iter().filter(|entry| !entry.same && entry.asked != "-" && entry.option != NAPI);
+        let refusals = case.granted.iter().filter(|entry| !entry.same && entry.asked != "-" && entry.option != NAPI);
+        // What is too small for a whole message is more than a refusal: W34 says it.
+        let entries = refusals.filter(|entry| !too_small(case, entry));
         for entry in entries {
             let who = refused.entry([&entry.option, &entry.asked, &entry.granted]).or_default();
             who.0.insert(format!("the {} end", entry.end));

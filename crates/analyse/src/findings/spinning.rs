@@ -4,46 +4,56 @@ use std::collections::BTreeSet;
 
 use msgpath_core::Workload;
 
+use super::conditions::one_machine;
 use super::wording::{measured, warning};
 use super::{Detector, Input, Said};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+/// Threads that want a CPU all the time or most of it, CPUs that they have, and whose: where there are more of the former.
+pub(super) type Crowd = (usize, usize, &'static str);
+
+/// The ends at which `near` and `far` threads outnumber the CPUs. An end that did not say which it has is not judged.
+pub(super) fn crowds(input: &Input, near: usize, far: usize) -> Vec<Crowd> {
     let (plan, header) = (input.plan, &input.run.header);
-    let spinning = |case: &&crate::summary::CaseSummary| case.case.path.wait == "spin" && case.rounds > 0;
-    let Some(threads) = measured(input).filter(spinning).map(|case| case.case.threads as usize).max() else {
-        return Vec::new();
-    };
-    // The sender of a stream does not wait for messages.
-    let (near, far) = match (plan.workload, plan.reverse) {
-        (Workload::Echo, _) => (threads, threads),
-        (Workload::Stream, false) => (0, threads),
-        (Workload::Stream, true) => (threads, 0),
-    };
     let cpus = |pinned: &[u32], allowed: &[u32]| -> BTreeSet<u32> {
         if pinned.is_empty() { allowed } else { pinned }.iter().copied().collect()
     };
     let near_cpus = cpus(&plan.placement.near, &header.near.cpus);
     let far_cpus = cpus(&plan.placement.far, &header.far.cpus);
-    let ends = if header.near.boot_id == header.far.boot_id {
+    let ends = if one_machine(input) {
         vec![(near + far, near_cpus.union(&far_cpus).count(), "both ends, which share this machine")]
     } else {
         vec![(near, near_cpus.len(), "the near end"), (far, far_cpus.len(), "the far end")]
     };
-    // An end that did not say which CPUs it has cannot be judged.
-    let crowded = ends.into_iter().filter(|(spinning, cpus, _)| *cpus > 0 && spinning > cpus);
-    crowded
-        .map(|(spinning, cpus, end)| {
-            warning(
-                "W28",
-                format!("{spinning} threads spin on {cpus} CPU{} ({end})", if cpus == 1 { "" } else { "s" }),
-                "a thread that spins keeps the one it waits for off the CPU: the rows measure time slices",
-                "fewer threads, more CPUs, or a wait that sleeps (block, epoll, futex)",
-                [("spinning_threads", spinning as f64), ("cpus", cpus as f64)],
-            )
-        })
-        .collect()
+    ends.into_iter().filter(|(threads, cpus, _)| *cpus > 0 && threads > cpus).collect()
+}
+
+/// The ends at which the threads that spin outnumber the CPUs.
+pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
+    let spinning = |case: &&crate::summary::CaseSummary| case.case.path.wait == "spin" && case.rounds > 0;
+    let Some(threads) = measured(input).filter(spinning).map(|case| case.case.threads as usize).max() else {
+        return Vec::new();
+    };
+    // The sender of a stream does not wait for messages.
+    match (input.plan.workload, input.plan.reverse) {
+        (Workload::Echo, _) => crowds(input, threads, threads),
+        (Workload::Stream, false) => crowds(input, 0, threads),
+        (Workload::Stream, true) => crowds(input, threads, 0),
+    }
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let said = |(spinning, cpus, end): Crowd| {
+        warning(
+            "W28",
+            format!("{spinning} threads spin on {cpus} CPU{} ({end})", if cpus == 1 { "" } else { "s" }),
+            "a thread that spins keeps the one it waits for off the CPU: the rows measure time slices",
+            "fewer threads, more CPUs, or a wait that sleeps (block, epoll, futex)",
+            [("spinning_threads", spinning as f64), ("cpus", cpus as f64)],
+        )
+    };
+    spinning_crowds(input).into_iter().map(said).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use super::wording::{again_for, again_with_rounds, finding, measured, prefix, seconds_measured};
 use super::{Detector, Input, Said};
 use crate::pooled::Pooled;
-use crate::quantile::{estimate, name};
+use crate::quantile::{estimate, estimate_queued, name};
+use crate::settled::unsettled;
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V09", detect };
@@ -18,7 +19,13 @@ fn detect(input: &Input) -> Vec<Said> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
-    measured(input).filter_map(|case| say(input, case)).collect()
+    // Of a case that never settled W45 speaks, of a rate that was not sustained W52: no time would be enough.
+    let sustained = |case: &&CaseSummary| case.open.as_ref().is_none_or(|open| open.sustained);
+    measured(input)
+        .filter(sustained)
+        .filter(|case| unsettled(case).is_none())
+        .filter_map(|case| say(input, case))
+        .collect()
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
@@ -26,6 +33,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let why = open.why.as_deref()?;
     let rounds: Vec<&SparseHistogram> =
         input.rounds[case.case.id as usize].iter().map(|round| &round.latency).collect();
+    let estimate = if case.open.is_some() { estimate_queued } else { estimate };
     let estimated = estimate(&rounds, &Pooled::new(&rounds), open.p)?;
     let header = &input.run.header;
     let head = format!("{}{}: {why}", prefix(input, case), name(open.p));
@@ -70,7 +78,7 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, ramp, relevel, said};
 
     #[test]
     fn speaks_of_the_first_that_is_open() {
@@ -93,7 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn is_silent_on_streams_and_comparisons() {
+    fn is_silent_on_streams_comparisons_and_what_never_settled() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| 20_000.0 * ramp(pass));
+        assert!(said(&run, "V09").is_empty());
         assert!(said(&Build::stream(&["tcp:send"], &[64]).run(), "V09").is_empty());
         assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V09").is_empty());
     }

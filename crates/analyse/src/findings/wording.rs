@@ -114,7 +114,22 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
     if measured(input).any(|other| other.case.threads != case.case.threads) {
         parts.push(threads(case.case.threads));
     }
+    if let Some(rate) = case.case.load.rate() {
+        parts.push(rate.to_string());
+    }
     format!("{}: ", parts.join(", "))
+}
+
+/// The case with the largest number, and how many have one.
+pub(super) fn worst<'a>(cases: impl Iterator<Item = (f64, &'a CaseSummary)>) -> Option<(&'a CaseSummary, usize)> {
+    let cases: Vec<_> = cases.collect();
+    let (_, worst) = cases.iter().rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((worst, cases.len()))
+}
+
+/// What is added to the sentence on the worst case where there are others.
+pub(super) fn affected(cases: usize) -> String {
+    if cases > 1 { format!("; {cases} cases are affected") } else { String::new() }
 }
 
 /// Seconds for which a case was measured: as planned, or (a number of messages) as it took.
@@ -166,7 +181,20 @@ pub(super) fn again_over(header: &RunHeader, path: &str) -> Option<String> {
     (header.verb != "compare").then(|| again(header, &PATH, &format!("-x {path}")))
 }
 
-fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
+/// The command of the run once more with another congestion control.
+pub(super) fn again_with_congestion(header: &RunHeader, name: &str) -> String {
+    again(header, &["--congestion"], &format!("--congestion {name}"))
+}
+
+/// The command of the run once more without these options, which take no value.
+pub(super) fn again_without(header: &RunHeader, options: &[&str]) -> String {
+    let mut header = header.clone();
+    header.command.retain(|word| !options.contains(&word.as_str()));
+    again(&header, &[], "")
+}
+
+/// The command of the run once more with `option` in place of the options `replaced`.
+pub(super) fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
     let replaced: Vec<&str> = replaced.iter().copied().chain([NAME]).collect();
     let mut words = vec!["msgpath".to_string()];
     let typed: Vec<String> =
@@ -185,7 +213,9 @@ fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
             words.push(quoted(word));
         }
     }
-    words.push(option.into());
+    if !option.is_empty() {
+        words.push(option.into());
+    }
     words.join(" ")
 }
 
@@ -222,6 +252,8 @@ mod tests {
         assert_eq!(again_with_rounds(&header, 80), "msgpath compare 'a b' -l 64 --json -r 80");
         header.command = ["msgpath", "stream", "--repeat", "9", "--name", "otter", "-R"].map(String::from).to_vec();
         assert_eq!(again_for(&header, 2.0), "msgpath stream -R -t 2s");
+        assert_eq!(again_without(&header, &["-R"]), "msgpath stream --repeat 9");
+        assert_eq!(again_with_congestion(&header, "cubic"), "msgpath stream --repeat 9 -R --congestion cubic");
         header.command.clear();
         assert_eq!(again_over(&header, "tcp:writev").unwrap(), "msgpath echo -x tcp:writev");
     }

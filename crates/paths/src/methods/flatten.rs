@@ -33,12 +33,12 @@ impl<C: Fds> Method<C> for Flatten {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]
     fn send(&mut self, channel: &mut C) -> io::Result<()> {
-        let flat = self.flat.piece_mut(0);
+        let flat = self.flat.turn().piece_mut(0);
         let mut at = 0;
         for piece in 0..self.message.count() {
             let bytes = self.message.piece(piece);

@@ -11,6 +11,7 @@ pub mod write;
 pub mod writes;
 pub mod writev;
 pub mod zerocopy;
+pub mod zerocopy_unset;
 
 use std::io;
 

@@ -31,7 +31,7 @@ impl Method<RingEnd> for RingCopy {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut RingEnd) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]

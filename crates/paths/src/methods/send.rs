@@ -31,7 +31,7 @@ impl Method<Socket> for Send {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]
@@ -48,7 +48,7 @@ impl Method<Queue> for Send {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut Queue) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]

@@ -37,12 +37,13 @@ impl Part for Sendmmsg {
 impl Method<Socket> for Sendmmsg {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let batch = (BATCH_BYTES / layout.pieces.total().max(1) as usize).clamp(1, BATCH);
+        let layout = Layout { copies: layout.copies.div_ceil(batch), ..layout };
         Ok(Self { messages: (0..batch).map(|_| layout.cut()).collect(), headers: Vec::with_capacity(batch), queued: 0 })
     }
 
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
-        Ok(&mut self.messages[self.queued])
+        Ok(self.messages[self.queued].turn())
     }
 
     #[inline(always)]

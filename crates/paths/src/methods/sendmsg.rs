@@ -31,7 +31,7 @@ impl Method<Socket> for Sendmsg {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]

@@ -33,7 +33,7 @@ impl<C: Fds> Method<C> for Uring {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]

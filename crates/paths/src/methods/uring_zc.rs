@@ -44,7 +44,8 @@ impl Part for UringZc {
 
 impl Method<Socket> for UringZc {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
-        let count = (POOL_BYTES / layout.pieces.total().max(1) as usize).clamp(4, 64);
+        let count = (POOL_BYTES / layout.pieces.total().max(1) as usize).clamp(4, 64).max(layout.copies);
+        let layout = Layout { copies: 1, ..layout };
         let ring = ring(2 * count as u32)?;
         if !ring.has_send_zc().unwrap_or(false) {
             return Err(Unavailable::new("this kernel has no zero-copy send in io_uring", "kernel 6.2 or newer"));

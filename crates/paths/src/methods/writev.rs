@@ -32,7 +32,7 @@ impl<C: Fds> Method<C> for Writev {
 
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
-        Ok(&mut self.message)
+        Ok(self.message.turn())
     }
 
     #[inline(always)]

@@ -62,7 +62,8 @@ impl Method<Socket> for ZeroCopy {
         if socket::get(channel.fd(), IntOption::Zerocopy).map_err(refused)? != 1 {
             return Err(Unavailable::new("SO_ZEROCOPY was set and is not on", ""));
         }
-        let count = (POOL_BYTES / layout.pieces.total().max(1) as usize).clamp(4, 64);
+        let count = (POOL_BYTES / layout.pieces.total().max(1) as usize).clamp(4, 64).max(layout.copies);
+        let layout = Layout { copies: 1, ..layout };
         let slots: Vec<Slot> = (0..count).map(|_| Slot { message: layout.cut(), open: 0 }).collect();
         Ok(Self {
             slots,

@@ -33,6 +33,9 @@ static META: TransportMeta = TransportMeta {
 
 fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
+    if need.options.hold_cork {
+        msgpath_sys::socket::cork(fd.as_fd(), true)?; // and never released
+    }
     if let Some(name) = &need.options.congestion {
         sockopt::set_tcp_congestion(fd, name)?;
     }

@@ -1,41 +1,67 @@
 //! The report: one HTML file that needs no network and no script. Sentences first, then pictures, then every number.
 
-mod crossover;
+mod compared;
+mod embed;
+mod encode;
+pub mod figures;
 mod page;
-mod spectrum;
+mod png;
+mod scene;
 mod tables;
-mod winners;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
-use crate::svg::escape;
-use crate::view::{self, Grid};
+use crate::svg::{self, escape};
+use crate::view;
 use crate::words;
+pub use embed::DEFAULT_EMBED;
 use page::Page;
+pub use scene::{Earlier, Messages, Scene};
 
 /// What a browser may do with the file: show it. It cannot call home, and a hostile name cannot fetch anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 const G: Glyphs = Glyphs::Unicode;
 
+/// Colours and classes of the pictures.
+const FIGURES: &str = include_str!("style/figures.css");
+/// The same colours for dark screens.
+const DARK: &str = include_str!("style/dark.css");
+/// The page around them.
+const PAGE: &str = include_str!("style/page.css");
+
+/// Read-outs and the message timeline; everything else is complete without it.
+const SCRIPT: &str = concat!(
+    include_str!("script/page.js"),
+    include_str!("script/readouts.js"),
+    include_str!("script/log.js"),
+    include_str!("script/timeline.js"),
+    include_str!("script/links.js")
+);
+
 /// The report of a run as one self-contained HTML file.
-pub fn report(run: &Run, summary: &Summary) -> String {
+pub fn report(scene: &Scene<'_>) -> String {
+    let (run, summary) = (scene.run, scene.summary);
     let mut page = Page::new();
-    let cases = view::measured(summary);
-    let grid = Grid::new(summary);
-    heading(&mut page, run, summary, &cases);
+    let cases = scene.measured();
+    heading(&mut page, scene, &cases);
     if let [case] = cases.as_slice() {
         cards(&mut page, case);
     }
+    if let Some(earlier) = &scene.earlier {
+        compared::verdict(&mut page, earlier);
+        page.raw(&format!("<h3>{} by itself</h3>\n", escape(&summary.name)));
+    }
     verdict(&mut page, run, summary);
-    spectrum::figure(&mut page, run, summary, &cases);
+    figures::all(&mut page, scene);
+    if let Some(earlier) = &scene.earlier {
+        compared::tables(&mut page, earlier);
+    }
     if let Some(comparison) = &summary.comparison {
-        crossover::figure(&mut page, &grid, comparison);
-        winners::figure(&mut page, &grid, comparison);
-        tables::comparison(&mut page, &grid, comparison);
+        tables::comparison(&mut page, &scene.grid(), comparison);
     }
     tables::latency(&mut page, &cases);
     tables::throughput(&mut page, run, summary);
@@ -50,19 +76,45 @@ pub fn report(run: &Run, summary: &Summary) -> String {
         G.thousands(summary.totals.rounds)
     ));
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n<script type=\"module\">\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&format!("msgpath {} {}", summary.verb, summary.name)),
-        include_str!("style.css"),
+        style(),
         page.finish()
     )
 }
 
-fn heading(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+/// One figure of the report as an SVG file; why there is none otherwise.
+///
+/// # Errors
+/// The figure does not concern this run, its data is missing, or it is not a drawing.
+pub fn figure_file(scene: &Scene<'_>, figure: &figures::Figure) -> Result<String, String> {
+    match (figure.draw)(scene) {
+        figures::Drawn::Nothing => Err("it does not concern this run".into()),
+        figures::Drawn::Unavailable(why) => Err(why),
+        figures::Drawn::Picture(picture) if picture.panels.is_empty() => Err("it is not a drawing".into()),
+        figures::Drawn::Picture(picture) => Ok(svg::file(figure.question, &picture.panels, FIGURES)),
+    }
+}
+
+/// The style sheet: light, dark where the screen asks for it or the reader chose it, and light again on paper.
+fn style() -> String {
+    let dark = DARK.trim();
+    format!(
+        "{FIGURES}@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n@media screen{{:root[data-theme=dark]{{{dark}}}}}\n{PAGE}"
+    )
+}
+
+fn heading(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary]) {
+    let (run, summary) = (scene.run, scene.summary);
     let subject = match cases {
         [case] => format!("{}, {}, {}", case.case.path, words::message(&case.case), words::load(&case.case, G)),
         many => words::counted(many.len() as u64, "case", G),
     };
-    page.raw(&format!("<h1>{}, {}</h1>\n", escape(&summary.verb), escape(&subject)));
+    let runs = match &scene.earlier {
+        Some(earlier) => format!("{} → {}: ", earlier.summary.name, summary.name),
+        None => String::new(),
+    };
+    page.raw(&format!("<h1>{}{}, {}</h1>\n", escape(&runs), escape(&summary.verb), escape(&subject)));
     let header = &run.header;
     let facts = [
         format!("{} → {}", header.near.host, summary.target),

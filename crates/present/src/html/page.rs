@@ -38,12 +38,11 @@ impl From<&str> for Cell {
 
 pub(crate) struct Page {
     out: String,
-    figures: u32,
 }
 
 impl Page {
     pub(crate) fn new() -> Self {
-        Self { out: String::new(), figures: 0 }
+        Self { out: String::new() }
     }
 
     pub(crate) fn finish(self) -> String {
@@ -61,20 +60,6 @@ impl Page {
 
     pub(crate) fn note(&mut self, text: &str) {
         self.raw(&format!("<p class=\"mut\">{}</p>\n", escape(text)));
-    }
-
-    /// A figure: the question, how to read it, the pictures, the numbers behind them.
-    pub(crate) fn figure(&mut self, question: &str, how: &str, pictures: &str, heads: &[String], rows: &[Vec<Cell>]) {
-        self.figures += 1;
-        let number = self.figures;
-        self.raw(&format!(
-            "<figure>\n<h2>{number} · {}</h2>\n<p class=\"q\">{}</p>\n<div class=\"panels\">\n{pictures}</div>\n",
-            escape(question),
-            escape(how)
-        ));
-        self.raw(&format!("<details><summary>Numbers behind figure {number}</summary>\n"));
-        self.table(heads, rows);
-        self.raw("</details>\n</figure>\n");
     }
 
     /// A table that is folded away where it is long.

@@ -102,8 +102,8 @@ pub(crate) fn latency(page: &mut Page, cases: &[&CaseSummary]) {
         if let Some(text) = words::batch(case) {
             view::push_new(&mut notes, text);
         }
-        for (why, names) in words::no_claims(case) {
-            view::push_new(&mut notes, format!("No claim for {}: {why}.", names.join(", ")));
+        for text in words::no_claims("", &case.quantiles) {
+            view::push_new(&mut notes, text);
         }
     }
     notes.iter().for_each(|note| page.note(note));

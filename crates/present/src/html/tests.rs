@@ -3,48 +3,102 @@
 use super::*;
 use crate::fixture;
 
-/// The part of the page after the style sheet.
+/// The part of the page between the style sheet and the script.
 fn body(html: &str) -> &str {
-    html.split_once("</style>").unwrap().1
+    html.split_once("</style>").unwrap().1.rsplit_once("<script type=\"module\">").unwrap().0
 }
 
 #[test]
 fn the_report_of_an_echo() {
     let (run, summary) = fixture::echo();
-    insta::assert_snapshot!("echo", body(&report(&run, &summary)));
+    insta::assert_snapshot!("echo", body(&report(&Scene::new(&run, &summary))));
 }
 
 #[test]
 fn the_report_of_a_comparison() {
     let (run, summary) = fixture::compare();
-    insta::assert_snapshot!("compare", body(&report(&run, &summary)));
+    insta::assert_snapshot!("compare", body(&report(&Scene::new(&run, &summary))));
 }
 
 #[test]
 fn the_report_of_a_stream() {
     let (run, summary) = fixture::shapes();
-    insta::assert_snapshot!("stream", body(&report(&run, &summary)));
+    insta::assert_snapshot!("stream", body(&report(&Scene::new(&run, &summary))));
 }
 
 #[test]
 fn the_file_needs_nobody() {
     let (run, summary) = fixture::compare();
-    let html = report(&run, &summary);
+    // A pattern within a picture is not outside.
+    let html = report(&Scene::new(&run, &summary)).replace("url(#hatch)", "");
     assert!(html.contains(&format!("http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"")));
-    for outside in ["http://", "https://", "src=", "href=", "url(", "@import", "<script", "<link", "<img"] {
+    for outside in ["http://", "https://", "src=", "href=\"h", "url(", "@import", "import(", "fetch(", "<link", "<img"]
+    {
         assert!(!html.contains(outside), "{outside}");
     }
+}
+
+/// Whether every script tag behind the style sheet is one that the page writes: numbers, the log, and its own script.
+fn only_own_scripts(html: &str) -> bool {
+    let own = ["<script type=\"application/json\" id=\"data-", "<script type=\"text/plain\" id=\"log\">"];
+    body(html).matches("<script").count() == own.iter().map(|tag| body(html).matches(tag).count()).sum::<usize>()
 }
 
 #[test]
 fn hostile_names_stay_text() {
     let (run, summary) = fixture::hostile();
-    let html = report(&run, &summary);
+    let html = report(&Scene::new(&run, &summary));
     assert_eq!(html.matches("</style>").count(), 1);
     assert_eq!(html.matches("</title>").count(), html.matches("<title>").count());
-    assert!(!html.contains("<script") && !html.contains("<img") && !html.contains(fixture::HOSTILE));
+    assert!(only_own_scripts(&html) && !html.contains("<img") && !html.contains(fixture::HOSTILE));
     assert!(html.matches("&lt;script&gt;alert(1)").count() > 20);
-    assert_eq!(html.matches("onerror").count(), html.matches("&lt;img src=x onerror").count());
+    let as_text = html.matches("&lt;img src=x onerror=").count() + html.matches("\\u003cimg src=x onerror=").count();
+    assert_eq!(html.matches("onerror=").count(), as_text);
+}
+
+#[test]
+fn a_comparison_of_two_runs_says_what_changed_and_what_forbids_it() {
+    let ((mut a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
+    let page = |a: &Run| {
+        let diff = msgpath_analyse::diff::diff(a, &b, &[]);
+        let earlier = Some(Earlier { run: a, summary: &of_a, diff: &diff });
+        report(&Scene { earlier, ..Scene::new(&b, &of_b) })
+    };
+    let html = page(&a);
+    assert!(
+        html.contains("p50 is slower") && html.contains("id=\"fig-shift\"") && html.contains("by itself</h3>"),
+        "{html}"
+    );
+    a.header.near.kernel = fixture::HOSTILE.into();
+    a.header.name = fixture::HOSTILE.into();
+    let html = page(&a);
+    assert!(html.contains("The runs must not be compared: kernel (near) was &lt;/style&gt;"));
+    assert!(!html.contains("p50 is slower") && !html.contains("<img") && only_own_scripts(&html));
+}
+
+#[test]
+fn every_figure_can_be_a_file_or_says_why_not() {
+    let (run, summary) = fixture::hostile();
+    let scene = Scene::new(&run, &summary);
+    let mut files = 0;
+    for figure in figures::FIGURES {
+        match figure_file(&scene, figure) {
+            Err(why) => assert!(!why.is_empty()),
+            Ok(svg) => {
+                files += 1;
+                assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" ") && svg.ends_with("</svg>\n"));
+                assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+                assert!(
+                    !svg.contains("var(") && !svg.contains("<script") && !svg.contains(fixture::HOSTILE),
+                    "{}",
+                    figure.name
+                );
+            }
+        }
+    }
+    assert!(files >= 5, "{files}");
+    let names: std::collections::BTreeSet<&str> = figures::FIGURES.iter().map(|figure| figure.name).collect();
+    assert_eq!(names.len(), figures::FIGURES.len());
 }
 
 #[test]
@@ -52,7 +106,7 @@ fn every_tag_that_opens_closes() {
     for (run, summary) in
         [fixture::echo(), fixture::echo_sizes(), fixture::compare(), fixture::shapes(), fixture::hostile()]
     {
-        let html = report(&run, &summary);
+        let html = report(&Scene::new(&run, &summary));
         for tag in [
             "main", "figure", "details", "table", "tr", "td", "th", "svg", "text", "ul", "li", "div", "span", "p",
             "h1", "h2", "h3",
@@ -67,10 +121,11 @@ fn every_tag_that_opens_closes() {
 #[test]
 fn every_picture_says_what_it_shows() {
     let (run, summary) = fixture::compare();
-    let html = report(&run, &summary);
-    assert_eq!(html.matches("<svg").count(), 4);
-    assert_eq!(html.matches("role=\"img\" aria-label=\"").count(), 4);
-    assert_eq!(html.matches("Numbers behind figure").count(), html.matches("<figure>").count());
+    let html = report(&Scene::new(&run, &summary));
+    let pictures = html.matches("<svg").count();
+    assert!(pictures >= 8, "{pictures}");
+    assert_eq!(html.matches("role=\"img\" aria-label=\"").count(), pictures);
+    assert_eq!(html.matches("<summary>Numbers</summary>").count(), html.matches("<p class=\"q\">").count());
     assert!(html.contains("<title>tcp:zerocopy p50: "));
 }
 
@@ -79,5 +134,5 @@ fn a_run_without_rounds_still_has_a_report() {
     let (mut run, mut summary) = fixture::echo();
     run.rounds.clear();
     summary.cases.clear();
-    assert!(!report(&run, &summary).contains("<svg"));
+    assert!(!report(&Scene::new(&run, &summary)).contains("<svg"));
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::Svg;
+
 /// `text` as it may stand in HTML or SVG, between tags or in a quoted attribute. Control characters are replaced.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -36,13 +38,26 @@ pub enum Anchor {
 pub struct Drawing {
     width: f64,
     height: f64,
+    attributes: String,
     body: String,
 }
 
 impl Drawing {
     /// An empty picture.
     pub fn new(width: f64, height: f64) -> Self {
-        Self { width, height, body: String::new() }
+        Self { width, height, attributes: String::new(), body: String::new() }
+    }
+
+    /// Gives the picture an attribute, such as `data-geo` for the script.
+    pub fn attribute(&mut self, name: &'static str, value: &str) {
+        // Writing to a String cannot fail.
+        let _ = write!(self.attributes, " {name}=\"{}\"", escape(value));
+    }
+
+    /// Shapes as they are. Text of others must have gone through [`escape`].
+    pub fn raw(&mut self, markup: &str) {
+        self.body.push_str(markup);
+        self.body.push('\n');
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
@@ -114,15 +129,14 @@ impl Drawing {
     }
 
     /// The picture; `label` says in one sentence what it shows to those who cannot see it.
-    pub fn finish(self, label: &str) -> String {
-        format!(
-            "<svg viewBox=\"0 0 {} {}\" style=\"max-width:{}px\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
-            self.width,
-            self.height,
-            self.width,
-            escape(label),
-            self.body
-        )
+    pub fn finish(self, label: &str) -> Svg {
+        Svg {
+            width: self.width,
+            height: self.height,
+            label: label.into(),
+            attributes: self.attributes,
+            body: self.body,
+        }
     }
 }
 
@@ -145,7 +159,7 @@ mod tests {
         let mut drawing = Drawing::new(10.0, 10.0);
         drawing.text("a\" onload=\"x", (1.0, 2.0), Anchor::End, "<b>");
         drawing.dot("d", (1.0, 2.0), 2.0, "</title><script>");
-        let svg = drawing.finish("\"><script>");
+        let svg = drawing.finish("\"><script>").markup();
         assert!(!svg.contains("<script") && !svg.contains("<b>") && !svg.contains("\" onload=\""), "{svg}");
     }
 
@@ -155,7 +169,7 @@ mod tests {
         drawing.path("p", &[(0.0, 0.0), (1.25, 2.0)]);
         drawing.path("p", &[(0.0, 0.0)]);
         drawing.band("b", &[(0.0, 1.0), (2.0, 1.0)], &[(0.0, 3.0), (2.0, 4.0)]);
-        let svg = drawing.finish("two lines");
+        let svg = drawing.finish("two lines").markup();
         assert_eq!(svg.matches("<path").count(), 2);
         assert!(svg.contains(r#"d="M0.0,0.0L1.2,2.0""#), "{svg}");
         assert!(svg.contains("M0.0,1.0L2.0,1.0L2.0,4.0L0.0,3.0Z"), "{svg}");

@@ -1,7 +1,9 @@
 //! `compare`: which path, from which size.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Verdict};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Verdict};
+use msgpath_core::PathName;
+use msgpath_core::plan::Load;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
 
@@ -30,6 +32,10 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     );
     page.head(run, summary, &[summary.target.clone(), work]);
     page.text(9, &format!("{}   {}", view::placement(run), words::payloads(&losses)), Paint::Dim);
+    if let Some(case) = cases.iter().find(|case| case.case.load != Load::Closed) {
+        page.text(9, &words::load(&case.case, glyphs), Paint::Dim);
+    }
+    page.expectation(summary);
     page.warnings(&summary.warnings);
     match &summary.comparison {
         Some(comparison) => {
@@ -38,19 +44,38 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
                 let text = "The baseline differed from its own hidden repetition, so the comparison below is void.";
                 page.text(0, text, Paint::Yellow);
             }
+            let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
             for threads in &grid.threads {
-                medians(&mut page, &grid, comparison, *threads);
+                main.print(&mut page, &grid, &grid.shapes, metric_name(&comparison.metric), *threads);
             }
             page.gap();
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
+            no_claims(&mut page, &cases, &comparison.metric);
+            let tails = Block { metric: "p99", ratios: &comparison.tails, ..main };
+            for threads in &grid.threads {
+                let shapes = tails.shapes(&grid, *threads);
+                if !shapes.is_empty() {
+                    let what = format!("p99 against {}", comparison.baseline);
+                    tails.print(&mut page, &grid, &shapes, &what, *threads);
+                    page.text(2, "Only sizes at which both p99 are claims.", Paint::Dim);
+                }
+            }
             winners(&mut page, &grid, comparison);
             crossovers(&mut page, &grid, comparison);
+            for threads in &grid.threads {
+                let near = Grid::near_crossing(summary, *threads);
+                if !near.shapes.is_empty() {
+                    let what = format!("near the crossing, {}", metric_name(&comparison.metric));
+                    main.print(&mut page, &near, &near.shapes, &what, *threads);
+                }
+            }
         }
         None => {
             page.gap();
             page.text(0, "There is no second path to compare with.", Paint::Yellow);
         }
     }
+    page.trials(run, summary);
     page.findings(&summary.findings);
     costs(&mut page, &grid);
     page.refusals(&cases);
@@ -77,64 +102,107 @@ pub(crate) fn resolution(comparison: &Comparison) -> String {
 
 /// The metric of one case as it is printed in the baseline's row.
 pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> String {
-    if words::is_time(metric) {
-        words::quantile(case, 0.5).map_or_else(|| "n/a".into(), |median| words::quantile_value(median, glyphs))
-    } else {
-        case.throughput.as_ref().map_or_else(
-            || "n/a".into(),
-            |throughput| bits_per_second(throughput.receiver_bits.value, BitUnits::Si).replace("bit/s", ""),
-        )
+    let value = match metric {
+        _ if words::overloaded(case).is_some() => Some("overload".into()),
+        "p50" => words::quantile(case, 0.5).map(|quantile| words::quantile_value(quantile, glyphs)),
+        "p99" => words::quantile(case, 0.99).map(|quantile| words::quantile_value(quantile, glyphs)),
+        "mean" => case.mean_ns.map(|ns| glyphs.time(ns)),
+        "cpu" => {
+            Some(glyphs.time([case.near_cost, case.far_cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum()))
+        }
+        _ => case
+            .throughput
+            .as_ref()
+            .map(|throughput| bits_per_second(throughput.receiver_bits.value, BitUnits::Si).replace("bit/s", "")),
+    };
+    value.unwrap_or_else(|| "n/a".into())
+}
+
+/// The heading over the metric.
+pub(crate) fn metric_name(metric: &str) -> &'static str {
+    match metric {
+        "p50" => "median round trip",
+        "p99" => "p99 of the round trip",
+        "mean" => "mean round trip",
+        "cpu" => "CPU time of both ends per message",
+        _ => "throughput in bit/s",
     }
 }
 
-/// The heading over the medians.
-pub(crate) fn metric_name(metric: &str) -> &'static str {
-    if words::is_time(metric) { "median round trip" } else { "throughput in bit/s" }
+/// Why values of the baseline stand in brackets.
+fn no_claims(page: &mut Page, cases: &[&CaseSummary], metric: &str) {
+    let p = match metric {
+        "p50" => 0.5,
+        "p99" => 0.99,
+        _ => return,
+    };
+    let mut whys: Vec<String> = Vec::new();
+    for case in cases.iter().filter(|case| words::overloaded(case).is_none()) {
+        for text in words::no_claims("", words::quantile(case, p)) {
+            view::push_new(&mut whys, text);
+        }
+    }
+    for why in whys {
+        page.text(2, &why, Paint::Dim);
+    }
 }
 
 fn threads_name(threads: u32, glyphs: Glyphs) -> String {
     words::counted(u64::from(threads), "thread", glyphs)
 }
 
-fn medians(page: &mut Page, grid: &Grid, comparison: &Comparison, threads: u32) {
-    let glyphs = page.style.glyphs;
-    let mut table = Table::new().column("", Align::Left);
-    for shape in &grid.shapes {
-        table = table.column(grid.head(*shape, false), Align::Right);
-    }
-    for path in &grid.paths {
-        let cells = grid.shapes.iter().map(|shape| cell(grid, comparison, path, *shape, threads, glyphs));
-        table.row(std::iter::once(Span::from(path.to_string())).chain(cells));
-    }
-    page.heading(&format!("{}, {}", metric_name(&comparison.metric), threads_name(threads, glyphs)));
-    for (at, part) in table.split(page.style, page.style.columns() - 2).into_iter().enumerate() {
-        if at > 0 {
-            page.gap();
-        }
-        page.table(part);
-    }
+/// One metric against the baseline: what the tables of a comparison differ in.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    metric: &'a str,
+    ratios: &'a [Ratio],
+    baseline: &'a PathName,
 }
 
-fn cell(
-    grid: &Grid,
-    comparison: &Comparison,
-    path: &msgpath_core::PathName,
-    shape: Shape,
-    threads: u32,
-    glyphs: Glyphs,
-) -> Span {
-    let Some(case) = grid.case(path, shape, threads) else { return "n/a".into() };
-    if *path == comparison.baseline {
-        return absolute(case, &comparison.metric, glyphs).into();
+impl Block<'_> {
+    /// The columns that hold a ratio.
+    fn shapes(&self, grid: &Grid, threads: u32) -> Vec<Shape> {
+        let holds = |shape: &Shape| {
+            let mut cases = grid.paths.iter().filter_map(|path| grid.case(path, *shape, threads));
+            cases.any(|case| view::ratio_in(self.ratios, case).is_some())
+        };
+        grid.shapes.iter().copied().filter(holds).collect()
     }
-    let Some(ratio) = view::ratio(comparison, case) else { return "n/a".into() };
-    let paint = match ratio.verdict {
-        Verdict::Better => Paint::Green,
-        Verdict::Worse => Paint::Red,
-        Verdict::Equivalent => Paint::Plain,
-        Verdict::Undecided => Paint::Yellow,
-    };
-    paint.span(format!("{} {}", words::change(ratio.ratio), words::mark(ratio)))
+
+    /// One row per path, one column per size, in as many tables as the width needs.
+    fn print(&self, page: &mut Page, grid: &Grid, shapes: &[Shape], what: &str, threads: u32) {
+        let glyphs = page.style.glyphs;
+        let mut table = Table::new().column("", Align::Left);
+        for shape in shapes {
+            table = table.column(grid.head(*shape, false), Align::Right);
+        }
+        for path in &grid.paths {
+            let cells = shapes.iter().map(|shape| self.cell(grid.case(path, *shape, threads), path, glyphs));
+            table.row(std::iter::once(Span::from(path.to_string())).chain(cells));
+        }
+        page.heading(&format!("{what}, {}", threads_name(threads, glyphs)));
+        for (at, part) in table.split(page.style, page.style.columns() - 2).into_iter().enumerate() {
+            if at > 0 {
+                page.gap();
+            }
+            page.table(part);
+        }
+    }
+
+    fn cell(&self, case: Option<&CaseSummary>, path: &PathName, glyphs: Glyphs) -> Span {
+        let Some(case) = case else { return "n/a".into() };
+        if *path == *self.baseline || words::overloaded(case).is_some() {
+            return absolute(case, self.metric, glyphs).into();
+        }
+        let Some(ratio) = view::ratio_in(self.ratios, case) else { return "n/a".into() };
+        let paint = match ratio.verdict {
+            Verdict::Better => Paint::Green,
+            Verdict::Worse => Paint::Red,
+            Verdict::Equivalent => Paint::Plain,
+            Verdict::Undecided => Paint::Yellow,
+        };
+        paint.span(format!("{} {}", words::change(ratio.ratio), words::mark(ratio)))
+    }
 }
 
 /// A letter for each path, so that a cell of the map is one character.
@@ -181,9 +249,10 @@ fn crossovers(page: &mut Page, grid: &Grid, comparison: &Comparison) {
     page.heading(&format!("against {}, from which size", comparison.baseline));
     let mut table = Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
     for crossover in &comparison.crossovers {
-        let (text, range) = words::crossover(crossover);
+        let crossing = words::crossover(crossover, grid.sizes());
+        let details = crossing.details();
         let threads = threads_name(crossover.threads, glyphs);
-        let text = if range.is_empty() { text } else { format!("{text}   {range}") };
+        let text = if details.is_empty() { crossing.text } else { format!("{}   {details}", crossing.text) };
         table.row([crossover.path.to_string().into(), threads.into(), text.into()]);
     }
     page.table(table);

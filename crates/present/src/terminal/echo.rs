@@ -5,6 +5,7 @@ use msgpath_analyse::summary::{CaseSummary, Quantile};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
+use super::known::known;
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::shape;
 use super::table::{Align, Table};
@@ -15,6 +16,10 @@ use crate::words;
 pub(crate) const WHAT_TIME_IS: &str =
     "Time is from just before send() to just after recv() returns. One way is not half of this.";
 
+/// The same for an open loop, which has two times.
+const WHAT_OPEN_TIME_IS: &str = "Latency is from the intended send to just after recv() returned, service time from just \
+                                 before the actual send(). One way is not half of either.";
+
 /// The result of `echo`: one block for a single case; for several a table of all of them and the block of the first.
 pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
@@ -23,18 +28,30 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let clock = format!("clock {} a reading", style.glyphs.time(run.header.clock.cost_ns));
     let wait = cases.first().map_or_else(String::new, |case| format!("wait {}   ", case.case.path.wait));
     page.text(6, &format!("{wait}{}   {clock}", view::placement(run)), Paint::Dim);
+    if let Some(text) = view::far_work(run, style.glyphs) {
+        page.text(6, &text, Paint::Dim);
+    }
+    page.expectation(summary);
     page.warnings(&summary.warnings);
-    if cases.len() > 1 {
+    for curve in &summary.load_curves {
+        page.load_curve(summary, curve);
+    }
+    let on_curve = |id| summary.load_curves.iter().any(|curve| curve.points.iter().any(|point| point.case == id));
+    let rest: Vec<_> = cases.iter().copied().filter(|case| !on_curve(case.case.id)).collect();
+    if cases.len() > 1 && !rest.is_empty() {
         page.gap();
-        overview(&mut page, &cases);
+        overview(&mut page, &rest);
     }
     if let Some(case) = cases.first() {
         page.gap();
         if cases.len() > 1 {
-            page.text(0, &format!("in detail: {} {}", case.case.path, words::message(&case.case)), Paint::Bold);
+            let rate = case.case.load.rate().map_or_else(String::new, |rate| format!(", {rate}"));
+            let text = format!("in detail: {} {}{rate}", case.case.path, words::message(&case.case));
+            page.text(0, &text, Paint::Bold);
         }
         details(&mut page, summary, case, cases.len() == 1);
     }
+    page.trials(run, summary);
     page.refusals(&cases);
     page.findings(&summary.findings);
     page.unavailable(summary);
@@ -45,7 +62,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
 fn facts(summary: &Summary, cases: &[&CaseSummary], glyphs: Glyphs) -> Vec<String> {
     let Some(first) = cases.first() else { return vec![summary.target.clone()] };
     let size = if cases.len() == 1 { words::message(&first.case) } else { format!("{} cases", cases.len()) };
-    vec![first.case.path.to_string(), summary.target.clone(), size, words::load(&first.case, glyphs)]
+    vec![first.case.path.to_string(), summary.target.clone(), size, words::loads(cases, glyphs)]
 }
 
 /// One row per case.
@@ -70,13 +87,17 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         if many_threads {
             label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread", glyphs));
         }
-        let value = |p| words::quantile(case, p).map_or_else(|| "n/a".into(), |q| words::quantile_value(q, glyphs));
+        if let Some(open) = words::overloaded(case) {
+            table.row_with_note([label.into(), Paint::Yellow.span(words::not_sustained(open))]);
+            continue;
+        }
+        let value = |p| words::quantile(case, p).map_or_else(|| "n/a".into(), |q| value_span(q, glyphs));
         let range = |p| words::quantile(case, p).map_or_else(Span::default, |q| interval_span(q, glyphs));
         table.row([
             label.into(),
-            Paint::Bold.span(value(0.5)),
+            value(0.5),
             range(0.5),
-            Paint::Bold.span(value(0.99)),
+            value(0.99),
             range(0.99),
             glyphs.thousands(case.messages).into(),
             glyphs.thousands(case.delivery.lost).into(),
@@ -84,9 +105,29 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         ]);
     }
     page.table(table);
+    // The first case's reasons stand in its own block below.
+    let mut whys: Vec<String> = Vec::new();
+    for text in cases.iter().skip(1).flat_map(|case| words::no_claims("", shown(case))) {
+        view::push_new(&mut whys, text);
+    }
+    for why in whys {
+        page.text(2, &why, Paint::Dim);
+    }
 }
 
-fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
+/// The quantiles of a case that the overview shows.
+fn shown(case: &CaseSummary) -> impl Iterator<Item = &Quantile> {
+    let latency = words::overloaded(case).is_none();
+    case.quantiles.iter().filter(move |quantile| latency && (quantile.p == 0.5 || quantile.p == 0.99))
+}
+
+/// The value of a quantile; bold, unless it is no claim.
+pub(crate) fn value_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
+    let paint = if quantile.claim { Paint::Bold } else { Paint::Yellow };
+    paint.span(words::quantile_value(quantile, glyphs))
+}
+
+pub(crate) fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
     let paint = if quantile.claim { Paint::Plain } else { Paint::Yellow };
     paint.span(words::quantile_interval(quantile, glyphs))
 }
@@ -108,35 +149,64 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
         page.text(0, &text, Paint::Yellow);
     }
     page.gap();
-    quantiles(page, case);
-    for (why, names) in words::no_claims(case) {
-        page.text(2, &format!("No claim for {}: {why}.", names.join(", ")), Paint::Dim);
+    if let Some(open) = words::overloaded(case) {
+        page.text(2, &format!("{}.", words::not_sustained(open)), Paint::Yellow);
+        if let Some(why) = &open.why {
+            page.text(2, &format!("No latency is shown: {why}."), Paint::Dim);
+        }
+    } else {
+        latencies(page, case);
     }
-    page.text(2, WHAT_TIME_IS, Paint::Dim);
+    page.gap();
+    let mut facts = case.open.as_ref().map_or_else(Vec::new, |open| words::open_loop(open, glyphs));
+    facts.extend(known(case, glyphs));
+    page.facts(&facts);
     notes(page, case);
     page.costs(&[("", case)]);
+}
+
+/// The percentiles, why some are no claim, and what they are times of.
+fn latencies(page: &mut Page, case: &CaseSummary) {
+    quantiles(page, case);
+    let mut whys = words::no_claims("", &case.quantiles);
+    if let Some(open) = &case.open {
+        whys.extend(words::no_claims(" of the service time", &open.service));
+        whys.extend(words::no_claims(" of the lateness", words::lateness(open)));
+    }
+    for why in whys {
+        page.text(2, &why, Paint::Dim);
+    }
+    page.text(2, if case.open.is_some() { WHAT_OPEN_TIME_IS } else { WHAT_TIME_IS }, Paint::Dim);
 }
 
 /// Fastest, the percentiles, slowest, with the shape beside them where there is room.
 fn quantiles(page: &mut Page, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     let time = |ns: Option<u64>| ns.map_or_else(|| "n/a: none arrived".into(), |ns| glyphs.time(ns as f64));
+    let service = case.open.as_ref().map(|open| &open.service);
     let mut table = Table::new()
         .column("", Align::Left)
-        .column("round trip", Align::Right)
-        .column("95 % interval", Align::Right)
-        .optional("slower than this", Align::Left, 1);
+        .column(if service.is_some() { "latency" } else { "round trip" }, Align::Right)
+        .column("95 % interval", Align::Right);
+    if service.is_some() {
+        table = table.column("service time", Align::Right).optional("95 % interval", Align::Right, 2);
+    }
+    let beside = |cells: [Span; 2]| service.map_or_else(Vec::new, |_| cells.to_vec());
+    table = table.optional("slower than this", Align::Left, 1);
     let most = case.quantiles.iter().map(|quantile| width(&glyphs.thousands(quantile.beyond))).max().unwrap_or(0);
     table.row(["fastest".into(), time(case.fastest_ns).into()]);
     for quantile in &case.quantiles {
-        let paint = if quantile.p == 0.5 || quantile.p == 0.99 { Paint::Bold } else { Paint::Plain };
+        let looked_for = quantile.p == 0.5 || quantile.p == 0.99;
+        let value = |quantile: &Quantile| match value_span(quantile, glyphs) {
+            span if looked_for || !quantile.claim => span,
+            span => span.text.into(),
+        };
+        let same = service.and_then(|service| service.iter().find(|other| (other.p - quantile.p).abs() < 1e-9));
+        let same = same.map_or_else(Default::default, |other| [value(other), interval_span(other, glyphs)]);
         let (beyond, bursts) = words::slower(quantile, case.rounds, glyphs);
-        table.row([
-            words::quantile_name(quantile.p).into(),
-            paint.span(words::quantile_value(quantile, glyphs)),
-            interval_span(quantile, glyphs),
-            format!("{beyond:>most$}{bursts}").into(),
-        ]);
+        let lead = [words::quantile_name(quantile.p).into(), value(quantile), interval_span(quantile, glyphs)];
+        let last = format!("{beyond:>most$}{bursts}").into();
+        table.row(lead.into_iter().chain(beside(same)).chain([last]));
     }
     let at = case.slowest_at_ns.map_or_else(String::new, |ns| format!("round at {}", glyphs.time(ns as f64)));
     table.row(["slowest".into(), time(case.slowest_ns).into(), at.into()]);
@@ -166,7 +236,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
 fn notes(page: &mut Page, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     let mut notes = Vec::new();
-    if let Some(one_way) = &case.one_way {
+    if let Some(one_way) = case.one_way.as_ref().filter(|_| words::overloaded(case).is_none()) {
         let value = words::quantile_value(one_way, glyphs);
         notes.push(format!(
             "One way, near to far, on one clock: {} {value} ({}).",
@@ -174,16 +244,7 @@ fn notes(page: &mut Page, case: &CaseSummary) {
             words::quantile_interval(one_way, glyphs)
         ));
     }
-    if let (Some(messages), Some(time)) = (case.message_share_over_10x, case.time_share_over_10x)
-        && messages > 0.0
-    {
-        notes.push(format!(
-            "Messages slower than 10 medians: {} of the messages, {} of the time.",
-            words::percent(messages),
-            words::percent(time)
-        ));
-    }
-    if let Some(effective) = case.effective_messages {
+    if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
         let worth = glyphs.thousands(effective.round() as u64);
         notes.push(format!("At the median the messages are worth {worth} independent ones."));
     }

@@ -1,31 +1,43 @@
 //! Results as text for a terminal: pure functions, at most 100 columns, at least 60.
 //!
-//! Below 100 columns a table loses the columns it can do without. Colours repeat what words and signs already say.
+//! Below 100 columns a table loses the columns it can do without. Colours repeat what words and signs already say. Only a
+//! command that is to be copied is never cut. [`Page`] and [`Table`] serve results that are laid out elsewhere.
 
 mod compare;
+mod curve;
+mod diff;
+mod doctor;
 mod each;
 mod echo;
+mod known;
 mod nothing;
 mod page;
 mod paths;
 mod runs;
 mod sections;
 mod shape;
+mod stages;
 mod stream;
 mod table;
+mod verify;
 
 pub use compare::compare;
 pub(crate) use compare::{absolute, letter, metric_name, resolution};
+pub use diff::diff;
+pub use doctor::{doctor, doctor_fix};
 pub use each::each;
 pub(crate) use echo::WHAT_TIME_IS;
 pub use echo::echo;
 pub use nothing::nothing;
-pub use page::Style;
+pub use page::{Page, Paint, Span, Style};
 pub use paths::{PathRow, paths};
 pub use runs::{RunRow, runs};
 pub(crate) use sections::cost_cells;
 pub use sections::{findings, verdict, warnings};
+pub use stages::stage_bars;
 pub use stream::{stream, write_shape};
+pub use table::{Align, Table};
+pub use verify::verify;
 
 #[cfg(test)]
 mod tests;

@@ -66,16 +66,23 @@ fn ascii(c: char) -> &'static str {
     }
 }
 
-/// A colour, by what it is for.
+/// A colour, by what it is for. Words or signs say the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Paint {
+pub enum Paint {
+    /// Text.
     #[default]
     Plain,
+    /// Headings, and the numbers that are looked for first.
     Bold,
+    /// Hints.
     Dim,
+    /// `sure`, better, done.
     Green,
+    /// Worse, failed.
     Red,
+    /// `can't tell`, warnings, no claim.
     Yellow,
+    /// `likely`, names of runs.
     Blue,
 }
 
@@ -93,14 +100,14 @@ impl Paint {
     }
 
     /// A piece of text in this colour.
-    pub(crate) fn span(self, text: impl Into<String>) -> Span {
+    pub fn span(self, text: impl Into<String>) -> Span {
         Span { text: text.into(), paint: self }
     }
 }
 
 /// A piece of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     pub(crate) text: String,
     pub(crate) paint: Paint,
 }
@@ -123,23 +130,25 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// The lines of a result, being written.
-pub(crate) struct Page {
-    pub(crate) style: Style,
+pub struct Page {
+    /// How it is printed.
+    pub style: Style,
     out: String,
 }
 
 impl Page {
-    pub(crate) fn new(style: Style) -> Self {
+    /// An empty page.
+    pub fn new(style: Style) -> Self {
         Self { style, out: String::new() }
     }
 
     /// The text.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.out
     }
 
     /// One line. What does not fit is cut, which only a name longer than a line can bring about.
-    pub(crate) fn line(&mut self, spans: &[Span]) {
+    pub fn line(&mut self, spans: &[Span]) {
         let mut left = self.style.columns();
         let mut line = String::new();
         for span in spans {
@@ -154,21 +163,28 @@ impl Page {
         self.out.push('\n');
     }
 
+    /// A line that is to be copied: neither coloured nor cut, so it may be wider than the terminal.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        let text = self.style.clean(text);
+        self.out.push_str(text.trim_end_matches(' '));
+        self.out.push('\n');
+    }
+
     /// An empty line, unless there is one already.
-    pub(crate) fn gap(&mut self) {
+    pub fn gap(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") {
             self.out.push('\n');
         }
     }
 
     /// A bold line after a gap.
-    pub(crate) fn heading(&mut self, text: &str) {
+    pub fn heading(&mut self, text: &str) {
         self.gap();
         self.hanging(&[], 0, text, Paint::Bold);
     }
 
     /// `text` behind `lead`, wrapped; the lines after the first start at `indent`.
-    pub(crate) fn hanging(&mut self, lead: &[Span], indent: usize, text: &str, paint: Paint) {
+    pub fn hanging(&mut self, lead: &[Span], indent: usize, text: &str, paint: Paint) {
         let text = self.style.clean(text);
         let lead_width = lead.iter().map(|span| width(&self.style.clean(&span.text))).sum();
         let mut spans = lead.to_vec();
@@ -180,12 +196,12 @@ impl Page {
     }
 
     /// `text` wrapped at `indent`.
-    pub(crate) fn text(&mut self, indent: usize, text: &str, paint: Paint) {
+    pub fn text(&mut self, indent: usize, text: &str, paint: Paint) {
         self.hanging(&[" ".repeat(indent).into()], indent, text, paint);
     }
 
     /// A table, indented by two.
-    pub(crate) fn table(&mut self, table: Table) {
+    pub fn table(&mut self, table: Table) {
         for line in table.lines(self.style, self.style.columns() - 2) {
             let mut spans = vec![Span::from("  ")];
             spans.extend(line);
@@ -194,13 +210,33 @@ impl Page {
     }
 }
 
+/// A number keeps its unit on its line.
+fn glued(number: &str, unit: &str) -> bool {
+    const UNITS: [&str; 19] = [
+        "%", "ns", "µs", "us", "ms", "s", "/s", "k/s", "M/s", "G/s", "B", "KiB", "MiB", "GiB", "k", "M", "Mbit/s",
+        "Gbit/s", "GB/s",
+    ];
+    number.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit.trim_end_matches([',', '.', ';', ':', ')']))
+}
+
+/// The words of `text`; a number and its unit are one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match words.last_mut() {
+            Some(last) if glued(last, word) => *last = format!("{last} {word}"),
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// Breaks `text` at spaces into lines that end at `columns`; the first starts at `first`, the others at `indent`.
 pub(crate) fn wrap(text: &str, columns: usize, first: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut room = columns.saturating_sub(first).max(1);
-    for word in text.split(' ') {
-        let mut word: String = word.into();
+    for mut word in words(text) {
         let space = usize::from(!line.is_empty());
         if !line.trim().is_empty() && width(&line) + space + width(&word) > room {
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
@@ -245,6 +281,13 @@ mod tests {
         assert_eq!(lines, ["xxxxxx", "xxxxxxxx", "xxxxxxxx", "xxx"]);
         assert_eq!(wrap("", 10, 0, 0), [""]);
         assert_eq!(wrap("a  b", 10, 0, 0), ["a  b"]);
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(wrap("it took 7.10 µs.", 14, 0, 0), ["it took", "7.10 µs."]);
+        assert_eq!(wrap("1.31 (95 %: 1.2)", 9, 0, 0), ["1.31", "(95 %:", "1.2)"]);
+        assert_eq!(wrap("after 6 rounds", 8, 0, 0), ["after 6", "rounds"]);
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub fn verdict(summary: &Summary, style: Style) -> String {
 }
 
 impl Page {
-    pub(crate) fn findings(&mut self, findings: &[Finding]) {
+    /// The computed sentences, each with its confidence word and the commands to run next.
+    pub fn findings(&mut self, findings: &[Finding]) {
         if findings.is_empty() {
             return;
         }
@@ -56,7 +57,8 @@ impl Page {
         }
     }
 
-    pub(crate) fn warnings(&mut self, warnings: &[Warning]) {
+    /// What changes the meaning of the numbers.
+    pub fn warnings(&mut self, warnings: &[Warning]) {
         for warning in warnings {
             self.gap();
             let lead = [Paint::Yellow.span("warning"), format!(" [{}] ", warning.code).into()];

@@ -82,7 +82,12 @@ fn bar(count: u64, tallest: u64, glyphs: Glyphs) -> String {
     if count == 0 || tallest == 0 {
         return String::new();
     }
-    let eighths = ((count as f64 / tallest as f64 * (BAR * 8) as f64).round() as usize).max(1);
+    bar_of(count as f64 / tallest as f64, BAR, glyphs)
+}
+
+/// A bar of at most `cells` characters, and never of none.
+pub(crate) fn bar_of(share: f64, cells: usize, glyphs: Glyphs) -> String {
+    let eighths = ((share.clamp(0.0, 1.0) * (cells * 8) as f64).round() as usize).max(1);
     let (full, part) = (eighths / 8, eighths % 8);
     if glyphs == Glyphs::Ascii {
         return if full == 0 && part < 4 { ".".into() } else { "#".repeat(full + usize::from(part >= 4)) };

@@ -8,6 +8,7 @@ use msgpath_core::{CallCounts, CaseRole};
 use msgpath_record::Run;
 
 use super::echo::zero_copy;
+use super::known::known;
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::view::{self, measured};
@@ -34,6 +35,7 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
     let mut page = Page::new(style);
     let cases = measured(summary);
     opening(&mut page, run, summary, &cases);
+    page.expectation(summary);
     page.warnings(&summary.warnings);
     if cases.len() > 1 {
         page.gap();
@@ -51,6 +53,7 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
             page.costs(&costs);
         }
     }
+    page.trials(run, summary);
     page.refusals(&cases);
     page.findings(&summary.findings);
     page.unavailable(summary);
@@ -191,6 +194,7 @@ fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
     for note in notes {
         page.hanging(&["  ".into()], 4, &note, Paint::Plain);
     }
+    page.facts(&known(case, glyphs));
     page.costs(&[("", case)]);
 }
 
@@ -257,6 +261,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     let glyphs = style.glyphs;
     let cases = measured(summary);
     opening(&mut page, run, summary, &cases);
+    page.expectation(summary);
     page.warnings(&summary.warnings);
     page.gap();
     let mut heads = vec!["Gbit/s"];
@@ -333,6 +338,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
             page.text(2, &text, Paint::Plain);
         }
     }
+    page.trials(run, summary);
     page.refusals(&cases);
     page.findings(&summary.findings);
     page.unavailable(summary);

@@ -4,13 +4,15 @@ use super::page::{Paint, Span, Style, width, wrap};
 
 /// How a column lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// Names and sentences.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// A column that stays whatever happens.
-pub(crate) const ALWAYS: u8 = u8::MAX;
+const ALWAYS: u8 = u8::MAX;
 
 #[derive(Clone, Debug)]
 struct Column {
@@ -20,54 +22,71 @@ struct Column {
     keep: u8,
 }
 
-/// A table with heads.
+#[derive(Clone, Debug)]
+struct Row {
+    cells: Vec<Span>,
+    /// The last cell begins in its column, takes the rest of the line and wraps there.
+    runs_on: bool,
+}
+
+/// A table with heads, for [`Page::table`](super::Page::table).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<Span>>,
+    rows: Vec<Row>,
     gap: usize,
     wrap_last: bool,
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
+    /// A table without columns.
+    pub fn new() -> Self {
         Self { gap: 2, ..Self::default() }
     }
 
     /// Blanks between columns, 2 unless told.
-    pub(crate) fn gap(mut self, gap: usize) -> Self {
+    pub fn gap(mut self, gap: usize) -> Self {
         self.gap = gap;
         self
     }
 
     /// The last column takes the room that is left and wraps in it.
-    pub(crate) fn wrap_last(mut self) -> Self {
+    pub fn wrap_last(mut self) -> Self {
         self.wrap_last = true;
         self
     }
 
     /// Adds a column that stays.
-    pub(crate) fn column(self, head: impl Into<String>, align: Align) -> Self {
+    pub fn column(self, head: impl Into<String>, align: Align) -> Self {
         self.optional(head, align, ALWAYS)
     }
 
     /// Adds a column that goes when room is short; of several the one with the lowest `keep` goes first.
-    pub(crate) fn optional(mut self, head: impl Into<String>, align: Align, keep: u8) -> Self {
+    pub fn optional(mut self, head: impl Into<String>, align: Align, keep: u8) -> Self {
         self.columns.push(Column { head: head.into(), align, keep });
         self
     }
 
     /// Adds a row; missing cells are blank.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Span>) {
-        let mut row: Vec<Span> = cells.into_iter().collect();
-        row.resize(self.columns.len(), Span::default());
-        self.rows.push(row);
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Span>) {
+        let mut cells: Vec<Span> = cells.into_iter().collect();
+        cells.resize(self.columns.len(), Span::default());
+        self.rows.push(Row { cells, runs_on: false });
+    }
+
+    /// Adds a row whose last cell takes the rest of the line, whatever columns there are.
+    pub fn row_with_note(&mut self, cells: impl IntoIterator<Item = Span>) {
+        self.rows.push(Row { cells: cells.into_iter().collect(), runs_on: true });
     }
 
     fn widths(&self, style: Style) -> Vec<usize> {
         let of = |text: &str| width(&style.clean(text));
+        let cell = |row: &Row, at: usize| match row.cells.get(at) {
+            Some(cell) if !row.runs_on || at + 1 < row.cells.len() => of(&cell.text),
+            _ => 0,
+        };
         (0..self.columns.len())
-            .map(|at| self.rows.iter().map(|row| of(&row[at].text)).max().unwrap_or(0).max(of(&self.columns[at].head)))
+            .map(|at| self.rows.iter().map(|row| cell(row, at)).max().unwrap_or(0).max(of(&self.columns[at].head)))
             .collect()
     }
 
@@ -78,7 +97,9 @@ impl Table {
     fn remove(&mut self, at: usize) {
         self.columns.remove(at);
         for row in &mut self.rows {
-            row.remove(at);
+            if at < row.cells.len() - usize::from(row.runs_on) {
+                row.cells.remove(at);
+            }
         }
     }
 
@@ -107,7 +128,17 @@ impl Table {
             self.push(&mut lines, style, &widths, &head);
         }
         for row in &self.rows {
-            self.push(&mut lines, style, &widths, row);
+            match row.cells.split_last() {
+                Some((note, cells)) if row.runs_on => {
+                    let start = widths[..cells.len()].iter().map(|width| width + self.gap).sum();
+                    let at = lines.len();
+                    self.push(&mut lines, style, &widths[..cells.len()], cells);
+                    let mut parts = wrap(&style.clean(&note.text), room.saturating_sub(start), 0, 0).into_iter();
+                    lines[at].extend([" ".repeat(self.gap).into(), note.paint.span(parts.next().unwrap_or_default())]);
+                    lines.extend(parts.map(|part| vec![" ".repeat(start).into(), note.paint.span(part)]));
+                }
+                _ => self.push(&mut lines, style, &widths, &row.cells),
+            }
         }
         lines
     }
@@ -118,7 +149,7 @@ impl Table {
         let mut start = 0;
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
             let mut text = style.clean(&cell.text);
-            if self.wrap_last && at + 1 == widths.len() {
+            if self.wrap_last && at + 1 == self.columns.len() {
                 let mut parts = wrap(&text, widths[at], 0, 0).into_iter();
                 text = parts.next().unwrap_or_default();
                 rest = parts.map(|part| vec![" ".repeat(start).into(), cell.paint.span(part)]).collect();
@@ -198,6 +229,20 @@ mod tests {
         assert_eq!(parts.len(), 2);
         assert_eq!(parts[0][0], "path      aaaaaaaaaa  bbbbbbbbbb");
         assert_eq!(parts[1][1], "tcp:send           3");
+    }
+
+    #[test]
+    fn a_note_takes_the_rest_of_the_line() {
+        let mut table = table();
+        table.row_with_note(["a longer path".into(), "one two three four".into()]);
+        let lines = text(table.clone().lines(Style::default(), 60));
+        assert_eq!(lines[2], "a longer path  one two three four");
+        assert_eq!(lines[0], "path           aaaaaaaaaa  bbbbbbbbbb  cccccccccc");
+        // Columns that go take no note with them.
+        assert_eq!(
+            text(table.lines(Style::default(), 27))[2..],
+            ["a longer path  one two", "               three four"]
+        );
     }
 
     #[test]

@@ -55,6 +55,11 @@ struct Fixtures {
     stream: (Run, Summary),
     shapes: (Run, Summary),
     trials: (Run, Summary, Vec<MessageRow>),
+    open: (Run, Summary),
+    overloaded: (Run, Summary),
+    curve: (Run, Summary),
+    unsettled: (Run, Summary),
+    crossings: (Run, Summary),
 }
 
 static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| Fixtures {
@@ -64,6 +69,11 @@ static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| Fixtures {
     stream: fixture::stream(),
     shapes: fixture::shapes(),
     trials: fixture::trials(),
+    open: fixture::open_loop(),
+    overloaded: fixture::overloaded(),
+    curve: fixture::load_curve(),
+    unsettled: fixture::unsettled(),
+    crossings: fixture::crossings(),
 });
 
 /// Every form there is, by name.
@@ -84,6 +94,13 @@ fn forms(style: Style) -> Vec<(&'static str, String)> {
         ("paths", paths(&path_rows(), style)),
         ("runs", runs(&run_rows(), style)),
         ("verdict", verdict(compare_summary, style)),
+        ("open_loop", echo(&FIXTURES.open.0, &FIXTURES.open.1, style)),
+        ("overloaded", echo(&FIXTURES.overloaded.0, &FIXTURES.overloaded.1, style)),
+        ("load_curve", echo(&FIXTURES.curve.0, &FIXTURES.curve.1, style)),
+        ("unsettled", echo(&FIXTURES.unsettled.0, &FIXTURES.unsettled.1, style)),
+        ("crossings", compare(&FIXTURES.crossings.0, &FIXTURES.crossings.1, style)),
+        ("doctor", doctor(&fixture::doctor(), Some(0.013), style)),
+        ("doctor_fix", doctor_fix(&fixture::doctor(), style)),
     ]
 }
 
@@ -118,7 +135,8 @@ fn no_line_is_wider_than_the_terminal() {
         all.push(("hostile echo", echo(&hostile_run, &hostile_summary, style)));
         for (name, text) in all {
             for line in text.lines() {
-                assert!(line.chars().count() <= style.columns(), "{name} at {width}: {line}");
+                let copied = name == "doctor_fix" && (!line.starts_with("# ") || line.starts_with("# undo: "));
+                assert!(line.chars().count() <= style.columns() || copied, "{name} at {width}: {line}");
                 assert_eq!(line, line.trim_end(), "{name} ends a line in blanks");
             }
         }
@@ -130,7 +148,7 @@ fn ascii_is_ascii() {
     for (name, text) in forms(Style { glyphs: Glyphs::Ascii, ..Style::default() }) {
         assert!(text.is_ascii(), "{name}: {:?}", text.chars().find(|c| !c.is_ascii()));
         assert!(
-            !text.contains('?') || name == "compare" || name == "verdict",
+            !text.contains('?') || ["compare", "verdict", "crossings"].contains(&name),
             "{name} has a character nobody thought of: {text}"
         );
     }
@@ -162,6 +180,46 @@ fn what_is_not_whole_says_so() {
         Some(msgpath_record::Damage { file: "rounds.bin".into(), offset: 4096, why: "a block is cut off".into() });
     let text = echo(&run, &summary, Style::default()).replace('\n', " ");
     assert!(text.contains("cut short") && text.contains("rounds.bin is whole up to byte 4096"), "{text}");
+}
+
+#[test]
+fn a_rate_that_was_not_sustained_has_no_latency() {
+    let (run, summary) = &FIXTURES.overloaded;
+    let text = echo(run, summary, Style::default());
+    assert!(text.contains("not sustained: 38.2 k of 50.0 k msg/s; the backlog grows by"), "{text}");
+    let quantile = summary.cases[0].quantiles[0].ns.unwrap() as f64;
+    assert!(!text.contains(&Glyphs::Unicode.time(quantile)) && !text.contains("p50"), "{text}");
+    let (run, summary) = &FIXTURES.curve;
+    let text = echo(run, summary, Style::default());
+    let row = text.lines().find(|line| line.trim_start().starts_with("64k/s")).unwrap();
+    assert!(row.contains("not sustained") && !row.contains("µs"), "{row}");
+}
+
+#[test]
+fn a_value_that_is_no_claim_stands_in_brackets_and_says_why() {
+    let (run, summary) = &FIXTURES.unsettled;
+    let text = echo(run, summary, Style::default());
+    let median = Glyphs::Unicode.time(summary.cases[0].quantiles[0].ns.unwrap() as f64);
+    let row = text.lines().find(|line| line.trim_start().starts_with("p50")).unwrap();
+    assert!(row.contains(&format!("({median})")) && row.contains("no claim") && !row.contains('–'), "{row}");
+    assert!(text.contains("No claim for p50, p90, p99 (in brackets): never settled"), "{text}");
+    assert!(text.contains("measured (8.10 µs)"), "{text}");
+    let tried = text.lines().find(|line| line.trim_start().starts_with("spin")).unwrap();
+    assert!(tried.contains("  3.81 µs  (8.10 µs)  "), "{tried}");
+    let (run, summary) = &FIXTURES.crossings;
+    let text = compare(run, summary, Style::default());
+    assert!(text.contains("No claim for p50 (in brackets): drifting"), "{text}");
+}
+
+#[test]
+fn sizes_near_a_crossing_are_no_columns_of_the_main_table() {
+    let (run, summary) = &FIXTURES.crossings;
+    let text = compare(run, summary, Style::default());
+    let at = text.find("near the crossing").unwrap();
+    let main = text.lines().find(|line| line.trim_start().starts_with("64 B")).unwrap();
+    assert!(!main.contains("27554 B"), "{main}");
+    let heads: Vec<&str> = text[at..].lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(heads, ["24", "KiB", "27554", "B", "48", "KiB"]);
 }
 
 #[test]

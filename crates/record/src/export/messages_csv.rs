@@ -46,6 +46,7 @@ impl Exporter for MessagesCsv {
                 &row.start_ns.to_string(),
                 &optional(row.latency_ns),
                 &optional(row.far_ns),
+                &optional(row.late_ns),
             ])
             .map_err(failed)?;
         }
@@ -53,8 +54,19 @@ impl Exporter for MessagesCsv {
     }
 }
 
-const COLUMNS: [&str; 10] =
-    ["case", "path", "size_bytes", "threads", "pass", "connection", "sequence", "start_ns", "latency_ns", "far_ns"];
+const COLUMNS: [&str; 11] = [
+    "case",
+    "path",
+    "size_bytes",
+    "threads",
+    "pass",
+    "connection",
+    "sequence",
+    "start_ns",
+    "latency_ns",
+    "far_ns",
+    "late_ns",
+];
 
 #[cfg(test)]
 mod tests {
@@ -65,11 +77,11 @@ mod tests {
     #[test]
     fn every_message_is_a_row() {
         let (bytes, written) = exported("messages-csv");
-        type Row = (u32, String, u64, u32, u32, u32, u64, u64, Option<u64>, Option<u64>);
+        type Row = (u32, String, u64, u32, u32, u32, u64, u64, Option<u64>, Option<u64>, Option<u64>);
         let rows: Vec<Row> = csv::Reader::from_reader(bytes.as_slice()).deserialize().map(Result::unwrap).collect();
         let back: Vec<MessageRow> = rows
             .iter()
-            .map(|(case, _, _, _, pass, connection, sequence, start_ns, latency_ns, far_ns)| MessageRow {
+            .map(|(case, _, _, _, pass, connection, sequence, start_ns, latency_ns, far_ns, late_ns)| MessageRow {
                 case: *case,
                 pass: *pass,
                 connection: *connection,
@@ -77,6 +89,7 @@ mod tests {
                 start_ns: *start_ns,
                 latency_ns: *latency_ns,
                 far_ns: *far_ns,
+                late_ns: *late_ns,
             })
             .collect();
         assert_eq!(back, written.rows);

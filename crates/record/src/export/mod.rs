@@ -11,6 +11,7 @@ mod json;
 mod messages_csv;
 #[cfg(feature = "parquet")]
 mod parquet_messages;
+mod perfetto;
 
 use std::io::{self, Write};
 
@@ -28,6 +29,10 @@ pub trait Exporter: Sync {
     fn extension(&self) -> &'static str;
     /// One line for help texts, lower case, no full stop.
     fn summary(&self) -> &'static str;
+    /// Whether the bytes are nothing for a terminal.
+    fn binary(&self) -> bool {
+        false
+    }
     /// Writes the run.
     ///
     /// # Errors
@@ -45,6 +50,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &parquet_messages::Parquet,
     &hgrm::Hgrm,
     &hlog::Hlog,
+    &perfetto::Perfetto,
 ];
 
 /// The format of this name.
@@ -71,6 +77,7 @@ fn role_word(role: CaseRole) -> &'static str {
         CaseRole::Measured => "measured",
         CaseRole::Control => "control",
         CaseRole::Yardstick => "yardstick",
+        CaseRole::Trial => "trial",
     }
 }
 
@@ -140,7 +147,7 @@ mod tests {
                 Ok(()) => assert!(!out.is_empty()),
                 Err(error) => {
                     assert!(matches!(error, RecordError::NoMessages { .. }) && out.is_empty(), "{}", format.name());
-                    assert!(["messages-csv", "parquet"].contains(&format.name()));
+                    assert!(["messages-csv", "parquet", "perfetto"].contains(&format.name()));
                 }
             }
         }

@@ -18,7 +18,8 @@ use crate::{RecordError, Run};
 /// Rows that are held in memory before they are written.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// An empty `latency_ns` is a lost message; an empty `far_ns` is one without a stamp at the far end.
+/// An empty `latency_ns` is a lost message; an empty `far_ns` is one without a stamp at the far end; `late_ns` is
+/// there in an open loop, where the start is the intended send.
 const SCHEMA: &str = "message messages {
     required int32 case (INTEGER(32, false));
     required binary path (STRING);
@@ -35,6 +36,7 @@ const SCHEMA: &str = "message messages {
     required int64 start_ns (INTEGER(64, false));
     optional int64 latency_ns (INTEGER(64, false));
     optional int64 far_ns (INTEGER(64, false));
+    optional int64 late_ns (INTEGER(64, false));
 }";
 
 pub(super) struct Parquet;
@@ -50,6 +52,10 @@ impl Exporter for Parquet {
 
     fn summary(&self) -> &'static str {
         "one row per logged message with its case, lz4; an empty latency is a lost message"
+    }
+
+    fn binary(&self) -> bool {
+        true
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
@@ -125,6 +131,7 @@ fn write_group(
     column::<Int64Type>(&mut group, rows, |row| row.start_ns as i64)?;
     optional(&mut group, rows, |row| row.latency_ns)?;
     optional(&mut group, rows, |row| row.far_ns)?;
+    optional(&mut group, rows, |row| row.late_ns)?;
     group.close().map(drop)
 }
 
@@ -194,6 +201,7 @@ mod tests {
             start_ns: number(row, "start_ns").unwrap(),
             latency_ns: number(row, "latency_ns"),
             far_ns: number(row, "far_ns"),
+            late_ns: number(row, "late_ns"),
         }
     }
 

@@ -1,0 +1,380 @@
+//! What the intervals and verdicts of msgpath-analyse do on data whose truth is known. Each experiment is repeated with
+//! seeds from 0 on.
+
+use std::collections::BTreeMap;
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::compare::{Results, compare};
+use msgpath_analyse::pooled::Pooled;
+use msgpath_analyse::quantile;
+use msgpath_analyse::refine::sizes_near_crossings;
+use msgpath_analyse::series::Series;
+use msgpath_analyse::summary::{CaseSummary, Comparison, CrossoverKind, Ratio, Verdict};
+use msgpath_analyse::throughput::throughput;
+use msgpath_core::plan::{Case, CaseRole, Plan, Workload};
+use msgpath_core::schema::{RoundRecord, Status};
+use msgpath_core::units::Pieces;
+use msgpath_core::{PathName, SparseHistogram};
+
+use super::processes::{Process, Random};
+
+/// What became of the intervals.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Coverage {
+    /// Simulated runs.
+    pub runs: u32,
+    /// With an interval.
+    pub claimed: u32,
+    /// Whose interval holds the truth.
+    pub covered: u32,
+    /// Whose upper end is open.
+    pub open: u32,
+    /// Upper by lower end.
+    widths: Vec<f64>,
+}
+
+impl Coverage {
+    fn add(&mut self, truth: f64, low: Option<f64>, high: Option<f64>) {
+        self.claimed += 1;
+        self.covered += u32::from(low.is_none_or(|low| low <= truth) && high.is_none_or(|high| truth <= high));
+        self.open += u32::from(high.is_none());
+        self.widths.extend(low.zip(high).map(|(low, high)| high / low));
+    }
+
+    /// Intervals that hold the truth, of those claimed.
+    pub fn share(&self) -> f64 {
+        f64::from(self.covered) / f64::from(self.claimed)
+    }
+
+    /// Median of upper by lower end; `None` where none has both.
+    pub fn width(&self) -> Option<f64> {
+        let mut widths = self.widths.clone();
+        widths.sort_unstable_by(f64::total_cmp);
+        widths.get(widths.len() / 2).copied()
+    }
+}
+
+/// The quantiles that are looked at.
+pub const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// So many messages of a process in rounds; one contiguous stretch is cut into 20, true rounds are 40.
+pub fn quantiles(process: Process, messages: usize, runs: u32) -> [Coverage; 3] {
+    let mut out = QUANTILES.map(|_| Coverage { runs, ..Default::default() });
+    let rounds = if process == Process::Rounds { 40 } else { 20 };
+    for seed in 0..runs {
+        let latency = process.rounds(&mut Random::new(u64::from(seed)), rounds, messages / rounds, 1.0);
+        for (p, coverage) in QUANTILES.iter().zip(&mut out) {
+            let quantile = tail_of(&latency, *p);
+            if quantile.claim {
+                let end = |end: Option<u64>| end.map(|ns| ns as f64);
+                coverage.add(process.quantile(*p), end(quantile.lo_ns), end(quantile.hi_ns));
+            }
+        }
+    }
+    out
+}
+
+fn tail_of(latency: &[SparseHistogram], p: f64) -> msgpath_analyse::summary::Quantile {
+    let rounds: Vec<&SparseHistogram> = latency.iter().collect();
+    quantile::estimate(&rounds, &Pooled::new(&rounds), p).expect("there are messages").quantile
+}
+
+/// How a round differs from the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Noise {
+    /// Normal on the logarithm.
+    Normal,
+    /// Student's t with 3 degrees of freedom.
+    Heavy,
+    /// Normal, and neighbouring passes resemble each other with this correlation.
+    Drifting(f64),
+}
+
+/// A comparison to simulate: paths of which one is the baseline, sizes, a hidden control.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub paths: usize,
+    pub sizes: u32,
+    pub rounds: u32,
+    pub noise: Noise,
+    /// Standard deviation of a pass's log-ratio.
+    pub deviation: f64,
+}
+
+impl Setup {
+    /// Paths `tcp:m0` (the baseline), `tcp:m1` ... at 64 B and powers of 4 above, and the baseline once more.
+    fn plan(&self, seed: u32) -> Plan {
+        let mut cases: Vec<Case> = Vec::new();
+        let case = |path: usize, size: u32| {
+            Case::new(PathName::new("tcp", format!("m{path}"), "block"), Pieces::whole(64 << (2 * size)))
+        };
+        for path in 0..self.paths {
+            cases.extend((0..self.sizes).map(|size| case(path, size)));
+        }
+        cases.push(Case { role: CaseRole::Control, ..case(0, 0) });
+        numbered(&mut cases);
+        Plan { rounds: self.rounds, seed: u64::from(seed), ..Plan::new(Workload::Echo, cases) }
+    }
+
+    /// Rounds of the cases whose true logarithm is `level`; passes of a stage have an effect in common.
+    fn series(&self, plan: &Plan, random: &mut Random, level: impl Fn(&Case) -> f64) -> Vec<Series> {
+        let mut common: BTreeMap<u32, f64> = BTreeMap::new();
+        let each = self.deviation / 2.0_f64.sqrt();
+        let mut one = |case: &Case| -> Series {
+            let mut state = random.normal();
+            let from = case.stage * self.rounds;
+            let value = |pass: u32| {
+                let noise = match self.noise {
+                    Noise::Normal => random.normal(),
+                    Noise::Heavy => random.heavy(),
+                    Noise::Drifting(rho) => {
+                        state = rho * state + (1.0 - rho * rho).sqrt() * random.normal();
+                        state
+                    }
+                };
+                let common = *common.entry(pass).or_insert_with(|| 0.1 * random.normal());
+                (pass, 20_000.0 * (level(case) + common + each * noise).exp())
+            };
+            (from..from + self.rounds).map(value).collect()
+        };
+        plan.cases.iter().map(&mut one).collect()
+    }
+
+    /// One comparison by its series; without histograms there are no tails.
+    fn compared(&self, seed: u32, level: impl Fn(&Case) -> f64) -> Comparison {
+        let plan = self.plan(seed);
+        let series = self.series(&plan, &mut Random::new(u64::from(seed)), level);
+        compare(&Results { plan: &plan, cases: &[], rounds: &[], series: &series }).expect("two paths")
+    }
+}
+
+fn numbered(cases: &mut [Case]) {
+    cases.iter_mut().zip(0..).for_each(|(case, id)| case.id = id);
+}
+
+fn differs(ratio: &Ratio) -> bool {
+    matches!(ratio.verdict, Verdict::Better | Verdict::Worse)
+}
+
+/// The interval of a ratio of 1.1 in a family of one.
+pub fn paired_ratio(setup: Setup, runs: u32) -> Coverage {
+    let mut out = Coverage { runs, ..Default::default() };
+    for seed in 0..runs {
+        let comparison = setup.compared(seed, |case| if case.id == 1 { 1.1_f64.ln() } else { 0.0 });
+        out.add(1.1, comparison.ratios[0].low, comparison.ratios[0].high);
+    }
+    out
+}
+
+/// Runs in which some difference was claimed although all paths are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Alarms {
+    pub runs: u32,
+    /// A difference stands after Holm, whatever its size.
+    pub stands: u32,
+    /// A ratio was called better or worse.
+    pub ratios: u32,
+    /// A path was called the best.
+    pub winners: u32,
+    /// A crossing was claimed.
+    pub crossings: u32,
+    /// Any of these.
+    pub any: u32,
+    /// The control was called different: the comparison is void.
+    pub control: u32,
+}
+
+pub fn false_alarms(setup: Setup, runs: u32) -> Alarms {
+    let mut out = Alarms { runs, ..Default::default() };
+    for seed in 0..runs {
+        let comparison = setup.compared(seed, |_| 0.0);
+        let ratios = comparison.ratios.iter().any(differs);
+        let winners = comparison.winners.iter().any(|winner| winner.path.is_some());
+        let told = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
+        let crossings = comparison.crossovers.iter().any(|crossover| told(crossover.kind));
+        out.stands += u32::from(comparison.ratios.iter().any(|ratio| ratio.holm));
+        out.ratios += u32::from(ratios);
+        out.winners += u32::from(winners);
+        out.crossings += u32::from(crossings);
+        out.any += u32::from(ratios || winners || crossings);
+        out.control += u32::from(comparison.control_failed);
+    }
+    out
+}
+
+/// What was made of a path that is 3 % slower.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Found {
+    pub runs: u32,
+    /// The difference stands after Holm.
+    pub stands: u32,
+    /// It is called worse.
+    pub worse: u32,
+    /// It is called better or equivalent, which it is not.
+    pub wrong: u32,
+    /// It is called worse at once, or in a second run of as many rounds as the first advised (at most 400).
+    pub worse_in_two: u32,
+}
+
+pub fn three_percent(setup: Setup, runs: u32) -> Found {
+    let mut out = Found { runs, ..Default::default() };
+    let slower = |case: &Case| if case.path.method == "m1" && case.size == 64 { 1.03_f64.ln() } else { 0.0 };
+    for seed in 0..runs {
+        let ratio = setup.compared(seed, slower).ratios.swap_remove(0);
+        out.stands += u32::from(ratio.holm);
+        out.worse += u32::from(ratio.verdict == Verdict::Worse);
+        out.wrong += u32::from(matches!(ratio.verdict, Verdict::Better | Verdict::Equivalent));
+        let last = match ratio.rounds_needed {
+            Some(rounds) => {
+                let again = Setup { rounds: rounds.min(400) as u32, ..setup };
+                again.compared(seed + runs, slower).ratios.swap_remove(0)
+            }
+            None => ratio,
+        };
+        out.worse_in_two += u32::from(last.verdict == Verdict::Worse);
+    }
+    out
+}
+
+/// What was made of tails.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tails {
+    /// Interval of the last ratio.
+    pub ratio: Coverage,
+    /// Runs in which a difference stands after Holm, whatever its size.
+    pub stands: u32,
+    /// Runs in which a tail was called better or worse.
+    pub told: u32,
+}
+
+/// The p99 of the setup's paths, whose rounds are `messages` of `process`, the last of them 1.1 times as slow where
+/// `slower`.
+pub fn tail_ratio(setup: Setup, process: Process, messages: usize, slower: bool, runs: u32) -> Tails {
+    let rounds = setup.rounds as usize;
+    let mut out = Tails { ratio: Coverage { runs, ..Default::default() }, ..Default::default() };
+    for seed in 0..runs {
+        let mut plan = setup.plan(seed);
+        plan.cases.retain(|case| case.role == CaseRole::Measured);
+        let mut random = Random::new(u64::from(seed));
+        let last = plan.cases.len() - 1;
+        let scale = |case: usize| if slower && case == last { 1.1 } else { 1.0 };
+        let latency: Vec<Vec<SparseHistogram>> =
+            (0..=last).map(|case| process.rounds(&mut random, rounds, messages, scale(case))).collect();
+        let cases: Vec<CaseSummary> = plan
+            .cases
+            .iter()
+            .zip(&latency)
+            .map(|(case, latency)| CaseSummary {
+                quantiles: vec![tail_of(latency, 0.99)],
+                ..CaseSummary::empty(case.clone())
+            })
+            .collect();
+        let record = |(latency, pass)| RoundRecord { latency, pass, ..Default::default() };
+        let records: Vec<Vec<RoundRecord>> =
+            latency.into_iter().map(|own| own.into_iter().zip(0..).map(record).collect()).collect();
+        let by_case: Vec<Vec<&RoundRecord>> = records.iter().map(|own| own.iter().collect()).collect();
+        let series = vec![Series::new(); plan.cases.len()];
+        let results = Results { plan: &plan, cases: &cases, rounds: &by_case, series: &series };
+        let tails = compare(&results).expect("two paths").tails;
+        if let Some(ratio) = tails.iter().find(|ratio| ratio.case as usize == last) {
+            out.ratio.add(scale(last), ratio.low, ratio.high);
+        }
+        out.stands += u32::from(tails.iter().any(|ratio| ratio.holm));
+        out.told += u32::from(tails.iter().any(differs));
+    }
+    out
+}
+
+/// How two paths' times lie over the sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Curves {
+    /// The log-ratio falls by 5 % an octave, and is 0 at 2^14.7 bytes.
+    Straight,
+    /// A cost for each message and one for each byte: 2 + 0.0002 s against 3 + 0.0001 s; equal at 10,000 bytes.
+    FixedAndPerByte,
+    /// The log-ratio falls by 1 % an octave: almost parallel.
+    AlmostParallel,
+}
+
+impl Curves {
+    fn log_ratio(self, size: f64) -> f64 {
+        match self {
+            Curves::Straight => 0.05 * (14.7 - size.log2()),
+            Curves::FixedAndPerByte => ((3.0 + 0.0001 * size) / (2.0 + 0.0002 * size)).ln(),
+            Curves::AlmostParallel => 0.01 * (14.7 - size.log2()),
+        }
+    }
+
+    fn truth(self) -> f64 {
+        match self {
+            Curves::FixedAndPerByte => 10_000.0,
+            Curves::Straight | Curves::AlmostParallel => 14.7_f64.exp2(),
+        }
+    }
+}
+
+/// Intervals of the crossing after the first stage, and after the second where there was one. `claimed` counts runs with
+/// a single crossing in the right direction; `wrong` any other claim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Crossings {
+    pub first: Coverage,
+    pub second: Coverage,
+    pub wrong: u32,
+}
+
+pub fn crossing(curves: Curves, rounds: u32, deviation: f64, runs: u32) -> Crossings {
+    let setup = Setup { paths: 2, sizes: 8, rounds, noise: Noise::Normal, deviation };
+    let mut out = Crossings::default();
+    (out.first.runs, out.second.runs) = (runs, runs);
+    let level = |case: &Case| if case.path.method == "m1" { curves.log_ratio(case.size as f64) } else { 0.0 };
+    for seed in 0..runs {
+        let mut plan = setup.plan(seed);
+        let mut random = Random::new(u64::from(seed));
+        let mut series = setup.series(&plan, &mut random, level);
+        let mut add = |plan: &Plan, series: &[Series], coverage: &mut Coverage| {
+            let comparison = compare(&Results { plan, cases: &[], rounds: &[], series }).expect("two paths");
+            let found = &comparison.crossovers[0];
+            match found.kind {
+                CrossoverKind::At => coverage.add(curves.truth(), found.low, found.high),
+                CrossoverKind::Undecided => {}
+                _ => out.wrong += 1,
+            }
+            comparison
+        };
+        let comparison = add(&plan, &series, &mut out.first);
+        let summary = Summary { comparison: Some(comparison), ..Summary::empty("simulated", "compare", Status::Ok) };
+        let more = sizes_near_crossings(&plan, &summary);
+        if !more.is_empty() {
+            let stage = Plan { cases: more.clone(), ..plan.clone() };
+            series.extend(setup.series(&stage, &mut random, level));
+            plan.cases.extend(more);
+            add(&plan, &series, &mut out.second);
+        }
+    }
+    out
+}
+
+/// The throughput of rounds that differ by `deviation` on the logarithm.
+pub fn stream(rounds: u32, deviation: f64, heavy: bool, runs: u32) -> Coverage {
+    let mut out = Coverage { runs, ..Default::default() };
+    let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1 << 16));
+    let plan = Plan { rounds, ..Plan::new(Workload::Stream, vec![case]) };
+    for seed in 0..runs {
+        let mut random = Random::new(u64::from(seed));
+        let records: Vec<RoundRecord> = (0..rounds)
+            .map(|pass| {
+                let noise = deviation * if heavy { random.heavy() } else { random.normal() };
+                let mut round = RoundRecord { pass, ..Default::default() };
+                for end in [&mut round.near, &mut round.far] {
+                    (end.bytes_sent, end.bytes_received) = (1 << 30, 1 << 30);
+                    (end.delivery.sent, end.delivery.received) = (1 << 14, 1 << 14);
+                    end.elapsed_ns = (8.0 * (1_u64 << 30) as f64 / noise.exp()) as u64;
+                }
+                round
+            })
+            .collect();
+        let own = throughput(&plan, &plan.cases[0], &records.iter().collect::<Vec<_>>(), &[]).expect("a stream");
+        out.add(1e9, own.receiver_bits.low, own.receiver_bits.high);
+    }
+    out
+}

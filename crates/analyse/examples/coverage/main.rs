@@ -1,0 +1,289 @@
+//! How often the intervals of this program hold the truth, on data whose truth is known. Writes `docs/coverage.md`:
+//!
+//! ```text
+//! cargo run --release -p msgpath-analyse --example coverage > docs/coverage.md
+//! ```
+//!
+//! Seeded: the same code gives the same page.
+
+mod experiments;
+mod processes;
+
+use experiments::{
+    Coverage, Curves, Noise, Setup, crossing, false_alarms, paired_ratio, quantiles, stream, tail_ratio, three_percent,
+};
+use processes::Process;
+
+fn main() {
+    // Side by side, on as many CPUs as there are; printed in this order.
+    let tables: [fn() -> String; 7] = [
+        || quantile_table(1_000),
+        || paired_table(1_000),
+        || tail_table(200),
+        || stream_table(2_000),
+        || crossover_table(300),
+        || alarm_table(400),
+        || difference_table(300),
+    ];
+    println!("{INTRODUCTION}");
+    std::thread::scope(|scope| {
+        let running = tables.map(|table| scope.spawn(table));
+        for table in running {
+            print!("{}", table.join().expect("a table"));
+        }
+    });
+}
+
+const INTRODUCTION: &str = "# How often the intervals hold the truth
+
+This page is written by a program that simulates measurements whose truth is known and hands them to the same code that
+analyses a run:
+
+    cargo run --release -p msgpath-analyse --example coverage > docs/coverage.md
+
+A 95 % interval should hold the truth in 95 of 100 runs. Simulated shares are themselves uncertain: with 1,000 runs by
+about 1.4 points either way, with 200 by about 3 (95 %). A part of the runs is repeated, with bounds, by `cargo test`
+(`crates/analyse/tests/coverage.rs`). Simulations are no machines: they show that the procedures are right, not that a
+machine behaves like one of these processes.";
+
+fn percent(part: u32, of: u32) -> String {
+    format!("{:.1} %", 100.0 * f64::from(part) / f64::from(of.max(1)))
+}
+
+/// Share of the intervals that hold the truth; `-` where none is claimed.
+fn held(coverage: &Coverage) -> String {
+    if coverage.claimed == 0 { "-".into() } else { format!("{:.1} %", 100.0 * coverage.share()) }
+}
+
+fn width(coverage: &Coverage) -> String {
+    coverage.width().map_or("-".into(), |width| format!("{width:.3}"))
+}
+
+/// A heading, a line of text, the head of the table and its rows.
+fn table(title: &str, text: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut out = format!("\n## {title}\n\n{text}\n\n| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for row in rows {
+        assert_eq!(row.len(), head.len());
+        out += &format!("| {} |\n", row.join(" | "));
+    }
+    out
+}
+
+fn quantile_table(runs: u32) -> String {
+    let rows = Process::ALL.into_iter().map(|process| {
+        let cells = quantiles(process, 40_000, runs).into_iter().map(|coverage| match coverage.claimed {
+            0 => "none claimed".into(),
+            claimed => {
+                let mut cell = held(&coverage);
+                if claimed < runs {
+                    cell += &format!(" of the {} with an interval", percent(claimed, runs));
+                }
+                if coverage.open > 0 {
+                    cell += &format!(" ({} open above)", percent(coverage.open, claimed));
+                }
+                cell
+            }
+        });
+        std::iter::once(process.name()).chain(cells).collect()
+    });
+    let text = format!(
+        "The round-corrected order statistic. {runs} runs of 40,000 messages: one stretch cut into 20 rounds, or 40 true\n\
+         rounds. Runs whose quantile is withheld have no interval; an end that cannot be resolved is open and holds\n\
+         everything. Where hardly any run can claim a quantile, those that do are the lucky ones: p99.9 of the strongly\n\
+         correlated messages."
+    );
+    table("Quantiles of one case", &text, &["messages", "p50", "p99", "p99.9"], rows)
+}
+
+const PAIR: Setup = Setup { paths: 2, sizes: 1, rounds: 40, noise: Noise::Normal, deviation: 0.05 };
+
+fn noise_name(noise: Noise) -> String {
+    match noise {
+        Noise::Normal => "normal".into(),
+        Noise::Heavy => "heavy tails (t, 3 degrees)".into(),
+        Noise::Drifting(rho) => format!("drifting, ρ = {rho}"),
+    }
+}
+
+fn paired_table(runs: u32) -> String {
+    let setups = [
+        Setup { rounds: 10, ..PAIR },
+        Setup { rounds: 20, ..PAIR },
+        PAIR,
+        Setup { noise: Noise::Heavy, ..PAIR },
+        Setup { noise: Noise::Drifting(0.5), ..PAIR },
+        Setup { noise: Noise::Drifting(0.8), ..PAIR },
+    ];
+    let rows = setups.into_iter().map(|setup| {
+        let coverage = paired_ratio(setup, runs);
+        vec![setup.rounds.to_string(), noise_name(setup.noise), held(&coverage), width(&coverage)]
+    });
+    let text = format!(
+        "A true ratio of 1.1, passes that differ by 5 % (standard deviation of the log-ratio). {runs} runs. Drifting: the\n\
+         log-ratios of neighbouring passes resemble each other; blocks of four repair a part of it."
+    );
+    table("Ratios, paired by pass", &text, &["rounds", "noise", "holds the truth", "upper by lower end"], rows)
+}
+
+fn tail_table(runs: u32) -> String {
+    let kinds = [(Process::Rounds, 20), (Process::Rounds, 40), (Process::Independent, 40), (Process::Bursts, 40)];
+    let rows = kinds.into_iter().map(|(process, rounds)| {
+        let slower = tail_ratio(Setup { rounds, ..PAIR }, process, 1_000, true, runs);
+        let same = tail_ratio(Setup { paths: 3, sizes: 2, rounds, ..PAIR }, process, 1_000, false, runs / 2);
+        vec![
+            process.name(),
+            rounds.to_string(),
+            percent(slower.ratio.claimed, runs),
+            held(&slower.ratio),
+            width(&slower.ratio),
+            percent(slower.stands, runs),
+            percent(slower.told, runs),
+            percent(same.stands, same.ratio.runs),
+            percent(same.told, same.ratio.runs),
+        ]
+    });
+    let text = format!(
+        "The ratio of two p99, a true 1.1: passes drawn again, expanded percentiles. {runs} runs of 1,000 messages a round.\n\
+         *Shown*: the difference stands after Holm; *told*: it is also more than the margin of 2 % for certain. The last two\n\
+         columns: the same of {} runs of 3 equal paths at 2 sizes, where any of 4 tails counts.",
+        runs / 2
+    );
+    let head = [
+        "messages",
+        "rounds",
+        "with an interval",
+        "holds the truth",
+        "upper by lower end",
+        "shown",
+        "told",
+        "falsely shown",
+        "falsely told",
+    ];
+    table("Tails", &text, &head, rows)
+}
+
+fn stream_table(runs: u32) -> String {
+    let rows = [(10, false), (40, false), (40, true)].into_iter().map(|(rounds, heavy)| {
+        let coverage = stream(rounds, 0.1, heavy, runs);
+        let noise = noise_name(if heavy { Noise::Heavy } else { Noise::Normal });
+        vec![rounds.to_string(), noise, held(&coverage), width(&coverage)]
+    });
+    let text = format!("Rounds that differ by 10 %. {runs} runs; the truth is the median rate.");
+    table("Throughput", &text, &["rounds", "noise", "holds the truth", "upper by lower end"], rows)
+}
+
+fn crossover_table(runs: u32) -> String {
+    let kinds = [
+        (Curves::Straight, 20, 0.05),
+        (Curves::Straight, 40, 0.05),
+        (Curves::Straight, 40, 0.15),
+        (Curves::FixedAndPerByte, 40, 0.05),
+        (Curves::FixedAndPerByte, 40, 0.15),
+        (Curves::AlmostParallel, 40, 0.05),
+    ];
+    let rows = kinds.into_iter().map(|(curves, rounds, deviation)| {
+        let found = crossing(curves, rounds, deviation, runs);
+        let curves = match curves {
+            Curves::Straight => "5 % an octave",
+            Curves::FixedAndPerByte => "fixed and per-byte cost",
+            Curves::AlmostParallel => "1 % an octave",
+        };
+        vec![
+            curves.into(),
+            rounds.to_string(),
+            format!("{:.0} %", 100.0 * deviation),
+            percent(found.first.claimed, runs),
+            held(&found.first),
+            width(&found.first),
+            percent(found.second.claimed, runs),
+            held(&found.second),
+            width(&found.second),
+            percent(found.wrong, runs),
+        ]
+    });
+    let text = format!(
+        "Two paths at 8 sizes from 64 B to 1 MiB that cross once. {runs} runs. The first stage has every fourth size; the second\n\
+         adds sizes on a quarter-octave grid around the crossing. *Wrong*: any claim but one crossing in the true direction,\n\
+         of either stage."
+    );
+    let head = [
+        "curves",
+        "rounds",
+        "noise",
+        "claimed",
+        "holds the truth",
+        "upper by lower end",
+        "second stage",
+        "holds the truth",
+        "upper by lower end",
+        "wrong",
+    ];
+    table("Crossover sizes", &text, &head, rows)
+}
+
+fn alarm_table(runs: u32) -> String {
+    let large = Setup { paths: 4, sizes: 6, ..PAIR };
+    let setups = [
+        PAIR,
+        large,
+        Setup { rounds: 10, ..large },
+        Setup { deviation: 0.15, ..large },
+        Setup { noise: Noise::Heavy, ..large },
+        Setup { noise: Noise::Drifting(0.5), ..large },
+    ];
+    let rows = setups.into_iter().map(|setup| {
+        let alarms = false_alarms(setup, runs);
+        vec![
+            format!("{} paths, {} size{}", setup.paths, setup.sizes, if setup.sizes > 1 { "s" } else { "" }),
+            setup.rounds.to_string(),
+            format!("{}, {:.0} %", noise_name(setup.noise), 100.0 * setup.deviation),
+            percent(alarms.stands, runs),
+            percent(alarms.ratios, runs),
+            percent(alarms.winners, runs),
+            percent(alarms.crossings, runs),
+            percent(alarms.any, runs),
+            percent(alarms.control, runs),
+        ]
+    });
+    let text = format!(
+        "All paths are the same. {runs} runs of a whole comparison with its hidden control; a run counts when it claims any\n\
+         difference. *Shown*: a difference stands after Holm, whatever its size; at most 5 % are allowed. Verdicts ask for more:\n\
+         the interval beyond the margin, which is 2 % or what the control resolves. Passes whose log-ratios drift are the\n\
+         weak spot: more is shown than there is, and the margin keeps it from becoming a verdict."
+    );
+    let head = [
+        "comparison",
+        "rounds",
+        "noise",
+        "shown",
+        "better or worse",
+        "a winner",
+        "a crossing",
+        "any of them",
+        "control failed",
+    ];
+    table("False alarms", &text, &head, rows)
+}
+
+fn difference_table(runs: u32) -> String {
+    let family = Setup { paths: 3, sizes: 4, ..PAIR };
+    let setups = [Setup { deviation: 0.02, ..PAIR }, PAIR, Setup { deviation: 0.02, ..family }, family];
+    let rows = setups.into_iter().map(|setup| {
+        let found = three_percent(setup, runs);
+        vec![
+            format!("{} paths, {} size{}", setup.paths, setup.sizes, if setup.sizes > 1 { "s" } else { "" }),
+            format!("{:.0} %", 100.0 * setup.deviation),
+            percent(found.stands, runs),
+            percent(found.worse, runs),
+            percent(found.worse_in_two, runs),
+            percent(found.wrong, runs),
+        ]
+    });
+    let text = format!(
+        "One path is 3 % slower at one size, 40 rounds, margin at least 2 %. {runs} runs. *Shown*: the difference stands after\n\
+         Holm. *Worse*: it is also more than the margin for certain, which asks for more than 3 % or for more rounds; *in two\n\
+         runs*: at once, or in a second run of as many rounds as the first advised (at most 400)."
+    );
+    let head = ["comparison", "noise", "shown", "worse", "worse in two runs", "wrong verdict"];
+    table("A difference of 3 %", &text, &head, rows)
+}

@@ -1,0 +1,115 @@
+//! What two runs must have in common before their numbers may be compared (method.md 3.11 and 3.12).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use msgpath_core::schema::{Environment, RunHeader};
+use msgpath_record::{Run, utc};
+use serde::{Deserialize, Serialize};
+
+/// The fact of a machine that may differ: the program is what a gate compares.
+const FREE: &str = "binary";
+/// Facts that describe a moment, or that the kernel numbers anew each time.
+const MOMENTARY: [&str; 3] = ["loadavg", "time namespace", "network namespace"];
+/// Runs further apart than this are from different days.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Something in which two runs differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What: `kernel`, `tcp_rmem`, `options.nodelay` ...
+    pub what: String,
+    /// `near`, `far`, `both`; empty where it belongs to the run.
+    pub end: String,
+    /// In the first run.
+    pub a: String,
+    /// In the second run.
+    pub b: String,
+    /// Whether the runs cannot be compared because of it.
+    pub refuses: bool,
+}
+
+/// Everything in which the runs differ, what refuses first.
+pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
+    let (a, b) = (&a.header, &b.header);
+    let mut out = Vec::new();
+    let mut note = |what: &str, end: &str, a: String, b: String, refuses: bool| {
+        if a != b {
+            out.push(Difference { what: what.into(), end: end.into(), a, b, refuses });
+        }
+    };
+    note("schema", "", a.schema.clone(), b.schema.clone(), true);
+    note("version", "", a.version.clone(), b.version.clone(), false);
+    for (name, a, b) in planned(a).into_iter().zip(planned(b)).map(|((name, a), (_, b))| (name, a, b)) {
+        note(name, "", a, b, true);
+    }
+    let options = |header: &RunHeader| serde_json::to_value(&header.plan.options).unwrap_or_default();
+    let (own, other) = (options(a), options(b));
+    for (name, value) in own.as_object().into_iter().flatten() {
+        let refuses = !name.ends_with("timeout_ns");
+        note(&format!("options.{name}"), "", value.to_string(), other[name].to_string(), refuses);
+    }
+    note("target", "", a.target.clone(), b.target.clone(), false);
+    let route = |header: &RunHeader| {
+        let route = header.floors.as_ref().and_then(|floors| floors.route.as_ref());
+        route.map(|route| format!("{} ({:?})", route.device, route.kind).to_lowercase())
+    };
+    if let (Some(a), Some(b)) = (route(a), route(b)) {
+        note("route", "", a, b, true);
+    }
+    if let (Some(one), Some(two)) = (utc::parse(&a.started), utc::parse(&b.started)) {
+        let apart = two.duration_since(one).or_else(|_| one.duration_since(two)).unwrap_or_default();
+        if apart > A_DAY {
+            note("day", "", a.started.clone(), b.started.clone(), true);
+        }
+    }
+    let near = machine(&a.near, &b.near);
+    let far = machine(&a.far, &b.far);
+    for (what, a, b, refuses) in near.iter().filter(|difference| far.contains(difference)) {
+        note(what, "both", a.clone(), b.clone(), *refuses);
+    }
+    for (end, own, other) in [("near", &near, &far), ("far", &far, &near)] {
+        for (what, a, b, refuses) in own.iter().filter(|difference| !other.contains(difference)) {
+            note(what, end, a.clone(), b.clone(), *refuses);
+        }
+    }
+    out.sort_by_key(|difference| !difference.refuses);
+    out
+}
+
+/// What decides the numbers in a plan, beyond the cases and the connection options.
+fn planned(header: &RunHeader) -> Vec<(&'static str, String)> {
+    let plan = &header.plan;
+    let work = plan.work.map_or("none".into(), |work| format!("{} ns, {:?}", work.mean_ns, work.law).to_lowercase());
+    let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    vec![
+        ("workload", format!("{:?}{}", plan.workload, if plan.reverse { ", reversed" } else { "" }).to_lowercase()),
+        ("work", work),
+        ("working set", format!("{} bytes", plan.working_set)),
+        ("trimmed messages", plan.trim.to_string()),
+        ("stamps", format!("{:?}", plan.stamps).to_lowercase()),
+        ("CPUs used", format!("{} and {}", cpus(&plan.placement.near), cpus(&plan.placement.far))),
+    ]
+}
+
+/// In what two machines differ: name, both values, whether it refuses. A container may change its name and a machine
+/// may start again; only where both are new is it another machine.
+fn machine(a: &Environment, b: &Environment) -> Vec<(String, String, String, bool)> {
+    let moved = a.boot_id != b.boot_id;
+    let mut out = vec![
+        ("host".into(), a.host.clone(), b.host.clone(), moved),
+        ("kernel".into(), a.kernel.clone(), b.kernel.clone(), true),
+        ("cpu".into(), a.cpu.clone(), b.cpu.clone(), true),
+        ("number of CPUs".into(), a.cpus.len().to_string(), b.cpus.len().to_string(), true),
+    ];
+    let names: BTreeSet<&String> = a.facts.keys().chain(b.facts.keys()).collect();
+    for name in names.into_iter().filter(|name| !MOMENTARY.contains(&name.as_str())) {
+        let of = |machine: &Environment| machine.facts.get(name).cloned();
+        // A fact that one of the versions did not read says nothing.
+        if let (Some(a), Some(b)) = (of(a), of(b)) {
+            out.push((name.clone(), a, b, name != FREE));
+        }
+    }
+    out.retain(|(_, a, b, _)| a != b);
+    out
+}

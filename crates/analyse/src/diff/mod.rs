@@ -1,0 +1,291 @@
+//! Two runs that followed each other: did it change? And gates for CI (method.md 3.11).
+//!
+//! Cases of both runs are brought together by what was measured. A difference is judged with the errors of `level.rs`, which
+//! contain the drift of each run; what changed between the runs cannot be seen from within them, so identity comes
+//! first, and a gate fails only on a difference that is sure.
+
+mod gates;
+mod identity;
+mod level;
+pub mod shift;
+#[cfg(test)]
+mod tests;
+
+use msgpath_core::Workload;
+use msgpath_core::gate::{Gate, Watched};
+use msgpath_core::plan::{Case, CaseRole, Metric, Plan};
+use msgpath_core::schema::{RoundRecord, Status};
+use msgpath_core::units::size;
+use msgpath_record::Run;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{LEAST_MARGIN, Results, holm};
+use crate::control;
+use crate::series::{Series, series};
+use crate::summary::{CaseSummary, Verdict};
+use gates::judge;
+use level::{Level, level};
+
+pub use gates::{GateState, Judged};
+pub use identity::{Difference, identity};
+
+/// The version of [`Diff`] as JSON.
+pub const SCHEMA: &str = "msgpath/diff/1";
+
+/// Two runs, compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diff {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// `ok` where both runs are whole; else a part was compared.
+    pub status: Status,
+    /// The first run.
+    pub a: Compared,
+    /// The second run.
+    pub b: Compared,
+    /// In what they differ, what refuses a comparison first.
+    pub identity: Vec<Difference>,
+    /// Verdicts need more than this: max(2 %, A/A resolution of both runs).
+    pub margin: f64,
+    /// One entry per case and metric.
+    pub rows: Vec<DiffRow>,
+    /// One entry per gate and case.
+    pub gates: Vec<Judged>,
+    /// Cases that only one of the runs has.
+    pub unpaired: Vec<String>,
+}
+
+/// One of the two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its name.
+    pub name: String,
+    /// When it started, UTC.
+    pub started: String,
+    /// Version of msgpath.
+    pub version: String,
+    /// Hash of the program; `None` where the run does not tell.
+    pub binary: Option<String>,
+    /// What this run's hidden A/A could resolve; `None` without a control.
+    pub resolution: Option<f64>,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// One metric of one case in both runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiffRow {
+    /// Id of the case in the first run.
+    pub case_a: u32,
+    /// Id of the case in the second run.
+    pub case_b: u32,
+    /// The case, as it is printed.
+    pub case: String,
+    /// `p50`, `p99`, `mean`, `cpu`, `throughput`.
+    pub metric: String,
+    /// Unit of the values: `ns`, `bit/s`.
+    pub unit: String,
+    /// In the first run: geometric mean of the rounds, or the quantile of all rounds together.
+    pub a: Option<f64>,
+    /// In the second run.
+    pub b: Option<f64>,
+    /// Second divided by first.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio.
+    pub low: Option<f64>,
+    /// 95 % interval of the ratio.
+    pub high: Option<f64>,
+    /// p-value of no difference.
+    pub p: Option<f64>,
+    /// Whether it stands after Holm over all rows.
+    pub holm: bool,
+    /// What it means.
+    pub verdict: Verdict,
+    /// Why there is no ratio.
+    pub why: Option<String>,
+}
+
+impl Diff {
+    /// What the runs must not be compared for.
+    pub fn refusals(&self) -> Vec<&Difference> {
+        self.identity.iter().filter(|difference| difference.refuses).collect()
+    }
+
+    /// The gates in this state.
+    pub fn gates_that(&self, state: GateState) -> Vec<&Judged> {
+        self.gates.iter().filter(|gate| gate.state == state).collect()
+    }
+}
+
+/// Compares `b` with `a`. Whatever differs in identity is in the result; refusing is the caller's business.
+pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
+    let (run_a, run_b) = (compared(a), compared(b));
+    let margin = [run_a.resolution, run_b.resolution].into_iter().flatten().fold(LEAST_MARGIN, f64::max);
+    let (measured_a, measured_b) = (measured(a), measured(b));
+    let pairs: Vec<(&Case, &Case)> = measured_b
+        .iter()
+        .filter_map(|two| Some((*measured_a.iter().find(|one| key(one) == key(two))?, *two)))
+        .collect();
+    let alone = |own: &[&Case], others: &[&Case], run: &str| -> Vec<String> {
+        let alone = own.iter().filter(|case| others.iter().all(|other| key(other) != key(case)));
+        alone.map(|case| format!("{} (only in {run})", name(case))).collect()
+    };
+    let mut unpaired = alone(&measured_a, &measured_b, &run_a.name);
+    unpaired.extend(alone(&measured_b, &measured_a, &run_b.name));
+    let of = |run: &Run, case: &Case, watched| level(&run.header.plan, &rounds(run, case), watched, seed(run, case));
+    Diff {
+        schema: SCHEMA.into(),
+        status: if run_a.status == Status::Ok { run_b.status } else { run_a.status },
+        identity: identity(a, b),
+        margin,
+        rows: rows(&pairs, &metrics(&b.header.plan, gates), margin, |one, two, watched| {
+            [of(a, one, watched), of(b, two, watched)]
+        }),
+        gates: judge(&pairs, gates, margin, |one, two, watched| [of(a, one, watched), of(b, two, watched)]),
+        unpaired,
+        a: run_a,
+        b: run_b,
+    }
+}
+
+/// What a run's hidden A/A can resolve: p95 of |A'/A - 1|. `None` without a control of at least 5 passes.
+pub fn resolution(run: &Run) -> Option<f64> {
+    let plan = &run.header.plan;
+    let metric = Metric::of(plan.workload);
+    let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds(run, case)).collect();
+    let series: Vec<Series> = rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect();
+    // What a median or a throughput is compared by needs no claim of its own.
+    let cases: Vec<CaseSummary> = plan.cases.iter().cloned().map(CaseSummary::empty).collect();
+    control::control(&Results { plan, cases: &cases, rounds: &rounds, series: &series }, metric).resolution
+}
+
+fn compared(run: &Run) -> Compared {
+    let header = &run.header;
+    let ended = run.end.as_ref().filter(|_| run.damage.is_none());
+    Compared {
+        name: header.name.clone(),
+        started: header.started.clone(),
+        version: header.version.clone(),
+        binary: header.near.facts.get("binary").cloned(),
+        resolution: resolution(run),
+        status: ended.map_or(Status::Partial, |end| end.status),
+    }
+}
+
+fn measured(run: &Run) -> Vec<&Case> {
+    run.header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured).collect()
+}
+
+/// The rounds of a case in the order of their passes.
+fn rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
+    let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
+    own.sort_by_key(|round| round.pass);
+    own
+}
+
+/// What two cases share when they are the same.
+fn key(case: &Case) -> impl PartialEq + use<> {
+    let message = (case.path.clone(), case.size, case.reply, case.pieces);
+    (message, case.threads, case.connections, case.inflight, case.load)
+}
+
+/// `tcp:send 4 KiB, 2 threads, 10k/s`.
+fn name(case: &Case) -> String {
+    let message = if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) };
+    let mut out = format!("{} {message}", case.path);
+    for (count, word) in [(case.threads, "threads"), (case.connections, "connections")] {
+        if count > 1 {
+            out += &format!(", {count} {word}");
+        }
+    }
+    match case.load.rate() {
+        Some(rate) => out += &format!(", {rate}"),
+        None if case.inflight > 1 => out += &format!(", {} in flight", case.inflight),
+        None => {}
+    }
+    out
+}
+
+fn seed(run: &Run, case: &Case) -> u64 {
+    run.header.plan.seed ^ u64::from(case.id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What is shown: the usual metrics, and what a gate watches; losses have no ratio.
+fn metrics(plan: &Plan, gates: &[Gate]) -> Vec<Watched> {
+    let mut metrics = match plan.workload {
+        Workload::Echo => vec![Watched::Quantile(0.5), Watched::Quantile(0.99), Watched::Cpu],
+        Workload::Stream => vec![Watched::Throughput, Watched::Cpu],
+    };
+    for gate in gates {
+        if gate.watched != Watched::Loss && !metrics.contains(&gate.watched) {
+            metrics.push(gate.watched);
+        }
+    }
+    metrics
+}
+
+/// Both runs' levels, or why one of them is withheld.
+fn both([a, b]: [Result<Level, String>; 2]) -> Result<(Level, Level), String> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(why), Err(other)) if why == other => Err(format!("in both runs {why}")),
+        (Err(why), _) => Err(format!("in the first run {why}")),
+        (_, Err(why)) => Err(format!("in the second run {why}")),
+    }
+}
+
+fn rows(
+    pairs: &[(&Case, &Case)],
+    metrics: &[Watched],
+    margin: f64,
+    levels: impl Fn(&Case, &Case, Watched) -> [Result<Level, String>; 2],
+) -> Vec<DiffRow> {
+    let mut out = Vec::new();
+    for (one, two) in pairs {
+        for watched in metrics {
+            let levels = levels(one, two, *watched);
+            let value = |level: &Result<Level, String>| level.as_ref().ok().map(|level| level.at.exp());
+            let (a, b) = (value(&levels[0]), value(&levels[1]));
+            let (difference, why) = match both(levels) {
+                Ok((a, b)) => (Some(b.minus(a)), None),
+                Err(why) => (None, Some(why)),
+            };
+            let interval = difference.map(Level::interval);
+            out.push(DiffRow {
+                case_a: one.id,
+                case_b: two.id,
+                case: name(two),
+                metric: watched.to_string(),
+                unit: if *watched == Watched::Throughput { "bit/s" } else { "ns" }.into(),
+                a,
+                b,
+                ratio: difference.map(|difference| difference.at.exp()),
+                low: interval.map(|(low, _)| low.exp()),
+                high: interval.map(|(_, high)| high.exp()),
+                p: difference.map(|difference| difference.p(0.0)),
+                holm: false,
+                verdict: Verdict::Undecided,
+                why,
+            });
+        }
+    }
+    let stands = holm(&out.iter().map(|row| row.p).collect::<Vec<_>>());
+    for (row, stands) in out.iter_mut().zip(stands) {
+        row.holm = stands;
+        row.verdict = verdict(row, margin);
+    }
+    out
+}
+
+/// As in `compare`: beyond the margin and after Holm, or within it.
+fn verdict(row: &DiffRow, margin: f64) -> Verdict {
+    let (Some(low), Some(high)) = (row.low, row.high) else { return Verdict::Undecided };
+    let larger_is_better = row.unit == "bit/s";
+    if low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin {
+        Verdict::Equivalent
+    } else if row.holm && (low > 1.0 + margin || high < 1.0 / (1.0 + margin)) {
+        if (low > 1.0) == larger_is_better { Verdict::Better } else { Verdict::Worse }
+    } else {
+        Verdict::Undecided
+    }
+}

@@ -1,0 +1,110 @@
+//! W38: small writes that the kernel held while a packet of theirs was still queued (method.md, trap 40).
+
+use msgpath_core::units::Glyphs;
+
+use super::counters::{fits, rose, sent};
+use super::wording::{affected, again_over, finding, measured, prefix, sentence, worst};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W38", detect };
+
+const COUNTER: &str = "TcpExt.TCPAutoCorking";
+/// Held writes per message below which they do not colour the numbers.
+const MANY: f64 = 0.1;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let off = |facts: &std::collections::BTreeMap<String, String>| {
+        facts.get("tcp_autocorking").is_some_and(|value| value == "0")
+    };
+    // Switched off at both ends: the counts are those of other namespaces' sockets.
+    if off(&input.run.header.near.facts) && off(&input.run.header.far.facts) {
+        return Vec::new();
+    }
+    let many = measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| {
+        let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
+        (case.rounds > 0 && each >= MANY).then_some((each, case))
+    });
+    worst(many).and_then(|(case, cases)| say(input, case, cases)).into_iter().collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
+    let held = rose(input, case, &[COUNTER])?;
+    let sent = sent(input, case);
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let text = format!(
+        "{}TCPAutoCorking +{} in {} messages: small writes waited behind a queued packet, so that they leave together. \
+         That helps the rate and costs latency; one send a message (tcp:writev) or sysctl net.ipv4.tcp_autocorking=0 \
+         ends it{}",
+        prefix(input, case),
+        number(held),
+        number(sent.least),
+        affected(cases)
+    );
+    // No send call is held more than once, and trimmed messages make as many of them.
+    let calls = case.near_calls.send_calls + case.far_calls.send_calls;
+    let most = calls.max(sent.least) as f64 * sent.most as f64 / sent.least as f64;
+    let numbers = [("held_writes", held as f64), ("messages", sent.least as f64), ("send_calls", calls as f64)];
+    let next = match case.case.path.method.as_str() {
+        "writes" => again_over(&input.run.header, "tcp:writev").into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let confidence = if fits(held, sent.least, most as u64) { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("W38", confidence, sentence(&text) + ".", numbers, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, count, said};
+    use msgpath_record::Run;
+
+    /// 200 messages a round in 400 send calls, so many of them held.
+    fn run(path: &str, held: u64) -> Run {
+        let mut build = Build::stream(&[path], &[64]);
+        build.plan.trim = 0;
+        let mut run = build.run();
+        run.rounds.iter_mut().for_each(|round| round.near.calls.send_calls = 400);
+        count(&mut run, 0, "TcpExt.TCPAutoCorking", held);
+        run
+    }
+
+    #[test]
+    fn speaks_of_writes_that_were_held() {
+        let texts = said(&run("tcp:writes", 300), "W38");
+        assert!(
+            texts[0].starts_with("sure: TCPAutoCorking +12\u{2009}000 in 8\u{2009}000 messages: small writes waited"),
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn is_likely_where_the_count_does_not_fit() {
+        for held in [100, 500] {
+            assert!(said(&run("tcp:writes", held), "W38")[0].starts_with("likely: "), "{held}");
+        }
+    }
+
+    #[test]
+    fn one_sentence_stands_for_all_cases() {
+        let mut build = Build::stream(&["tcp:writes", "tcp:send"], &[64]);
+        build.plan.trim = 0;
+        let mut run = build.run();
+        count(&mut run, 0, "TcpExt.TCPAutoCorking", 100);
+        count(&mut run, 1, "TcpExt.TCPAutoCorking", 150);
+        let texts = said(&run, "W38");
+        assert!(texts.len() == 1 && texts[0].contains("tcp:send, 64 B: TCPAutoCorking +6"), "{texts:?}");
+        assert!(texts[0].ends_with("; 2 cases are affected."), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_where_few_were_held_or_the_kernel_holds_none() {
+        assert!(said(&run("tcp:writes", 19), "W38").is_empty());
+        assert!(said(&run("unix:writes", 300), "W38").is_empty());
+        let mut off = run("tcp:writes", 300);
+        for end in [&mut off.header.near, &mut off.header.far] {
+            end.facts.insert("tcp_autocorking".into(), "0".into());
+        }
+        assert!(said(&off, "W38").is_empty());
+        assert!(said(&Build::stream(&["tcp:writes"], &[64]).run(), "W38").is_empty());
+    }
+}

@@ -1,0 +1,233 @@
+//! Conditions of the machine round by round: the two ends, and whether the rounds under a condition are the slow ones.
+
+use msgpath_core::doctor::{Check, CheckState};
+use msgpath_core::plan::{CaseRole, Workload};
+use msgpath_core::schema::{EndReport, Environment, KernelCounts, RoundRecord};
+
+use super::Input;
+use super::wording::percent;
+use crate::association::association;
+use crate::series::{per_second, receiver};
+use crate::stats::percentile;
+
+/// One end of the run.
+#[derive(Clone, Copy)]
+pub(super) struct End<'a> {
+    /// `near` or `far`, as the record has it.
+    pub(super) key: &'static str,
+    /// `the near end`.
+    pub(super) name: &'static str,
+    /// Its machine.
+    pub(super) machine: &'a Environment,
+    /// CPUs its threads are pinned to, in turn; empty: not pinned.
+    pub(super) pinned: &'a [u32],
+    /// Its counters that could be read.
+    counters: &'a [String],
+}
+
+impl End<'_> {
+    fn near(&self) -> bool {
+        self.key == "near"
+    }
+
+    /// Its report of a round.
+    pub(super) fn report<'r>(&self, round: &'r RoundRecord) -> &'r EndReport {
+        if self.near() { &round.near } else { &round.far }
+    }
+
+    /// Its time of a fixed piece of computing before a round, ns.
+    pub(super) fn speed_ns(&self, round: &RoundRecord) -> Option<u64> {
+        if self.near() { round.near_speed_ns } else { round.far_speed_ns }
+    }
+
+    /// How much a kernel counter grew in a round; `None` where it could not be read.
+    pub(super) fn grew(&self, round: &RoundRecord, name: &str) -> Option<u64> {
+        let KernelCounts(counts) = if self.near() { &round.near_kernel } else { &round.far_kernel };
+        counts.get(name).copied().or_else(|| self.counters.iter().any(|counter| counter == name).then_some(0))
+    }
+}
+
+/// Both ends.
+pub(super) fn ends<'a>(input: &Input<'a>) -> [End<'a>; 2] {
+    let (header, placement) = (&input.run.header, &input.plan.placement);
+    [
+        End {
+            key: "near",
+            name: "the near end",
+            machine: &header.near,
+            pinned: &placement.near,
+            counters: &header.near_counters,
+        },
+        End {
+            key: "far",
+            name: "the far end",
+            machine: &header.far,
+            pinned: &placement.far,
+            counters: &header.far_counters,
+        },
+    ]
+}
+
+/// Whether both ends share a machine: what the kernel counts for all of it is then counted twice.
+pub(super) fn one_machine(input: &Input) -> bool {
+    input.run.header.near.boot_id == input.run.header.far.boot_id
+}
+
+/// The machines: both ends where they are two, else the near end by the name `this machine`.
+pub(super) fn machines<'a>(input: &Input<'a>) -> Vec<End<'a>> {
+    let [near, far] = ends(input);
+    if one_machine(input) { vec![End { name: "this machine", ..near }] } else { vec![near, far] }
+}
+
+/// The rounds of the cases that the user asked for, in the order of time.
+pub(super) fn measured_rounds<'a>(input: &Input<'a>) -> Vec<&'a RoundRecord> {
+    let cases = input.plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
+    let mut rounds: Vec<&RoundRecord> = cases.flat_map(|case| input.rounds[case.id as usize].iter().copied()).collect();
+    rounds.sort_by_key(|round| round.start_ns);
+    rounds
+}
+
+/// How long a round lasted, ns: the longer of the two ends.
+pub(super) fn lasted_ns(round: &RoundRecord) -> f64 {
+    round.near.elapsed_ns.max(round.far.elapsed_ns) as f64
+}
+
+/// `this machine`'s or an end's check of `doctor`, where it has this state or a worse one.
+pub(super) fn check<'a>(input: &Input<'a>, number: u8, end: &End, least: CheckState) -> Option<&'a Check> {
+    let doctor = input.run.header.doctor.as_ref()?;
+    let check = doctor.check(number, end.key).or_else(|| doctor.check(number, "both"))?;
+    (check.state >= least).then_some(check)
+}
+
+/// `3 of 40 rounds`.
+pub(super) fn of_rounds(some: usize, all: usize) -> String {
+    format!("{some} of {all} round{}", if all == 1 { "" } else { "s" })
+}
+
+/// Fewer rounds with or without a condition cannot be set against the others.
+const FEWEST: usize = 3;
+/// A level that differs by less is not worth a sentence.
+const WORTH_SAYING: f64 = 0.01;
+
+/// The rounds under a condition against the others.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Contrast {
+    /// What it comes to, in a few words.
+    pub(super) clause: String,
+    /// Something is slower under the condition, in both halves of the run.
+    pub(super) slower: bool,
+    /// Median level (time, or one over throughput) with the condition divided by that without; NaN: not to be had.
+    pub(super) level: f64,
+    /// Share of the messages as slow as p99 of their case or slower, in the rounds with the condition; NaN: not to be had.
+    pub(super) slow_with: f64,
+    /// The same in the rounds without.
+    pub(super) slow_without: f64,
+}
+
+/// Sets the rounds under a condition against the others: their level, and how frequent slow messages are in them.
+/// `rounds` as [`measured_rounds`] gives them.
+pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&RoundRecord) -> bool) -> Contrast {
+    let flags: Vec<bool> = rounds.iter().map(|round| under(round)).collect();
+    let with = flags.iter().filter(|flag| **flag).count();
+    let mut out = Contrast {
+        clause: "too few rounds are otherwise to say whether these are the slow ones".into(),
+        slower: false,
+        level: f64::NAN,
+        slow_with: f64::NAN,
+        slow_without: f64::NAN,
+    };
+    if with < FEWEST || rounds.len() - with < FEWEST {
+        if with < FEWEST {
+            out.clause = "too few to say whether they are the slow ones".into();
+        }
+        return out;
+    }
+    let mut clauses = Vec::new();
+    // One value a round, beside whether the condition held.
+    let judge = |values: Vec<Option<f64>>| {
+        let (x, y): (Vec<f64>, Vec<f64>) =
+            flags.iter().zip(values).filter_map(|(flag, value)| Some((f64::from(u8::from(*flag)), value?))).unzip();
+        let of = |flag: f64| x.iter().zip(&y).filter(move |(x, _)| **x == flag).map(|(_, y)| *y).collect::<Vec<f64>>();
+        (of(1.0), of(0.0), association(&x, &y).is_some_and(|found| found.rises()))
+    };
+
+    let (mut level_with, mut level_without, rises) = judge(levels(input, rounds));
+    if !level_with.is_empty() && !level_without.is_empty() {
+        out.level = (percentile(&mut level_with, 0.5) - percentile(&mut level_without, 0.5)).exp();
+        if rises && out.level > 1.0 + WORTH_SAYING {
+            clauses.push(match input.plan.workload {
+                Workload::Echo => format!("p50 is {} % higher in them", percent(out.level - 1.0)),
+                Workload::Stream => format!("throughput is {} % lower in them", percent(1.0 - 1.0 / out.level)),
+            });
+        }
+    }
+
+    let (slow_with, slow_without, rises) = judge(rounds.iter().map(|round| slow_share(input, round)).collect());
+    if !slow_with.is_empty() && !slow_without.is_empty() {
+        (out.slow_with, out.slow_without) = (crate::stats::mean(&slow_with), crate::stats::mean(&slow_without));
+        if rises {
+            clauses.push(format!(
+                "{} % of their messages are as slow as the p99 of their case or slower, {} % in the other rounds",
+                percent(out.slow_with),
+                percent(out.slow_without)
+            ));
+        }
+    }
+    out.slower = !clauses.is_empty();
+    out.clause = if out.slower { clauses.join(", and ") } else { "that they are the slow ones is not shown".into() };
+    out
+}
+
+/// Logarithm of each round's level divided by the median of its case; the inverse of a rate, so that more is slower.
+pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>> {
+    let level = |round: &RoundRecord| match input.plan.workload {
+        Workload::Echo => round.latency.quantile(0.5).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln()),
+        Workload::Stream => {
+            let end = receiver(input.plan, round);
+            per_second(end.bytes_received as f64, end.elapsed_ns).map(|rate| -rate.ln())
+        }
+    };
+    let centers: Vec<Option<f64>> = input
+        .rounds
+        .iter()
+        .map(|own| {
+            let mut all: Vec<f64> = own.iter().filter_map(|round| level(round)).collect();
+            (!all.is_empty()).then(|| percentile(&mut all, 0.5))
+        })
+        .collect();
+    rounds.iter().map(|round| Some(level(round)? - centers[round.case as usize]?)).collect()
+}
+
+/// Share of a round's messages that are as slow as p99 of their case or slower; lost ones are. A stall of always the
+/// same length may be p99 itself, so its bin counts.
+fn slow_share(input: &Input, round: &RoundRecord) -> Option<f64> {
+    let case = input.summary.cases.iter().find(|case| case.case.id == round.case)?;
+    let p99 = case.quantiles.iter().find(|quantile| quantile.p == 0.99)?.ns?;
+    let (total, ranges) = (round.latency.total(), round.latency.ranges());
+    let faster: u64 = ranges.filter(|(_, to, _)| *to <= p99).map(|(.., count)| count).sum();
+    (total > 0).then(|| (total - faster) as f64 / total as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    /// Steal that comes and goes, in episodes of a few rounds, and slow rounds that know nothing of it.
+    #[test]
+    fn rounds_under_a_condition_without_effect_are_rarely_called_slow() {
+        let false_claims = (0..100).filter(|seed| {
+            let mut build = Build::echo(&["tcp:send"], &[64]).messages(50).noise(0.1);
+            build.plan.seed = 100 + seed;
+            let mut run = build.run();
+            let mut random = fastrand::Rng::with_seed(*seed);
+            let mut stolen = false;
+            for round in &mut run.rounds {
+                stolen = if random.f64() < 0.3 { !stolen } else { stolen };
+                round.steal_ticks = Some(if stolen { 5 } else { 0 });
+            }
+            said(&run, "W41").iter().any(|text| !text.ends_with("that they are the slow ones is not shown"))
+        });
+        let false_claims = false_claims.count();
+        assert!(false_claims <= 4, "{false_claims} of 100");
+    }
+}

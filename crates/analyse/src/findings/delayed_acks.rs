@@ -1,0 +1,112 @@
+//! W36: delayed acknowledgements although TCP_NODELAY is on (method.md, trap 36).
+
+use msgpath_core::units::Glyphs;
+
+use super::counters::{rose, sent};
+use super::modes::{DELAYED_ACK, SHARE};
+use super::wording::{affected, finding, measured, percent, prefix, sentence, worst};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W36", detect };
+
+const COUNTER: &str = "TcpExt.DelayedACKs";
+/// Delayed acknowledgements per message below which they are what any connection has now and then.
+const MANY: f64 = 0.2;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let options = &input.plan.options;
+    if !options.nodelay || options.cork || options.hold_cork {
+        return Vec::new();
+    }
+    let many = measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| {
+        // Against the most messages there can have been: trimmed ones are acknowledged as well.
+        let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
+        (case.rounds > 0 && each >= MANY).then_some((each, case))
+    });
+    worst(many).and_then(|(case, cases)| say(input, case, cases)).into_iter().collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
+    let delayed = rose(input, case, &[COUNTER])?;
+    let sent = sent(input, case);
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let mut text = format!(
+        "{}delayed acknowledgements without Nagle: DelayedACKs +{} in {} messages with TCP_NODELAY on; the receiver has \
+         nothing to send them with before their timer runs out",
+        prefix(input, case),
+        number(delayed),
+        number(sent.least)
+    );
+    let timeout = [case.near_tcp, case.far_tcp].into_iter().flatten().map(|tcp| tcp.ato_us).max().filter(|us| *us > 0);
+    if let Some(us) = timeout {
+        text.push_str(&format!(" ({} at the end)", Glyphs::Unicode.time(f64::from(us) * 1e3)));
+    }
+    let limited = case.near_tcp.filter(|tcp| tcp.busy_us > 0 && tcp.rwnd_limited_us > 0);
+    let limited = limited.map(|tcp| tcp.rwnd_limited_us as f64 / tcp.busy_us as f64);
+    if let Some(share) = limited {
+        text.push_str(&format!(". {} % of the busy time the receiver's window was the limit", percent(share)));
+    }
+    let waiting = DELAYED_ACK.of(input, case.case.id);
+    match &waiting {
+        Some(waiting) if waiting.share >= SHARE => {
+            let (share, time) = (percent(waiting.share), waiting.time());
+            text.push_str(&format!(
+                ". {share} % of the messages take as long as that timer, most of them {time}: reply earlier, or set \
+                 TCP_QUICKACK again after each receive call"
+            ));
+        }
+        Some(_) => {
+            text.push_str(". The latency has no mode there: the messages do not wait for them, each costs a packet")
+        }
+        None => {}
+    }
+    text.push_str(&affected(cases));
+    let numbers = [
+        ("delayed_acks", delayed as f64),
+        ("messages", sent.least as f64),
+        ("mode_share", waiting.map_or(f64::NAN, |waiting| waiting.share)),
+        ("ack_timeout_us", timeout.map_or(f64::NAN, f64::from)),
+        ("window_limited_share", limited.unwrap_or(f64::NAN)),
+    ];
+    Some(finding("W36", Confidence::Likely, sentence(&text) + ".", numbers, vec![]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, count, said};
+    use msgpath_core::schema::TcpInfo;
+
+    /// 200 messages a round with so many delayed acknowledgements.
+    fn texts(path: &str, ms: f64, delayed: u64, change: impl Fn(&mut Build)) -> Vec<String> {
+        let mut build = Build::echo(&[path], &[64]).factor(move |_| ms * 50.0);
+        build.plan.trim = 0;
+        change(&mut build);
+        let mut run = build.run();
+        count(&mut run, 0, "TcpExt.DelayedACKs", delayed);
+        for round in &mut run.rounds {
+            round.far.tcp = Some(TcpInfo { ato_us: 40_000, ..TcpInfo::default() });
+        }
+        said(&run, "W36")
+    }
+
+    #[test]
+    fn speaks_with_the_count_and_of_what_it_costs() {
+        let waiting = texts("tcp:send", 40.0, 190, |_| ());
+        assert!(waiting[0].starts_with("likely: Delayed acknowledgements without Nagle: DelayedACKs +7\u{2009}600 in"));
+        assert!(waiting[0].contains("(40.0 ms at the end)") && waiting[0].contains("TCP_QUICKACK"), "{waiting:?}");
+        let harmless = texts("tcp:send", 0.02, 190, |_| ());
+        assert!(harmless[0].contains("The latency has no mode there"), "{harmless:?}");
+    }
+
+    #[test]
+    fn is_silent_below_one_in_five_and_where_nagle_or_a_cork_is_on() {
+        assert!(texts("tcp:send", 0.02, 39, |_| ()).is_empty());
+        assert!(texts("tcp:send", 0.02, 190, |build| build.plan.options.nodelay = false).is_empty());
+        assert!(texts("tcp:send", 0.02, 190, |build| build.plan.options.hold_cork = true).is_empty());
+        assert!(texts("unix:send", 0.02, 190, |_| ()).is_empty());
+        // 1000 trimmed messages beside the 200 measured: 190 is not many.
+        assert!(texts("tcp:send", 0.02, 190, |build| build.plan.trim = 1000).is_empty());
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W36").is_empty());
+    }
+}

@@ -1,0 +1,126 @@
+//! W56: the buffers always lie in the cache, and what that is worth: measured with buffers that do not.
+
+use msgpath_core::Workload;
+use msgpath_core::plan::Change;
+use msgpath_core::units::{size, size_short, three_digits};
+
+use super::wording::{about_size, again, finding, measured, message, range};
+use super::{Detector, Input, Said};
+use crate::series::log_ratios;
+use crate::steady::{halves_agree, halves_within};
+use crate::summary::{CaseSummary, Confidence, TrialResult, Verdict};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
+
+/// Below it a message costs calls and wake-ups, not copies.
+const LEAST: u64 = 4096;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let floors = input.run.header.floors.as_ref();
+    let Some(cache) = floors.and_then(|floors| floors.last_level_cache) else { return Vec::new() };
+    if input.plan.working_set != 0 {
+        return Vec::new();
+    }
+    measured(input).filter_map(|case| say(input, case, cache)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
+    let own = &case.case;
+    let buffers = own.size.saturating_mul(u64::from(own.connections)).saturating_mul(2);
+    if own.size < LEAST || buffers > cache {
+        return None;
+    }
+    let past = |trial: &&TrialResult| matches!(trial.change, Change::WorkingSet(bytes) if bytes > cache);
+    let trial = input.summary.trials.iter().filter(|trial| trial.of == own.id).find(past)?;
+    let Change::WorkingSet(bytes) = trial.change else { return None };
+    let d = log_ratios(&input.series[trial.case as usize], &input.series[trial.of as usize]);
+    let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
+    let (low, high) = (trial.ratio.low?, trial.ratio.high?);
+    let ratio = format!("{}x, 95 %: {}", three_digits(trial.ratio.value), range(three_digits(low), three_digits(high)));
+    let metric = if input.plan.workload == Workload::Echo { "time" } else { "throughput" };
+    let margin = input.summary.comparison.as_ref().map_or(crate::compare::LEAST_MARGIN, |comparison| comparison.margin);
+    let buffers_in = format!(
+        "{}, {}: its buffers always lie in the cache. From buffers rotated over {}, past the {} of the last-level cache",
+        own.path,
+        message(own),
+        size(bytes),
+        about_size(cache as f64)
+    );
+    let (text, next) = match trial.verdict {
+        Verdict::Worse if halves_agree(&d) => (
+            format!("{buffers_in}, the {metric} is another ({ratio}): a program whose data is elsewhere has that one."),
+            vec![again(&input.run.header, &["--working-set"], &format!("--working-set {}", size_short(bytes)))],
+        ),
+        Verdict::Equivalent if halves_within(&d, margin) => {
+            (format!("{buffers_in}, the {metric} is the same ({ratio}): the cache does not flatter it."), Vec::new())
+        }
+        _ => return None,
+    };
+    let numbers = [
+        ("ratio", trial.ratio.value),
+        ("low", low),
+        ("high", high),
+        ("working_set_bytes", bytes as f64),
+        ("buffer_bytes", buffers as f64),
+        ("last_level_cache_bytes", cache as f64),
+    ];
+    Some(finding("W56", Confidence::Sure, text, numbers, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, said};
+    use msgpath_core::plan::{CaseRole, Change};
+    use msgpath_core::schema::Floors;
+    use msgpath_record::Run;
+
+    fn run(size: u64, rotated: u64, factor: f64) -> Run {
+        let build = Build::echo(&["tcp:send"], &[size]).trial(0, Change::WorkingSet(rotated));
+        let mut run = build.factor(move |case| if case.role == CaseRole::Trial { factor } else { 1.0 }).run();
+        run.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
+        run
+    }
+
+    #[test]
+    fn speaks_with_the_ratio() {
+        let finding = summarise(&run(65_536, 64 << 20, 1.6)).findings.into_iter().find(|finding| finding.code == "W56");
+        let finding = finding.unwrap();
+        assert!(
+            finding.text.starts_with(
+                "tcp:send, 64 KiB: its buffers always lie in the cache. From buffers rotated over 64 MiB, past the 32.0 MiB of the last-level cache, the time is another (1."
+            ),
+            "{finding:?}"
+        );
+        assert_eq!(
+            (finding.confidence.word(), finding.next.as_slice()),
+            ("sure", &["msgpath echo -t 10s --working-set 64M".to_string()][..])
+        );
+    }
+
+    #[test]
+    fn says_where_it_does_not_matter() {
+        let texts = said(&run(65_536, 64 << 20, 1.0), "W56");
+        assert!(texts[0].contains("the time is the same (") && texts[0].ends_with("does not flatter it."), "{texts:?}");
+    }
+
+    #[test]
+    fn claims_nothing_without_a_trial_past_the_cache() {
+        let mut bare = Build::echo(&["tcp:send"], &[65_536]).run();
+        bare.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
+        assert!(said(&bare, "W56").is_empty());
+        assert!(said(&run(65_536, 16 << 20, 1.6), "W56").is_empty());
+        let mut unknown = run(65_536, 64 << 20, 1.6);
+        unknown.header.floors = None;
+        assert!(said(&unknown, "W56").is_empty());
+    }
+
+    #[test]
+    fn is_silent_about_small_messages_and_those_past_the_cache() {
+        assert!(said(&run(1_024, 64 << 20, 1.6), "W56").is_empty());
+        assert!(said(&run(32 << 20, 64 << 20, 1.6), "W56").is_empty());
+        let mut rotated = run(65_536, 64 << 20, 1.6);
+        rotated.header.plan.working_set = 64 << 20;
+        assert!(said(&rotated, "W56").is_empty());
+    }
+}

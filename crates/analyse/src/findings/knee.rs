@@ -1,0 +1,118 @@
+//! V15: how much load a path takes before it slows down.
+
+use msgpath_core::units::three_digits;
+
+use super::wording::{finding, measured, message, sentence, threads};
+use super::{Detector, Input, Said};
+use crate::quantile::name;
+use crate::summary::{Confidence, Estimate, LoadCurve, LoadPoint, Quantile};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
+
+/// A rate with three digits: `82.0k/s`.
+fn rate(per_s: f64) -> String {
+    match per_s {
+        1e6.. => format!("{}M/s", three_digits(per_s / 1e6)),
+        1e3.. => format!("{}k/s", three_digits(per_s / 1e3)),
+        _ => format!("{}/s", three_digits(per_s)),
+    }
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    input.summary.load_curves.iter().filter_map(|curve| say(input, curve)).collect()
+}
+
+/// Nothing where no rate was sustained: W52 says that.
+fn say(input: &Input, curve: &LoadCurve) -> Option<Said> {
+    let sustained = curve.sustained_per_s?;
+    let (confidence, knee) = knee(curve, sustained)?;
+    let mut text = format!("{}{knee}", prefix(input, curve));
+    match curve.overloaded_per_s {
+        Some(overloaded) => {
+            text.push_str(&format!("; {} was sustained, {} was not", rate(sustained), rate(overloaded)));
+            let above = |point: &&LoadPoint| point.sustained && point.asked_per_s > overloaded;
+            if let Some(point) = curve.points.iter().find(above) {
+                text.push_str(&format!(", although {} was again", rate(point.asked_per_s)));
+            }
+        }
+        None => text.push_str("; every rate was sustained"),
+    }
+    let none = Estimate { value: f64::NAN, low: None, high: None };
+    let knee = curve.knee_per_s.as_ref().unwrap_or(&none);
+    let numbers = [
+        ("knee_per_s", knee.value),
+        ("knee_lo_per_s", knee.low.unwrap_or(f64::NAN)),
+        ("knee_hi_per_s", knee.high.unwrap_or(f64::NAN)),
+        ("knee_p", curve.knee_p),
+        ("sustained_per_s", sustained),
+        ("overloaded_per_s", curve.overloaded_per_s.unwrap_or(f64::NAN)),
+    ];
+    Some(finding("V15", confidence, sentence(&text) + ".", numbers, vec![]))
+}
+
+/// The knee in words; without one whether the quantile really stayed below twice its lowest.
+fn knee(curve: &LoadCurve, sustained: f64) -> Option<(Confidence, String)> {
+    let p = name(curve.knee_p);
+    let Some(knee) = &curve.knee_per_s else {
+        let at = |point: &LoadPoint| -> Option<Quantile> {
+            [&point.p50, &point.p99].into_iter().flatten().find(|q| q.p == curve.knee_p).cloned()
+        };
+        let top = curve.points.iter().find(|point| point.asked_per_s == sustained).and_then(at);
+        let low = curve.points.first().and_then(at);
+        let sure = top.and_then(|q| q.hi_ns).zip(low.and_then(|q| q.lo_ns)).is_some_and(|(top, low)| top < 2 * low);
+        let confidence = if sure { Confidence::Sure } else { Confidence::CantTell };
+        let text = format!("up to {} {p} has not doubled", rate(sustained));
+        return (curve.points.iter().filter(|point| point.sustained).count() > 1).then_some((confidence, text));
+    };
+    let (confidence, interval) = match (knee.low, knee.high) {
+        (Some(low), Some(high)) => (Confidence::Sure, format!("95 %: {} to {}", rate(low), rate(high))),
+        (Some(low), None) => (Confidence::Likely, format!("95 %: above {}", rate(low))),
+        _ => (Confidence::CantTell, "too few rounds for an interval".into()),
+    };
+    Some((confidence, format!("at {} ({interval}) {p} is twice that of the lowest rate", rate(knee.value))))
+}
+
+fn prefix(input: &Input, curve: &LoadCurve) -> String {
+    if input.summary.load_curves.len() == 1 {
+        return String::new();
+    }
+    let case = measured(input).find(|case| curve.points.iter().any(|point| point.case == case.case.id));
+    let message = case.map_or_else(String::new, |case| message(&case.case));
+    let mut parts = vec![curve.path.to_string(), message];
+    if input.summary.load_curves.iter().any(|other| other.threads != curve.threads) {
+        parts.push(threads(curve.threads));
+    }
+    format!("{}: ", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::said;
+    use crate::testing_queue::{Queue, run};
+
+    fn texts(utilisations: &[f64]) -> Vec<String> {
+        let queues: Vec<Queue> = utilisations.iter().map(|rho| Queue::mm1(*rho, 600, 100, 9)).collect();
+        said(&run(&queues), "V15")
+    }
+
+    #[test]
+    fn speaks_of_the_knee_and_the_bounds() {
+        // p99 of M/M/1 is 4.6 µs / (1 - utilisation): it has doubled against 0.1 at 0.55.
+        let texts = texts(&[0.1, 0.3, 0.5, 0.6, 0.8, 1.3]);
+        assert!(texts[0].starts_with("sure: At 5") && texts[0].contains("k/s (95 %: "), "{texts:?}");
+        let end = ") p99 is twice that of the lowest rate; 800k/s was sustained, 1.30M/s was not.";
+        assert!(texts[0].ends_with(end), "{texts:?}");
+    }
+
+    #[test]
+    fn says_that_there_was_no_knee() {
+        let texts = texts(&[0.1, 0.2, 0.3]);
+        assert_eq!(texts, ["sure: Up to 300k/s p99 has not doubled; every rate was sustained."]);
+    }
+
+    #[test]
+    fn is_silent_on_a_single_rate_and_where_none_was_sustained() {
+        assert!(texts(&[0.5]).is_empty());
+        assert!(texts(&[1.5, 2.0]).is_empty());
+    }
+}

@@ -1,0 +1,101 @@
+//! W33: an address of the network was given, and the way to it stays on this machine (method.md, trap 46).
+
+use std::net::IpAddr;
+
+use msgpath_core::schema::DeviceKind;
+use msgpath_core::target::Target;
+
+use super::wording::{measured, warning};
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W33", detect };
+
+/// The host that was typed, unless it says itself that it is this machine.
+fn elsewhere(input: &Input) -> Option<String> {
+    let Ok(Target::Host { host, .. }) = input.run.header.target.parse() else { return None };
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    let here = match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => {
+            let own = input.run.header.near.host.to_ascii_lowercase();
+            let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+            name == "localhost" || name.ends_with(".localhost") || (!own.is_empty() && short(&name) == short(&own))
+        }
+    };
+    (!here).then_some(host)
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let header = &input.run.header;
+    let network = measured(input).any(|case| matches!(case.case.path.transport.as_str(), "tcp" | "udp"));
+    let (Some(host), Some(route)) = (elsewhere(input), header.floors.as_ref().and_then(|floors| floors.route.as_ref()))
+    else {
+        return Vec::new();
+    };
+    // A container's veth leads out of the machine where the other end runs on another one.
+    let one_machine = header.near.boot_id == header.far.boot_id;
+    let way = match route.kind {
+        DeviceKind::Loopback => "an address of this machine",
+        DeviceKind::Veth if one_machine => "another network namespace of this machine",
+        _ => return Vec::new(),
+    };
+    if !network {
+        return Vec::new();
+    }
+    vec![warning(
+        "W33",
+        format!("{host} is {way}: the way there is {}, and no card is measured", route.device),
+        "no interrupt, no checksum, larger packets, and the receiver's work runs inside the sender's call: the numbers do \
+         not transfer to a network",
+        "run msgpath serve on a second machine and name that as the target",
+        [("mtu", route.mtu.map_or(f64::NAN, |mtu| mtu as f64))],
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, route, said};
+    use msgpath_core::schema::DeviceKind;
+
+    fn texts(target: &str, kind: DeviceKind, path: &str, far_boot: &str) -> Vec<String> {
+        let mut run = Build::echo(&[path], &[64]).run();
+        run.header.target = target.into();
+        run.header.near.host = "anna.example".into();
+        run.header.far.boot_id = far_boot.into();
+        route(&mut run, kind, "lo", "10.0.0.2");
+        said(&run, "W33")
+    }
+
+    #[test]
+    fn speaks_where_an_address_of_the_network_stays_here() {
+        assert_eq!(
+            texts("10.0.0.2:5210", DeviceKind::Loopback, "tcp:send", "one"),
+            ["10.0.0.2 is an address of this machine: the way there is lo, and no card is measured"]
+        );
+        assert!(texts("[fd00::2]:5210", DeviceKind::Veth, "udp:send", "one")[0].contains("another network namespace"));
+        assert_eq!(texts("berta:5210", DeviceKind::Loopback, "tcp:send", "one").len(), 1);
+    }
+
+    #[test]
+    fn is_silent_where_the_target_says_so_itself() {
+        for target in [
+            "this machine",
+            "localhost:5210",
+            "127.0.0.2:5210",
+            "[::1]:5210",
+            "anna:5210",
+            "Anna.example:5210",
+            "shm:x",
+        ] {
+            assert!(texts(target, DeviceKind::Loopback, "tcp:send", "one").is_empty(), "{target}");
+        }
+    }
+
+    #[test]
+    fn is_silent_where_the_way_leaves_the_machine() {
+        assert!(texts("10.0.0.2:5210", DeviceKind::Card, "tcp:send", "two").is_empty());
+        assert!(texts("10.0.0.2:5210", DeviceKind::Unknown, "tcp:send", "one").is_empty());
+        assert!(texts("10.0.0.2:5210", DeviceKind::Veth, "tcp:send", "two").is_empty());
+        assert!(texts("10.0.0.2:5210", DeviceKind::Loopback, "shm:ring", "one").is_empty());
+    }
+}

@@ -1,0 +1,210 @@
+//! W37: where datagrams were lost (method.md, trap 43). How many were lost is W26's to say.
+
+use msgpath_core::units::{Glyphs, size};
+
+use super::counters::{fits, rose};
+use super::wording::{affected, finding, list, measured, prefix, sentence, worst};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W37", detect };
+
+/// Places where the kernel counts what it drops, and under which names.
+const PLACES: [(&str, &str, &[&str]); 3] = [
+    ("at a full receive buffer", "receive_buffer", &["Udp.RcvbufErrors", "Udp6.RcvbufErrors"]),
+    ("for lack of socket memory (net.ipv4.udp_mem)", "socket_memory", &["Udp.MemErrors", "Udp6.MemErrors"]),
+    ("in the backlog of a CPU (softnet)", "softnet", &["softnet.dropped"]),
+];
+
+/// Bytes of a page: what the kernel charges for a piece of a zero-copy send at least.
+const PAGE: u64 = 4096;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let lossy = measured(input).filter(|case| case.case.path.transport == "udp");
+    let lossy = lossy.filter(|case| case.delivery.lost > 0).map(|case| (case.delivery.lost as f64, case));
+    worst(lossy).map(|(case, cases)| say(input, case, cases)).into_iter().collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Said {
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let lost = case.delivery.lost;
+    let counts = PLACES.map(|(_, _, names)| rose(input, case, names));
+    let counted = counts.iter().flatten().sum::<u64>();
+    let late = case.delivery.late.min(lost);
+    let mut parts: Vec<String> = PLACES
+        .iter()
+        .zip(counts)
+        .filter_map(|((place, ..), count)| Some((place, count.filter(|count| *count > 0)?)))
+        .map(|(place, count)| format!("{} dropped {place}", number(count)))
+        .collect();
+    if late > 0 {
+        parts.push(format!("{} that only came too late", number(late)));
+    }
+    let unexplained = lost.saturating_sub(counted + late);
+    if unexplained > 0 {
+        parts.push(format!("{} unexplained", number(unexplained)));
+    }
+    let mut text = format!("{}of {} lost messages: {}", prefix(input, case), number(lost), list(&parts));
+    text.push_str(&affected(cases));
+    let unread: Vec<String> = PLACES
+        .iter()
+        .zip(counts)
+        .filter(|(_, count)| count.is_none())
+        .map(|((place, ..), _)| (*place).to_owned())
+        .collect();
+    if !unread.is_empty() {
+        text.push_str(&format!(". n/a: what is dropped {} could not be read", list(&unread)));
+    }
+    // Trimmed messages are lost in the kernel's counters as well.
+    let trimmed: u64 = input.rounds[case.case.id as usize].iter().map(|round| round.first.lost()).sum();
+    let explained = counted + late;
+    if explained > lost + trimmed {
+        text.push_str(". The counters belong to all sockets of the network namespace, and others lost messages too");
+    }
+    if let Some(charged) = charged_by_page(case).filter(|_| counts[0] > Some(0)) {
+        text.push_str(&charged);
+    }
+    text.push_str(match () {
+        () if counts[0] > Some(0) => {
+            ". A larger receive buffer (--rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
+        }
+        () if counts[2] > Some(0) => ". A longer backlog (net.core.netdev_max_backlog) helps",
+        () if unexplained > 0 => {
+            ". What no counter of the two ends explains was lost by a card or on the way: ethtool -S at both ends would tell"
+        }
+        () => "",
+    });
+    let confidence = match explained {
+        0 => Confidence::CantTell,
+        _ if fits(explained, lost, lost + trimmed) => Confidence::Sure,
+        _ => Confidence::Likely,
+    };
+    let value = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
+    let numbers = [
+        ("lost", lost as f64),
+        (PLACES[0].1, value(counts[0])),
+        (PLACES[1].1, value(counts[1])),
+        (PLACES[2].1, value(counts[2])),
+        ("late", case.delivery.late as f64),
+        ("unexplained", unexplained as f64),
+    ];
+    finding("W37", confidence, sentence(&text) + ".", numbers, vec![])
+}
+
+/// Zero copy fills the receive buffer by pages: every piece is charged with those it touches, however short it is.
+fn charged_by_page(case: &CaseSummary) -> Option<String> {
+    let (method, pieces) = (case.case.path.method.as_str(), case.case.pieces);
+    let charge = u64::from(pieces.count) * u64::from(pieces.size).div_ceil(PAGE) * PAGE;
+    if !matches!(method, "zerocopy" | "uring-zc") || charge < 2 * pieces.total() {
+        return None;
+    }
+    let mut text = format!(
+        ". A zero-copy send is charged by whole pages: {} pieces of {} fill {} of the receive buffer instead of {}",
+        pieces.count,
+        size(u64::from(pieces.size)),
+        size(charge),
+        size(pieces.total())
+    );
+    let room = case.granted.iter().find(|entry| entry.end == "far" && entry.option == "SO_RCVBUF").and_then(|entry| {
+        let granted: u64 = entry.granted.parse().ok()?;
+        Some(if entry.asked == "-" { granted } else { 2 * granted })
+    });
+    if let Some(room) = room {
+        text.push_str(&format!(", which holds {} of them", (room / charge).max(1)));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, count, grant, route, said};
+    use msgpath_core::schema::DeviceKind;
+    use msgpath_core::units::Pieces;
+    use msgpath_record::Run;
+
+    /// 400 lost messages, 10 a round.
+    fn lossy(path: &str, change: impl Fn(&mut Build)) -> Run {
+        let mut build = Build::echo(&[path], &[1500]);
+        change(&mut build);
+        let mut run = build.run();
+        run.rounds.iter_mut().for_each(|round| round.near.delivery.lost = 10);
+        run
+    }
+
+    /// With so many drops a round in the receive buffer and in softnet.
+    fn counted(buffer: u64, softnet: u64) -> Run {
+        let mut run = lossy("udp:send", |_| ());
+        count(&mut run, 0, "Udp.RcvbufErrors", buffer);
+        count(&mut run, 0, "Udp.MemErrors", 0);
+        count(&mut run, 0, "softnet.dropped", softnet);
+        run
+    }
+
+    #[test]
+    fn is_sure_where_the_counts_fit() {
+        let texts = said(&counted(9, 1), "W37");
+        assert!(
+            texts[0].starts_with(
+                "sure: Of 400 lost messages: 360 dropped at a full receive buffer and 40 dropped in the backlog of a \
+                 CPU (softnet). A larger receive buffer"
+            ),
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn is_likely_where_some_are_unexplained_or_others_lose_too() {
+        let texts = said(&counted(5, 0), "W37");
+        assert!(texts[0].starts_with("likely: Of 400 lost messages: 200 dropped at a full"), "{texts:?}");
+        assert!(texts[0].contains("and 200 unexplained"), "{texts:?}");
+        let texts = said(&counted(20, 0), "W37");
+        assert!(texts[0].starts_with("likely: ") && texts[0].contains("others lost messages too"), "{texts:?}");
+    }
+
+    #[test]
+    fn counts_of_one_namespace_are_not_added_and_those_of_two_machines_are() {
+        let mut run = counted(5, 0);
+        run.header.far.boot_id = "two".into();
+        assert!(said(&run, "W37")[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
+        // Two namespaces of one machine have counters of their own, but one softnet.
+        let mut run = counted(4, 2);
+        route(&mut run, DeviceKind::Veth, "veth0", "10.0.0.2");
+        let texts = said(&run, "W37");
+        assert!(
+            texts[0].starts_with("sure: Of 400 lost messages: 320 dropped") && texts[0].contains("80 dropped in the")
+        );
+    }
+
+    #[test]
+    fn cannot_tell_where_nothing_was_counted_or_read() {
+        let texts = said(&counted(0, 0), "W37");
+        assert!(texts[0].starts_with("can't tell: Of 400 lost messages: 400 unexplained"), "{texts:?}");
+        assert!(texts[0].contains("ethtool -S"), "{texts:?}");
+        let unread = said(&lossy("udp:send", |_| ()), "W37");
+        assert!(unread[0].contains("n/a: what is dropped at a full receive buffer,"), "{unread:?}");
+    }
+
+    #[test]
+    fn names_the_pages_that_small_pieces_fill() {
+        let mut run = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces { count: 15, size: 100 });
+        count(&mut run, 0, "Udp.RcvbufErrors", 10);
+        grant(&mut run, 0, "SO_RCVBUF", "-", "212992");
+        run.end.as_mut().unwrap().granted.get_mut(&0).unwrap()[0].end = "far".into();
+        let texts = said(&run, "W37");
+        assert!(
+            texts[0].contains("15 pieces of 100 B fill 60 KiB of the receive buffer instead of 1500 B, which holds 3"),
+            "{texts:?}"
+        );
+        let mut whole = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces::whole(4096));
+        count(&mut whole, 0, "Udp.RcvbufErrors", 10);
+        assert!(!said(&whole, "W37")[0].contains("pages"));
+    }
+
+    #[test]
+    fn is_silent_where_nothing_was_lost_or_the_transport_loses_nothing() {
+        let mut run = Build::echo(&["udp:send"], &[64]).run();
+        count(&mut run, 0, "Udp.RcvbufErrors", 10);
+        assert!(said(&run, "W37").is_empty());
+        assert!(said(&lossy("unixgram:send", |_| ()), "W37").is_empty());
+    }
+}

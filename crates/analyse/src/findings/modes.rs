@@ -1,0 +1,115 @@
+//! Messages that wait for a timer of the kernel: a mode of the latency at a known place.
+
+use std::ops::Range;
+
+use msgpath_core::SparseHistogram;
+use msgpath_core::plan::{Change, Metric};
+use msgpath_core::units::Glyphs;
+
+use super::Input;
+use super::trying::{from_to, halves_agree, trial};
+use super::wording::percent;
+use crate::pooled::Pooled;
+use crate::summary::{CaseSummary, Verdict};
+
+/// Fewer messages than this in a mode are an accident.
+pub(super) const SHARE: f64 = 0.05;
+
+/// Where a timer puts the latency, ns.
+pub(super) struct Mode {
+    /// Where the request or the reply waits for it.
+    once: Range<u64>,
+    /// Where both do.
+    twice: Range<u64>,
+}
+
+/// The kernel delays an acknowledgement by 40 ms (TCP_DELACK_MIN); with what comes on top, the mode lies here.
+pub(super) const DELAYED_ACK: Mode = Mode { once: 32_000_000..48_000_000, twice: 64_000_000..96_000_000 };
+/// A corked tail leaves after the least retransmission timeout of 200 ms (tcp(7), TCP_CORK); 208 ms were seen.
+pub(super) const CORKED: Mode = Mode { once: 190_000_000..230_000_000, twice: 380_000_000..460_000_000 };
+
+/// The messages of a case that lie in a mode.
+pub(super) struct Waiting {
+    /// Their number.
+    pub(super) messages: u64,
+    /// How often they waited: those of the double mode did so twice.
+    pub(super) waits: u64,
+    /// Their share of all messages, 0 to 1.
+    pub(super) share: f64,
+    /// Mean of the stronger of the two modes, ns.
+    mean_ns: f64,
+    /// Most of them waited in both directions.
+    both_ways: bool,
+}
+
+impl Waiting {
+    /// `about 44.0 ms`, with a remark where both directions wait.
+    pub(super) fn time(&self) -> String {
+        let remark = if self.both_ways { " (once in each direction)" } else { "" };
+        format!("about {}{remark}", Glyphs::Unicode.time(self.mean_ns))
+    }
+
+    /// Mean of the stronger mode, ns.
+    pub(super) fn mean_ns(&self) -> f64 {
+        self.mean_ns
+    }
+}
+
+/// What a trial says of a mode and its suspected cause.
+pub(super) enum Tried {
+    /// Nothing.
+    Nothing,
+    /// The messages wait as before without it: it is not the cause.
+    NotTheCause,
+    /// They do not wait without it.
+    Cured {
+        /// What was seen.
+        text: String,
+        /// The median is better beyond the margin and after Holm, and both halves of the run agree.
+        sure: bool,
+    },
+}
+
+impl Mode {
+    /// The shortest wait that counts, ns.
+    pub(super) fn start(&self) -> u64 {
+        self.once.start
+    }
+
+    /// The messages of a case (its id) that lie in it; `None` where no message was timed.
+    pub(super) fn of(&self, input: &Input, case: u32) -> Option<Waiting> {
+        let rounds: Vec<&SparseHistogram> = input.rounds[case as usize].iter().map(|round| &round.latency).collect();
+        let pooled = Pooled::new(&rounds);
+        let count = |mode: &Range<u64>| pooled.count_between(mode.start, mode.end);
+        let (once, twice) = (count(&self.once), count(&self.twice));
+        let both_ways = twice > once;
+        let most = if both_ways { &self.twice } else { &self.once };
+        let bins = pooled.bins().iter().filter(|bin| most.contains(&bin.value()));
+        let time: f64 = bins.map(|bin| bin.value() as f64 * bin.count as f64).sum();
+        (pooled.total() > 0).then(|| Waiting {
+            messages: once + twice,
+            waits: once + 2 * twice,
+            share: (once + twice) as f64 / pooled.total() as f64,
+            mean_ns: time / once.max(twice) as f64,
+            both_ways,
+        })
+    }
+
+    /// What the trial of `change` says of the messages of `case` that wait.
+    pub(super) fn tried(&self, input: &Input, case: &CaseSummary, waiting: &Waiting, change: &Change) -> Tried {
+        let Some(trial) = trial(input, case, |tried| tried == change) else { return Tried::Nothing };
+        let Some(still) = self.of(input, trial.case) else { return Tried::Nothing };
+        if still.share > waiting.share / 2.0 {
+            return Tried::NotTheCause;
+        }
+        if still.share >= SHARE {
+            return Tried::Nothing;
+        }
+        let latency = matches!(input.plan.metric(), Metric::P50 | Metric::P99 | Metric::Mean);
+        if latency && trial.verdict == Verdict::Better {
+            let text = format!("{change} brings {}", from_to(input, trial));
+            return Tried::Cured { text, sure: halves_agree(input, trial) };
+        }
+        Tried::Cured { text: format!("with {change} {} % of the messages wait so", percent(still.share)), sure: false }
+    }
+}

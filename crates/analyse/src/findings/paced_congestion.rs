@@ -1,0 +1,113 @@
+//! W35: a congestion control that paces, on a path inside the machine (method.md, trap 39). Said only where another
+//! one was measured beside it.
+
+use msgpath_core::plan::{Change, Metric};
+use msgpath_core::schema::DeviceKind;
+use msgpath_core::units::three_digits;
+
+use super::slow_start_after_idle::congestion;
+use super::trying::{from_to, halves_agree, trial};
+use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence, Verdict};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W35", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    if !stays_here(input) {
+        return Vec::new();
+    }
+    measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| say(input, case)).collect()
+}
+
+/// Whether the packets stay on this machine. Two ends on one machine may still be joined by a cable.
+fn stays_here(input: &Input) -> bool {
+    let header = &input.run.header;
+    let kind = header.floors.as_ref().and_then(|floors| Some(floors.route.as_ref()?.kind));
+    let leaves = matches!(kind, Some(DeviceKind::Card | DeviceKind::Tun));
+    !leaves && header.near.boot_id == header.far.boot_id
+}
+
+fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+    let own = congestion(input, case)?;
+    let trial = trial(input, case, |change| matches!(change, Change::Congestion(_)))?;
+    let Change::Congestion(other) = &trial.change else { return None };
+    if !own.starts_with("bbr") || own == other {
+        return None;
+    }
+    let ratio = &trial.ratio;
+    let (low, high) = (ratio.low?, ratio.high?);
+    let metric = input.plan.metric();
+    let better = match trial.verdict {
+        Verdict::Better => true,
+        Verdict::Worse => false,
+        Verdict::Equivalent | Verdict::Undecided => return None,
+    };
+    let changed = match metric {
+        Metric::Cpu => format!("cpu {} times that", three_digits(ratio.value)),
+        _ => format!("{}, {} times that", from_to(input, trial), three_digits(ratio.value)),
+    };
+    let meaning = if better {
+        format!("{own} paces what it sends, and inside one machine there is no queue that this protects")
+    } else {
+        format!("here the pacing of {own} does not cost, it helps")
+    };
+    let text = format!(
+        "{}tried here: {other} in the place of {own} brings {changed} (95 %: {} to {}): {meaning}",
+        prefix(input, case),
+        three_digits(low),
+        three_digits(high),
+    );
+    let agree = halves_agree(input, trial);
+    let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", trial.p.unwrap_or(f64::NAN))];
+    let next = if better { vec![again_with_congestion(&input.run.header, other)] } else { Vec::new() };
+    let confidence = if agree { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("W35", confidence, sentence(&text) + ".", numbers, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, grant, route, said};
+    use msgpath_core::plan::{CaseRole, Change};
+    use msgpath_core::schema::DeviceKind;
+    use msgpath_record::Run;
+
+    /// bbr, and a trial of cubic with so much of its time.
+    fn run(control: &str, factor: f64) -> Run {
+        let build = Build::echo(&["tcp:send"], &[65_536]).trial(0, Change::Congestion("cubic".into()));
+        let mut run = build.factor(move |case| if case.role == CaseRole::Trial { factor } else { 1.0 }).run();
+        grant(&mut run, 0, "TCP_CONGESTION", "-", control);
+        run
+    }
+
+    #[test]
+    fn speaks_of_what_was_tried_with_ratio_and_interval() {
+        let texts = said(&run("bbr", 0.7), "W35");
+        assert!(
+            texts[0]
+                .starts_with("sure: Tried here: cubic in the place of bbr brings p50 from 20.0 µs to 14.0 µs, 0.70"),
+            "{texts:?}"
+        );
+        assert!(texts[0].contains("(95 %: 0.69") && texts[0].contains("no queue that this protects"), "{texts:?}");
+        assert!(said(&run("bbr", 1.3), "W35")[0].contains("does not cost, it helps"));
+    }
+
+    #[test]
+    fn is_silent_where_nothing_was_shown_or_tried() {
+        assert!(said(&run("bbr", 1.0), "W35").is_empty());
+        let mut untried = run("bbr", 0.7);
+        untried.rounds.retain(|round| round.case == 0);
+        assert!(said(&untried, "W35").is_empty());
+        assert!(said(&run("reno", 0.7), "W35").is_empty());
+    }
+
+    #[test]
+    fn is_silent_where_the_path_leaves_the_machine() {
+        let mut cable = run("bbr", 0.7);
+        route(&mut cable, DeviceKind::Card, "eth0", "10.0.0.2");
+        assert!(said(&cable, "W35").is_empty());
+        let mut away = run("bbr", 0.7);
+        away.header.far.boot_id = "two".into();
+        assert!(said(&away, "W35").is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! V12: whether fresh processes at the far end make a difference (method.md 3.5).
+
+use msgpath_core::plan::MAX_ROUNDS;
+
+use super::wording::{again, finding, measured, percent, prefix, sentence};
+use super::{Detector, Input, Said};
+use crate::compare::LEAST_MARGIN;
+use crate::restarts::{most_between, p_value};
+use crate::summary::{CaseSummary, Confidence};
+use crate::verdict::LEVEL;
+
+pub(super) const DETECTOR: Detector = Detector { code: "V12", detect };
+
+/// Enough for publication (method.md 3.5).
+const MANY: u64 = 10;
+
+fn detect(input: &Input) -> Vec<Said> {
+    if input.summary.comparison.is_some() {
+        return Vec::new();
+    }
+    measured(input).filter_map(|case| say(input, case)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+    let found = case.restarts.as_ref()?;
+    let rounds = case.rounds as f64;
+    let p = p_value(found, rounds)?;
+    let most = most_between(found, rounds);
+    let within = format!("rounds of one by {} %", percent(found.within));
+    let differ = format!("fresh processes differ by {} % (standard deviation), {within}", percent(found.between));
+    let more = |per_restart: u64| {
+        let restarts = if found.restarts < MANY { MANY } else { 2 * found.restarts };
+        let rounds = (restarts * per_restart).max(u64::from(input.plan.rounds));
+        let possible = rounds * input.plan.cases.len() as u64 <= MAX_ROUNDS;
+        let options = format!("--restarts {restarts} -r {rounds}");
+        possible.then(|| again(&input.run.header, &["--restarts", "-r", "--rounds"], &options)).into_iter().collect()
+    };
+    let (confidence, text, next) = match p < LEVEL {
+        true if found.dominate => {
+            let text = format!("restarts dominate: {differ}; more rounds will not help, more restarts will");
+            (Confidence::Sure, text, more(2))
+        }
+        true => {
+            let best = found.best_rounds.map_or_else(String::new, |rounds| {
+                format!("; {rounds} round{} a restart use the time best", if rounds == 1 { "" } else { "s" })
+            });
+            (Confidence::Sure, format!("restarts matter: {differ}{best}"), more(found.best_rounds.unwrap_or(2).max(2)))
+        }
+        false if most <= found.within.max(LEAST_MARGIN) => {
+            let text = format!(
+                "restarts do not matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), {within}",
+                percent(most)
+            );
+            (Confidence::Sure, text, vec![])
+        }
+        false => {
+            let text = format!(
+                "whether restarts matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), \
+                 {within}; more restarts would tell",
+                percent(most)
+            );
+            (Confidence::CantTell, text, more(2))
+        }
+    };
+    let numbers = [
+        ("restarts", found.restarts as f64),
+        ("within", found.within),
+        ("between", found.between),
+        ("between_at_most", most),
+        ("p", p),
+        ("best_rounds", found.best_rounds.map_or(f64::NAN, |rounds| rounds as f64)),
+    ];
+    Some(finding("V12", confidence, sentence(&format!("{}{text}", prefix(input, case))) + ".", numbers, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, relevel, said};
+
+    fn levels(restarts: u32, levels: &'static [f64]) -> Vec<String> {
+        let mut run = Build::echo(&["tcp:send"], &[64]).restarts(restarts).run();
+        relevel(&mut run, |pass| 20_000.0 * levels[(pass * restarts / 40) as usize]);
+        said(&run, "V12")
+    }
+
+    #[test]
+    fn speaks_of_restarts_that_dominate() {
+        let texts = levels(4, &[1.0, 1.3, 0.9, 1.1]);
+        assert!(texts[0].starts_with("sure: Restarts dominate: fresh processes differ by 1"), "{texts:?}");
+        assert!(texts[0].ends_with("more rounds will not help, more restarts will."), "{texts:?}");
+        let mut run = Build::echo(&["tcp:send"], &[64]).restarts(4).run();
+        relevel(&mut run, |pass| 20_000.0 * [1.0, 1.3, 0.9, 1.1][pass as usize / 10]);
+        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V12").unwrap();
+        assert_eq!(finding.next, ["msgpath echo -t 10s --restarts 10 -r 40"]);
+    }
+
+    #[test]
+    fn speaks_of_restarts_that_do_not_matter_and_of_doubt() {
+        let texts = levels(10, &[1.0; 10]);
+        assert!(texts[0].starts_with("sure: Restarts do not matter: "), "{texts:?}");
+        // Two restarts bound nothing.
+        let noisy = Build::echo(&["tcp:send"], &[64]).restarts(2).noise(0.1).run();
+        assert!(said(&noisy, "V12")[0].starts_with("can't tell: Whether restarts matter"), "{:?}", said(&noisy, "V12"));
+    }
+
+    #[test]
+    fn is_silent_with_a_single_restart_and_in_comparisons() {
+        assert!(levels(1, &[1.0]).is_empty());
+        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).restarts(4).run(), "V12").is_empty());
+    }
+}

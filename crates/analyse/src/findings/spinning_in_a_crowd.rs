@@ -1,0 +1,122 @@
+//! W48: a wait that spins on a machine where other tasks want the CPUs (method.md, trap 54). W28 is about the run's own
+//! threads; this is about those of others.
+
+use msgpath_core::Workload;
+use msgpath_core::doctor::CheckState;
+use msgpath_core::schema::RoundRecord;
+
+use super::conditions::{End, check, ends, machines};
+use super::one_core::shared_cpus;
+use super::spinning::spinning_crowds;
+use super::wording::{list, measured, percent, warning};
+use super::{Detector, Input, Said};
+use crate::summary::CaseSummary;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W48", detect };
+
+/// A thread that spins never sleeps, so it waits for a CPU only while another task has it.
+const WAITING: f64 = 0.05;
+
+/// The measured cases whose receiver spins, in the program or in the kernel.
+pub(super) fn spinning<'a>(input: &Input<'a>) -> Vec<&'a CaseSummary> {
+    let spins = |case: &&CaseSummary| matches!(case.case.path.wait.as_str(), "spin" | "busy-poll") && case.rounds > 0;
+    measured(input).filter(spins).collect()
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let cases = spinning(input);
+    // Where the run's own threads are too many, that is said, and explains the waiting.
+    if cases.is_empty() || !spinning_crowds(input).is_empty() || shared_cpus(input).is_some() {
+        return Vec::new();
+    }
+    let mut seen = Vec::new();
+    for end in machines(input) {
+        if let Some(check) = check(input, 8, &end, CheckState::Stop) {
+            seen.push(format!("before the run doctor saw on {}: {}", end.name, check.what));
+        }
+    }
+    let waited = ends(input)
+        .iter()
+        .filter(|end| receives(input, end))
+        .filter_map(|end| waiting(input, end, &cases))
+        .fold(f64::NAN, f64::max);
+    if waited >= WAITING {
+        seen.push(format!("the spinning threads waited {} % of their time for a CPU", percent(waited)));
+    }
+    if seen.is_empty() {
+        return Vec::new();
+    }
+    let mut paths: Vec<String> = cases.iter().map(|case| case.case.path.to_string()).collect();
+    paths.dedup();
+    let spin = if paths.len() == 1 { "spins" } else { "spin" };
+    vec![warning(
+        "W48",
+        format!("{} {spin} where CPUs are short: {}", list(&paths), seen.join("; ")),
+        "a thread that spins uses up its slice and is then set aside for others, often for milliseconds: on a busy machine it is slower than one that sleeps",
+        "a wait that sleeps (block, epoll, futex), or CPUs that nothing else uses (--cpu, isolcpus)",
+        [("waiting_share", waited), ("paths", paths.len() as f64)],
+    )]
+}
+
+/// Whether this end waits for messages.
+fn receives(input: &Input, end: &End) -> bool {
+    input.plan.workload == Workload::Echo || (end.key == "near") == input.plan.reverse
+}
+
+/// Share of the time of an end's spinning threads that they were runnable and did not run. Busy polling sleeps between
+/// its bursts, so its waiting proves nothing.
+fn waiting(input: &Input, end: &End, cases: &[&CaseSummary]) -> Option<f64> {
+    let spin = cases.iter().filter(|case| case.case.path.wait == "spin");
+    let rounds: Vec<&RoundRecord> = spin.flat_map(|case| input.rounds[case.case.id as usize].iter().copied()).collect();
+    let threads = |round: &RoundRecord| f64::from(input.plan.cases[round.case as usize].threads);
+    let delay = rounds.iter().map(|round| end.report(round).run_delay_ns).sum::<Option<u64>>()? as f64;
+    let time: f64 = rounds.iter().map(|round| end.report(round).elapsed_ns as f64 * threads(round)).sum();
+    (time > 0.0).then(|| delay / time)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, doctor, said};
+    use msgpath_core::doctor::CheckState;
+
+    fn run(path: &str, waited_ns: u64) -> msgpath_record::Run {
+        let mut run = Build::echo(&[path], &[64]).run();
+        for round in &mut run.rounds {
+            (round.near.run_delay_ns, round.far.run_delay_ns) = (Some(0), Some(waited_ns));
+        }
+        run
+    }
+
+    #[test]
+    fn speaks_of_waiting_threads_and_of_what_doctor_saw() {
+        assert_eq!(
+            said(&run("shm:ring/spin", 12_400_000), "W48"),
+            ["shm:ring/spin spins where CPUs are short: the spinning threads waited 31 % of their time for a CPU"]
+        );
+        let mut run = run("tcp:send/busy-poll", 0);
+        run.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
+        assert_eq!(
+            said(&run, "W48"),
+            [
+                "tcp:send/busy-poll spins where CPUs are short: before the run doctor saw on this machine: 5 runnable tasks on 2 CPUs"
+            ]
+        );
+    }
+
+    #[test]
+    fn is_silent_where_nobody_spins_or_nobody_is_in_the_way() {
+        assert!(said(&run("tcp:send", 12_400_000), "W48").is_empty());
+        assert!(said(&run("shm:ring/spin", 400_000), "W48").is_empty());
+        let mut warned = run("shm:ring/spin", 0);
+        warned.header.doctor = Some(doctor(&[(8, "near", CheckState::Warn, "load 1.2")]));
+        assert!(said(&warned, "W48").is_empty());
+    }
+
+    #[test]
+    fn the_runs_own_threads_are_left_to_w28() {
+        let mut run = run("shm:ring/spin", 20_000_000);
+        (run.header.near.cpus, run.header.far.cpus) = (vec![0], vec![0]);
+        assert!(said(&run, "W48").is_empty());
+        assert_eq!(said(&run, "W28").len(), 1);
+    }
+}

@@ -1,0 +1,106 @@
+//! V10: the run settled, but its level changed inside: warm-up or slow-down (method.md 3.6).
+
+use msgpath_core::Workload;
+
+use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
+use super::{Detector, Input, Said};
+use crate::settled::timed;
+use crate::steady::{in_words, levels, ratio};
+use crate::summary::{CaseSummary, Confidence, SteadyClass};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V10", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    if input.summary.comparison.is_some() {
+        return Vec::new();
+    }
+    measured(input).filter_map(|case| say(input, case)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+    let found = case.steadiness.as_ref()?;
+    if !matches!(found.class, SteadyClass::WarmUp | SteadyClass::SlowDown) {
+        return None;
+    }
+    let own = &input.rounds[case.case.id as usize];
+    let times: Vec<f64> = timed(input.plan, &case.case, own).into_iter().map(|(_, ns)| ns).collect();
+    let last = levels(found, times.len()).last()?.start;
+    let (before, after) = times.split_at(last);
+    // A throughput is the inverse of the time per message.
+    let (what, change) = match input.plan.workload {
+        Workload::Echo => ("p50", ratio(before, after)?),
+        Workload::Stream => ("throughput", ratio(after, before)?),
+    };
+    let (low, high) = (change.low?, change.high?);
+    let from = format!("from round {} of {} on", last + 1, times.len());
+    let text = if low > 1.0 || high < 1.0 {
+        let (name, way) = (found.class.words(), if change.value > 1.0 { "higher" } else { "lower" });
+        let away = |ratio: f64| percent((ratio - 1.0).abs());
+        let (least, most) = if change.value > 1.0 { (low, high) } else { (high, low) };
+        format!(
+            "{name} inside the run: {from}, {what} is {} % {way} than before (95 %: {} to {} %)",
+            away(change.value),
+            away(least),
+            away(most)
+        )
+    } else {
+        // Up and down again.
+        format!("the level changed inside the run, for the last time {from}: {}", in_words(found))
+    };
+    let numbers = [
+        ("rounds_before", last as f64),
+        ("levels", found.change_points.len() as f64 + 1.0),
+        ("last_level_to_before", change.value),
+        ("low", low),
+        ("high", high),
+    ];
+    let header = &input.run.header;
+    let next = match found.class {
+        SteadyClass::WarmUp => {
+            // Until then, as this run went.
+            let start = |round: usize| own.get(round).map_or(0, |round| round.start_ns);
+            let seconds = (start(last).saturating_sub(start(0)) as f64 / 1e9).ceil().max(1.0);
+            again(header, &["--warmup"], &format!("--warmup {seconds}s"))
+        }
+        _ => again_for(header, 4.0 * seconds_measured(input, case)),
+    };
+    let text = sentence(&format!("{}{text}", prefix(input, case))) + ".";
+    Some(finding("V10", Confidence::Sure, text, numbers, vec![next]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, ramp, relevel, said};
+
+    #[test]
+    fn speaks_of_a_warm_up_and_of_a_slow_down() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
+        let texts = said(&run, "V10");
+        assert!(
+            texts[0].starts_with("sure: Warm-up inside the run: from round 10 of 40 on, p50 is 20 % lower than before"),
+            "{texts:?}"
+        );
+        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V10").unwrap();
+        assert_eq!(finding.next, ["msgpath echo -t 10s --warmup 1s"]);
+        relevel(&mut run, |pass| if pass < 12 { 20_000.0 } else { 25_000.0 });
+        let texts = said(&run, "V10");
+        assert!(texts[0].contains("Slow-down inside the run: from round 13 of 40 on, p50 is 25 % higher"), "{texts:?}");
+        let stream = Build::stream(&["tcp:send"], &[65_536])
+            .rates(|_, pass| if pass < 12 { 2e9 } else { 1e9 } * (1.0 + 0.001 * f64::from(pass % 3)))
+            .run();
+        assert!(said(&stream, "V10")[0].contains("throughput is 50 % lower than before"), "{:?}", said(&stream, "V10"));
+    }
+
+    #[test]
+    fn is_silent_on_one_level_on_none_and_in_comparisons() {
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V10").is_empty());
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| 20_000.0 * ramp(pass));
+        assert!(said(&run, "V10").is_empty());
+        let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
+        relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
+        assert!(said(&run, "V10").is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! W41: the hypervisor took CPU time (method.md, trap 63).
+
+use msgpath_core::schema::RoundRecord;
+use msgpath_core::units::Glyphs;
+
+use super::conditions::{End, contrast, lasted_ns, machines, measured_rounds, of_rounds};
+use super::wording::warning;
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W41", detect };
+
+/// USER_HZ is 100 on Linux: a tick of `/proc/stat` is 10 ms.
+const TICK_NS: f64 = 10e6;
+/// From this share of a round's time on it is flagged (method.md, section 5, check 9).
+const SHARE: f64 = 0.005;
+/// Fewer flagged rounds than this share of all do not change what the numbers mean.
+const ROUNDS: f64 = 0.05;
+
+fn detect(input: &Input) -> Vec<Said> {
+    machines(input).iter().filter_map(|end| say(input, end)).collect()
+}
+
+/// Ticks stolen from all CPUs of a machine while the round ran.
+fn ticks(end: &End, round: &RoundRecord) -> Option<u64> {
+    let counted = end.grew(round, "stat.steal");
+    if end.key == "near" { round.steal_ticks.max(counted) } else { counted }
+}
+
+fn stolen(end: &End, round: &RoundRecord) -> bool {
+    // One tick of a short round says nothing.
+    ticks(end, round).is_some_and(|ticks| ticks > 1 && ticks as f64 * TICK_NS > SHARE * lasted_ns(round))
+}
+
+fn say(input: &Input, end: &End) -> Option<Said> {
+    let rounds = measured_rounds(input);
+    let flagged: Vec<&RoundRecord> = rounds.iter().copied().filter(|round| stolen(end, round)).collect();
+    if flagged.is_empty() || (flagged.len() as f64) < ROUNDS * rounds.len() as f64 {
+        return None;
+    }
+    let sum = |of: &dyn Fn(&RoundRecord) -> f64| flagged.iter().map(|round| of(round)).sum::<f64>();
+    let time = sum(&|round| ticks(end, round).unwrap_or(0) as f64 * TICK_NS);
+    let lasted = sum(&lasted_ns);
+    let contrast = contrast(input, &rounds, |round| stolen(end, round));
+    Some(warning(
+        "W41",
+        format!(
+            "the hypervisor took CPU time from {} in {}: {} of all its CPUs together while these rounds lasted {}; {}",
+            end.name,
+            of_rounds(flagged.len(), rounds.len()),
+            Glyphs::Unicode.time(time),
+            Glyphs::Unicode.time(lasted),
+            contrast.clause
+        ),
+        "stolen time looks like slow messages of the program; the rounds stay in the result",
+        "a machine with CPUs of its own, or compare paths in one run: all of them share the theft",
+        [
+            ("stolen_rounds", flagged.len() as f64),
+            ("rounds", rounds.len() as f64),
+            ("stolen_ns", time),
+            ("lasted_ns", lasted),
+            ("level_ratio", contrast.level),
+            ("slow_share_stolen", contrast.slow_with),
+            ("slow_share_others", contrast.slow_without),
+        ],
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said, slow_down, stalls};
+
+    fn run(every: usize, ticks: u64) -> msgpath_record::Run {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        for (at, round) in run.rounds.iter_mut().enumerate() {
+            round.steal_ticks = Some(if at % every == 0 { ticks } else { 0 });
+        }
+        run
+    }
+
+    #[test]
+    fn speaks_of_stolen_time_and_of_slow_messages_in_it() {
+        let mut run = run(4, 2);
+        let texts = said(&run, "W41");
+        assert_eq!(
+            texts,
+            [
+                "the hypervisor took CPU time from this machine in 10 of 40 rounds: 200 ms of all its CPUs together while these rounds lasted 400 ms; that they are the slow ones is not shown"
+            ]
+        );
+        run.rounds.iter_mut().step_by(4).for_each(|round| stalls(round, 8, 3_000_000));
+        let texts = said(&run, "W41");
+        assert!(
+            texts[0].contains("% of their messages are as slow as the p99 of their case or slower, 0."),
+            "{texts:?}"
+        );
+        assert!(!texts[0].contains("p50 is"), "{texts:?}");
+        slow_down(&mut run, 1.2, |at| at % 4 == 0);
+        assert!(said(&run, "W41")[0].contains("p50 is 2"), "{:?}", said(&run, "W41"));
+    }
+
+    #[test]
+    fn two_machines_are_told_apart() {
+        let mut run = run(4, 0);
+        run.header.far.boot_id = "two".into();
+        run.rounds.iter_mut().for_each(|round| {
+            round.far_kernel.0.insert("stat.steal".into(), 3);
+        });
+        let texts = said(&run, "W41");
+        assert!(texts.len() == 1 && texts[0].contains("from the far end in 40 of 40 rounds: 1.20 s"), "{texts:?}");
+        assert!(texts[0].ends_with("too few rounds are otherwise to say whether these are the slow ones"), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_without_steal_or_with_a_single_tick() {
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W41").is_empty());
+        assert!(said(&run(4, 1), "W41").is_empty());
+        assert!(said(&run(40, 2), "W41").is_empty());
+    }
+}

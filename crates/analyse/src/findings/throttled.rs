@@ -1,0 +1,120 @@
+//! W42: the cgroup's CPU quota stopped the run (method.md, traps 15 and 64).
+
+use msgpath_core::schema::RoundRecord;
+use msgpath_core::units::Glyphs;
+
+use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
+use super::wording::warning;
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W42", detect };
+
+/// The counters of `cpu.stat`.
+const TIMES: &str = "cgroup.nr_throttled";
+const USEC: &str = "cgroup.throttled_usec";
+
+fn detect(input: &Input) -> Vec<Said> {
+    let mut throttled: Vec<End> = ends(input).into_iter().filter(|end| total(input, end, TIMES) > 0).collect();
+    if one_machine(input) {
+        // Both ends mostly live in one group, which would be told twice: the one that was stopped more often speaks.
+        throttled.sort_by_key(|end| std::cmp::Reverse(total(input, end, TIMES)));
+        throttled.truncate(1);
+    }
+    throttled.iter().map(|end| say(input, end)).collect()
+}
+
+fn total(input: &Input, end: &End, name: &str) -> u64 {
+    measured_rounds(input).iter().filter_map(|round| end.grew(round, name)).sum()
+}
+
+fn say(input: &Input, end: &End) -> Said {
+    let rounds = measured_rounds(input);
+    let stopped = |round: &RoundRecord| end.grew(round, TIMES).unwrap_or(0) > 0;
+    let some = rounds.iter().filter(|round| stopped(round)).count();
+    let (times, usec) = (total(input, end, TIMES), total(input, end, USEC));
+    let quota = end.machine.facts.get("cgroup cpu.max").and_then(|text| quota(text));
+    let contrast = contrast(input, &rounds, stopped);
+    let lasted = if usec > 0 { format!(", {} in all", Glyphs::Unicode.time(usec as f64 * 1e3)) } else { String::new() };
+    let limit = quota.map_or(String::new(), |(quota, period)| {
+        let time = |usec: u64| Glyphs::Unicode.time(usec as f64 * 1e3);
+        format!(" (cpu.max: {} of CPU time every {})", time(quota), time(period))
+    });
+    warning(
+        "W42",
+        format!(
+            "the CPU quota of its cgroup stopped {} {}{lasted}, in {}{limit}; {}",
+            end.name,
+            if times == 1 { "once".into() } else { format!("{} times", Glyphs::Unicode.thousands(times)) },
+            of_rounds(some, rounds.len()),
+            contrast.clause
+        ),
+        "a throttled group stands still for the rest of its period: a stall that no path causes",
+        "raise cpu.max, measure outside of the group, or use fewer threads and a wait that sleeps",
+        [
+            ("throttled_times", times as f64),
+            ("throttled_ns", if usec > 0 { usec as f64 * 1e3 } else { f64::NAN }),
+            ("throttled_rounds", some as f64),
+            ("rounds", rounds.len() as f64),
+            ("quota_us", quota.map_or(f64::NAN, |(quota, _)| quota as f64)),
+            ("period_us", quota.map_or(f64::NAN, |(_, period)| period as f64)),
+            ("level_ratio", contrast.level),
+            ("slow_share_throttled", contrast.slow_with),
+            ("slow_share_others", contrast.slow_without),
+        ],
+    )
+}
+
+/// Quota and period of `cpu.max`, µs; `None` for `max` or what is not one.
+fn quota(text: &str) -> Option<(u64, u64)> {
+    let (quota, period) = text.split_once(' ')?;
+    Some((quota.parse().ok()?, period.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said, stalls};
+
+    fn run(times: u64) -> msgpath_record::Run {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.near_counters = vec!["cgroup.nr_throttled".into(), "cgroup.throttled_usec".into()];
+        run.header.far_counters = run.header.near_counters.clone();
+        for round in run.rounds.iter_mut().step_by(4).filter(|_| times > 0) {
+            for counts in [&mut round.near_kernel, &mut round.far_kernel] {
+                counts.0.insert("cgroup.nr_throttled".into(), times);
+                counts.0.insert("cgroup.throttled_usec".into(), 45_000 * times);
+            }
+            stalls(round, 5, 45_000_000);
+        }
+        run
+    }
+
+    #[test]
+    fn speaks_with_quota_and_the_stalls_it_made() {
+        let mut run = run(2);
+        run.header.near.facts.insert("cgroup cpu.max".into(), "50000 100000".into());
+        let texts = said(&run, "W42");
+        assert_eq!(texts.len(), 1);
+        assert!(
+            texts[0].starts_with(
+                "the CPU quota of its cgroup stopped the near end 20 times, 900 ms in all, in 10 of 40 rounds (cpu.max: 50.0 ms of CPU time every 100 ms); "
+            ),
+            "{texts:?}"
+        );
+        assert!(texts[0].contains("% of their messages are as slow as the p99"), "{texts:?}");
+    }
+
+    #[test]
+    fn speaks_of_both_of_two_machines() {
+        let mut run = run(1);
+        run.header.far.boot_id = "two".into();
+        assert_eq!(said(&run, "W42").len(), 2);
+    }
+
+    #[test]
+    fn a_limit_that_was_never_reached_is_not_mentioned() {
+        let mut run = run(0);
+        run.header.near.facts.insert("cgroup cpu.max".into(), "200000 100000".into());
+        assert!(said(&run, "W42").is_empty());
+        assert_eq!((super::quota("max 100000"), super::quota("n/a: no such file")), (None, None));
+    }
+}

@@ -1,0 +1,154 @@
+//! V13: waking a sleeping CPU is most of the time: measured, by taking the wake-up away (presentation.md, 4.5).
+
+use msgpath_core::path::DEFAULT_WAIT;
+use msgpath_core::plan::Change;
+use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::{PathName, Workload};
+
+use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
+use super::{Detector, Input, Said};
+use crate::series::log_ratios;
+use crate::steady::halves_agree;
+use crate::summary::{CaseSummary, Confidence, TrialResult, Verdict};
+
+pub(super) const DETECTOR: Detector = Detector { code: "V13", detect };
+
+/// A smaller part of p50 is not worth a sentence.
+const PART: f64 = 0.2;
+/// Above this share of p50 the wake-up dominates.
+const MOST: f64 = 0.5;
+
+fn detect(input: &Input) -> Vec<Said> {
+    if input.plan.workload != Workload::Echo {
+        return Vec::new();
+    }
+    measured(input).filter_map(|case| say(input, case)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+    let own = input.summary.trials.iter().filter(|trial| trial.of == case.case.id);
+    let tried: Vec<&TrialResult> = own.filter(|trial| matches!(trial.change, Change::SameCpu | Change::Spin)).collect();
+    // Of what helped, what helped most.
+    let better = tried.iter().filter(|trial| trial.verdict == Verdict::Better);
+    let best = *better.min_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value))?;
+    let saved = 1.0 - best.ratio.value;
+    if saved < PART {
+        return None;
+    }
+    let agree = |trial: &TrialResult| {
+        let d = log_ratios(&input.series[trial.case as usize], &input.series[trial.of as usize]);
+        halves_agree(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>())
+    };
+    let sure = best.ratio.high.is_some_and(|high| 1.0 - high > MOST) && agree(best);
+    let how_much = if saved > MOST { "most" } else { "a part" };
+    let time = |ns| Glyphs::Unicode.time(ns);
+    let measured_beside: Vec<String> = tried.iter().map(|trial| beside(trial)).collect();
+    let mut text = format!(
+        "{}waking a sleeping CPU is {how_much} of the time ({} %): p50 is {}, beside it {}",
+        prefix(input, case),
+        percent(saved),
+        time(best.case_value),
+        measured_beside.join(", ")
+    );
+    let floor = input.run.header.floors.as_ref().and_then(|floors| floors.wake_round_trip_ns);
+    if let Some(floor) = floor {
+        text.push_str(&format!(". Waking the other CPU and being woken by it takes {} here", time(floor)));
+    }
+    let of = |change: &Change, value: fn(&TrialResult) -> f64| {
+        tried.iter().find(|trial| trial.change == *change).map_or(f64::NAN, |trial| value(trial))
+    };
+    let numbers = [
+        ("p50_ns", best.case_value),
+        ("share_of_p50", saved),
+        ("spin_p50_ns", of(&Change::Spin, |trial| trial.value)),
+        ("spin_ratio", of(&Change::Spin, |trial| trial.ratio.value)),
+        ("same_cpu_p50_ns", of(&Change::SameCpu, |trial| trial.value)),
+        ("same_cpu_ratio", of(&Change::SameCpu, |trial| trial.ratio.value)),
+        ("wake_round_trip_ns", floor.unwrap_or(f64::NAN)),
+    ];
+    let confidence = if sure { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("V13", confidence, sentence(&text) + ".", numbers, next(input, case, best)))
+}
+
+/// `8.10 µs where the receiver spins (0.34x, 95 %: 0.33 to 0.35)`.
+fn beside(trial: &TrialResult) -> String {
+    let how = if trial.change == Change::Spin { "where the receiver spins" } else { "with both ends on one CPU" };
+    let interval = match (trial.ratio.low, trial.ratio.high) {
+        (Some(low), Some(high)) => format!(", 95 %: {}", range(three_digits(low), three_digits(high))),
+        _ => String::new(),
+    };
+    format!("{} {how} ({}x{interval})", Glyphs::Unicode.time(trial.value), three_digits(trial.ratio.value))
+}
+
+/// The command that keeps what helped.
+fn next(input: &Input, case: &CaseSummary, best: &TrialResult) -> Vec<String> {
+    let header = &input.run.header;
+    if best.change == Change::SameCpu {
+        let cpus: Vec<String> = input.plan.placement.near.iter().map(u32::to_string).collect();
+        let pair = match cpus.as_slice() {
+            [] => return Vec::new(),
+            [one] => format!("{one},{one}"),
+            _ => format!("{0}:{0}", cpus.join(",")),
+        };
+        return vec![again(header, &["--cpu"], &format!("--cpu {pair}"))];
+    }
+    // `--poll` is for paths that name no wait.
+    let path = &case.case.path;
+    if path.wait == DEFAULT_WAIT {
+        return vec![again(header, &[], "--poll")];
+    }
+    let spinning = PathName { wait: "spin".into(), ..path.clone() };
+    again_over(header, &spinning.to_string()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, said};
+    use msgpath_core::plan::{Case, Change};
+    use msgpath_core::schema::Floors;
+
+    fn build(path: &str, spin: f64, same: f64) -> Build {
+        let mut build = Build::echo(&[path], &[64]).trial(0, Change::Spin).trial(0, Change::SameCpu);
+        build.plan.placement.near = vec![1];
+        build.factor(move |case: &Case| match case.trial.as_ref().map(|trial| &trial.change) {
+            Some(Change::Spin) => spin,
+            Some(Change::SameCpu) => same,
+            _ => 1.0,
+        })
+    }
+
+    #[test]
+    fn is_sure_where_more_than_half_goes_away() {
+        let mut run = build("tcp:send", 0.3, 0.45).run();
+        run.header.floors = Some(Floors { wake_round_trip_ns: Some(12_300.0), ..Default::default() });
+        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V13").unwrap();
+        let text = format!("{}: {}", finding.confidence.word(), finding.text);
+        assert!(text.starts_with("sure: Waking a sleeping CPU is most of the time (70 %): p50 is 20."), "{text}");
+        assert!(text.contains(" µs where the receiver spins (0.30") && text.contains("x, 95 %: 0."), "{text}");
+        assert!(text.contains("with both ends on one CPU (0.4"), "{text}");
+        assert!(text.ends_with(" Waking the other CPU and being woken by it takes 12.3 µs here."), "{text}");
+        assert_eq!(finding.next, ["msgpath echo -t 10s --poll"]);
+    }
+
+    #[test]
+    fn is_not_sure_of_a_smaller_part() {
+        let texts = said(&build("tcp:send", 0.7, 1.0).run(), "V13");
+        assert!(texts[0].starts_with("likely: Waking a sleeping CPU is a part of the time (30 %)"), "{texts:?}");
+    }
+
+    #[test]
+    fn repeats_what_helped() {
+        let next = |run| summarise(&run).findings.into_iter().find(|finding| finding.code == "V13").unwrap().next;
+        assert_eq!(next(build("tcp:send", 1.0, 0.4).run()), ["msgpath echo -t 10s --cpu 1,1"]);
+        assert_eq!(next(build("tcp:send/epoll", 0.4, 1.0).run()), ["msgpath echo -t 10s -x tcp:send/spin"]);
+    }
+
+    #[test]
+    fn is_silent_without_a_trial_that_helped() {
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V13").is_empty());
+        assert!(said(&build("tcp:send", 1.0, 1.3).run(), "V13").is_empty());
+        assert!(said(&build("tcp:send", 0.9, 1.0).run(), "V13").is_empty());
+        assert!(said(&build("tcp:send", 0.3, 0.3).rounds(4).run(), "V13").is_empty());
+    }
+}

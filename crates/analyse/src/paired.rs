@@ -1,0 +1,207 @@
+//! Log-ratios of two cases, one per pass: their mean, its interval and its test (method.md 3.4).
+
+use msgpath_core::Case;
+use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};
+
+use crate::resample::{Redraw, unit_count};
+use crate::stats::{deviation, joined, mean, t_quantile};
+use crate::verdict::{Evidence, LEVEL};
+
+/// Random sign flips where all of them would be too many.
+const FLIPS: usize = 9_999;
+/// Up to this many units all sign flips are tried.
+const EXACT: usize = 14;
+
+/// A paired comparison of log-ratios.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paired {
+    /// Pairs.
+    pub pairs: usize,
+    /// Independent units they were judged as: the pairs, or blocks of four.
+    pub units: usize,
+    /// Mean of ln(case / baseline).
+    pub mean: f64,
+    /// Standard deviation of the units.
+    pub deviation: f64,
+    /// Half width of the 95 % t interval of the mean; `None` below 5 pairs or 2 units.
+    pub half: Option<f64>,
+    /// p-value of the sign-flip test; `None` where there is no interval.
+    pub p: Option<f64>,
+    /// The units in the order of their passes.
+    values: Vec<f64>,
+}
+
+impl Paired {
+    /// Half width of the t interval of two-sided level `level`.
+    fn half_at(&self, level: f64) -> f64 {
+        t_quantile(1.0 - level / 2.0, self.units as f64 - 1.0) * self.deviation / (self.units as f64).sqrt()
+    }
+}
+
+impl Evidence for Paired {
+    fn center(&self) -> f64 {
+        self.mean
+    }
+
+    fn p(&self) -> Option<f64> {
+        self.p
+    }
+
+    fn interval(&self, level: f64) -> Option<(f64, f64)> {
+        self.half.map(|_| (self.mean - self.half_at(level), self.mean + self.half_at(level)))
+    }
+
+    fn passes(&self) -> usize {
+        self.pairs
+    }
+
+    fn units(&self) -> usize {
+        self.units
+    }
+
+    fn redrawn(&self, count: usize, seed: u64) -> Vec<f64> {
+        let mut redraw = Redraw::new(self.units, seed);
+        let mut once = || {
+            let times = redraw.draw();
+            times.iter().zip(&self.values).map(|(times, value)| times * value).sum::<f64>() / self.units as f64
+        };
+        (0..count).map(|_| once()).collect()
+    }
+}
+
+/// Judges log-ratios in the order of their passes. Pairs that resemble their neighbours (r1 > 1.96/sqrt(B)) are
+/// joined in blocks of four for the interval and the test alike; alternating ones are not, since that only widens.
+/// `family`: how many tests are made together; it sets the number of random flips.
+/// `None` without a pair.
+pub fn paired(d: &[f64], family: usize, seed: u64) -> Option<Paired> {
+    if d.is_empty() {
+        return None;
+    }
+    let units = joined(d, unit_count(d));
+    let mut out = Paired {
+        pairs: d.len(),
+        units: units.len(),
+        mean: mean(&units),
+        deviation: deviation(&units),
+        half: None,
+        p: None,
+        values: units,
+    };
+    if d.len() >= MIN_ROUNDS_FOR_CLAIMS as usize {
+        out.half = Some(out.half_at(LEVEL));
+        out.p = Some(sign_flip(&out.values, FLIPS.max(20 * family), seed));
+    }
+    Some(out)
+}
+
+/// p-value of the mean under random signs: all 2^B where that is at most 2^14, else `flips` random ones with
+/// p = (1 + hits) / (1 + flips).
+fn sign_flip(d: &[f64], flips: usize, seed: u64) -> f64 {
+    let sizes: f64 = d.iter().map(|value| value.abs()).sum();
+    let observed = d.iter().sum::<f64>().abs() - 1e-12 * sizes;
+    // Eight values at a time: their sum for each of the 256 patterns of signs (a set bit is a plus).
+    let tables: Vec<Vec<f64>> = d.chunks(8).map(signed_sums).collect();
+    let extreme = |pattern: &mut dyn FnMut(usize) -> usize| {
+        let sums = tables.iter().enumerate().map(|(at, table)| table[pattern(at) & (table.len() - 1)]);
+        sums.sum::<f64>().abs() >= observed
+    };
+    if d.len() <= EXACT {
+        let all = 1_usize << d.len();
+        return (0..all).filter(|signs| extreme(&mut |at| signs >> (8 * at))).count() as f64 / all as f64;
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let hits = (0..flips).filter(|_| extreme(&mut |_| random.usize(..))).count();
+    (1 + hits) as f64 / (1 + flips) as f64
+}
+
+fn signed_sums(values: &[f64]) -> Vec<f64> {
+    let mut sums = vec![-values.iter().sum::<f64>()];
+    for value in values {
+        for at in 0..sums.len() {
+            sums.push(sums[at] + 2.0 * value);
+        }
+    }
+    sums
+}
+
+/// A seed for one pair of cases.
+pub(crate) fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
+    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::normal;
+    use proptest::prelude::*;
+
+    fn noise(random: &mut fastrand::Rng, n: usize, center: f64, spread: f64) -> Vec<f64> {
+        (0..n).map(|_| center + spread * normal(random)).collect()
+    }
+
+    #[test]
+    fn exact_flips_are_those_of_the_definition() {
+        // |1+2+3| is reached by 2 of 8 sign patterns.
+        assert_eq!(sign_flip(&[1.0, 2.0, 3.0], 0, 0), 0.25);
+        // Equal values with mixed signs: every pattern reaches |0|.
+        assert_eq!(sign_flip(&[1.0, -1.0], 0, 0), 1.0);
+        assert_eq!(sign_flip(&[0.1; 14], 0, 0), 2.0_f64.powi(-13));
+    }
+
+    #[test]
+    fn random_flips_agree_with_exact_ones() {
+        let d = noise(&mut fastrand::Rng::with_seed(3), 14, 0.02, 0.05);
+        let exact = sign_flip(&d, 0, 0);
+        let total: f64 = d.iter().sum();
+        let mut random = fastrand::Rng::with_seed(4);
+        let hits = (0..20_000)
+            .filter(|_| {
+                d.iter().map(|value| if random.bool() { *value } else { -value }).sum::<f64>().abs() >= total.abs()
+            })
+            .count();
+        assert!((exact - hits as f64 / 20_000.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn equal_cases_are_rarely_told_apart() {
+        let alarms = (0..200).filter(|seed| {
+            let mut random = fastrand::Rng::with_seed(*seed);
+            let d = noise(&mut random, 20, 0.0, 0.05);
+            paired(&d, 1, *seed).unwrap().p.unwrap() <= LEVEL
+        });
+        let alarms = alarms.count();
+        assert!(alarms <= 16, "{alarms} of 200");
+    }
+
+    #[test]
+    fn pairs_that_drift_are_judged_in_blocks() {
+        let drifting: Vec<f64> = (0..40).map(|at| (f64::from(at) / 6.0).sin() * 0.05).collect();
+        assert_eq!(paired(&drifting, 1, 1).unwrap().units, 10);
+        assert_eq!(paired(&noise(&mut fastrand::Rng::with_seed(1), 40, 0.0, 0.05), 1, 1).unwrap().units, 40);
+    }
+
+    #[test]
+    fn fewer_than_five_pairs_decide_nothing() {
+        let few = paired(&[0.5, 0.5, 0.5, 0.5], 1, 1).unwrap();
+        assert_eq!((few.half, few.p, few.interval(0.05)), (None, None, None));
+        assert_eq!(paired(&[], 1, 1), None);
+    }
+
+    #[test]
+    fn passes_drawn_again_spread_as_the_mean_does() {
+        let paired = paired(&noise(&mut fastrand::Rng::with_seed(9), 40, 0.1, 0.05), 1, 1).unwrap();
+        let again = paired.redrawn(2_000, 5);
+        assert!((mean(&again) - paired.mean).abs() < 0.001);
+        let expected = paired.deviation * (39.0_f64 / 40.0 / 40.0).sqrt();
+        assert!((deviation(&again) / expected - 1.0).abs() < 0.08, "{} {expected}", deviation(&again));
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_two_sides_mirrors_everything(d in prop::collection::vec(-0.2_f64..0.2, 5..15)) {
+            let (a, b) = (paired(&d, 1, 1).unwrap(), paired(&d.iter().map(|d| -d).collect::<Vec<_>>(), 1, 1).unwrap());
+            prop_assert!((a.mean + b.mean).abs() < 1e-12 && (a.half.unwrap() - b.half.unwrap()).abs() < 1e-12);
+            prop_assert!((a.p.unwrap() - b.p.unwrap()).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The whole range of percentiles of one case, each place with its interval, for the percentile spectrum.
+
+use msgpath_core::SparseHistogram;
+use msgpath_record::Run;
+
+use crate::pooled::Pooled;
+use crate::quantile;
+use crate::settled::unsettled;
+use crate::summary::{CaseSummary, Quantile};
+
+/// Steps of the stretched axis.
+const STEPS: u32 = 200;
+
+/// A place of the spectrum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// On the stretched axis: `-log10(1 - p)`.
+    pub u: f64,
+    /// The quantile there; at `u` = 0 the fastest message, which is no claim.
+    pub quantile: Quantile,
+}
+
+/// 201 places from 0 to `end` on the stretched axis, as far as the number of messages resolves them. Empty where no
+/// message arrived.
+pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
+    let own = run.rounds.iter().filter(|round| round.case == case.case.id);
+    let rounds: Vec<&SparseHistogram> = own.map(|round| &round.latency).collect();
+    let pooled = Pooled::new(&rounds);
+    let Some(fastest) = pooled.min() else { return Vec::new() };
+    let resolved = (pooled.total() as f64).log10() + 1e-9;
+    let all = (1..=STEPS).map(|step| end * f64::from(step) / f64::from(STEPS));
+    let axis: Vec<f64> = all.take_while(|u| *u <= resolved).collect();
+    let places: Vec<f64> = axis.iter().map(|u| 1.0 - 10_f64.powf(-u)).collect();
+    let first = Quantile {
+        p: 0.0,
+        ns: Some(fastest),
+        lo_ns: None,
+        hi_ns: None,
+        beyond: pooled.total() - 1,
+        bursts: rounds.len() as u64,
+        claim: false,
+        why: None,
+    };
+    let mut quantiles = quantile::curve(&rounds, &pooled, &places, case.open.is_some());
+    let overloaded = case.open.as_ref().filter(|open| !open.sustained).and_then(|open| open.why.clone());
+    if let Some(why) = unsettled(case).or(overloaded) {
+        for quantile in &mut quantiles {
+            (quantile.claim, quantile.lo_ns, quantile.hi_ns, quantile.why) = (false, None, None, Some(why.clone()));
+        }
+    }
+    let axis = std::iter::once(0.0).chain(axis);
+    axis.zip(std::iter::once(first).chain(quantiles)).map(|(u, quantile)| Place { u, quantile }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarise;
+    use crate::testing::{Build, ramp, relevel};
+
+    #[test]
+    fn the_spectrum_passes_through_the_quantiles_of_the_summary() {
+        let run = Build::echo(&["tcp:send"], &[64]).spread(0.3).noise(0.05).run();
+        let case = &summarise(&run).cases[0];
+        let places = spectrum(&run, case, 5.0);
+        // 8000 messages resolve no more than u = log10 8000 = 3.9.
+        assert!(places.len() == 157 && places[0].quantile.ns == case.fastest_ns, "{}", places.len());
+        for (u, at) in [(1.0, 1), (2.0, 2), (3.0, 3)] {
+            let place = places.iter().find(|place| (place.u - u).abs() < 1e-9).unwrap();
+            let (found, known) = (&place.quantile, &case.quantiles[at]);
+            assert!((found.p - known.p).abs() < 1e-12);
+            assert_eq!((found.ns, found.lo_ns, found.hi_ns), (known.ns, known.lo_ns, known.hi_ns));
+            assert_eq!((found.claim, &found.why), (known.claim, &known.why));
+        }
+        assert!(places.windows(2).all(|pair| pair[0].quantile.ns <= pair[1].quantile.ns));
+    }
+
+    #[test]
+    fn what_never_settled_has_no_interval_anywhere() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| 20_000.0 * ramp(pass));
+        let case = &summarise(&run).cases[0];
+        assert!(unsettled(case).is_some(), "{:?}", case.steadiness);
+        let places = spectrum(&run, case, 5.0);
+        assert!(places.iter().all(|place| !place.quantile.claim && place.quantile.lo_ns.is_none()));
+        run.rounds.clear();
+        assert!(spectrum(&run, case, 5.0).is_empty());
+    }
+}

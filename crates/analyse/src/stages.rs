@@ -1,0 +1,260 @@
+//! Where the time of messages goes: whole messages, averaged by how slow they were.
+//!
+//! Each band averages the messages inside it, so the parts add up to the mean of the band; percentiles of parts would
+//! not.
+
+use std::collections::BTreeSet;
+
+use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
+use msgpath_core::schema::MessageRow;
+use msgpath_record::Run;
+
+/// A part of a message's time. Which ones there are depends on where the run took stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Open loop: from the intended send to the actual one.
+    Waiting,
+    /// From the send to the arrival at the far end.
+    Request,
+    /// From the arrival at the far end to the reply's.
+    Reply,
+    /// From the send to the reply, of a message without a stamp of the far end.
+    Whole,
+}
+
+impl Stage {
+    /// All of them, in the order of time.
+    pub const ALL: [Stage; 4] = [Stage::Waiting, Stage::Request, Stage::Reply, Stage::Whole];
+
+    /// Its name for readers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Waiting => "waiting to be sent",
+            Stage::Request => "request: send to arrival",
+            Stage::Reply => "far end and reply",
+            Stage::Whole => "send to reply",
+        }
+    }
+
+    /// Time that a message spent in it, ns; 0 where the message has no such stage or its end is not known. Of a message
+    /// that arrived the stages add up to its latency.
+    pub fn ns(self, row: &MessageRow) -> u64 {
+        let late = row.late_ns.unwrap_or(0);
+        match (self, row.far_ns, row.latency_ns) {
+            (Stage::Waiting, _, Some(latency)) => late.min(latency),
+            (Stage::Waiting, _, None) => late,
+            (Stage::Request, Some(far), Some(latency)) => far.min(latency).saturating_sub(late),
+            (Stage::Request, Some(far), None) => far.saturating_sub(late),
+            (Stage::Reply, Some(far), Some(latency)) => latency.saturating_sub(far.max(late)),
+            (Stage::Whole, None, Some(latency)) => latency.saturating_sub(late),
+            _ => 0,
+        }
+    }
+
+    /// Whether a message has it.
+    fn occurs(self, row: &MessageRow) -> bool {
+        match self {
+            Stage::Waiting => row.late_ns.is_some(),
+            Stage::Request | Stage::Reply => row.far_ns.is_some(),
+            Stage::Whole => row.far_ns.is_none(),
+        }
+    }
+
+    /// The stages that occur in `rows`, in the order of time.
+    pub fn of<'a>(rows: impl Iterator<Item = &'a MessageRow> + Clone) -> Vec<Stage> {
+        Stage::ALL.into_iter().filter(|stage| rows.clone().any(|row| stage.occurs(row))).collect()
+    }
+}
+
+/// Mean stages of the messages in one band of slowness.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// `p45–55`, `slowest 50`.
+    pub name: String,
+    /// Messages.
+    pub messages: u64,
+    /// Rounds that contain at least one of them.
+    pub bursts: u64,
+    /// Enough rounds for the shares to be a claim.
+    pub claim: bool,
+    /// Mean latency, ns: the sum of the parts.
+    pub mean_ns: f64,
+    /// Mean time in each stage, ns.
+    pub parts_ns: Vec<f64>,
+}
+
+/// Where the time of one case goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stages {
+    /// The stages, in the order of time.
+    pub stages: Vec<Stage>,
+    /// The bands from usual to slowest, as far as there are messages for them.
+    pub bands: Vec<Band>,
+    /// Messages of the case that were logged and arrived.
+    pub messages: u64,
+}
+
+/// Bands of rank, as shares of the messages.
+const BANDS: [(f64, f64, &str); 4] =
+    [(0.45, 0.55, "p45–55"), (0.85, 0.95, "p85–95"), (0.985, 0.995, "p98.5–99.5"), (0.9985, 0.9995, "p99.85–99.95")];
+/// Messages of the last band, where they are less than one in 200.
+const SLOWEST: usize = 50;
+/// A band of fewer messages is not drawn: it would show single messages.
+const FEWEST: usize = 10;
+
+/// The stages of a case by slowness, from the per-message log (`logged`, of all cases).
+///
+/// # Errors
+/// Why it cannot be said, with the command that records what is missing.
+pub fn stages(run: &Run, case: &Case, logged: &[MessageRow]) -> Result<Stages, String> {
+    let rows: Vec<&MessageRow> = logged.iter().filter(|row| row.case == case.id && row.latency_ns.is_some()).collect();
+    let stages = Stage::of(rows.iter().copied());
+    if stages.len() < 2 {
+        return Err(missing(run, case, rows.is_empty()));
+    }
+    let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
+    latencies.sort_unstable();
+    let n = latencies.len();
+    let slowest = SLOWEST.min(n / 200);
+    let ranks =
+        BANDS.iter().map(|(from, to, name)| ((from * n as f64) as usize, (to * n as f64) as usize, (*name).to_owned()));
+    let mut bands: Vec<(u64, u64, Vec<&MessageRow>, String)> = ranks
+        .chain([(n - slowest, n, format!("slowest {slowest}"))])
+        .filter(|(from, to, _)| to - from >= FEWEST)
+        .map(|(from, to, name)| (latencies[from], latencies[to - 1], Vec::new(), name))
+        .collect();
+    for row in &rows {
+        for (low, high, members, _) in &mut bands {
+            if row.latency_ns.is_some_and(|ns| (*low..=*high).contains(&ns)) {
+                members.push(row);
+            }
+        }
+    }
+    let bands = bands.into_iter().map(|(_, _, members, name)| band(&stages, &members, name)).collect();
+    Ok(Stages { stages, bands, messages: n as u64 })
+}
+
+fn band(stages: &[Stage], members: &[&MessageRow], name: String) -> Band {
+    let mean = |of: &dyn Fn(&MessageRow) -> u64| {
+        members.iter().map(|row| of(row) as f64).sum::<f64>() / members.len().max(1) as f64
+    };
+    let bursts = members.iter().map(|row| row.pass).collect::<BTreeSet<_>>().len() as u64;
+    Band {
+        name,
+        messages: members.len() as u64,
+        bursts,
+        claim: bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
+        mean_ns: mean(&|row| row.latency_ns.unwrap_or(0)),
+        parts_ns: stages.iter().map(|stage| mean(&|row| stage.ns(row))).collect(),
+    }
+}
+
+/// Why there are no stages, and what to type to have them.
+fn missing(run: &Run, case: &Case, empty: bool) -> String {
+    let plan = &run.header.plan;
+    let again = |option: &str| format!("{} {option}", run.header.command.join(" "));
+    if plan.workload == Workload::Stream {
+        return "the messages of a stream are not timed one by one; msgpath echo does".into();
+    }
+    if plan.message_log == 0 {
+        return format!("the run kept no messages; without --message-log 0 it does: {}", again("--stamps both"));
+    }
+    if run.rounds.iter().any(|round| round.case == case.id && round.batch > 1) {
+        return "several messages share a pair of clock readings, so no message has stages; --stamps both times each of them: "
+            .to_owned()
+            + &again("--stamps both");
+    }
+    if empty {
+        return "no message of this case was logged and arrived".into();
+    }
+    if plan.stamps == Stamps::Both {
+        return if run.header.near.boot_id == run.header.far.boot_id {
+            "the far end's stamps could not be matched with the messages (some were lost)".into()
+        } else {
+            "the two ends have no common clock".into()
+        };
+    }
+    format!("the far end took no stamps; this command records them: {}", again("--stamps both"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+    use proptest::prelude::*;
+
+    /// One message in 50 is slow on its way there, all others spend most of their time at the far end.
+    fn rows(n: u64) -> Vec<MessageRow> {
+        let row = |at: u64| {
+            let slow = at % 50 == 3;
+            let far = if slow { 90_000 + at % 7 } else { 3_000 };
+            let latency = far + 7_000 + at % 11;
+            MessageRow {
+                pass: (at * 40 / n) as u32,
+                sequence: at,
+                start_ns: at * 200_000,
+                latency_ns: Some(latency),
+                far_ns: Some(far),
+                ..MessageRow::default()
+            }
+        };
+        (0..n).map(row).collect()
+    }
+
+    #[test]
+    fn the_tail_goes_elsewhere_than_the_median() {
+        let run = Build::echo(&["tcp:send"], &[64]).run();
+        let found = stages(&run, &run.header.plan.cases[0], &rows(20_000)).unwrap();
+        assert_eq!((found.stages.as_slice(), found.messages), ([Stage::Request, Stage::Reply].as_slice(), 20_000));
+        let names: Vec<_> = found.bands.iter().map(|band| band.name.as_str()).collect();
+        assert_eq!(names, ["p45–55", "p85–95", "p98.5–99.5", "p99.85–99.95", "slowest 50"]);
+        let share = |at: usize| found.bands[at].parts_ns[0] / found.bands[at].mean_ns;
+        assert!((share(0) - 0.3).abs() < 0.01 && share(2) > 0.9 && share(4) > 0.9, "{found:?}");
+        assert!(found.bands.iter().all(|band| band.claim));
+        // Ties at the border of a band belong to it.
+        assert!(found.bands[0].messages >= 2_000);
+    }
+
+    #[test]
+    fn a_band_within_few_rounds_is_no_claim_and_small_bands_are_left_out() {
+        let run = Build::echo(&["tcp:send"], &[64]).run();
+        let mut few = rows(2_000);
+        few.iter_mut().for_each(|row| row.pass = if row.latency_ns > Some(50_000) { 1 } else { row.pass });
+        let found = stages(&run, &run.header.plan.cases[0], &few).unwrap();
+        assert_eq!(found.bands.iter().map(|band| band.claim).collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!((found.bands[2].bursts, found.bands[3].name.as_str()), (1, "slowest 10"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_command() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        let case = run.header.plan.cases[0].clone();
+        run.header.command = ["msgpath", "echo"].map(String::from).to_vec();
+        run.header.plan.message_log = 100;
+        let mut near_only = rows(1_000);
+        near_only.iter_mut().for_each(|row| row.far_ns = None);
+        let why = stages(&run, &case, &near_only).unwrap_err();
+        assert!(why.ends_with("msgpath echo --stamps both"), "{why}");
+        assert!(stages(&run, &case, &[]).unwrap_err().contains("no message"));
+        run.header.plan.message_log = 0;
+        assert!(stages(&run, &case, &[]).unwrap_err().contains("--message-log"));
+        // An open loop knows how long a message waited, stamps or not.
+        near_only.iter_mut().for_each(|row| row.late_ns = Some(1_000));
+        assert_eq!(stages(&run, &case, &near_only).unwrap().stages, [Stage::Waiting, Stage::Whole]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_stages_of_a_message_add_up(
+            latency in 0_u64..1 << 40,
+            late in prop::option::of(0_u64..1 << 40),
+            far in prop::option::of(0_u64..1 << 40),
+        ) {
+            // An arrival lies between the send and the reply; the recorder sees to it.
+            let late = late.map(|ns| ns.min(latency));
+            let far = far.map(|ns| ns.clamp(late.unwrap_or(0), latency));
+            let row = MessageRow { latency_ns: Some(latency), late_ns: late, far_ns: far, ..MessageRow::default() };
+            prop_assert_eq!(Stage::ALL.iter().map(|stage| stage.ns(&row)).sum::<u64>(), latency);
+        }
+    }
+}

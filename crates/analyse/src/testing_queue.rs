@@ -1,0 +1,202 @@
+//! A simulated server behind an open loop, for tests: one queue in the order of arrival and a known law of service, fed
+//! by the schedule of the generator and cut into rounds as the generator cuts them. What queueing theory says of it is
+//! exact, so what is printed can be held against it.
+
+use msgpath_core::Histogram;
+use msgpath_core::plan::{Case, Load, Plan, Work, WorkLaw, Workload};
+use msgpath_core::schedule::{Arrivals, Rate, Schedule, exponential, seed};
+use msgpath_core::schema::{OpenRound, RoundRecord};
+use msgpath_core::shuffle::SplitMix64;
+use msgpath_core::units::Pieces;
+use msgpath_record::Run;
+
+use crate::testing::Build;
+
+/// A server with a queue, and how it is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    /// Messages a second.
+    pub(crate) rate: f64,
+    /// How the gaps between them are distributed.
+    pub(crate) arrivals: Arrivals,
+    /// Service.
+    pub(crate) work: Work,
+    /// Rounds; each begins with an empty queue.
+    pub(crate) rounds: u32,
+    /// Messages of a round that are measured.
+    pub(crate) messages: u64,
+    /// Messages before them, which are dropped.
+    pub(crate) trim: u64,
+    /// Everything random comes from it.
+    pub(crate) seed: u64,
+    /// In this pass the server stands still for so long, from so many ns after the first measured message on.
+    pub(crate) stall: Option<(u32, u64, u64)>,
+}
+
+impl Queue {
+    /// Exponential service of 1 µs on average at this utilisation, 40 rounds.
+    pub(crate) fn mm1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
+        let work = Work { mean_ns: 1_000, law: WorkLaw::Exponential };
+        let arrivals = Arrivals::Poisson;
+        Self { rate: utilisation * 1e6, arrivals, work, rounds: 40, messages, trim, seed, stall: None }
+    }
+
+    /// The same with constant service.
+    pub(crate) fn md1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
+        let work = Work { mean_ns: 1_000, law: WorkLaw::Constant };
+        Self { work, ..Self::mm1(utilisation, messages, trim, seed) }
+    }
+
+    /// The case that is measured.
+    pub(crate) fn case(&self) -> Case {
+        let rate = Rate::per_second(self.rate).expect("a rate");
+        let load = Load::Open { rate, arrivals: self.arrivals };
+        Case { load, inflight: 4096, ..Case::new("tcp:send/epoll".parse().expect("a path"), Pieces::whole(64)) }
+    }
+
+    /// The rounds of case `id`. A message is sent when it is due.
+    pub(crate) fn records(&self, id: u32) -> Vec<RoundRecord> {
+        let mut histogram = Histogram::new();
+        (0..self.rounds).map(|pass| self.round(id, pass, &mut histogram)).collect()
+    }
+
+    /// One loop, because tests of many runs live on its speed without optimisation.
+    fn round(&self, id: u32, pass: u32, latency: &mut Histogram) -> RoundRecord {
+        latency.clear();
+        let gap_ns = 1e9 / self.rate;
+        let mut schedule = Schedule::new(gap_ns, self.arrivals, seed(self.seed, id, pass, 0));
+        let mut random = SplitMix64::new(seed(self.seed, id, pass, 1));
+        let (trim, all) = (self.trim as usize, (self.trim + self.messages) as usize);
+        let (mut due, mut answered) = (vec![0; all], vec![0; all]);
+        let (mut first, mut free, mut done, mut open) = (u64::MAX, 0, 0, OpenRound::default());
+        let mut at = 0;
+        while at < all {
+            let now = schedule.next().unwrap_or(u64::MAX);
+            due[at] = now;
+            if at == trim {
+                first = now;
+            }
+            // The server works on one at a time, in the order of their coming.
+            let begun = if now > free { now } else { free };
+            free = begun + self.work(&mut random);
+            if self.stall.is_some() && first < u64::MAX {
+                free += self.stalled(pass, first, begun, free);
+            }
+            answered[at] = free;
+            if at >= trim {
+                latency.record(free - now);
+                while done < at && answered[done] <= now {
+                    done += 1;
+                }
+                let under_way = (at - done) as u64;
+                open.under_way_sum += under_way;
+                open.under_way_most = open.under_way_most.max(under_way);
+            }
+            at += 1;
+        }
+        open.offered = self.messages;
+        open.sent_ns = due[all - 1] - first;
+        open.span_ns = open.sent_ns + gap_ns as u64;
+        open.backlog = (1..=64)
+            .map(|sample| {
+                let at = first + open.span_ns * sample / 64;
+                (
+                    at - first,
+                    (due.partition_point(|due| *due <= at) - answered.partition_point(|end| *end <= at)) as u64,
+                )
+            })
+            .collect();
+        let mut round = RoundRecord { case: id, pass, batch: 1, latency: latency.to_sparse(), ..Default::default() };
+        round.service = round.latency.clone();
+        round.near.elapsed_ns = answered[all - 1] - first;
+        round.near.delivery.sent = self.messages;
+        round.near.delivery.received = self.messages;
+        round.open = Some(open);
+        round
+    }
+
+    fn work(&self, random: &mut SplitMix64) -> u64 {
+        match self.work.law {
+            WorkLaw::Constant => self.work.mean_ns,
+            WorkLaw::Exponential => exponential(random, self.work.mean_ns as f64).round() as u64,
+        }
+    }
+
+    /// For how long the server stands still while it works from `begun` to `done`, ns.
+    fn stalled(&self, pass: u32, first: u64, begun: u64, done: u64) -> u64 {
+        match self.stall {
+            Some((at, from, ns)) if at == pass && begun < first + from + ns && done > first + from => {
+                first + from + ns - begun.max(first + from)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The same server, and rounds of the same length, in a closed loop: the next message goes when a reply has come.
+    pub(crate) fn closed(&self) -> Run {
+        let mut run = run(&[*self]);
+        run.header.plan.cases[0].load = Load::Closed;
+        let mut latency = Histogram::new();
+        for round in &mut run.rounds {
+            let mut random = SplitMix64::new(seed(self.seed, 0, round.pass, 1));
+            let length = (1e9 * self.messages as f64 / self.rate) as u64;
+            latency.clear();
+            let (mut now, mut sent) = (0, 0);
+            while now < length {
+                let work = self.work(&mut random);
+                let took = work + self.stalled(round.pass, 0, now, now + work);
+                latency.record(took);
+                (now, sent) = (now + took, sent + 1);
+            }
+            let latency = latency.to_sparse();
+            *round = RoundRecord { case: 0, pass: round.pass, batch: 1, latency, ..Default::default() };
+            round.near.elapsed_ns = now;
+            (round.near.delivery.sent, round.near.delivery.received) = (sent, sent);
+        }
+        run
+    }
+}
+
+/// A run with one case for each queue. Their rounds, trim and seed are those of the first.
+pub(crate) fn run(queues: &[Queue]) -> Run {
+    let first = &queues[0];
+    let mut run = Build::echo(&["tcp:send/epoll"], &[64]).run();
+    let cases = queues.iter().zip(0..).map(|(queue, id)| Case { id, ..queue.case() }).collect();
+    run.header.plan = Plan {
+        trim: first.trim,
+        work: Some(first.work),
+        rounds: first.rounds,
+        seed: first.seed,
+        message_log: 0,
+        ..Plan::new(Workload::Echo, cases)
+    };
+    run.rounds = queues.iter().zip(0..).flat_map(|(queue, id)| queue.records(id)).collect();
+    run.rounds.sort_by_key(|round| (round.pass, round.case));
+    run
+}
+
+/// Makes the sends of some messages of each round late by `ns`, spread over fast and slow ones: the latency grows by it,
+/// the time from the actual send does not.
+pub(crate) fn late(run: &mut Run, ns: u64, messages: u64) {
+    for round in &mut run.rounds {
+        let (mut latency, mut lateness) = (Histogram::new(), Histogram::new());
+        let every = round.latency.total() / messages;
+        let mut seen = 0;
+        for (from, to, count) in round.latency.ranges() {
+            let late = (seen + count) / every - seen / every;
+            let value = from + (to - from) / 2;
+            latency.record_n(value + ns, late);
+            latency.record_n(value, count - late);
+            seen += count;
+        }
+        let open = round.open.as_mut().expect("an open loop");
+        let late = seen / every;
+        lateness.record_n(ns, late);
+        lateness.record_n(0, seen - late);
+        let gap = open.span_ns / open.offered;
+        open.late = if ns > gap { late } else { 0 };
+        open.lateness_ns = ns * late;
+        open.own_ns = open.lateness_ns;
+        (round.latency, round.lateness) = (latency.to_sparse(), lateness.to_sparse());
+    }
+}

@@ -1,0 +1,454 @@
+//! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
+//! single messages, and every number of the stored summary against one computed again (method.md 3.12).
+
+use std::collections::BTreeMap;
+
+use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::schema::{MessageRow, RoundRecord, Status};
+use msgpath_core::{Histogram, SparseHistogram};
+use msgpath_record::Run;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::series::{receiver, sender};
+use crate::summarise;
+use crate::summary::CaseSummary;
+
+/// The version of [`Verification`] as JSON.
+pub const SCHEMA: &str = "msgpath/verify/1";
+/// Two floating-point numbers are the same up to this share: a text of JSON keeps 15 digits at least.
+const ROUNDING: f64 = 1e-12;
+/// Width of a bin of the histogram, as a share of its value: the middle of the bin stands for all of it.
+const BIN: f64 = 1.0 / 1024.0;
+
+/// What was compared, and what did not agree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verification {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// `ok` where all agrees, `failed` where something does not, `partial` where the record is not whole.
+    pub status: Status,
+    /// Name of the run.
+    pub name: String,
+    /// Version of msgpath that wrote it.
+    pub written_by: String,
+    /// Version that checked it.
+    pub checked_by: String,
+    /// Where the record is not whole.
+    pub damage: Option<String>,
+    /// Rounds whose counts were compared.
+    pub rounds: u64,
+    /// Rounds whose histogram was built again from single messages.
+    pub rounds_from_messages: u64,
+    /// Cases whose quantiles were computed again by sorting all their messages.
+    pub cases_from_messages: u64,
+    /// Numbers of the stored summary that agree.
+    pub numbers: u64,
+    /// What does not agree.
+    pub disagreements: Vec<Disagreement>,
+    /// What could not be compared, and why.
+    pub notes: Vec<String>,
+}
+
+/// A number, or a text, that does not agree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disagreement {
+    /// Which: `cases[0].quantiles[2].ns`, `case 0, pass 17: messages sent`.
+    pub what: String,
+    /// As it is stored.
+    pub stored: String,
+    /// As it is computed from the rest of the record.
+    pub computed: String,
+}
+
+/// Checks a run. `messages` is its per-message log, `stored` the summary kept beside it, `version` that of this program.
+pub fn verify(run: &Run, messages: &[MessageRow], stored: Option<&[u8]>, version: &str) -> Verification {
+    let header = &run.header;
+    let killed = || run.end.is_none().then(|| "it has no end: the program was killed, or is still at it".into());
+    let mut check = Check::default();
+    let mut notes = Vec::new();
+    for round in &run.rounds {
+        counts(&header.plan, round, &mut check);
+    }
+    let from_messages = from_messages(run, messages, &mut check);
+    let damage = run.damage.as_ref().map(ToString::to_string).or_else(killed);
+    let summary = summarise(run);
+    let mut cases_from_messages = 0;
+    for case in &summary.cases {
+        if let Some(rounds) = from_messages.get(&case.case.id).filter(|rounds| rounds.len() as u64 == case.rounds) {
+            cases_from_messages += 1;
+            sorted(case, rounds, &mut check);
+        }
+    }
+    let before = check.agreed;
+    match stored.map(serde_json::from_slice::<Value>) {
+        _ if damage.is_some() => notes.push("the stored summary was not compared: the record is not whole".into()),
+        Some(Ok(stored)) => check.trees("", &stored, &serde_json::to_value(&summary).unwrap_or_default()),
+        Some(Err(error)) => check.differ("summary.json", format!("no JSON ({error})"), "a summary".into()),
+        None if summary.status == Status::Failed => {
+            notes.push("no summary is stored: the run failed before one was printed".into());
+        }
+        None => check.differ("summary.json", "missing".into(), "a summary".into()),
+    }
+    if header.version != version {
+        notes.push(format!(
+            "msgpath {} wrote the summary, this is {version}: what the versions compute differently is listed too",
+            header.version
+        ));
+    }
+    let rounds = run.rounds.len() as u64;
+    let rounds_from_messages = from_messages.values().map(|rounds| rounds.len() as u64).sum();
+    if rounds_from_messages < rounds && header.plan.workload == Workload::Echo {
+        notes.push(format!(
+            "{} of {rounds} rounds are not whole in the per-message log, so only their counts were checked",
+            rounds - rounds_from_messages
+        ));
+    }
+    Verification {
+        schema: SCHEMA.into(),
+        status: match (&damage, check.disagreements.is_empty()) {
+            (_, false) => Status::Failed,
+            (Some(_), true) => Status::Partial,
+            (None, true) => Status::Ok,
+        },
+        name: header.name.clone(),
+        written_by: header.version.clone(),
+        checked_by: version.into(),
+        damage,
+        rounds,
+        rounds_from_messages,
+        cases_from_messages,
+        numbers: check.agreed - before,
+        disagreements: check.disagreements,
+        notes,
+    }
+}
+
+#[derive(Default)]
+struct Check {
+    agreed: u64,
+    disagreements: Vec<Disagreement>,
+}
+
+impl Check {
+    fn differ(&mut self, what: &str, stored: String, computed: String) {
+        self.disagreements.push(Disagreement { what: what.into(), stored, computed });
+    }
+
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: impl Fn() -> String, stored: T, computed: T) {
+        if stored == computed {
+            self.agreed += 1;
+        } else {
+            self.differ(&what(), format!("{stored:?}"), format!("{computed:?}"));
+        }
+    }
+
+    /// Two trees of JSON, number by number.
+    fn trees(&mut self, path: &str, stored: &Value, computed: &Value) {
+        match (stored, computed) {
+            (Value::Number(one), Value::Number(two)) => {
+                let close = |a: f64, b: f64| (a - b).abs() <= ROUNDING * a.abs().max(b.abs());
+                if one == two || one.as_f64().zip(two.as_f64()).is_some_and(|(a, b)| close(a, b)) {
+                    self.agreed += 1;
+                } else {
+                    self.differ(path, one.to_string(), two.to_string());
+                }
+            }
+            (Value::Object(one), Value::Object(two)) => {
+                let inner = |name: &str| if path.is_empty() { name.into() } else { format!("{path}.{name}") };
+                for (name, value) in one {
+                    self.trees(&inner(name), value, two.get(name).unwrap_or(&Value::Null));
+                }
+                for (name, value) in two.iter().filter(|(name, value)| !one.contains_key(*name) && !value.is_null()) {
+                    self.differ(&inner(name), "nothing".into(), short(value));
+                }
+            }
+            (Value::Array(one), Value::Array(two)) => {
+                if one.len() != two.len() {
+                    self.differ(&format!("{path}.length"), one.len().to_string(), two.len().to_string());
+                }
+                for (at, (one, two)) in one.iter().zip(two).enumerate() {
+                    self.trees(&format!("{path}[{at}]"), one, two);
+                }
+            }
+            _ if stored == computed => {}
+            _ => self.differ(path, short(stored), short(computed)),
+        }
+    }
+}
+
+/// A value of JSON on one line that is not too long.
+fn short(value: &Value) -> String {
+    const LONGEST: usize = 80;
+    let text = if value.is_null() { "nothing".into() } else { value.to_string() };
+    if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST).chain(['…']).collect() }
+}
+
+/// Histograms and both ends' counts of one round against each other.
+fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
+    let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
+    let case = &plan.cases[round.case as usize];
+    let reliable = case.path.transport != "udp";
+    if plan.workload == Workload::Stream {
+        let (sender, receiver) = (sender(plan, round), receiver(plan, round));
+        check.same(named("bytes sent"), sender.bytes_sent, sender.delivery.sent * case.size);
+        check.same(named("bytes received"), receiver.bytes_received, receiver.delivery.received * case.size);
+        if reliable {
+            check.same(named("messages received"), receiver.delivery.received, sender.delivery.sent);
+        }
+        return;
+    }
+    let (near, far) = (&round.near, &round.far);
+    let batch = u64::from(round.batch.max(1));
+    check.same(named("messages in the histogram"), round.latency.total() * batch, near.delivery.sent);
+    check.same(named("lost messages in the histogram"), round.latency.lost() * batch, near.delivery.lost);
+    check.same(named("replies"), near.delivery.received, near.delivery.sent.saturating_sub(near.delivery.lost));
+    check.same(named("bytes sent"), near.bytes_sent, near.delivery.sent * case.size);
+    check.same(named("bytes received"), near.bytes_received, near.delivery.received * case.reply);
+    if reliable {
+        check.same(named("messages at the far end"), far.delivery.received, near.delivery.sent);
+        check.same(named("replies of the far end"), far.delivery.sent, near.delivery.received);
+    }
+}
+
+/// Latencies by case and round, where the log holds whole rounds; their histograms are compared on the way.
+fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTreeMap<u32, Vec<Vec<Option<u64>>>> {
+    let mut rows: BTreeMap<(u32, u32), Vec<&MessageRow>> = BTreeMap::new();
+    for row in messages {
+        rows.entry((row.case, row.pass)).or_default().push(row);
+    }
+    let mut whole: BTreeMap<u32, Vec<Vec<Option<u64>>>> = BTreeMap::new();
+    let mut histogram = Histogram::new();
+    let mut built = |values: &mut dyn Iterator<Item = Option<u64>>| -> SparseHistogram {
+        histogram.clear();
+        for value in values {
+            match value {
+                Some(ns) => histogram.record(ns),
+                None => histogram.record_lost(1),
+            }
+        }
+        histogram.to_sparse()
+    };
+    for round in &run.rounds {
+        let Some(rows) = rows.get(&(round.case, round.pass)) else { continue };
+        let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
+        if (rows.len() as u64) < round.latency.total() {
+            continue;
+        }
+        let latencies: Vec<Option<u64>> = rows.iter().map(|row| row.latency_ns).collect();
+        let again = built(&mut latencies.iter().copied());
+        check.same(named("latencies against the messages"), outline(&round.latency), outline(&again));
+        if round.one_way.total() > 0 {
+            let again = built(&mut rows.iter().filter_map(|row| row.far_ns).map(Some));
+            check.same(named("one-way times against the messages"), outline(&round.one_way), outline(&again));
+        }
+        whole.entry(round.case).or_default().push(latencies);
+    }
+    whole
+}
+
+/// What two equal histograms share, short enough to be printed where they differ.
+fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, u32) {
+    let bins: Vec<u8> =
+        histogram.ranges().flat_map(|(from, _, count)| [from, count]).flat_map(u64::to_le_bytes).collect();
+    // FNV-1a of all bins.
+    let hash = bins.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (histogram.total(), histogram.lost(), histogram.min(), histogram.max(), hash)
+}
+
+/// Quantiles, mean, fastest and slowest of a case from its sorted messages, every round with the same weight.
+fn sorted(case: &CaseSummary, rounds: &[Vec<Option<u64>>], check: &mut Check) {
+    let named = |what: &'static str| move || format!("case {} against its messages: {what}", case.case.id);
+    let filled: Vec<&Vec<Option<u64>>> = rounds.iter().filter(|round| !round.is_empty()).collect();
+    let mut all: Vec<(u64, f64)> = Vec::new();
+    for round in &filled {
+        let weight = 1.0 / (filled.len() as f64 * round.len() as f64);
+        all.extend(round.iter().map(|latency| (latency.unwrap_or(u64::MAX), weight)));
+    }
+    all.sort_unstable_by_key(|(latency, _)| *latency);
+    let arrived: Vec<u64> = all.iter().map(|(latency, _)| *latency).filter(|latency| *latency < u64::MAX).collect();
+    check.same(named("fastest_ns"), case.fastest_ns, arrived.first().copied());
+    check.same(named("slowest_ns"), case.slowest_ns, arrived.last().copied());
+    let mean = arrived.iter().map(|ns| u128::from(*ns)).sum::<u128>() as f64 / arrived.len() as f64;
+    match case.mean_ns {
+        Some(stored) if (stored - mean).abs() > 1e-9 * mean => {
+            check.differ(&named("mean_ns")(), stored.to_string(), mean.to_string());
+        }
+        stored => check.same(named("whether there is a mean"), stored.is_some(), !arrived.is_empty()),
+    }
+    let at = |p: f64| {
+        let mut sum = 0.0;
+        let reached = all.iter().find(|(_, weight)| {
+            sum += weight;
+            sum >= p
+        });
+        reached.or(all.last()).map(|(latency, _)| *latency)
+    };
+    for quantile in case.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p)) {
+        // The rounding of the sum may move the quantile by one message.
+        let (Some(low), Some(high)) = (at(quantile.p - 1e-9), at(quantile.p + 1e-9)) else { continue };
+        let stored = quantile.ns.unwrap_or(u64::MAX);
+        let slack = |ns: u64| if ns == u64::MAX { 0 } else { (ns as f64 * BIN) as u64 + 1 };
+        if (low.saturating_sub(slack(low))..=high.saturating_add(slack(high))).contains(&stored) {
+            check.agreed += 1;
+        } else {
+            let what = format!("{} ns", crate::quantile::name(quantile.p));
+            check.differ(
+                &format!("case {} against its messages: {what}", case.case.id),
+                stored.to_string(),
+                low.to_string(),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Build, normal};
+    use msgpath_record::Damage;
+
+    /// A run with the messages of every round, one of them lost.
+    fn recorded() -> (Run, Vec<MessageRow>) {
+        let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).rounds(6).messages(1).run();
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut messages = Vec::new();
+        for round in &mut run.rounds {
+            let count = 200 + u64::from(round.pass);
+            let rows: Vec<MessageRow> = (0..count)
+                .map(|sequence| MessageRow {
+                    case: round.case,
+                    pass: round.pass,
+                    sequence,
+                    latency_ns: (sequence != 7).then(|| (20_000.0 * (0.5 * normal(&mut random)).exp()) as u64),
+                    ..MessageRow::default()
+                })
+                .collect();
+            let mut histogram = Histogram::new();
+            for row in &rows {
+                match row.latency_ns {
+                    Some(ns) => histogram.record(ns),
+                    None => histogram.record_lost(1),
+                }
+            }
+            round.latency = histogram.to_sparse();
+            let near = &mut round.near;
+            (near.delivery.sent, near.delivery.received, near.delivery.lost) = (count, count - 1, 1);
+            (near.bytes_sent, near.bytes_received) = (count * 64, (count - 1) * 64);
+            (round.far.delivery.received, round.far.delivery.sent) = (count, count - 1);
+            messages.extend(rows);
+        }
+        (run, messages)
+    }
+
+    fn stored(run: &Run) -> Vec<u8> {
+        serde_json::to_vec(&summarise(run)).unwrap()
+    }
+
+    #[track_caller]
+    fn found(check: &Verification, what: &str) {
+        assert_eq!(check.status, Status::Failed);
+        assert!(check.disagreements.iter().any(|one| one.what == what), "{:#?}", check.disagreements);
+    }
+
+    #[test]
+    fn a_whole_run_agrees_with_itself() {
+        let (run, messages) = recorded();
+        let check = verify(&run, &messages, Some(&stored(&run)), "0.1.0");
+        assert_eq!((check.status, &check.disagreements[..], &check.notes[..]), (Status::Ok, &[][..], &[][..]));
+        assert_eq!((check.rounds, check.rounds_from_messages, check.cases_from_messages), (12, 12, 2));
+        assert!(check.numbers > 200, "{}", check.numbers);
+    }
+
+    #[test]
+    fn a_number_that_was_changed_is_found_with_its_place() {
+        let (run, messages) = recorded();
+        let mut tree: Value = serde_json::from_slice(&stored(&run)).unwrap();
+        tree["cases"][1]["quantiles"][2]["ns"] = 1.into();
+        tree["cases"][0]["mean_ns"] = Value::Null;
+        tree["totals"]["surprise"] = 3.into();
+        tree["findings"] = Value::Array(Vec::new());
+        let check = verify(&run, &messages, Some(tree.to_string().as_bytes()), "0.1.0");
+        for what in ["cases[1].quantiles[2].ns", "cases[0].mean_ns", "totals.surprise", "findings.length"] {
+            found(&check, what);
+        }
+        assert_eq!(check.disagreements.len(), 4, "{:#?}", check.disagreements);
+    }
+
+    #[test]
+    fn a_number_may_differ_in_its_last_digit_only() {
+        let mut check = Check::default();
+        for (stored, computed) in [("0.1", "0.10000000000000002"), ("3", "3.0"), ("0", "0.0")] {
+            check.trees("x", &serde_json::from_str(stored).unwrap(), &serde_json::from_str(computed).unwrap());
+        }
+        assert_eq!((check.agreed, check.disagreements.len()), (3, 0));
+        check.trees("x", &serde_json::json!(0.1), &serde_json::json!(0.100_000_001));
+        assert_eq!(check.disagreements.len(), 1);
+    }
+
+    #[test]
+    fn rounds_that_contradict_themselves_are_found() {
+        let (run, messages) = recorded();
+        let stored = stored(&run);
+        let check = |change: &dyn Fn(&mut RoundRecord)| {
+            let mut changed = run.clone();
+            change(&mut changed.rounds[3]);
+            verify(&changed, &messages, Some(&stored), "0.1.0")
+        };
+        found(&check(&|round| round.near.delivery.sent += 1), "case 1, pass 1: messages in the histogram");
+        found(&check(&|round| round.near.delivery.lost = 0), "case 1, pass 1: lost messages in the histogram");
+        found(&check(&|round| round.far.delivery.received -= 1), "case 1, pass 1: messages at the far end");
+        found(&check(&|round| round.near.bytes_sent += 1), "case 1, pass 1: bytes sent");
+        let other = run.rounds[1].latency.clone();
+        found(&check(&|round| round.latency = other.clone()), "case 1, pass 1: latencies against the messages");
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_messages() {
+        let (run, messages) = recorded();
+        let summary = summarise(&run);
+        let whole = from_messages(&run, &messages, &mut Check::default());
+        let mut check = Check::default();
+        let mut case = summary.cases[0].clone();
+        sorted(&case, &whole[&0], &mut check);
+        assert_eq!((check.agreed, check.disagreements.len()), (5, 0), "{:?}", check.disagreements);
+        // One percent is ten bins.
+        case.quantiles[2].ns = case.quantiles[2].ns.map(|ns| ns + ns / 100);
+        case.mean_ns = case.mean_ns.map(|ns| ns * 1.000_1);
+        case.slowest_ns = None;
+        sorted(&case, &whole[&0], &mut check);
+        let what: Vec<_> = check.disagreements.iter().map(|one| one.what.rsplit(": ").next().unwrap()).collect();
+        assert_eq!(what, ["slowest_ns", "mean_ns", "p99 ns"]);
+    }
+
+    #[test]
+    fn what_is_missing_or_cut_off_is_said() {
+        let (mut run, messages) = recorded();
+        found(&verify(&run, &messages, None, "0.1.0"), "summary.json");
+        found(&verify(&run, &messages, Some(b"{"), "0.1.0"), "summary.json");
+        let stored = stored(&run);
+        let part = verify(&run, &messages[..900], Some(&stored), "0.2.0");
+        assert_eq!((part.status, part.rounds_from_messages, part.cases_from_messages), (Status::Ok, 4, 0));
+        assert!(
+            part.notes[0].contains("msgpath 0.1.0 wrote") && part.notes[1].contains("8 of 12 rounds"),
+            "{:?}",
+            part.notes
+        );
+        run.damage = Some(Damage { file: "rounds.mpl".into(), offset: 9, why: "cut off".into() });
+        let damaged = verify(&run, &messages, Some(&stored), "0.1.0");
+        assert_eq!(damaged.status, Status::Partial);
+        assert!(damaged.damage.unwrap().contains("byte 9") && damaged.notes[0].contains("not compared"));
+        (run.damage, run.end) = (None, None);
+        assert!(verify(&run, &messages, Some(&stored), "0.1.0").damage.unwrap().contains("no end"));
+    }
+
+    #[test]
+    fn streams_are_checked_by_their_counts() {
+        let mut run = Build::stream(&["tcp:send"], &[64]).run();
+        let stored = stored(&run);
+        let check = verify(&run, &[], Some(&stored), "0.1.0");
+        assert_eq!((check.status, check.rounds), (Status::Ok, 40), "{:?}", check.disagreements);
+        run.rounds[0].far.delivery.received -= 1;
+        found(&verify(&run, &[], Some(&stored), "0.1.0"), "case 0, pass 0: messages received");
+    }
+}

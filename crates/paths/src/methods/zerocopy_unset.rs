@@ -1,0 +1,55 @@
+//! `zerocopy-unset`: the flag MSG_ZEROCOPY without the option SO_ZEROCOPY, as many programs have it. The mistake, to be
+//! seen.
+
+use std::io;
+
+use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
+use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::scatter::Scatter;
+
+use super::hand_over;
+use crate::channel::Socket;
+use crate::end::{Layout, Method};
+use crate::meta::{Meta, Part};
+
+const FLAGS: SendFlags = SendFlags { zerocopy: true, more: false };
+
+/// `zerocopy-unset`.
+pub struct ZeroCopyUnset {
+    message: Scatter,
+    asked: u64,
+}
+
+impl Part for ZeroCopyUnset {
+    const META: Meta = Meta {
+        name: "zerocopy-unset",
+        summary: "MSG_ZEROCOPY without SO_ZEROCOPY: a mistake that the kernel ignores",
+        manual: "The flag succeeds and does nothing: the bytes are copied, and no completion ever comes. Programs that \
+                 forget the option, or use it on Unix sockets, measure this. It is here so that it can be recognised.",
+    };
+}
+
+impl Method<Socket> for ZeroCopyUnset {
+    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.cut(), asked: 0 })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Socket) -> io::Result<()> {
+        let message = &self.message;
+        self.asked += 1;
+        hand_over(channel, message.len(), |channel, done| match done {
+            0 => msg::sendmsg(channel.fd(), message, FLAGS),
+            done => msg::sendmsg_rest(channel.fd(), message, done, FLAGS),
+        })
+    }
+
+    fn zerocopy(&self) -> ZeroCopyCounts {
+        ZeroCopyCounts { asked: self.asked, unanswered: self.asked, ..ZeroCopyCounts::default() }
+    }
+}

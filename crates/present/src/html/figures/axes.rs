@@ -1,0 +1,122 @@
+//! What several figures share: which cases they show, and their axes.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::heat::Column;
+use msgpath_analyse::summary::CaseSummary;
+
+use super::super::G;
+use crate::svg::{Anchor, Drawing, Scale, time_ticks};
+use crate::words;
+
+/// The cases shown, each with its label, and what they have in common: all sizes of a single path, or all paths at one
+/// size.
+pub(crate) fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(String, &'a CaseSummary)>, String) {
+    let Some(first) = cases.first() else { return (Vec::new(), String::new()) };
+    let one_path = cases.iter().all(|case| case.case.path == first.case.path);
+    if one_path && summary.comparison.is_none() {
+        let all = cases.iter().map(|case| (words::message(&case.case), *case)).collect();
+        return (all, first.case.path.to_string());
+    }
+    let mut sizes: Vec<u64> = cases.iter().map(|case| case.case.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let size = sizes[sizes.len() / 2];
+    let threads = cases.iter().map(|case| case.case.threads).min().unwrap_or(1);
+    let pieces = cases.iter().find(|case| case.case.size == size).map_or(first.case.pieces, |case| case.case.pieces);
+    let same =
+        |case: &&&CaseSummary| case.case.size == size && case.case.threads == threads && case.case.pieces == pieces;
+    let shown: Vec<_> = cases.iter().filter(same).map(|case| (case.case.path.to_string(), *case)).collect();
+    let message = shown.first().map_or_else(String::new, |(_, case)| words::message(&case.case));
+    (shown, format!("{message}, {}", words::counted(u64::from(threads), "thread", G)))
+}
+
+/// A label that fits beside a picture; the table has the whole name.
+pub(crate) fn short(label: &str) -> String {
+    const LONGEST: usize = 20;
+    if label.chars().count() <= LONGEST {
+        label.into()
+    } else {
+        label.chars().take(LONGEST - 1).chain(['…']).collect()
+    }
+}
+
+/// `20 µs` for a tick.
+pub(crate) fn tick_name(ns: f64) -> String {
+    let (number, unit) = G.time_in(ns, ns);
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
+    format!("{number} {unit}")
+}
+
+/// A logarithmic axis of times on the left, with its grid.
+pub(crate) fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y: &Scale, left: f64, right: f64) {
+    let mut last = f64::MAX;
+    for tick in time_ticks(low, high) {
+        let at = y.at(tick);
+        drawing.line("grid", (left, at), (right, at));
+        // From the bottom up; what has no room for its name is a line only.
+        if last - at >= 17.0 {
+            drawing.text("m", (left - 7.0, at + 4.0), Anchor::End, &tick_name(tick));
+            last = at;
+        }
+    }
+}
+
+/// Seconds since the start of the run below columns of equal width, which leave out the time between rounds.
+pub(crate) fn time_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
+    let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return };
+    let (from, to) = (first.from_ns as f64 / 1e9, last.to_ns as f64 / 1e9);
+    let rough = (to - from).max(1e-9) / 8.0;
+    let unit = 10_f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    let mut free = f64::MIN;
+    let mut tick = (from / step).ceil();
+    while tick * step <= to {
+        let ns = tick * step * 1e9;
+        let column = columns.partition_point(|column| column.to_ns as f64 <= ns).min(columns.len() - 1);
+        let (start, end) = (columns[column].from_ns as f64, columns[column].to_ns as f64);
+        let inside = ((ns - start) / (end - start).max(1.0)).clamp(0.0, 1.0);
+        let x = left + (right - left) * (column as f64 + inside) / columns.len() as f64;
+        if x >= free {
+            drawing.line("axis", (x, y), (x, y + 4.0));
+            drawing.text("m", (x, y + 17.0), Anchor::Middle, &format!("{:.digits$} s", tick * step));
+            free = x + 48.0;
+        }
+        tick += 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(from_ms: u64, to_ms: u64) -> Column {
+        let (from_ns, to_ns) = (from_ms * 1_000_000, to_ms * 1_000_000);
+        Column { from_ns, to_ns, round: 0, counts: Vec::new(), lost: 0, p50_ns: None, p99_ns: None }
+    }
+
+    #[test]
+    fn ticks_of_time_stand_where_their_columns_are() {
+        let mut drawing = Drawing::new(100.0, 10.0);
+        // Two seconds of rounds with a pause of a second, which is left out.
+        time_axis(&mut drawing, &[column(0, 1_000), column(2_000, 3_000)], (0.0, 800.0), 0.0);
+        let svg = drawing.finish("").markup();
+        for (x, text) in
+            [("0.0", "0.0 s"), ("200.0", "0.5 s"), ("400.0", "1.0 s"), ("600.0", "2.5 s"), ("800.0", "3.0 s")]
+        {
+            assert!(svg.contains(&format!("x=\"{x}\" y=\"17.0\" text-anchor=\"middle\">{text}<")), "{text}: {svg}");
+        }
+        let mut nothing = Drawing::new(1.0, 1.0);
+        time_axis(&mut nothing, &[], (0.0, 1.0), 0.0);
+        time_axis(&mut nothing, &[column(5, 5)], (0.0, 1.0), 0.0);
+    }
+
+    #[test]
+    fn ticks_have_short_names() {
+        assert_eq!(
+            (tick_name(20_000.0), tick_name(1e6), tick_name(500.0)),
+            ("20 µs".into(), "1 ms".into(), "500 ns".into())
+        );
+    }
+}

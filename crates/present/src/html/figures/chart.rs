@@ -1,0 +1,233 @@
+//! Lines with intervals in a frame with two axes: what several figures share.
+
+use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile};
+use msgpath_core::units;
+
+use super::super::G;
+use super::{SERIES, short, tick_name};
+use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, time_ticks};
+use crate::words;
+
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 132.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 44.0;
+
+/// An axis: logarithmic, with its ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    /// What it says.
+    pub(super) name: String,
+    range: (f64, f64),
+    ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// Sizes of messages, bytes, one tick each.
+    pub(super) fn sizes(sizes: impl Iterator<Item = u64> + Clone) -> Self {
+        let name = |size| (size as f64, units::size_short(size));
+        Self::of("message size in bytes (log)", sizes.map(name))
+    }
+
+    /// Counts such as threads, one tick each.
+    pub(super) fn counts(name: &str, counts: impl Iterator<Item = u32> + Clone) -> Self {
+        Self::of(name, counts.map(|count| (f64::from(count), count.to_string())))
+    }
+
+    fn of(name: &str, ticks: impl Iterator<Item = (f64, String)>) -> Self {
+        let mut ticks: Vec<_> = ticks.collect();
+        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ticks.dedup_by(|a, b| a.0 == b.0);
+        let range = range(ticks.iter().map(|tick| tick.0)).unwrap_or((1.0, 2.0));
+        Self { name: name.into(), range: (range.0 * 0.93, range.1 * 1.07), ticks }
+    }
+
+    /// Values that are positive, with ticks at 1, 2 and 5 times the powers of ten.
+    pub(super) fn values(name: &str, (low, high): (f64, f64), print: impl Fn(f64) -> String) -> Self {
+        let range = (low * 0.85, high * 1.18);
+        Self { name: name.into(), range, ticks: decades(range, print) }
+    }
+
+    /// Times, ns.
+    pub(super) fn times(name: &str, range: (f64, f64)) -> Self {
+        Self::values(name, range, tick_name)
+    }
+
+    fn scale(&self, pixels: (f64, f64)) -> Scale {
+        Scale::log(self.range, pixels)
+    }
+}
+
+/// Ticks of a time axis, ns.
+pub(super) fn times_between(low: f64, high: f64) -> Vec<(f64, String)> {
+    decades((low, high), tick_name)
+}
+
+/// Ticks at 1, 2 and 5 times the powers of ten, also below 1; in even steps where that would be fewer than three.
+fn decades((low, high): (f64, f64), print: impl Fn(f64) -> String) -> Vec<(f64, String)> {
+    // The ticks of times begin at 1.
+    let lift = if low < 1.0 { 1e6 } else { 1.0 };
+    let mut ticks: Vec<f64> = time_ticks(low * lift, high * lift).into_iter().map(|tick| tick / lift).collect();
+    if ticks.len() < 3 {
+        let rough = (high - low) / 4.0;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough);
+        ticks = ((low / step).ceil() as u64..=(high / step).floor() as u64).map(|at| at as f64 * step).collect();
+    }
+    ticks.into_iter().map(|tick| (tick, print(tick))).collect()
+}
+
+/// The positive range of values.
+pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((f64::min(low, value), f64::max(high, value)))
+    })
+}
+
+/// A value with its interval, somewhere on the first axis.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+    /// Drawn with a hole: not a claim, or not reached.
+    pub(super) hollow: bool,
+    /// What it tells when pointed at.
+    pub(super) title: String,
+}
+
+impl Point {
+    /// A quantile of a case; `None` where it is a lost message.
+    pub(super) fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
+        let title = format!(
+            "{name}, {}: {}, {}",
+            words::quantile_name(quantile.p),
+            words::quantile_value(quantile, G),
+            words::quantile_interval(quantile, G)
+        );
+        Some(Self {
+            x,
+            y: quantile.ns? as f64,
+            low: quantile.lo_ns.filter(|_| quantile.claim).map(|ns| ns as f64),
+            high: quantile.hi_ns.filter(|_| quantile.claim).map(|ns| ns as f64),
+            hollow: !quantile.claim,
+            title,
+        })
+    }
+
+    /// An estimate.
+    pub(super) fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
+        let interval = words::estimate_interval(estimate, &print);
+        Self {
+            x,
+            y: estimate.value,
+            low: estimate.low,
+            high: estimate.high,
+            hollow: estimate.low.is_none() && estimate.high.is_none(),
+            title: format!("{name}: {}, {interval}", print(estimate.value)),
+        }
+    }
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) points: Vec<Point>,
+}
+
+/// The range of all values, intervals included.
+pub(super) fn extent(lines: &[Line]) -> Option<(f64, f64)> {
+    let points = lines.iter().take(SERIES).flat_map(|line| &line.points);
+    range(points.flat_map(|point| [Some(point.y), point.low, point.high]).flatten())
+}
+
+/// The frame with its axes, ready for lines and for what a figure adds.
+pub(super) struct Chart {
+    pub(super) drawing: Drawing,
+    pub(super) x: Scale,
+    pub(super) y: Scale,
+    size: (f64, f64),
+    names: Vec<String>,
+}
+
+impl Chart {
+    /// A frame of this size in pixels.
+    pub(super) fn new(size: (f64, f64), x: &Axis, y: &Axis) -> Self {
+        let (width, height) = size;
+        let mut drawing = Drawing::new(width, height);
+        let (left, right, top, bottom) = (LEFT, width - RIGHT, TOP, height - BOTTOM);
+        let (across, up) = (x.scale((left, right)), y.scale((bottom, top)));
+        for (value, text) in &y.ticks {
+            drawing.line("grid", (left, up.at(*value)), (right, up.at(*value)));
+            drawing.text("m", (left - 7.0, up.at(*value) + 4.0), Anchor::End, text);
+        }
+        let mut free = f64::MIN;
+        for (value, text) in &x.ticks {
+            let at = across.at(*value);
+            drawing.line("grid", (at, top), (at, bottom));
+            if at > free {
+                drawing.text("m", (at, bottom + 17.0), Anchor::Middle, text);
+                free = at + 34.0;
+            }
+        }
+        drawing.line("axis", (left, bottom), (right, bottom));
+        drawing.text("m", (left, top - 10.0), Anchor::Start, &y.name);
+        drawing.text("m", ((left + right) / 2.0, height - 6.0), Anchor::Middle, &x.name);
+        Self { drawing, x: across, y: up, size, names: Vec::new() }
+    }
+
+    /// Left, right, top and bottom of the frame.
+    pub(super) fn frame(&self) -> (f64, f64, f64, f64) {
+        (LEFT, self.size.0 - RIGHT, TOP, self.size.1 - BOTTOM)
+    }
+
+    /// The first [`SERIES`] lines with their intervals, each labelled where it ends.
+    pub(super) fn lines(&mut self, lines: &[Line]) {
+        let (_, right, top, bottom) = self.frame();
+        let shown: Vec<&Line> = lines.iter().take(SERIES).collect();
+        for (at, line) in shown.iter().enumerate() {
+            let place = |point: &Point| (self.x.at(point.x), self.y.at(point.y));
+            self.drawing.path(&format!("ln s{at}"), &line.points.iter().map(place).collect::<Vec<_>>());
+            for point in &line.points {
+                let (x, y) = place(point);
+                if let (Some(low), Some(high)) = (point.low, point.high) {
+                    self.drawing.line(&format!("whisker t{at}"), (x, self.y.at(low)), (x, self.y.at(high)));
+                }
+                let class = if point.hollow { format!("hollow t{at}") } else { format!("f{at}") };
+                self.drawing.dot(&class, (x, y), if point.hollow { 3.0 } else { 2.6 }, &point.title);
+            }
+        }
+        let ends: Vec<f64> =
+            shown.iter().map(|line| line.points.last().map_or(bottom, |point| self.y.at(point.y))).collect();
+        for (at, (line, place)) in shown.iter().zip(label_positions(&ends, 15.0, (top, bottom))).enumerate() {
+            if !line.points.is_empty() {
+                self.drawing.text(&format!("b f{at}"), (right + 8.0, place + 4.0), Anchor::Start, &short(&line.label));
+            }
+        }
+        self.names.extend(shown.iter().map(|line| line.label.clone()));
+    }
+
+    /// The picture of these lines: `what` says what is shown of them.
+    pub(super) fn finish(self, what: &str) -> Svg {
+        self.drawing.finish(&format!("{what}: {}", self.names.join(", ")))
+    }
+}
+
+/// What a figure says where it shows some of the lines only.
+pub(super) fn and_more(all: usize) -> String {
+    if all > SERIES { format!("{} more are in the numbers below.", all - SERIES) } else { String::new() }
+}
+
+/// The receiver's throughput of a stream, or the messages a second of an echo.
+pub(super) fn rate(case: &CaseSummary) -> Option<&Estimate> {
+    case.throughput.as_ref().map(|throughput| &throughput.receiver_bits).or(case.rate_per_s.as_ref())
+}
+
+/// `20 Gbit/s`, `50 k/s`.
+pub(super) fn rate_text(case: &CaseSummary) -> fn(f64) -> String {
+    if case.throughput.is_some() { |bits| words::throughput(bits, Default::default()) } else { words::per_second }
+}

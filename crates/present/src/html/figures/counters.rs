@@ -1,0 +1,141 @@
+//! What the kernel counted, against the size of the message; and cycles per byte.
+
+use msgpath_analyse::summary::CaseSummary;
+
+use super::chart::{Axis, Chart, Line, Point, and_more, extent};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
+use crate::svg::Svg;
+use crate::view::Grid;
+use crate::words;
+
+pub(super) const KERNEL: Figure = Figure {
+    name: "counters",
+    question: "What did the kernel count, at which message size?",
+    how: "Events at the near end per message, both axes logarithmic. A count of 0 lies below the axis and stands in the numbers. Other programs on the machine are counted too.",
+    draw: kernel,
+};
+
+pub(super) const CYCLES: Figure = Figure {
+    name: "cycles-per-byte",
+    question: "How many CPU cycles does a byte cost?",
+    how: "Cycles of both ends divided by the bytes of the message.",
+    draw: cycles,
+};
+
+/// Counters that are drawn; all of them are in the numbers.
+const PANELS: usize = 4;
+
+/// Whether the run has several sizes of messages in one piece.
+fn applies(grid: &Grid) -> bool {
+    !grid.in_pieces() && grid.shapes.len() > 1
+}
+
+fn cycles(scene: &Scene<'_>) -> Drawn {
+    if applies(&scene.grid()) {
+        Drawn::Unavailable("no cycles were counted: this version does not read performance counters (PMU)".into())
+    } else {
+        Drawn::Nothing
+    }
+}
+
+/// A counter of one case, per message; 0 where it was read and has not changed.
+fn value(case: &CaseSummary, name: &str) -> Option<f64> {
+    case.per_message(case.near_kernel.get(name).copied().unwrap_or(0))
+}
+
+/// Counters that say what the machine did, whoever did it: the network's come first.
+fn of_the_machine(name: &str) -> bool {
+    ["pressure.", "stat.", "irq."].iter().any(|group| name.starts_with(group))
+}
+
+fn kernel(scene: &Scene<'_>) -> Drawn {
+    let grid = scene.grid();
+    if !applies(&grid) {
+        return Drawn::Nothing;
+    }
+    let cases = scene.measured();
+    let known = &scene.run.header.near_counters;
+    if known.is_empty() {
+        return Drawn::Unavailable("no kernel counter could be read at the near end".into());
+    }
+    let total = |name: &str| cases.iter().filter_map(|case| case.near_kernel.get(name)).sum::<u64>();
+    let mut names: Vec<&str> = known.iter().map(String::as_str).filter(|name| total(name) > 0).collect();
+    names.sort_by_key(|name| (of_the_machine(name), std::cmp::Reverse(total(name))));
+    if names.is_empty() {
+        return Drawn::Unavailable(format!("none of the {} kernel counters read at the near end changed", known.len()));
+    }
+    let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
+    names.iter().for_each(|name| data.head(*name, format!("{name}_per_message")));
+    for case in &cases {
+        let values = names.iter().map(|name| match value(case, name) {
+            Some(value) => Datum::Number(value, words::per_message(value)),
+            None => Datum::Missing,
+        });
+        let heads = [
+            case.case.path.to_string().into(),
+            words::message(&case.case).into(),
+            Datum::count(case.case.threads.into()),
+        ];
+        data.row(heads.into_iter().chain(values));
+    }
+    let mut note = and_more(grid.paths.len());
+    if names.len() > PANELS {
+        note = format!("{PANELS} of {} counters that changed, those of the network first. {note}", names.len())
+            .trim_end()
+            .to_owned();
+    }
+    let panels = names.iter().take(PANELS).filter_map(|name| panel(&grid, name)).collect();
+    Drawn::Picture(Picture { panels, data, note, ..Picture::default() })
+}
+
+fn panel(grid: &Grid, name: &str) -> Option<Svg> {
+    let threads = *grid.threads.first()?;
+    let lines: Vec<Line> = grid
+        .paths
+        .iter()
+        .map(|path| {
+            let cases = grid.shapes.iter().filter_map(|shape| grid.case(path, *shape, threads));
+            let mut points: Vec<Point> = cases
+                .filter_map(|case| Some((case, value(case, name).filter(|value| *value > 0.0)?)))
+                .map(|(case, value)| Point {
+                    x: case.case.size as f64,
+                    y: value,
+                    title: format!("{path}, {}: {} per message", words::message(&case.case), words::per_message(value)),
+                    ..Point::default()
+                })
+                .collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Line { label: path.to_string(), points }
+        })
+        .collect();
+    let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
+    let y = Axis::values(&format!("{name} per message (log)"), extent(&lines)?, |value| value.to_string());
+    let mut chart = Chart::new((540.0, 260.0), &x, &y);
+    chart.lines(&lines);
+    Some(chart.finish(&format!("{name} per message against message size")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::drawn;
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn counters_that_changed_are_drawn() {
+        let (mut run, mut summary) = fixture::compare();
+        let text = drawn(&KERNEL, &Scene::new(&run, &summary));
+        assert_eq!(text, "n/a: no kernel counter could be read at the near end");
+        run.header.near_counters = vec!["TcpExt.TCPAutoCorking".into(), "Tcp.RetransSegs".into()];
+        let text = drawn(&KERNEL, &Scene::new(&run, &summary));
+        assert_eq!(text, "n/a: none of the 2 kernel counters read at the near end changed");
+        for case in summary.cases.iter_mut().filter(|case| case.case.path.method != "send") {
+            case.near_kernel.insert("TcpExt.TCPAutoCorking".into(), case.delivery.sent * case.case.size / 4096);
+        }
+        let scene = Scene::new(&run, &summary);
+        insta::assert_snapshot!("counters", drawn(&KERNEL, &scene));
+        assert!(drawn(&CYCLES, &scene).starts_with("n/a: no cycles were counted"));
+        let (run, summary) = fixture::echo();
+        assert_eq!(drawn(&KERNEL, &Scene::new(&run, &summary)), "nothing");
+    }
+}

@@ -1,0 +1,142 @@
+//! Load curve: how much load before it falls over. Rates that messages were offered at, by schedule, against latency
+//! from the intended send.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, LoadCurve, LoadPoint, Quantile};
+
+use msgpath_core::units;
+
+use super::super::G;
+use super::chart::{Axis, Chart, Line, Point, extent, range};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
+use crate::svg::{Anchor, Svg};
+use crate::words;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "load",
+    question: "How much load before it falls over?",
+    how: "Latency from the intended send, against the rate that was offered. A tick below a point is the rate achieved; a rate that was not sustained has no latency. The shaded column is the 95 % interval of the knee, where the quantile named has doubled.",
+    draw: picture,
+};
+
+/// The quantiles shown, the first two from the curve, the last from the case.
+const SHOWN: [f64; 3] = [0.5, 0.99, 0.999];
+
+fn picture(scene: &Scene<'_>) -> Drawn {
+    let summary = scene.summary;
+    if summary.load_curves.is_empty() {
+        return Drawn::Nothing;
+    }
+    let panels = summary.load_curves.iter().filter_map(|curve| panel(summary, curve)).collect();
+    let mut data = DataTable::new(&[
+        ("path", "path"),
+        ("size", "size_bytes"),
+        ("offered", "asked_per_s"),
+        ("achieved", "achieved_per_s"),
+        ("sustained", "sustained"),
+    ]);
+    for p in SHOWN {
+        let name = words::quantile_name(p);
+        data.head(name.clone(), format!("{name}_ns"));
+        data.head("95 % interval", format!("{name}_interval"));
+    }
+    for curve in &summary.load_curves {
+        for point in &curve.points {
+            let mut row = vec![
+                curve.path.to_string().into(),
+                Datum::Number(curve.size as f64, units::size(curve.size)),
+                Datum::Number(point.asked_per_s, words::per_second(point.asked_per_s)),
+                Datum::Number(point.achieved_per_s, words::per_second(point.achieved_per_s)),
+                if point.sustained { "yes" } else { "no" }.into(),
+            ];
+            for p in SHOWN {
+                let quantile = quantile(summary, point, p);
+                row.push(Datum::maybe_ns(quantile.and_then(|quantile| quantile.ns).map(|ns| ns as f64)));
+                row.push(quantile.map_or(Datum::Missing, |quantile| words::quantile_interval(quantile, G).into()));
+            }
+            data.row(row);
+        }
+    }
+    Drawn::Picture(Picture { panels, data, ..Picture::default() })
+}
+
+/// A quantile of one rate, where that was sustained.
+fn quantile<'a>(summary: &'a Summary, point: &LoadPoint, p: f64) -> Option<&'a Quantile> {
+    let case: Option<&CaseSummary> = summary.cases.iter().find(|case| case.case.id == point.case);
+    words::quantile(case.filter(|_| point.sustained)?, p)
+}
+
+fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
+    let lines: Vec<Line> = SHOWN
+        .iter()
+        .map(|p| {
+            let points = curve.points.iter().filter_map(|point| {
+                let title = format!("{} offered", words::per_second(point.asked_per_s));
+                Point::quantile(point.asked_per_s, quantile(summary, point, *p)?, &title)
+            });
+            Line { label: words::quantile_name(*p), points: points.collect() }
+        })
+        .collect();
+    let rates = range(curve.points.iter().map(|point| point.asked_per_s))?;
+    let of = format!("{} {}", curve.path, units::size(curve.size));
+    let print = |rate: f64| words::chosen(&words::decimal(rate));
+    let x = Axis::values("messages a second offered (log)", rates, print);
+    // Where no rate was sustained there is no latency: the frame still shows the rates.
+    let y =
+        Axis::times(&format!("{of}: round trip from the intended send (log)"), extent(&lines).unwrap_or((1e3, 1e6)));
+    let mut chart = Chart::new((720.0, 360.0), &x, &y);
+    let (left, right, top, bottom) = chart.frame();
+    if let Some(knee) = &curve.knee_per_s {
+        let from = knee.low.map_or(left, |low| chart.x.at(low)).clamp(left, right);
+        let to = knee.high.map_or(right, |high| chart.x.at(high)).clamp(left, right);
+        chart.drawing.rectangle("f1", (from, top), ((to - from).max(1.0), bottom - top), 0.12, "");
+        let at = chart.x.at(knee.value).clamp(left, right);
+        chart.drawing.line("whisker t1", (at, top), (at, bottom));
+        let name = format!("{} doubled", words::quantile_name(curve.knee_p));
+        chart.drawing.text("f1", (at - 6.0, top + 14.0), Anchor::End, &name);
+    }
+    let overloaded = curve.overloaded_per_s.map_or(right, |rate| chart.x.at(rate));
+    for point in &curve.points {
+        let (asked, achieved) = (chart.x.at(point.asked_per_s), chart.x.at(point.achieved_per_s).max(left));
+        chart.drawing.line("axis", (achieved, bottom - 6.0), (achieved, bottom));
+        if !point.sustained {
+            let title = format!(
+                "{} offered, {} achieved: not sustained",
+                words::per_second(point.asked_per_s),
+                words::per_second(point.achieved_per_s)
+            );
+            chart.drawing.line("whisker mark t2", (achieved, bottom - 3.0), (asked, bottom - 3.0));
+            chart.drawing.dot("hollow t2", (asked, bottom - 3.0), 4.0, &title);
+        }
+    }
+    if curve.overloaded_per_s.is_some() {
+        chart.drawing.text("f2", (overloaded.min(right), bottom - 12.0), Anchor::End, "not sustained");
+    }
+    chart.lines(&lines);
+    Some(chart.finish(&format!("Round trip of {of} against the rate offered")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::drawn;
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_curve_with_a_knee_and_an_overload() {
+        let (run, summary) = fixture::load_curve();
+        insta::assert_snapshot!("load", drawn(&FIGURE, &Scene::new(&run, &summary)));
+        let (run, summary) = fixture::echo();
+        assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");
+    }
+
+    #[test]
+    fn no_rate_sustained_is_no_latency() {
+        let (run, mut summary) = fixture::load_curve();
+        summary.load_curves[0].points.iter_mut().for_each(|point| point.sustained = false);
+        summary.load_curves[0].knee_per_s = None;
+        let text = drawn(&FIGURE, &Scene::new(&run, &summary));
+        assert_eq!(text.matches(": not sustained</title>").count(), 7);
+        assert!(!text.contains("p99: "), "{text}");
+    }
+}

@@ -1,0 +1,227 @@
+//! One point per message over time, from the per-message log.
+
+use std::fmt::Write;
+
+use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::Workload;
+use msgpath_core::schema::MessageRow;
+use msgpath_record::Run;
+
+use super::super::G;
+use super::chart::{range, times_between};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, some_of};
+use crate::svg::{Anchor, Drawing, Scale, Svg};
+use crate::words;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "points",
+    question: "What did each message do, one after the other?",
+    how: "A point is a message: when it started, how long it took (log). A ring is the slowest of its stretch of time; × on top is a lost message.",
+    draw: picture,
+};
+
+/// Points of all panels together.
+const POINTS: usize = 5_000;
+/// Stretches of time of a panel: the slowest message of each is always shown.
+const STRETCHES: usize = 200;
+/// Cases at most.
+const PANELS: usize = 4;
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 210.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 40.0;
+
+/// What is shown of the messages of a case.
+struct Chosen<'a> {
+    slowest: Vec<&'a MessageRow>,
+    others: Vec<&'a MessageRow>,
+    lost: Vec<&'a MessageRow>,
+}
+
+/// Time in a run as a scale of stretches: from the first start to the last, ns.
+fn span(rows: &[&MessageRow]) -> (u64, u64) {
+    let starts = || rows.iter().map(|row| row.start_ns);
+    (starts().min().unwrap_or(0), starts().max().unwrap_or(0) + 1)
+}
+
+/// The slowest of each stretch of time, and every n-th of the others up to `limit` in all. Lost messages count as others,
+/// but lie apart.
+fn choose<'a>(rows: &[&'a MessageRow], limit: usize) -> Chosen<'a> {
+    let (from, to) = span(rows);
+    let stretch = |row: &MessageRow| ((row.start_ns - from) as u128 * STRETCHES as u128 / (to - from) as u128) as usize;
+    let mut slowest: Vec<Option<&MessageRow>> = vec![None; STRETCHES];
+    for row in rows.iter().filter(|row| row.latency_ns.is_some()) {
+        let slot = &mut slowest[stretch(row)];
+        if slot.is_none_or(|known| known.latency_ns < row.latency_ns) {
+            *slot = Some(row);
+        }
+    }
+    let rest: Vec<&MessageRow> = rows
+        .iter()
+        .copied()
+        .filter(|row| !slowest[stretch(row)].is_some_and(|slow| std::ptr::eq(slow, *row)))
+        .collect();
+    let slowest: Vec<&MessageRow> = slowest.into_iter().flatten().collect();
+    let room = limit.saturating_sub(slowest.len()).max(1);
+    let step = rest.len().div_ceil(room).max(1);
+    let (others, lost) = rest.into_iter().step_by(step).partition(|row| row.latency_ns.is_some());
+    Chosen { slowest, others, lost }
+}
+
+fn picture(scene: &Scene<'_>) -> Drawn {
+    let run = scene.run;
+    if run.header.plan.workload == Workload::Stream || run.rounds.is_empty() {
+        return Drawn::Nothing;
+    }
+    let all = scene.messages.logged;
+    if all.is_empty() {
+        return Drawn::Unavailable(missing(run));
+    }
+    let cases = scene.chosen();
+    let shown: Vec<(&CaseSummary, Vec<&MessageRow>)> = cases
+        .iter()
+        .map(|case| (*case, all.iter().filter(|row| row.case == case.case.id).collect::<Vec<_>>()))
+        .filter(|(_, rows)| !rows.is_empty())
+        .take(PANELS)
+        .collect();
+    if shown.is_empty() {
+        return Drawn::Unavailable("the log holds no message of the cases that would be shown".into());
+    }
+    let mut data = DataTable::new(&[
+        ("path", "path"),
+        ("message", "message"),
+        ("start", "start_ns"),
+        ("connection", "connection"),
+        ("sequence", "sequence"),
+        ("latency", "latency_ns"),
+    ]);
+    let (mut panels, mut drawn, mut of) = (Vec::new(), 0, 0);
+    for (case, rows) in &shown {
+        let chosen = choose(rows, POINTS / shown.len());
+        drawn += chosen.slowest.len() + chosen.others.len() + chosen.lost.len();
+        of += rows.len();
+        for row in &chosen.slowest {
+            data.row([
+                case.case.path.to_string().into(),
+                words::message(&case.case).into(),
+                Datum::Number(row.start_ns as f64, G.time(row.start_ns as f64)),
+                Datum::count(row.connection.into()),
+                Datum::Number(row.sequence as f64, row.sequence.to_string()),
+                Datum::maybe_ns(row.latency_ns.map(|ns| ns as f64)),
+            ]);
+        }
+        panels.extend(panel(case, rows, &chosen));
+    }
+    let mut note = format!(
+        "{} of the {} logged messages: the slowest of each of {STRETCHES} stretches of time, and an even sample of the others. The numbers are those of the slowest.",
+        G.thousands(drawn as u64),
+        G.thousands(of as u64)
+    );
+    if scene.messages.not_kept > 0 {
+        note.push_str(&format!(" The log did not keep {} more.", G.thousands(scene.messages.not_kept)));
+    }
+    if let Some(some) = some_of(shown.len(), scene.measured().len()) {
+        note.push_str(&format!(" {some}"));
+    }
+    Drawn::Picture(Picture { panels, data, note, ..Picture::default() })
+}
+
+/// Why there are no messages, and what to type to have them.
+fn missing(run: &Run) -> String {
+    let again = run.header.command.join(" ");
+    match (run.header.plan.message_log, run.rounds.iter().any(|round| round.batch > 1)) {
+        (0, _) => format!("the run kept no messages; without --message-log 0 it does: {again}"),
+        (_, true) => {
+            format!("several messages share a pair of clock readings; this times each of them: {again} --stamps both")
+        }
+        (_, false) => "this report was made without the per-message log; msgpath report reads it".into(),
+    }
+}
+
+fn panel(case: &CaseSummary, rows: &[&MessageRow], chosen: &Chosen<'_>) -> Option<Svg> {
+    let latencies = rows.iter().filter_map(|row| row.latency_ns).map(|ns| ns.max(1) as f64);
+    let (low, high) = range(latencies).or_else(|| (!chosen.lost.is_empty()).then_some((1e3, 1e6)))?;
+    let (from, to) = span(rows);
+    let x = Scale::linear((from as f64, to as f64), (LEFT, WIDTH - RIGHT));
+    let y = Scale::log((low * 0.9, high * 1.15), (HEIGHT - BOTTOM, TOP));
+    let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    let name = format!("{}, {}", case.case.path, words::message(&case.case));
+    drawing.text("b", (0.0, 13.0), Anchor::Start, &name);
+    for (tick, name) in times_between(low * 0.9, high * 1.15) {
+        drawing.line("grid", (LEFT, y.at(tick)), (WIDTH - RIGHT, y.at(tick)));
+        drawing.text("m", (LEFT - 7.0, y.at(tick) + 4.0), Anchor::End, &name);
+    }
+    drawing.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
+    for (at, anchor) in [(from, Anchor::Start), (from + (to - from) / 2, Anchor::Middle), (to, Anchor::End)] {
+        drawing.text("m", (x.at(at as f64), HEIGHT - BOTTOM + 17.0), anchor, &G.time(at as f64));
+    }
+    drawing.text("m", ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 6.0), Anchor::Middle, "time since the start of the run");
+    let place = |row: &MessageRow| (x.at(row.start_ns as f64), y.at(row.latency_ns.unwrap_or(0).max(1) as f64));
+    // One path of dots: thousands of elements would make the page slow.
+    let mut dots = String::new();
+    for row in &chosen.others {
+        let (x, y) = place(row);
+        // Writing to a String cannot fail.
+        let _ = write!(dots, "M{x:.1},{y:.1}h0");
+    }
+    drawing.raw(&format!("<path class=\"pts t1\" d=\"{dots}\"/>"));
+    for row in &chosen.slowest {
+        let time = G.time(row.latency_ns.unwrap_or(0) as f64);
+        let title = format!(
+            "{time} at {}, connection {}, message {}",
+            G.time(row.start_ns as f64),
+            row.connection,
+            row.sequence
+        );
+        drawing.dot("hollow t2", place(row), 2.2, &title);
+    }
+    for row in &chosen.lost {
+        drawing.text("f2", (x.at(row.start_ns as f64), TOP - 6.0), Anchor::Middle, "×");
+    }
+    Some(drawing.finish(&format!("Latency of single messages over time: {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::drawn;
+    use super::*;
+    use crate::fixture;
+    use crate::html::Messages;
+
+    fn row(n: u64, latency_ns: Option<u64>) -> MessageRow {
+        MessageRow { sequence: n, start_ns: n * 10_000, latency_ns, ..MessageRow::default() }
+    }
+
+    #[test]
+    fn the_slowest_of_each_stretch_stay() {
+        let rows: Vec<MessageRow> =
+            (0..100_000).map(|n| row(n, Some(if n % 5_000 == 77 { 9_000_000 } else { 8_000 + n % 13 }))).collect();
+        let all: Vec<&MessageRow> = rows.iter().collect();
+        let chosen = choose(&all, POINTS);
+        let count = chosen.slowest.len() + chosen.others.len();
+        assert!((4_500..=POINTS).contains(&count), "{count}");
+        assert_eq!(chosen.slowest.len(), STRETCHES);
+        assert_eq!(chosen.slowest.iter().filter(|row| row.latency_ns == Some(9_000_000)).count(), 20);
+        assert!(chosen.others.iter().all(|row| !chosen.slowest.contains(row)));
+    }
+
+    #[test]
+    fn few_messages_are_all_shown() {
+        let rows = [row(0, Some(5)), row(1, None), row(2, Some(7))];
+        let chosen = choose(&rows.iter().collect::<Vec<_>>(), POINTS);
+        assert_eq!(chosen.slowest.len() + chosen.others.len() + chosen.lost.len(), 3);
+        assert_eq!(chosen.lost[0].sequence, 1);
+        assert!(choose(&[], POINTS).slowest.is_empty());
+    }
+
+    #[test]
+    fn messages_of_three_sizes() {
+        let (run, summary, rows) = fixture::trials();
+        let messages = Messages { logged: &rows, not_kept: 7, ..Messages::default() };
+        let scene = Scene { messages, ..Scene::new(&run, &summary) };
+        insta::assert_snapshot!("points", drawn(&FIGURE, &scene));
+        assert!(drawn(&FIGURE, &Scene::new(&run, &summary)).starts_with("n/a: the run kept no messages"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Percentile spectrum: how slow, for how many. x is the percentile stretched to the tail, y the time, logarithmic.
+//!
+//! For the script: `data-spectrum` is `{"names", "s": [[[u, value, low, high], ...], ...]}`, times in ns, null where there
+//! is no claim; the SVG has `data-geo` `{"w", "h", "left", "right", "top", "bottom", "end"}`, `end` on the stretched axis.
+
+use msgpath_analyse::spectrum::{Place, spectrum};
+use msgpath_analyse::summary::CaseSummary;
+
+use super::super::G;
+use super::super::encode::json_block;
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, short, time_ticks_left};
+use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, stretch, unstretch};
+use crate::words;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "spectrum",
+    question: "How slow, for how many?",
+    how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds; dotted is no claim.",
+    draw: picture,
+};
+
+/// Bands that can be told apart where they overlap.
+const BANDS: usize = 2;
+/// The longest axis, as `-log10(1 - p)`.
+const LONGEST: f64 = 6.0;
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 148.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 46.0;
+
+struct Series<'a> {
+    label: String,
+    case: &'a CaseSummary,
+    places: Vec<Place>,
+}
+
+impl Series<'_> {
+    /// The last place that is a claim, on the stretched axis.
+    fn claimed(&self) -> f64 {
+        self.places.iter().filter(|place| place.quantile.claim).map(|place| place.u).fold(0.0, f64::max)
+    }
+}
+
+fn picture(scene: &Scene<'_>) -> Drawn {
+    let cases = scene.measured();
+    let (shown, what) = chosen(scene.summary, &cases);
+    let more = shown.len().saturating_sub(SERIES);
+    let messages = shown.iter().map(|(_, case)| case.messages).max().unwrap_or(0).max(1) as f64;
+    let end = messages.log10().clamp(2.0, LONGEST);
+    let series: Vec<Series> = shown
+        .into_iter()
+        .take(SERIES)
+        .map(|(label, case)| Series { label, case, places: spectrum(scene.run, case, end) })
+        .filter(|series| !series.places.is_empty())
+        .collect();
+    if series.is_empty() {
+        return Drawn::Nothing;
+    }
+    let mut note = format!("{what}.");
+    if series.len() > BANDS {
+        note += &format!(" Bands of the first {BANDS} only; points tell the intervals of all.");
+    }
+    for series in series.iter().filter(|series| series.claimed() == 0.0) {
+        if let Some(why) = series.case.quantiles.iter().find_map(|quantile| quantile.why.as_ref()) {
+            note += &format!(" {} has no claim: {why}.", series.label);
+        }
+    }
+    if more > 0 {
+        note += &format!(" {more} more in the table of all cases.");
+    }
+    if let Some(text) = series.iter().find_map(|series| words::batch(series.case)) {
+        note = format!("{note} {text}");
+    }
+    let panels = vec![draw(&series, &what, end)];
+    Drawn::Picture(Picture { panels, data: numbers(&series), note, after: read_off(&series) })
+}
+
+/// The numbers for the read-off line of the script.
+fn read_off(series: &[Series]) -> String {
+    /// Place on the stretched axis, value and interval.
+    type Spot = (f64, Option<u64>, Option<u64>, Option<u64>);
+    #[derive(serde::Serialize)]
+    struct ReadOff<'a> {
+        names: Vec<&'a str>,
+        s: Vec<Vec<Spot>>,
+    }
+    let places = |series: &Series| {
+        let place = |place: &Place| {
+            let u = (place.u * 1e4).round() / 1e4;
+            (u, place.quantile.ns, place.quantile.lo_ns, place.quantile.hi_ns)
+        };
+        series.places.iter().map(place).collect()
+    };
+    let names = series.iter().map(|series| series.label.as_str()).collect();
+    json_block("data-spectrum", &ReadOff { names, s: series.iter().map(places).collect() })
+}
+
+fn numbers(series: &[Series]) -> DataTable {
+    let mut table = DataTable::new(&[("", "series")]);
+    for quantile in &series[0].case.quantiles {
+        let name = words::quantile_name(quantile.p);
+        table.head(name.clone(), format!("{name}_ns"));
+        table.head("95 % from", format!("{name}_low_ns"));
+        table.head("to", format!("{name}_high_ns"));
+    }
+    for series in series {
+        let quantiles = series.case.quantiles.iter();
+        let cells = quantiles.flat_map(|q| {
+            let value = match (q.ns, q.claim) {
+                (Some(ns), false) => Datum::Number(ns as f64, words::quantile_value(q, G)),
+                (ns, _) => Datum::maybe_ns(ns.map(|ns| ns as f64)),
+            };
+            let [low, high] = [q.lo_ns, q.hi_ns].map(|ns| Datum::maybe_ns(ns.map(|ns| ns as f64)));
+            [value, low, high]
+        });
+        table.row(std::iter::once(Datum::from(series.label.as_str())).chain(cells));
+    }
+    table
+}
+
+fn draw(series: &[Series], what: &str, end: f64) -> Svg {
+    let values = || series.iter().flat_map(|series| &series.places).map(|place| &place.quantile);
+    let low = values().filter_map(|quantile| quantile.ns).min().unwrap_or(1).max(1) as f64 * 0.9;
+    let high = values().filter_map(|quantile| quantile.ns.max(quantile.hi_ns)).max().unwrap_or(1).max(1) as f64 * 1.1;
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let x = Scale::linear((0.0, end), (LEFT, right));
+    let y = Scale::log((low, high), (bottom, TOP));
+    let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    drawing.attribute(
+        "data-geo",
+        &format!("{{\"w\":{WIDTH},\"h\":{HEIGHT},\"left\":{LEFT},\"right\":{right},\"top\":{TOP},\"bottom\":{bottom},\"end\":{end:.4}}}"),
+    );
+    let claimed = series.iter().map(Series::claimed).fold(0.0, f64::max);
+    if claimed < end {
+        let from = x.at(claimed);
+        drawing.rectangle("zone", (from, TOP), (right - from, bottom - TOP), 1.0, "");
+        // Why differs from run to run; the table of all cases says it.
+        if right - from > 55.0 {
+            drawing.text("m", (right - 5.0, bottom - 8.0), Anchor::End, "no claim");
+        }
+    }
+    time_ticks_left(&mut drawing, (low, high), &y, LEFT, right);
+    let nines = (1..=end as i32).map(|nines| unstretch(f64::from(nines)));
+    for p in [0.0, 0.5].into_iter().chain(nines) {
+        let at = x.at(stretch(p));
+        drawing.line("grid", (at, TOP), (at, bottom));
+        drawing.text("m", (at, bottom + 17.0), Anchor::Middle, words::quantile_name(p).trim_start_matches('p'));
+    }
+    drawing.line("axis", (LEFT, bottom), (right, bottom));
+    drawing.text("m", (0.0, 13.0), Anchor::Start, "round trip, log scale");
+    let name = "percentile of messages (%), stretched toward the tail";
+    drawing.text("m", ((LEFT + right) / 2.0, HEIGHT - 6.0), Anchor::Middle, name);
+
+    for (at, series) in series.iter().enumerate().take(BANDS) {
+        band(&mut drawing, at, &series.places, &x, &y);
+    }
+    let mut ends = Vec::new();
+    for (at, series) in series.iter().enumerate() {
+        let point = |place: &Place| Some((x.at(place.u), y.at(place.quantile.ns? as f64)));
+        for (claim, piece) in pieces(&series.places) {
+            let class = if claim { format!("ln s{at}") } else { format!("noclaim t{at}") };
+            drawing.path(&class, &piece.iter().filter_map(point).collect::<Vec<_>>());
+        }
+        ends.push(series.places.iter().rev().find_map(point).map_or(HEIGHT / 2.0, |(_, y)| y));
+        for quantile in &series.case.quantiles {
+            let Some(ns) = quantile.ns.filter(|_| stretch(quantile.p) <= end + 1e-9) else { continue };
+            let name = words::quantile_name(quantile.p);
+            let interval = words::quantile_interval(quantile, G);
+            let title = format!("{} {name}: {}, {interval}", series.label, G.time(ns as f64));
+            drawing.dot(&format!("f{at}"), (x.at(stretch(quantile.p)), y.at(ns as f64)), 2.6, &title);
+        }
+    }
+    let places = label_positions(&ends, 15.0, (TOP + 6.0, bottom));
+    for (at, (series, place)) in series.iter().zip(places).enumerate() {
+        drawing.path(&format!("ln s{at}"), &[(right + 6.0, place - 4.0), (right + 24.0, place - 4.0)]);
+        drawing.text(&format!("b f{at}"), (right + 29.0, place), Anchor::Start, &short(&series.label));
+    }
+    let names: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
+    drawing
+        .finish(&format!("Round trip against percentile for {} ({what}); the table has the numbers", names.join(", ")))
+}
+
+/// Runs of places that are claims and of such that are not; neighbouring runs share a place, so that the line is whole.
+fn pieces(places: &[Place]) -> Vec<(bool, &[Place])> {
+    let mut out = Vec::new();
+    let mut from = 0;
+    for at in 1..places.len() {
+        // The fastest message is no claim by itself: the line starts as it goes on.
+        let claim = places[at].quantile.claim;
+        if at + 1 == places.len() || places[at + 1].quantile.claim != claim {
+            out.push((claim, &places[from..=at]));
+            from = at;
+        }
+    }
+    out
+}
+
+/// The interval, in as many pieces as there are.
+fn band(drawing: &mut Drawing, at: usize, places: &[Place], x: &Scale, y: &Scale) {
+    for (claim, piece) in pieces(places) {
+        let bounded: Vec<&Place> =
+            piece.iter().filter(|place| place.quantile.lo_ns.is_some() && place.quantile.hi_ns.is_some()).collect();
+        let edge = |of: fn(&Place) -> Option<u64>| -> Vec<(f64, f64)> {
+            bounded.iter().map(|place| (x.at(place.u), y.at(of(place).unwrap_or(1) as f64))).collect()
+        };
+        if claim {
+            drawing.band(
+                &format!("bd f{at}"),
+                &edge(|place| place.quantile.hi_ns),
+                &edge(|place| place.quantile.lo_ns),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::drawn;
+    use super::*;
+    use msgpath_analyse::summary::Quantile;
+
+    #[test]
+    fn one_path_and_several() {
+        let (run, summary) = crate::fixture::echo();
+        insta::assert_snapshot!("spectrum", drawn(&FIGURE, &Scene::new(&run, &summary)));
+        let (run, summary) = crate::fixture::compare();
+        let several = drawn(&FIGURE, &Scene::new(&run, &summary));
+        assert_eq!(
+            (several.matches("class=\"ln s2\"").count() > 1, several.matches("class=\"bd f2\"").count()),
+            (true, 0)
+        );
+        assert!(several.contains("Bands of the first 2 only"), "{several}");
+    }
+
+    #[test]
+    fn a_line_changes_where_claims_end_and_has_no_gap() {
+        let place = |(at, claim): (usize, bool)| Place {
+            u: at as f64,
+            quantile: Quantile {
+                p: 0.5,
+                ns: Some(1),
+                lo_ns: None,
+                hi_ns: None,
+                beyond: 0,
+                bursts: 0,
+                claim,
+                why: None,
+            },
+        };
+        let places: Vec<Place> = [false, true, true, false, true].into_iter().enumerate().map(place).collect();
+        let cut: Vec<(bool, f64, f64)> =
+            pieces(&places).into_iter().map(|(claim, piece)| (claim, piece[0].u, piece[piece.len() - 1].u)).collect();
+        assert_eq!(cut, [(true, 0.0, 2.0), (false, 2.0, 3.0), (true, 3.0, 4.0)]);
+        assert!(pieces(&places[..1]).is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! What the tests of the figures share.
+
+use super::{Drawn, Figure, Scene};
+use crate::fixture;
+use crate::html::{self, Earlier, Messages};
+use crate::svg::Svg;
+
+/// A figure as text: its note, its drawings, its numbers; or why there is none.
+pub(super) fn drawn(figure: &Figure, scene: &Scene<'_>) -> String {
+    match (figure.draw)(scene) {
+        Drawn::Nothing => "nothing".into(),
+        Drawn::Unavailable(why) => format!("n/a: {why}"),
+        Drawn::Picture(picture) => {
+            let panels: String = picture.panels.iter().map(Svg::markup).collect();
+            assert!(!panels.contains("NaN") && !panels.contains("inf"), "{panels}");
+            assert!(picture.data.rows.iter().all(|row| row.len() == picture.data.heads.len()));
+            format!("{}\n{panels}{}{}", picture.note, picture.after, picture.data.csv())
+        }
+    }
+}
+
+/// Writes the reports of the fixtures to `$MSGPATH_LOOK`, to be looked at in a browser.
+#[test]
+#[ignore = "writes files for people"]
+fn look() {
+    let folder = std::path::PathBuf::from(std::env::var_os("MSGPATH_LOOK").expect("a folder in MSGPATH_LOOK"));
+    let fixtures = [
+        ("echo", fixture::echo()),
+        ("sizes", fixture::echo_sizes()),
+        ("compare", fixture::compare()),
+        ("shapes", fixture::shapes()),
+        ("load", fixture::load_curve()),
+        ("stream", fixture::stream_sizes()),
+    ];
+    for (name, (run, summary)) in &fixtures {
+        std::fs::write(folder.join(format!("{name}.html")), html::report(&Scene::new(run, summary))).unwrap();
+    }
+    let (run, summary, rows) = fixture::trials();
+    let messages = Messages { logged: &rows, ..Messages::default() };
+    let scene = Scene { messages, ..Scene::new(&run, &summary) };
+    std::fs::write(folder.join("trials.html"), html::report(&scene)).unwrap();
+    let ((a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
+    let diff = msgpath_analyse::diff::diff(&a, &b, &[]);
+    let scene = Scene { earlier: Some(Earlier { run: &a, summary: &of_a, diff: &diff }), ..Scene::new(&b, &of_b) };
+    std::fs::write(folder.join("shift.html"), html::report(&scene)).unwrap();
+}

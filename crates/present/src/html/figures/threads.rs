@@ -1,0 +1,148 @@
+//! Latency against threads, and scaling against threads: at one message size, the one in the middle.
+
+use msgpath_analyse::summary::CaseSummary;
+
+use super::super::G;
+use super::chart::{Axis, Chart, Line, Point, and_more, extent, range, rate, rate_text};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene};
+use crate::view::{Grid, Shape};
+use crate::words;
+
+pub(super) const LATENCY: Figure = Figure {
+    name: "latency-threads",
+    question: "What do more threads do to a round trip?",
+    how: "Median round trip against the number of threads, both axes logarithmic. Bars are 95 % intervals over rounds; a hollow point is no claim.",
+    draw: latency,
+};
+
+pub(super) const SCALING: Figure = Figure {
+    name: "scaling",
+    question: "Do more threads bring more?",
+    how: "What all threads together get done. The thin dashed lines start at the fewest threads and rise in proportion: on them, twice the threads do twice as much.",
+    draw: scaling,
+};
+
+const SIZE: (f64, f64) = (600.0, 320.0);
+
+/// The size in the middle; `None` with one thread count.
+fn middle(grid: &Grid) -> Option<Shape> {
+    (grid.threads.len() > 1).then(|| grid.shapes.get(grid.shapes.len() / 2).copied()).flatten()
+}
+
+/// One line per path, of the cases that have a point.
+fn lines(grid: &Grid, shape: Shape, point: impl Fn(f64, &CaseSummary) -> Option<Point>) -> Vec<Line> {
+    let line = |path: &&msgpath_core::PathName| {
+        let cases =
+            grid.threads.iter().filter_map(|threads| Some((f64::from(*threads), grid.case(path, shape, *threads)?)));
+        Line { label: path.to_string(), points: cases.filter_map(|(threads, case)| point(threads, case)).collect() }
+    };
+    grid.paths.iter().map(line).collect()
+}
+
+fn describe(case: &CaseSummary) -> String {
+    format!("{}, {}", case.case.path, words::counted(case.case.threads.into(), "thread", G))
+}
+
+fn note(grid: &Grid, shape: Shape) -> String {
+    format!("Messages of {}. {}", grid.head(shape, false), and_more(grid.paths.len())).trim_end().to_owned()
+}
+
+fn latency(scene: &Scene<'_>) -> Drawn {
+    let grid = scene.grid();
+    let Some(shape) = middle(&grid) else { return Drawn::Nothing };
+    let lines =
+        lines(&grid, shape, |threads, case| Point::quantile(threads, words::quantile(case, 0.5)?, &describe(case)));
+    let Some(extent) = extent(&lines) else { return Drawn::Nothing };
+    let x = Axis::counts("threads (log)", grid.threads.iter().copied());
+    let mut chart = Chart::new(SIZE, &x, &Axis::times("median round trip (log)", extent));
+    chart.lines(&lines);
+    let mut data = DataTable::new(&[
+        ("path", "path"),
+        ("message", "message"),
+        ("threads", "threads"),
+        ("p50", "p50_ns"),
+        ("from", "low_ns"),
+        ("to", "high_ns"),
+    ]);
+    for case in scene.measured() {
+        let Some(p50) = words::quantile(case, 0.5) else { continue };
+        let ns = |ns: Option<u64>| Datum::maybe_ns(ns.map(|ns| ns as f64));
+        data.row([
+            case.case.path.to_string().into(),
+            words::message(&case.case).into(),
+            Datum::count(case.case.threads.into()),
+            ns(p50.ns),
+            ns(p50.lo_ns.filter(|_| p50.claim)),
+            ns(p50.hi_ns.filter(|_| p50.claim)),
+        ]);
+    }
+    let panels = vec![chart.finish("Median round trip against threads")];
+    Drawn::Picture(Picture { panels, data, note: note(&grid, shape), ..Picture::default() })
+}
+
+fn scaling(scene: &Scene<'_>) -> Drawn {
+    let grid = scene.grid();
+    let Some(shape) = middle(&grid) else { return Drawn::Nothing };
+    let lines = lines(&grid, shape, |threads, case| {
+        Some(Point::estimate(threads, rate(case)?, &describe(case), rate_text(case)))
+    });
+    let Some(case) = scene.measured().into_iter().find(|case| rate(case).is_some()) else { return Drawn::Nothing };
+    let print = rate_text(case);
+    // In proportion to the fewest threads: where a line would go on if the threads did not get in each other's way.
+    let most = f64::from(*grid.threads.last().unwrap_or(&1));
+    let ideal: Vec<[(f64, f64); 2]> = lines
+        .iter()
+        .take(SERIES)
+        .filter_map(|line| line.points.first().map(|first| [(first.x, first.y), (most, first.y * most / first.x)]))
+        .collect();
+    let values = extent(&lines).into_iter().flat_map(|(low, high)| [low, high]);
+    let Some(extent) = range(values.chain(ideal.iter().map(|ends| ends[1].1))) else { return Drawn::Nothing };
+    let (name, saved) = match case.throughput {
+        Some(_) => ("throughput, all threads (log)", "bits_per_s"),
+        None => ("messages a second, all threads (log)", "messages_per_s"),
+    };
+    let x = Axis::counts("threads (log)", grid.threads.iter().copied());
+    let mut chart = Chart::new(SIZE, &x, &Axis::values(name, extent, |rate| words::chosen(&print(rate))));
+    for (at, ends) in ideal.iter().enumerate() {
+        let [from, to] = ends.map(|(x, y)| (chart.x.at(x), chart.y.at(y)));
+        chart.drawing.line(&format!("whisker mark t{at}"), from, to);
+    }
+    chart.lines(&lines);
+    let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
+    data.head("together", saved);
+    data.head("from", format!("low_{saved}"));
+    data.head("to", format!("high_{saved}"));
+    for case in scene.measured() {
+        let Some(rate) = rate(case) else { continue };
+        let datum = |value: Option<f64>| value.map_or(Datum::Missing, |value| Datum::Number(value, print(value)));
+        data.row([
+            case.case.path.to_string().into(),
+            words::message(&case.case).into(),
+            Datum::count(case.case.threads.into()),
+            datum(Some(rate.value)),
+            datum(rate.low),
+            datum(rate.high),
+        ]);
+    }
+    let panels = vec![chart.finish("What all threads get done against their number")];
+    Drawn::Picture(Picture { panels, data, note: note(&grid, shape), ..Picture::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::drawn;
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn two_thread_counts() {
+        let (run, summary) = fixture::compare();
+        let scene = Scene::new(&run, &summary);
+        insta::assert_snapshot!("latency-threads", drawn(&LATENCY, &scene));
+        insta::assert_snapshot!("scaling", drawn(&SCALING, &scene));
+        for (run, summary) in [fixture::echo(), fixture::shapes()] {
+            assert_eq!(drawn(&LATENCY, &Scene::new(&run, &summary)), "nothing");
+            assert_eq!(drawn(&SCALING, &Scene::new(&run, &summary)), "nothing");
+        }
+    }
+}

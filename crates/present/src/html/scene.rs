@@ -1,0 +1,66 @@
+//! What a figure may look at.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::diff::Diff;
+use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::schema::MessageRow;
+use msgpath_record::Run;
+
+use super::figures::chosen;
+use crate::view::{self, Grid};
+
+/// Everything that a report shows: a run, its numbers, its messages, and the earlier run of a comparison.
+pub struct Scene<'a> {
+    /// The run as recorded.
+    pub run: &'a Run,
+    /// Its numbers.
+    pub summary: &'a Summary,
+    /// Its messages, as far as they were logged.
+    pub messages: Messages<'a>,
+    /// What the run is compared with (`report A B`: this is A).
+    pub earlier: Option<Earlier<'a>>,
+}
+
+/// The per-message log.
+#[derive(Clone, Debug, Default)]
+pub struct Messages<'a> {
+    /// Every message that the log kept, in the order in which it was written. Pictures that average messages use these.
+    pub logged: &'a [MessageRow],
+    /// How many of them may go into the file, chosen by the timeline; 0: none.
+    pub embed: usize,
+    /// Messages that the log did not keep because its limit was reached.
+    pub not_kept: u64,
+}
+
+/// The first run of two.
+pub struct Earlier<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Its numbers.
+    pub summary: &'a Summary,
+    /// What became of it.
+    pub diff: &'a Diff,
+}
+
+impl<'a> Scene<'a> {
+    /// A run without its messages.
+    pub fn new(run: &'a Run, summary: &'a Summary) -> Self {
+        Self { run, summary, messages: Messages::default(), earlier: None }
+    }
+
+    /// The cases that the user asked for.
+    pub(crate) fn measured(&self) -> Vec<&'a CaseSummary> {
+        view::measured(self.summary)
+    }
+
+    /// The same as rows and columns.
+    pub(crate) fn grid(&self) -> Grid<'a> {
+        Grid::new(self.summary)
+    }
+
+    /// The cases of a picture that cannot hold all of them: all of a single path, or all paths at the size in the
+    /// middle with the fewest threads.
+    pub(crate) fn chosen(&self) -> Vec<&'a CaseSummary> {
+        chosen(self.summary, &self.measured()).0.into_iter().map(|(_, case)| case).collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! The parts of a run's object.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Expected, LoadCurve, TrialResult};
+use msgpath_core::plan::{Case, Expectation, Workload};
+use msgpath_core::schema::Floors;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::nulls::{explain, rename, tidy_quantiles};
+
+/// Any plain value; a float that is not finite becomes `null`.
+pub(super) fn value(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or(Value::Null)
+}
+
+pub(super) fn findings(summary: &Summary) -> Value {
+    let mut findings = value(&summary.findings);
+    for finding in findings.as_array_mut().into_iter().flatten() {
+        rename(finding, &[("next", "try")]);
+    }
+    findings
+}
+
+/// What a case is.
+fn identity(case: &Case) -> Value {
+    let mut out = value(case);
+    rename(&mut out, &[("size", "size_bytes"), ("reply", "reply_bytes")]);
+    rename(&mut out["pieces"], &[("size", "size_bytes")]);
+    if let (Some(rate), Some(open)) = (case.load.rate(), out.pointer_mut("/load/open")) {
+        rename(open, &[("rate", "rate_per_s")]);
+        open["rate_per_s"] = value(&rate.value());
+    }
+    if let Value::Object(map) = &mut out {
+        match map.get_mut("trial") {
+            Some(Value::Null) => drop(map.remove("trial")),
+            Some(trial) => rename(&mut trial["change"], &CHANGE),
+            None => {}
+        }
+    }
+    out
+}
+
+const CHANGE: [(&str, &str); 1] = [("working_set", "working_set_bytes")];
+
+pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
+    let mut out = value(case);
+    out["case"] = identity(&case.case);
+    rename(
+        &mut out["throughput"],
+        &[
+            ("receiver_bits", "receiver_bits_per_s"),
+            ("sender_bits", "sender_bits_per_s"),
+            ("messages", "messages_per_s"),
+        ],
+    );
+    for end in ["near_tcp", "far_tcp"] {
+        rename(&mut out[end], &[("pacing_rate", "pacing_bytes_per_s"), ("rcv_space", "rcv_space_bytes")]);
+    }
+    tidy_quantiles(&mut out);
+    explain(&mut out, |path| reason(case, workload, path));
+    out
+}
+
+/// Why a field of a case is `null`.
+fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
+    let no_latency = workload == Workload::Stream;
+    match path {
+        "throughput" => "only a stream has a throughput",
+        "rate_per_s" | "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first"
+            if no_latency =>
+        {
+            "a stream does not time single messages"
+        }
+        _ if no_latency && path.contains("_share_over_") => "a stream does not time single messages",
+        _ if case.open.is_some() && path.contains("_share_over_") => "it belongs to a closed loop",
+        "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "first.slowest_ns" => "no message arrived",
+        "zerocopy" => "nothing asked for zero copy",
+        "near_tcp" | "far_tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
+        "near_tcp.pacing_bytes_per_s" | "far_tcp.pacing_bytes_per_s" => "not paced",
+        "copied_bytes" => &case.copied_why,
+        "connect_ns" => "the transport does not connect",
+        "one_way" => "arrival was not stamped, or the ends do not share a clock",
+        "steadiness" | "steadiness.kpss" => "too few rounds to say",
+        "first" => "no message was kept apart at the start of a connection",
+        "first.p50_ns" => "the median is a lost message",
+        "restarts" => "there was a single start, or too few rounds in each",
+        "restarts.best_rounds" => "restarts add no variance, or the cost of one is not known",
+        "open" => "closed loop",
+        "open.backlog_per_s" => "the backlog was not sampled",
+        "open.client_busy" => "the CPU time of the near end was not counted",
+        "near_cost.run_delay_ns" | "far_cost.run_delay_ns" => "schedstat could not be read",
+        _ if path.starts_with("near_cost.") || path.starts_with("far_cost.") => "not a finite number",
+        _ if is_end(path) => "no interval can be claimed",
+        _ => "could not be estimated from these rounds",
+    }
+    .to_owned()
+}
+
+fn is_end(path: &str) -> bool {
+    path.ends_with(".low") || path.ends_with(".high")
+}
+
+pub(super) fn load_curve(curve: &LoadCurve) -> Value {
+    let mut out = value(curve);
+    rename(&mut out, &[("size", "size_bytes")]);
+    tidy_quantiles(&mut out);
+    explain(&mut out, |path| {
+        match path {
+            "knee_per_s" => "the quantile never doubled at the rates that were sustained",
+            "knee_per_s.low" | "knee_per_s.high" => "it lies outside the rates measured",
+            "sustained_per_s" => "no rate was sustained",
+            "overloaded_per_s" => "every rate was sustained",
+            "points.p50" | "points.p99" => "the rate was not sustained",
+            "points.backlog_per_s" => "the backlog was not sampled",
+            _ => "no interval can be claimed",
+        }
+        .to_owned()
+    });
+    out
+}
+
+pub(super) fn trial(trial: &TrialResult, workload: Workload) -> Value {
+    let mut out = value(trial);
+    rename(&mut out["change"], &CHANGE);
+    rename(
+        &mut out,
+        match workload {
+            Workload::Echo => &[("value", "value_ns"), ("case_value", "case_value_ns")],
+            Workload::Stream => &[("value", "value_bits_per_s"), ("case_value", "case_value_bits_per_s")],
+        },
+    );
+    explain(&mut out, |path| if is_end(path) { "no interval can be claimed" } else { "too few passes" }.to_owned());
+    out
+}
+
+pub(super) fn expectation(expected: &Option<Expected>) -> Value {
+    let mut out = value(expected);
+    let Some(expected) = expected else { return out };
+    let unit = match expected.expected {
+        Expectation::Time(_) => "ns",
+        Expectation::Bits(_) => "bits_per_s",
+    };
+    rename(&mut out["expected"], &[("time", "time_ns"), ("bits", "bits_per_s")]);
+    rename(&mut out, &[("measured", &format!("measured_{unit}"))]);
+    for floor in out["floors"].as_array_mut().into_iter().flatten() {
+        rename(floor, &[("value", &format!("value_{unit}"))]);
+    }
+    explain(&mut out, |_| "not a finite number".to_owned());
+    out
+}
+
+pub(super) fn floors(floors: &Option<Floors>) -> Value {
+    let mut out = value(floors);
+    rename(&mut out, &[("last_level_cache", "last_level_cache_bytes")]);
+    if let Some(route) = out.get_mut("route") {
+        rename(route, &[("mtu", "mtu_bytes")]);
+    }
+    if floors.is_some() {
+        explain(&mut out, |_| "could not be measured or read on this machine".to_owned());
+    }
+    out
+}
+
+pub(super) fn comparison(summary: &Summary) -> Value {
+    let mut out = value(&summary.comparison);
+    if summary.comparison.is_none() {
+        return out;
+    }
+    for winner in out["winners"].as_array_mut().into_iter().flatten() {
+        rename(winner, &[("size", "size_bytes")]);
+    }
+    for crossover in out["crossovers"].as_array_mut().into_iter().flatten() {
+        let names = ["size", "low", "high", "crossings", "undecided"].map(|name| (name, format!("{name}_bytes")));
+        rename(crossover, &names.each_ref().map(|(old, new)| (*old, new.as_str())));
+    }
+    explain(&mut out, |path| {
+        match path.rsplit('.').next().unwrap_or(path) {
+            "resolution" => "no A/A control was measured",
+            "rounds_needed" => "it is decided, or no number of rounds is known that would decide it",
+            "path" | "margin" => "no winner at 95 %",
+            "size_bytes" => "no crossing was found",
+            "low_bytes" | "high_bytes" => "no interval, or its end lies outside the sizes measured",
+            "undecided_bytes" => "every size is decided",
+            "p" => "too few passes for a test",
+            _ => "no interval can be claimed",
+        }
+        .to_owned()
+    });
+    out
+}
+
+pub(super) fn unavailable(summary: &Summary) -> Value {
+    let mut list = value(&summary.unavailable);
+    for (entry, case) in list.as_array_mut().into_iter().flatten().zip(&summary.unavailable) {
+        entry["case"] = identity(&case.case);
+    }
+    list
+}

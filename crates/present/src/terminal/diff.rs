@@ -1,0 +1,192 @@
+//! `diff`: did it change, and which gates failed.
+
+use msgpath_analyse::diff::{Diff, DiffRow, GateState, Judged};
+use msgpath_analyse::summary::Verdict;
+use msgpath_core::schema::Status;
+use msgpath_core::units::{BitUnits, bits_per_second};
+
+use super::page::{Page, Paint, Span, Style};
+use super::table::{Align, Table};
+
+/// Two runs: in what they differ, every metric before and after with the interval of its change, and the gates.
+pub fn diff(diff: &Diff, style: Style) -> String {
+    let mut page = Page::new(style);
+    let head = [Paint::Bold.span("diff"), "  ".into(), Paint::Blue.span(&diff.a.name), " → ".into()];
+    page.line(&head.into_iter().chain([Paint::Blue.span(&diff.b.name)]).collect::<Vec<_>>());
+    page.text(6, &format!("{} → {}", diff.a.started, diff.b.started), Paint::Dim);
+    for run in [&diff.a, &diff.b].into_iter().filter(|run| run.status != Status::Ok) {
+        page.text(6, &format!("{} is not whole: a part of it is compared", run.name), Paint::Yellow);
+    }
+    differences(&mut page, diff);
+    if !diff.rows.is_empty() {
+        page.gap();
+        rows(&mut page, diff);
+    }
+    for case in &diff.unpaired {
+        page.text(2, &format!("not compared: {case}"), Paint::Dim);
+    }
+    if !diff.gates.is_empty() {
+        page.heading("gates");
+        gates(&mut page, diff);
+    }
+    page.gap();
+    page.text(0, &margin(diff), Paint::Dim);
+    page.finish()
+}
+
+fn differences(page: &mut Page, diff: &Diff) {
+    if diff.identity.is_empty() {
+        return;
+    }
+    page.heading("what else differs");
+    let mut table =
+        Table::new().column("", Align::Left).optional("", Align::Left, 1).column("", Align::Left).wrap_last();
+    for one in &diff.identity {
+        let paint = if one.refuses { Paint::Yellow } else { Paint::Plain };
+        table.row([paint.span(&one.what), one.end.as_str().into(), format!("{} → {}", one.a, one.b).as_str().into()]);
+    }
+    page.table(table);
+    if diff.identity.iter().any(|one| one.refuses) {
+        page.text(2, "A change below may come from there (--i-know).", Paint::Yellow);
+    }
+}
+
+fn rows(page: &mut Page, diff: &Diff) {
+    let style = page.style;
+    let mut table = Table::new()
+        .column("case", Align::Left)
+        .column("", Align::Left)
+        .optional("before", Align::Right, 1)
+        .optional("after", Align::Right, 2)
+        .column("change", Align::Right)
+        .column("95 %", Align::Left)
+        .column("", Align::Left);
+    let mut last = "";
+    for row in &diff.rows {
+        let name = if row.case == last { "" } else { &row.case };
+        last = &row.case;
+        let value = |value: Option<f64>| value.map_or_else(|| "n/a".into(), |value| value_in(&row.unit, value, style));
+        let (change, interval) = change(row.ratio, row.low, row.high);
+        table.row([
+            name.into(),
+            row.metric.as_str().into(),
+            value(row.a).as_str().into(),
+            value(row.b).as_str().into(),
+            Paint::Bold.span(change),
+            interval.as_str().into(),
+            verdict(row),
+        ]);
+    }
+    page.table(table);
+    let mut said: Vec<&str> = Vec::new();
+    for row in &diff.rows {
+        let Some(why) = row.why.as_deref().filter(|why| !said.contains(why)) else { continue };
+        said.push(why);
+        page.text(2, &format!("n/a: {} {}: {why}", row.case, row.metric), Paint::Dim);
+    }
+}
+
+fn verdict(row: &DiffRow) -> Span {
+    match row.verdict {
+        Verdict::Better => Paint::Green.span("better (sure)"),
+        Verdict::Worse => Paint::Red.span("worse (sure)"),
+        Verdict::Equivalent => Paint::Plain.span("the same (sure)"),
+        Verdict::Undecided => Paint::Yellow.span("can't tell"),
+    }
+}
+
+fn gates(page: &mut Page, diff: &Diff) {
+    let style = page.style;
+    let mut table = Table::new()
+        .column("", Align::Left)
+        .column("", Align::Left)
+        .column("", Align::Left)
+        .column("", Align::Left)
+        .wrap_last();
+    for gate in &diff.gates {
+        let state = match gate.state {
+            GateState::Passed => Paint::Green.span("passed"),
+            GateState::Failed => Paint::Red.span("failed (sure)"),
+            GateState::Undecided => Paint::Yellow.span("can't tell"),
+        };
+        let (value, why) = (judged(gate, style), gate.why.as_deref().unwrap_or_default());
+        let said = match (value.as_str(), why) {
+            ("", why) => why.into(),
+            (value, "") => value.into(),
+            (value, why) => format!("{value}: {why}"),
+        };
+        table.row([state, gate.gate.as_str().into(), gate.case.as_str().into(), said.as_str().into()]);
+    }
+    page.table(table);
+}
+
+/// What a gate looked at: `+30 % (+29 to +32)`, or the second run's own value.
+fn judged(gate: &Judged, style: Style) -> String {
+    let Some(value) = gate.value else { return String::new() };
+    if gate.gate.ends_with('%') && !gate.gate.starts_with("loss") {
+        let (change, interval) = change(gate.value, gate.low, gate.high);
+        return format!("{change} ({interval})");
+    }
+    let unit = ["loss", "throughput"].into_iter().find(|name| gate.gate.starts_with(name));
+    let text = |value: f64| match unit {
+        Some("loss") => format!("{:.3} %", 100.0 * value.max(0.0)),
+        Some(_) => value_in("bit/s", value, style),
+        None => value_in("ns", value, style),
+    };
+    match (gate.low, gate.high) {
+        (Some(low), Some(high)) => format!("{} ({} to {})", text(value), text(low), text(high)),
+        _ => text(value),
+    }
+}
+
+fn value_in(unit: &str, value: f64, style: Style) -> String {
+    if unit == "bit/s" { bits_per_second(value, BitUnits::Si) } else { style.glyphs.time(value) }
+}
+
+/// `+30.1 %` and `+28.8 to +32.1 %`.
+fn change(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> (String, String) {
+    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
+    let change = ratio.map_or_else(|| "n/a".into(), |ratio| format!("{} %", percent(ratio)));
+    let interval = low.zip(high).map(|(low, high)| format!("{} to {} %", percent(low), percent(high)));
+    (change, interval.unwrap_or_default())
+}
+
+fn margin(diff: &Diff) -> String {
+    let margin = format!("{:.1} %", 100.0 * diff.margin);
+    let basis = if diff.a.resolution.or(diff.b.resolution).is_some() {
+        "what the runs' own A/A resolved, at least 2 %"
+    } else {
+        "assumed: neither run has an A/A control"
+    };
+    format!(
+        "Verdicts use a margin of {margin} ({basis}). The runs followed each other, so what changed on the machine between \
+         them counts as well; intervals contain the drift within each."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_run_against_itself_is_the_same() {
+        let (run, _) = fixture::echo();
+        let gates = ["p50 > +5%".parse().unwrap(), "p99.9 > 1s".parse().unwrap()];
+        let found = msgpath_analyse::diff::diff(&run, &run, &gates);
+        let text = diff(&found, Style::default());
+        assert!(text.contains("the same (sure)") && text.contains("+0.0 %") && text.contains("passed"), "{text}");
+        assert!(text.contains("p99.9") && text.contains("is withheld"), "{text}");
+        assert!(!text.contains("what else differs"));
+        for width in [60, 80] {
+            let text = diff(&found, Style { width, ..Style::default() });
+            assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn changes_are_signed() {
+        assert_eq!(change(Some(1.3), Some(0.99), Some(1.32)), ("+30.0 %".into(), "-1.0 to +32.0 %".into()));
+        assert_eq!(change(None, None, None), ("n/a".into(), String::new()));
+    }
+}

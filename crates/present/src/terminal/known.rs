@@ -1,0 +1,112 @@
+//! What is known of a case beside its numbers: labelled lines, the user's estimate, what was tried.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, TrialResult, Verdict};
+use msgpath_core::plan::{Metric, Workload};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Span};
+use super::table::{Align, Table};
+use crate::view::measured;
+use crate::words;
+
+/// `steadiness`, `first`, `restarts`, `tail`: what a case has of them. All are about latency, which means nothing where
+/// the rate was not sustained.
+pub(crate) fn known(case: &CaseSummary, glyphs: Glyphs) -> Vec<(&'static str, String)> {
+    if words::overloaded(case).is_some() {
+        return Vec::new();
+    }
+    let steady = case.steadiness.as_ref().map(|steady| words::steadiness(steady, case.rounds, glyphs));
+    let first = case.first.as_ref().map(|first| words::first(first, glyphs));
+    let restarts = case.restarts.as_ref().map(|restarts| words::restarts(restarts, glyphs));
+    [("steadiness", steady), ("first", first), ("restarts", restarts), ("tail", words::tail(case))]
+        .into_iter()
+        .filter_map(|(label, text)| Some((label, text?)))
+        .collect()
+}
+
+impl Page {
+    /// One line for each: a label and its text. Nothing where there is none.
+    pub fn facts(&mut self, facts: &[(&str, String)]) {
+        let mut table = Table::new().column("", Align::Left).column("", Align::Left).wrap_last();
+        for (label, text) in facts {
+            table.row([Paint::Bold.span(*label), text.as_str().into()]);
+        }
+        self.table(table);
+    }
+
+    /// The user's estimate beside what was measured and what the machine allows.
+    pub(crate) fn expectation(&mut self, summary: &Summary) {
+        let Some(expected) = &summary.expectation else { return };
+        let glyphs = self.style.glyphs;
+        let case = summary.cases.iter().find(|case| case.case.id == expected.case);
+        let mut line = words::expectation(expected, case, glyphs);
+        let floors = words::floors(expected, glyphs);
+        if !floors.is_empty() {
+            line = format!("{line}   {floors}");
+        }
+        self.gap();
+        self.hanging(&[], 2, &line, Paint::Bold);
+        for floor in expected.floors.iter().filter(|floor| !floor.basis.is_empty()) {
+            self.text(2, &format!("{}: {}", floor.name, floor.basis), Paint::Dim);
+        }
+    }
+
+    /// What was tried to find a cause, each against the case that it explains.
+    pub(crate) fn trials(&mut self, run: &Run, summary: &Summary) {
+        if summary.trials.is_empty() {
+            return;
+        }
+        let (plan, glyphs) = (&run.header.plan, self.style.glyphs);
+        let stream = plan.workload == Workload::Stream;
+        let metric = if stream { Metric::Throughput } else { Metric::P50 };
+        let print = |value: f64| if stream { bits_per_second(value, BitUnits::Si) } else { glyphs.time(value) };
+        // A median that is no claim stands in brackets here as everywhere.
+        let value = |id: u32, value: f64| {
+            let case = summary.cases.iter().find(|case| case.case.id == id);
+            let claim = case.and_then(|case| words::quantile(case, 0.5)).is_none_or(|median| median.claim);
+            if claim { Paint::Bold.span(print(value)) } else { Paint::Yellow.span(format!("({})", print(value))) }
+        };
+        let several = measured(summary).len() > 1;
+        let mut table = Table::new()
+            .column("tried", Align::Left)
+            .column(metric.name(), Align::Right)
+            .column("was", Align::Right)
+            .column("change", Align::Right)
+            .optional("95 % interval", Align::Right, 1)
+            .column("", Align::Left);
+        for trial in &summary.trials {
+            let case = summary.cases.iter().find(|case| case.case.id == trial.of);
+            let label = match case.filter(|_| several) {
+                Some(case) => format!("{}, {} {}", trial.change, case.case.path, words::message(&case.case)),
+                None => trial.change.to_string(),
+            };
+            table.row([
+                label.into(),
+                value(trial.case, trial.value),
+                value(trial.of, trial.case_value),
+                words::change(trial.ratio.value).into(),
+                words::interval(trial.ratio.low, trial.ratio.high, words::change)
+                    .map_or_else(|| "no interval".into(), |range| range.replace(" – ", " to "))
+                    .into(),
+                verdict(trial, !stream),
+            ]);
+        }
+        self.gap();
+        self.table(table);
+        if summary.trials.iter().any(|trial| trial.verdict == Verdict::Undecided) {
+            self.text(2, "Not decided: the interval holds both a change and none (95 %, after Holm).", Paint::Dim);
+        }
+    }
+}
+
+fn verdict(trial: &TrialResult, is_time: bool) -> Span {
+    let paint = match trial.verdict {
+        Verdict::Better => Paint::Green,
+        Verdict::Worse => Paint::Red,
+        Verdict::Equivalent => Paint::Plain,
+        Verdict::Undecided => Paint::Yellow,
+    };
+    paint.span(words::verdict(trial.verdict, is_time))
+}

@@ -1,0 +1,233 @@
+//! How messages are offered, in words: the load of a case, a point that was not sustained, the ends of a load curve.
+
+use msgpath_analyse::summary::{CaseSummary, Estimate, LoadCurve, OpenLoop, Quantile};
+use msgpath_core::plan::{Case, Load, OPEN_INFLIGHT};
+use msgpath_core::schedule::{Arrivals, Rate};
+use msgpath_core::units::{Glyphs, three_digits};
+
+use super::{counted, decimal, estimate_interval, per_second, percent, quantile_name, quantile_value, within_measured};
+
+fn places(case: &Case, glyphs: Glyphs) -> String {
+    let connections = counted(u64::from(case.connections), "connection", glyphs);
+    format!("{connections}, {}", counted(u64::from(case.threads), "thread", glyphs))
+}
+
+fn arrivals(arrivals: Arrivals) -> &'static str {
+    match arrivals {
+        Arrivals::Poisson => "Poisson",
+        Arrivals::Constant => "at equal gaps",
+    }
+}
+
+/// `1 connection, 1 thread, closed loop`, or `open loop, 10k/s Poisson, from the intended send`.
+pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
+    let places = places(case, glyphs);
+    match case.load {
+        Load::Closed if case.inflight > 1 => format!("{places}, closed loop, {} in flight", case.inflight),
+        Load::Closed => format!("{places}, closed loop"),
+        Load::Open { rate, arrivals: law } => {
+            let cap = match case.inflight {
+                OPEN_INFLIGHT => String::new(),
+                most => format!(", at most {most} under way on a connection"),
+            };
+            format!("{places}, open loop, {rate} {}, from the intended send{cap}", arrivals(law))
+        }
+    }
+}
+
+/// The load of several cases: that of the first, or their range of rates.
+pub(crate) fn loads(cases: &[&CaseSummary], glyphs: Glyphs) -> String {
+    let Some(first) = cases.first() else { return String::new() };
+    let mut rates: Vec<Rate> = cases.iter().filter_map(|case| case.case.load.rate()).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    match (rates.as_slice(), first.case.load) {
+        ([low, .., high], Load::Open { arrivals: law, .. }) => format!(
+            "{}, open loop, {} rates {low} – {high} {}, from the intended send",
+            places(&first.case, glyphs),
+            rates.len(),
+            arrivals(law)
+        ),
+        _ => load(&first.case, glyphs),
+    }
+}
+
+/// A rate as it is typed: `10k/s`.
+pub(crate) fn asked(rate: f64) -> String {
+    Rate::per_second(rate).map_or_else(|| per_second(rate), |rate| rate.to_string())
+}
+
+/// The open loop of a case that was not sustained: its latency means nothing and is not printed.
+pub(crate) fn overloaded(case: &CaseSummary) -> Option<&OpenLoop> {
+    case.open.as_ref().filter(|open| !open.sustained)
+}
+
+/// What is printed instead of latencies where a rate was not sustained.
+pub(crate) fn not_sustained(open: &OpenLoop) -> String {
+    let (achieved, asked) = (decimal(open.achieved_per_s.value), decimal(open.asked_per_s));
+    format!("not sustained: {achieved} of {asked} msg/s{}", backlog(open.backlog_per_s.as_ref()))
+}
+
+/// `; the backlog grows by 11.8 k messages/s (95 %: 11.2 – 12.4 k)`; empty where no growth was seen.
+pub(crate) fn backlog(slope: Option<&Estimate>) -> String {
+    slope.filter(|slope| slope.value > 0.0).map_or_else(String::new, |slope| {
+        let range = estimate_interval(slope, decimal);
+        format!("; the backlog grows by {} messages/s (95 %: {range})", decimal(slope.value))
+    })
+}
+
+/// `offered`, `late`, `under way`, `client`: what an open loop knows of itself.
+pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
+    let offered = format!(
+        "{} asked, {} scheduled, {} answered (95 %: {})",
+        per_second(open.asked_per_s),
+        per_second(open.offered_per_s),
+        per_second(open.achieved_per_s.value),
+        estimate_interval(&open.achieved_per_s, per_second)
+    );
+    let mut late = format!("{} of the sends by more than one mean gap", percent(open.late_share));
+    if open.sustained {
+        let quantiles: Vec<String> = lateness(open)
+            .map(|quantile| format!("{} {}", quantile_name(quantile.p), quantile_value(quantile, glyphs)))
+            .collect();
+        if !quantiles.is_empty() {
+            late = format!("{} after the intended send; {late}", quantiles.join(", "));
+        }
+    }
+    if open.blocked_share + open.not_running_share + open.own_share > 0.0 {
+        late = format!(
+            "{late}; of the lateness {} held up by the far end, {} ready but not running, {} the generator's own",
+            percent(open.blocked_share),
+            percent(open.not_running_share),
+            percent(open.own_share)
+        );
+    }
+    let mut under_way = format!(
+        "{} messages on average just before a send, {} at most",
+        three_digits(open.mean_under_way),
+        glyphs.thousands(open.most_under_way)
+    );
+    if let Some(little) = &open.little {
+        let range = estimate_interval(little, three_digits);
+        under_way = format!(
+            "{under_way}; Little's law {} (1 where they agree with the rate and the service time; 95 %: {range})",
+            three_digits(little.value)
+        );
+    }
+    let client = match open.client_busy {
+        None => "n/a: its CPU time was not counted".into(),
+        Some(busy) if busy > 0.5 => {
+            format!("its threads were busy {} of the time: the client may be what is measured", percent(busy))
+        }
+        Some(busy) => format!("its threads were busy {} of the time", percent(busy)),
+    };
+    vec![("offered", offered), ("late", late), ("under way", under_way), ("client", client)]
+}
+
+/// The quantiles of the lateness that are printed.
+pub(crate) fn lateness(open: &OpenLoop) -> impl Iterator<Item = &Quantile> {
+    open.lateness.iter().filter(|quantile| quantile.p == 0.5 || quantile.p == 0.99)
+}
+
+/// The rate at which the curve bends.
+pub(crate) fn knee(curve: &LoadCurve) -> String {
+    let name = quantile_name(curve.knee_p);
+    match &curve.knee_per_s {
+        None => format!("none: {name} did not double at the rates that were sustained"),
+        Some(knee) => {
+            let range = within_measured(knee.low, knee.high, "rates", per_second);
+            let range = if range.is_empty() { "no interval".into() } else { range };
+            format!("{name} has doubled at {}   {range}", per_second(knee.value))
+        }
+    }
+}
+
+/// Up to which rate the messages were answered.
+pub(crate) fn sustained(curve: &LoadCurve) -> String {
+    match (curve.sustained_per_s, curve.overloaded_per_s) {
+        (Some(up_to), Some(not)) => format!("sustained up to {}, not at {}", asked(up_to), asked(not)),
+        (Some(up_to), None) => format!("sustained at every rate measured, up to {}", asked(up_to)),
+        (None, Some(not)) => format!("not sustained at {}, the lowest rate measured", asked(not)),
+        (None, None) => "no rate was measured".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::PathName;
+    use msgpath_core::units::Pieces;
+
+    #[test]
+    fn loads_say_from_when_time_counts() {
+        let closed = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
+        let rate = Rate::per_second(10_000.0).unwrap();
+        let open =
+            Case { load: Load::Open { rate, arrivals: Arrivals::Poisson }, inflight: OPEN_INFLIGHT, ..closed.clone() };
+        let text = |case: &Case| load(case, Glyphs::Unicode);
+        assert_eq!(text(&closed), "1 connection, 1 thread, closed loop");
+        assert_eq!(text(&open), "1 connection, 1 thread, open loop, 10k/s Poisson, from the intended send");
+        let capped = Case { inflight: 8, load: Load::Open { rate, arrivals: Arrivals::Constant }, ..closed };
+        assert!(
+            text(&capped).ends_with("10k/s at equal gaps, from the intended send, at most 8 under way on a connection")
+        );
+    }
+
+    #[test]
+    fn an_overloaded_point_says_how_fast_it_falls_behind() {
+        let around = |value: f64, half: f64| Estimate { value, low: Some(value - half), high: Some(value + half) };
+        let mut open = OpenLoop {
+            asked_per_s: 50_000.0,
+            offered_per_s: 50_010.0,
+            achieved_per_s: around(38_200.0, 500.0),
+            sustained: false,
+            why: None,
+            backlog_per_s: Some(around(11_800.0, 600.0)),
+            service: Vec::new(),
+            lateness: Vec::new(),
+            late_share: 0.12,
+            blocked_share: 0.81,
+            not_running_share: 0.12,
+            own_share: 0.07,
+            mean_under_way: 900.0,
+            most_under_way: 4_096,
+            little: None,
+            client_busy: Some(0.62),
+        };
+        assert_eq!(
+            not_sustained(&open),
+            "not sustained: 38.2 k of 50.0 k msg/s; the backlog grows by 11.8 k messages/s (95 %: 11.2 – 12.4 k)"
+        );
+        let known = open_loop(&open, Glyphs::Ascii);
+        assert_eq!(
+            known[1].1,
+            "12.0 % of the sends by more than one mean gap; of the lateness 81.0 % held up by the far end, 12.0 % ready but not running, 7.00 % the generator's own"
+        );
+        assert_eq!(known[2].1, "900 messages on average just before a send, 4 096 at most");
+        assert!(known[3].1.ends_with("the client may be what is measured"));
+        (open.backlog_per_s, open.client_busy) = (None, None);
+        assert_eq!(not_sustained(&open), "not sustained: 38.2 k of 50.0 k msg/s");
+        assert_eq!(open_loop(&open, Glyphs::Ascii)[3].1, "n/a: its CPU time was not counted");
+    }
+
+    #[test]
+    fn the_ends_of_a_curve() {
+        let mut curve = LoadCurve {
+            path: PathName::new("tcp", "send", "block"),
+            size: 64,
+            threads: 1,
+            connections: 1,
+            points: Vec::new(),
+            knee_p: 0.99,
+            knee_per_s: Some(Estimate { value: 18_200.0, low: Some(16_100.0), high: None }),
+            sustained_per_s: Some(32_000.0),
+            overloaded_per_s: Some(64_000.0),
+        };
+        assert_eq!(knee(&curve), "p99 has doubled at 18.2 k/s   95 %: 16.1 k/s – above the rates measured");
+        assert_eq!(sustained(&curve), "sustained up to 32k/s, not at 64k/s");
+        curve.knee_per_s = None;
+        curve.sustained_per_s = None;
+        assert_eq!(knee(&curve), "none: p99 did not double at the rates that were sustained");
+        assert_eq!(sustained(&curve), "not sustained at 64k/s, the lowest rate measured");
+    }
+}

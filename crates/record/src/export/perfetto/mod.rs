@@ -1,0 +1,333 @@
+//! `perfetto`: the messages as a trace that <https://ui.perfetto.dev> opens, which runs in the browser alone.
+//!
+//! A stream of `TracePacket`s (protos/perfetto/trace in github.com/google/perfetto; the field numbers below are those of
+//! its `.proto` files). The near end is one process with a track for each slot in flight, because slices on one track
+//! must not overlap; the far end is another with its arrivals. Times are ns since the start of the run.
+
+mod lanes;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write};
+
+use msgpath_core::Case;
+use msgpath_core::plan::CaseRole;
+use msgpath_core::schema::MessageRow;
+use msgpath_core::units::size;
+
+use super::{Exporter, case, failed, messages, role_word};
+use crate::{RecordError, Run};
+use lanes::Lanes;
+use wire::Message;
+
+/// `Trace.packet`.
+const PACKET: u64 = 1;
+/// Fields of `TracePacket`.
+mod packet {
+    pub(super) const TIMESTAMP: u64 = 8;
+    pub(super) const SEQUENCE: u64 = 10;
+    pub(super) const TRACK_EVENT: u64 = 11;
+    pub(super) const INTERNED_DATA: u64 = 12;
+    pub(super) const SEQUENCE_FLAGS: u64 = 13;
+    pub(super) const TRACK_DESCRIPTOR: u64 = 60;
+}
+/// Values of `TracePacket.sequence_flags`.
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+/// Fields of `TrackEvent`.
+mod event {
+    pub(super) const DEBUG_ANNOTATIONS: u64 = 4;
+    pub(super) const TYPE: u64 = 9;
+    pub(super) const NAME_IID: u64 = 10;
+    pub(super) const TRACK_UUID: u64 = 11;
+    pub(super) const COUNTER_VALUE: u64 = 30;
+    pub(super) const FLOW_IDS: u64 = 47;
+    pub(super) const TERMINATING_FLOW_IDS: u64 = 48;
+}
+/// Values of `TrackEvent.type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+/// Fields of `TrackDescriptor`.
+mod track {
+    pub(super) const UUID: u64 = 1;
+    pub(super) const NAME: u64 = 2;
+    pub(super) const PROCESS: u64 = 3;
+    pub(super) const PARENT_UUID: u64 = 5;
+    pub(super) const COUNTER: u64 = 8;
+}
+/// `ProcessDescriptor.pid` and `.process_name`.
+const PID: u64 = 1;
+const PROCESS_NAME: u64 = 6;
+/// `CounterDescriptor.unit` and its value for ns.
+const UNIT: u64 = 3;
+const UNIT_TIME_NS: u64 = 1;
+/// Fields of `InternedData`, of its entries, and of `DebugAnnotation`.
+mod interned {
+    pub(super) const EVENT_NAMES: u64 = 2;
+    pub(super) const ANNOTATION_NAMES: u64 = 3;
+    pub(super) const IID: u64 = 1;
+    pub(super) const NAME: u64 = 2;
+    pub(super) const ANNOTATION_NAME_IID: u64 = 1;
+    pub(super) const ANNOTATION_UINT: u64 = 3;
+}
+
+/// Packets of messages and of counters: each sequence is in the order of time.
+const MESSAGES: u64 = 1;
+const COUNTERS: u64 = 2;
+/// Tracks of the two processes.
+const NEAR: u64 = 1;
+const FAR: u64 = 2;
+
+/// Names of what a message consists of.
+const STAGES: [&str; 6] =
+    ["waiting to be sent", "request", "far end and reply", "send to reply", "lost", "arrives at the far end"];
+const WAITING: usize = 0;
+const REQUEST: usize = 1;
+const FAR_AND_REPLY: usize = 2;
+const SEND_TO_REPLY: usize = 3;
+const LOST: usize = 4;
+const ARRIVES: usize = 5;
+
+pub(super) struct Perfetto;
+
+impl Exporter for Perfetto {
+    fn name(&self) -> &'static str {
+        "perfetto"
+    }
+
+    fn extension(&self) -> &'static str {
+        "pftrace"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the logged messages as a trace for ui.perfetto.dev: a track for each slot in flight"
+    }
+
+    fn binary(&self) -> bool {
+        true
+    }
+
+    fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
+        let rows = messages(run)?;
+        let mut trace = Trace::new(run, BufWriter::new(out));
+        trace.head()?;
+        trace.counters()?;
+        let mut round: Vec<MessageRow> = Vec::new();
+        for row in rows {
+            if round.first().is_some_and(|first| (first.case, first.pass) != (row.case, row.pass)) {
+                trace.round(&mut round)?;
+            }
+            round.push(row);
+        }
+        trace.round(&mut round)?;
+        trace.out.flush().map_err(failed)
+    }
+}
+
+/// What a track shows; each is described when it is first used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Track {
+    /// A slot in flight of a connection.
+    Slot(u32, u32),
+    /// The lost messages of a connection.
+    Lost(u32),
+    /// Arrivals over a connection at the far end.
+    Arrivals(u32),
+}
+
+struct Trace<'a, W: Write> {
+    run: &'a Run,
+    out: W,
+    lanes: HashMap<u32, Lanes>,
+    tracks: HashMap<Track, u64>,
+    /// The last number that a track or a flow was given.
+    given: u64,
+    /// Events of the round at hand: ns and packet, in an order in which a slice ends before the next begins.
+    events: Vec<(u64, Message)>,
+}
+
+impl<'a, W: Write> Trace<'a, W> {
+    fn new(run: &'a Run, out: W) -> Self {
+        Self { run, out, lanes: HashMap::new(), tracks: HashMap::new(), given: FAR, events: Vec::new() }
+    }
+
+    fn put(&mut self, packet: Message) -> Result<(), RecordError> {
+        self.out.write_all(&Message::default().message(PACKET, &packet).finish()).map_err(failed)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.given += 1;
+        self.given
+    }
+
+    /// Names that events refer to by number, and the two processes.
+    fn head(&mut self) -> Result<(), RecordError> {
+        let entry =
+            |iid: usize, name: &str| Message::default().uint(interned::IID, iid as u64).text(interned::NAME, name);
+        let names = self.run.header.plan.cases.iter().map(label).chain(STAGES.map(String::from));
+        let mut data = Message::default();
+        for (at, name) in names.enumerate() {
+            data = data.message(interned::EVENT_NAMES, &entry(at + 1, &name));
+        }
+        for (at, name) in ["pass", "sequence"].iter().enumerate() {
+            data = data.message(interned::ANNOTATION_NAMES, &entry(at + 1, name));
+        }
+        let first = Message::default()
+            .uint(packet::SEQUENCE, MESSAGES)
+            .uint(packet::SEQUENCE_FLAGS, STATE_CLEARED)
+            .message(packet::INTERNED_DATA, &data);
+        self.put(first)?;
+        let header = &self.run.header;
+        for (pid, end, host) in [(NEAR, "near end", &header.near.host), (FAR, "far end", &header.far.host)] {
+            let process =
+                Message::default().uint(PID, pid).text(PROCESS_NAME, &format!("{end} {host}, {}", header.name));
+            let track = Message::default().uint(track::UUID, pid).message(track::PROCESS, &process);
+            self.put(Message::default().uint(packet::SEQUENCE, MESSAGES).message(packet::TRACK_DESCRIPTOR, &track))?;
+        }
+        Ok(())
+    }
+
+    /// The median of every round, one counter for each case.
+    fn counters(&mut self) -> Result<(), RecordError> {
+        let mut rounds: Vec<_> = self.run.rounds.iter().collect();
+        rounds.sort_by_key(|round| round.start_ns);
+        let mut uuids: HashMap<u32, u64> = HashMap::new();
+        for round in rounds {
+            let Some(p50) = round.latency.quantile(0.5).flatten() else { continue };
+            let uuid = match uuids.get(&round.case) {
+                Some(uuid) => *uuid,
+                None => {
+                    let uuid = self.number();
+                    let name = format!("p50 of the round, {}", label(case(self.run, round.case)));
+                    let unit = Message::default().uint(UNIT, UNIT_TIME_NS);
+                    let track = Message::default()
+                        .uint(track::UUID, uuid)
+                        .text(track::NAME, &name)
+                        .uint(track::PARENT_UUID, NEAR)
+                        .message(track::COUNTER, &unit);
+                    let packet = Message::default().uint(packet::SEQUENCE, COUNTERS);
+                    self.put(packet.message(packet::TRACK_DESCRIPTOR, &track))?;
+                    uuids.insert(round.case, uuid);
+                    uuid
+                }
+            };
+            let event = Message::default()
+                .uint(event::TYPE, COUNTER)
+                .uint(event::TRACK_UUID, uuid)
+                .uint(event::COUNTER_VALUE, p50);
+            let packet = Message::default().uint(packet::TIMESTAMP, round.start_ns).uint(packet::SEQUENCE, COUNTERS);
+            self.put(packet.message(packet::TRACK_EVENT, &event))?;
+        }
+        Ok(())
+    }
+
+    /// The number of a track, which is described where it is new.
+    fn track(&mut self, track: Track) -> Result<u64, RecordError> {
+        if let Some(uuid) = self.tracks.get(&track) {
+            return Ok(*uuid);
+        }
+        let uuid = self.number();
+        self.tracks.insert(track, uuid);
+        let (parent, name) = match track {
+            Track::Slot(connection, slot) => (NEAR, format!("connection {connection}, slot {slot}")),
+            Track::Lost(connection) => (NEAR, format!("connection {connection}, lost")),
+            Track::Arrivals(connection) => (FAR, format!("connection {connection}, arrivals")),
+        };
+        let track =
+            Message::default().uint(track::UUID, uuid).text(track::NAME, &name).uint(track::PARENT_UUID, parent);
+        self.put(Message::default().uint(packet::SEQUENCE, MESSAGES).message(packet::TRACK_DESCRIPTOR, &track))?;
+        Ok(uuid)
+    }
+
+    /// Writes and clears the messages of one round.
+    fn round(&mut self, rows: &mut Vec<MessageRow>) -> Result<(), RecordError> {
+        rows.sort_by_key(|row| row.start_ns);
+        for row in rows.drain(..) {
+            self.message(&row)?;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_by_key(|(ns, _)| *ns); // a stable sort: what follows at the same time stays behind
+        for (ns, event) in events {
+            let packet = Message::default()
+                .uint(packet::TIMESTAMP, ns)
+                .uint(packet::SEQUENCE, MESSAGES)
+                .uint(packet::SEQUENCE_FLAGS, NEEDS_STATE)
+                .message(packet::TRACK_EVENT, &event);
+            self.put(packet)?;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, row: &MessageRow) -> Result<(), RecordError> {
+        let stage_name = |stage: usize| (self.run.header.plan.cases.len() + 1 + stage) as u64;
+        let event = |kind: u64, track: u64| Message::default().uint(event::TYPE, kind).uint(event::TRACK_UUID, track);
+        let named = |kind: u64, track: u64, name: u64| event(kind, track).uint(event::NAME_IID, name);
+        let about = |event: Message| {
+            [u64::from(row.pass), row.sequence].into_iter().zip(1..).fold(event, |event, (value, name)| {
+                let note = Message::default().uint(interned::ANNOTATION_NAME_IID, name);
+                event.message(event::DEBUG_ANNOTATIONS, &note.uint(interned::ANNOTATION_UINT, value))
+            })
+        };
+        let Some(latency) = row.latency_ns else {
+            let lost = named(INSTANT, self.track(Track::Lost(row.connection))?, stage_name(LOST));
+            self.events.push((row.start_ns, about(lost)));
+            return Ok(());
+        };
+        let end = row.start_ns.saturating_add(latency);
+        let slot = self.lanes.entry(row.connection).or_default().take(row.start_ns, end);
+        let track = self.track(Track::Slot(row.connection, slot))?;
+        self.events.push((row.start_ns, about(named(BEGIN, track, u64::from(row.case) + 1))));
+        // Stamps that contradict each other make no stages.
+        let sent = row.late_ns.unwrap_or(0);
+        let arrived = row.far_ns.filter(|far| (sent..=latency).contains(far));
+        if sent <= latency {
+            let arrives = match arrived {
+                Some(_) => Some((self.track(Track::Arrivals(row.connection))?, self.number())),
+                None => None,
+            };
+            let mut stages = Vec::with_capacity(3);
+            stages.extend((sent > 0).then_some((WAITING, 0, sent)));
+            match arrived {
+                Some(far) => stages.extend([(REQUEST, sent, far), (FAR_AND_REPLY, far, latency)]),
+                None if sent > 0 => stages.push((SEND_TO_REPLY, sent, latency)),
+                None => {}
+            }
+            for (stage, from, to) in stages {
+                let mut begin = named(BEGIN, track, stage_name(stage));
+                if let (REQUEST, Some((far_track, flow))) = (stage, arrives) {
+                    begin = begin.fixed64(event::FLOW_IDS, flow);
+                    let arrival = named(INSTANT, far_track, stage_name(ARRIVES));
+                    self.events
+                        .push((row.start_ns.saturating_add(to), arrival.fixed64(event::TERMINATING_FLOW_IDS, flow)));
+                }
+                self.events.push((row.start_ns.saturating_add(from), begin));
+                self.events.push((row.start_ns.saturating_add(to), event(END, track)));
+            }
+        }
+        self.events.push((end, event(END, track)));
+        Ok(())
+    }
+}
+
+/// `tcp:send 64 B ×4 (control)`.
+fn label(case: &Case) -> String {
+    let mut out = if case.pieces.count > 1 {
+        format!("{} {}", case.path, case.pieces)
+    } else {
+        format!("{} {}", case.path, size(case.size))
+    };
+    if case.threads > 1 {
+        out += &format!(" ×{}", case.threads);
+    }
+    if let Some(rate) = case.load.rate() {
+        out += &format!(" {rate}");
+    }
+    if case.role != CaseRole::Measured {
+        out += &format!(" ({})", role_word(case.role));
+    }
+    out
+}

@@ -1,0 +1,107 @@
+//! Both ends examined: before every run for a moment, for `msgpath doctor` at full length.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use msgpath_core::doctor::{Doctor, Examine};
+use msgpath_core::plan::{ChannelOptions, Placement};
+use msgpath_core::schema::{Environment, Floors};
+use msgpath_core::{Exit, Plan, Problem, Target};
+use msgpath_sys::clock;
+
+use crate::doctor::{both, examine as examine_one};
+use crate::place::{Link, cpu_order, placement};
+use crate::wire::{ToFar, ToNear};
+use crate::{environment, floors};
+
+/// What `msgpath doctor` examines.
+#[derive(Clone, Debug)]
+pub struct DoctorRequest {
+    /// The far end.
+    pub target: Target,
+    /// Address family and bind address of the way there.
+    pub options: ChannelOptions,
+    /// Measure the noise floor at full length.
+    pub full: bool,
+    /// Spin waits are going to be measured.
+    pub spin: bool,
+}
+
+/// Examines both ends. Check 21, the A/A resolution, is left to the caller: it takes a measurement.
+///
+/// # Errors
+/// The far end cannot be reached, or the user interrupted.
+pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Problem> {
+    let mut link = Link::open(&request.target, &request.options)?;
+    let near = environment::read();
+    let one_machine = near.boot_id == link.environment.boot_id;
+    let chosen = placement(&cpu_order(), &link.cpus, one_machine, 1);
+    let doctor = diagnose(&mut link, &near, &chosen, request.full, request.spin)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Problem::new("E15", Exit::Interrupted, "interrupted before both ends were examined"));
+    }
+    Ok(doctor)
+}
+
+/// Examines both ends, at the same time where they run on different CPUs.
+///
+/// # Errors
+/// The far end is gone.
+pub(crate) fn diagnose(
+    link: &mut Link,
+    near: &Environment,
+    placement: &Placement,
+    full: bool,
+    spin: bool,
+) -> Result<Doctor, Problem> {
+    let start = clock::now();
+    let one_machine = near.boot_id == link.environment.boot_id;
+    let other = |cpus: &[u32]| cpus.first().copied().filter(|_| one_machine);
+    let order = |end: &str, cpus: &[u32], others: &[u32], peer| Examine {
+        end: end.into(),
+        cpus: cpus.to_vec(),
+        full,
+        peer,
+        spin,
+        other_cpu: other(others),
+    };
+    let peer = link.peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    link.send(&ToFar::Examine(order("far", &placement.far, &placement.near, None)))?;
+    let near_order = order("near", &placement.near, &placement.far, Some(peer));
+    let one_cpu = one_machine && placement.near == placement.far;
+    let (near_checks, far_checks) = if one_cpu {
+        let far = examined(link)?;
+        (examine_one(&near_order), far)
+    } else {
+        (examine_one(&near_order), examined(link)?)
+    };
+    let mut checks = both(&near_checks, &far_checks, near, &link.environment);
+    checks.extend(near_checks);
+    checks.extend(far_checks);
+    let rank = |end: &str| ["near", "far"].iter().position(|name| *name == end).unwrap_or(2);
+    checks.sort_by_key(|check| (check.number, rank(&check.end)));
+    Ok(Doctor { checks, took_ns: clock::now() - start, full })
+}
+
+fn examined(link: &mut Link) -> Result<Vec<msgpath_core::doctor::Check>, Problem> {
+    match link.answer()?.0 {
+        ToNear::Examined { checks } => Ok(checks),
+        _ => Err(Problem::new("E03", Exit::CannotStart, "the far end answers what was not asked")
+            .hint("the same version at both ends")),
+    }
+}
+
+/// The physical floors for the largest message of a plan.
+pub(crate) fn floors_of(plan: &Plan, link: &Link, one_machine: bool) -> Floors {
+    let size = plan.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(1);
+    let first = |cpus: &[u32]| cpus.first().copied();
+    let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
+    let floors = floors::measure(first(&plan.placement.near), first(&plan.placement.far), one_machine, size, link.peer);
+    Floors {
+        wake_round_trip_ns: measured(floors.wake_round_trip_ns),
+        switch_round_trip_ns: measured(floors.switch_round_trip_ns),
+        spin_round_trip_ns: measured(floors.spin_round_trip_ns),
+        copy_bytes_per_s: floors.copy_bytes_per_s.map(f64::round),
+        ..floors
+    }
+}

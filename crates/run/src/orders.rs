@@ -1,0 +1,85 @@
+//! What each end is told of a round: from plan, case and pass to the order for the far end and the near end's own.
+
+use std::sync::atomic::AtomicBool;
+
+use msgpath_core::Case;
+use msgpath_core::plan::{Load, Plan};
+use msgpath_core::schedule::seed;
+
+use crate::near::{Round, RoundError, round};
+use crate::open;
+use crate::place::Link;
+use crate::team::Own;
+use crate::wire::RoundOrder;
+
+/// Buffers that a method may keep under way where the load is open: the schedule decides how many messages are.
+const OPEN_BUFFERS: u32 = 64;
+
+/// Makes the orders of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Both ends read one CLOCK_MONOTONIC.
+    pub one_machine: bool,
+    /// CPUs that are neither end's: the senders of open loops run there.
+    pub spare: &'a [u32],
+    /// Set when the user interrupts.
+    pub stop: &'a AtomicBool,
+}
+
+impl Orders<'_> {
+    /// What the far end is told.
+    pub fn round(&self, case: &Case, messages: u64, trim: u64) -> RoundOrder {
+        let plan = self.plan;
+        RoundOrder {
+            workload: plan.workload,
+            reverse: plan.reverse,
+            path: case.path.clone(),
+            pieces: case.pieces,
+            reply: case.reply,
+            connections: case.connections,
+            threads: case.threads,
+            inflight: match case.load {
+                Load::Closed => case.inflight,
+                Load::Open { .. } => case.inflight.min(OPEN_BUFFERS),
+            },
+            messages,
+            trim,
+            patience_ns: 0,
+            cpus: plan.placement_of(case).far,
+            stamps: plan.stamps,
+            options: plan.options_of(case),
+            work: plan.work_of(case),
+            seed: seed(plan.seed, case.id, 0, u32::MAX),
+            working_set: plan.working_set_of(case),
+        }
+    }
+
+    /// What the near end knows for itself.
+    pub fn own(&self, case: &Case, batch: u64, keep: usize, pass: u32) -> Own {
+        let load = match case.load {
+            Load::Closed => None,
+            Load::Open { rate, arrivals } => Some(open::Load {
+                gap_ns: rate.gap_ns() * f64::from(case.connections),
+                arrivals,
+                seed: (self.plan.seed, case.id, pass),
+                cpus: self.spare.to_vec(),
+            }),
+        };
+        Own { near: true, cpus: self.plan.placement_of(case).near, batch, keep, load }
+    }
+
+    /// Measures a round.
+    ///
+    /// # Errors
+    /// As [`round`].
+    pub fn measure(&self, link: &mut Link, order: &RoundOrder, own: &Own) -> Result<Round, RoundError> {
+        round(link, order, own, self.one_machine, self.stop)
+    }
+}
+
+/// Whether messages of a case may be lost.
+pub fn is_lossy(case: &Case) -> bool {
+    msgpath_paths::transport(&case.path.transport).is_some_and(|transport| transport.meta().lossy)
+}

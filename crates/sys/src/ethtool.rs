@@ -1,0 +1,103 @@
+//! What a network device's driver says of itself: the reading commands of SIOCETHTOOL, which need no privileges.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::check_int;
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_GCOALESCE: u32 = 0x0e;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
+
+/// An offload that has a reading command of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Offload {
+    /// ETHTOOL_GTSO.
+    TcpSegmentation = 0x1e,
+    /// ETHTOOL_GGSO.
+    Segmentation = 0x23,
+    /// ETHTOOL_GGRO.
+    Receive = 0x2b,
+}
+
+/// Devices of the network namespace that the calling thread was in when it opened this.
+pub struct Ethtool {
+    fd: OwnedFd,
+}
+
+impl Ethtool {
+    /// A socket to ask over.
+    ///
+    /// # Errors
+    /// As socket(2).
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { fd: socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)? })
+    }
+
+    /// Whether an offload is on.
+    ///
+    /// # Errors
+    /// `ENODEV`; `EOPNOTSUPP`: the device does not tell.
+    pub fn offload(&self, device: &str, offload: Offload) -> io::Result<bool> {
+        Ok(self.ask::<2>(device, offload as u32)?[1] != 0) // struct ethtool_value
+    }
+
+    /// Microseconds and packets that a receive interrupt waits for.
+    ///
+    /// # Errors
+    /// As [`Ethtool::offload`].
+    pub fn receive_coalescing(&self, device: &str) -> io::Result<(u32, u32)> {
+        let words = self.ask::<23>(device, ETHTOOL_GCOALESCE)?; // struct ethtool_coalesce
+        Ok((words[1], words[2]))
+    }
+
+    /// Entries of the receive and of the send ring.
+    ///
+    /// # Errors
+    /// As [`Ethtool::offload`].
+    pub fn rings(&self, device: &str) -> io::Result<(u32, u32)> {
+        let words = self.ask::<9>(device, ETHTOOL_GRINGPARAM)?; // struct ethtool_ringparam
+        Ok((words[5], words[8]))
+    }
+
+    /// `N` is the size of the command's structure in words: all of those above consist of `u32` only.
+    fn ask<const N: usize>(&self, device: &str, command: u32) -> io::Result<[u32; N]> {
+        let mut words = [0_u32; N];
+        words[0] = command;
+        // struct ifreq: the name, then a union of 24 bytes whose first member here is a pointer.
+        let mut name = [0_u8; libc::IFNAMSIZ];
+        if device.len() >= name.len() || device.contains('\0') {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        name[..device.len()].copy_from_slice(device.as_bytes());
+        #[repr(C)]
+        struct Request {
+            name: [u8; libc::IFNAMSIZ],
+            data: *mut u32,
+            rest: [u64; 2],
+        }
+        let mut request = Request { name, data: words.as_mut_ptr(), rest: [0; 2] };
+        // SAFETY: `request` is laid out as struct ifreq and as large; `data` points to `words`, which is as large as the
+        // structure of `command`, so the kernel writes inside it. Both outlive the call.
+        check_int(unsafe { libc::ioctl(self.fd.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
+        Ok(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_tells_of_its_offloads() {
+        let ethtool = Ethtool::open().unwrap();
+        assert_eq!(size_of::<libc::ifreq>(), 40);
+        assert!(ethtool.offload("lo", Offload::Segmentation).is_ok());
+        assert!(ethtool.receive_coalescing("lo").is_err(), "lo has no interrupts");
+        assert!(ethtool.rings("no such device").is_err());
+        assert!(ethtool.offload("a name that is far too long", Offload::Receive).is_err());
+    }
+}

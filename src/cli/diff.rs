@@ -1,0 +1,218 @@
+//! `msgpath diff`: did it change between two runs, and may CI pass?
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use msgpath_analyse::diff::{Diff, GateState, Judged, diff};
+use msgpath_core::gate::{Gate, Watched};
+use msgpath_core::{Exit, Problem, Workload};
+use msgpath_present::terminal;
+
+use super::options::Look;
+use crate::problems::usage;
+use crate::{looks, runs, typed};
+
+/// Did it change; --fail-if for CI
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// The run before: a name, the folder of a recording, @last or @-2
+    #[arg(value_name = "RUN")]
+    before: String,
+    /// The run after
+    #[arg(value_name = "RUN")]
+    after: String,
+    /// Fail (exit 1) where this is surely so: 'p99 > +5%', 'p50 > 200us', 'throughput < -3%', 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate)]
+    fail_if: Vec<Gate>,
+    /// Compare runs of other machines, days or options all the same
+    #[arg(long)]
+    i_know: bool,
+    /// A gate that cannot be decided is an error (exit 5), not a pass
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    look: Look,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let read = |name: &str| runs::read(&runs::find(name)?);
+    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+    suits(&arguments.fail_if, after.header.plan.workload)?;
+    let found = diff(&before, &after, &arguments.fail_if);
+    comparable(&found, arguments.i_know)?;
+    let text = if arguments.look.json {
+        serde_json::to_string(&found)? + "\n"
+    } else {
+        terminal::diff(&found, looks::stdout(&arguments.look))
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(match verdict(&found, arguments.strict) {
+        Ok(()) => {
+            for gate in found.gates_that(GateState::Undecided) {
+                eprintln!("warning: {} was not decided for {}, and passes", gate.gate, gate.case);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            problem.exit.code().into()
+        }
+    })
+}
+
+/// A gate must watch what these runs have.
+fn suits(gates: &[Gate], workload: Workload) -> Result<(), Problem> {
+    let has = |watched: Watched| match workload {
+        Workload::Echo => watched != Watched::Throughput,
+        Workload::Stream => !matches!(watched, Watched::Quantile(_) | Watched::Mean),
+    };
+    match gates.iter().find(|gate| !has(gate.watched)) {
+        None => Ok(()),
+        Some(gate) => {
+            let (runs, instead) = match workload {
+                Workload::Echo => ("echoes", "p50, p99, mean, cpu or loss"),
+                Workload::Stream => ("streams", "throughput, cpu or loss"),
+            };
+            Err(usage(format!(
+                "--fail-if {:?}: these runs are {runs}, which have no {}",
+                gate.to_string(),
+                gate.watched
+            ))
+            .hint(format!("watch {instead}")))
+        }
+    }
+}
+
+/// Runs that differ in more than the program are refused.
+fn comparable(diff: &Diff, i_know: bool) -> Result<(), Problem> {
+    let refusals = diff.refusals();
+    if let Some(first) = refusals.first().filter(|_| !i_know) {
+        let others = match refusals.len() {
+            1 => String::new(),
+            more => format!(", and {} more", more - 1),
+        };
+        let all: Vec<String> = refusals
+            .iter()
+            .take(6)
+            .map(|one| {
+                format!("{}{}{}: {} → {}", one.end, if one.end.is_empty() { "" } else { " " }, one.what, one.a, one.b)
+            })
+            .collect();
+        return Err(Problem::new("E24", Exit::CannotStart, format!("these runs differ in {}{others}", first.what))
+            .why(format!("a change of the numbers could come from there: {}", all.join("; ")))
+            .hint("two runs of one machine with the same options, or --i-know"));
+    }
+    if diff.rows.is_empty() {
+        let what = "these runs have no case in common";
+        return Err(Problem::new("E24", Exit::CannotStart, what)
+            .why(diff.unpaired.iter().take(4).cloned().collect::<Vec<_>>().join("; "))
+            .hint("the same paths, sizes, rates and threads in both"));
+    }
+    Ok(())
+}
+
+/// Whether the gates let it pass.
+fn verdict(diff: &Diff, strict: bool) -> Result<(), Problem> {
+    let named = |gates: &[&Judged]| {
+        let first = format!("{} for {}", gates[0].gate, gates[0].case);
+        if gates.len() > 1 { format!("{first}, and {} more", gates.len() - 1) } else { first }
+    };
+    let failed = diff.gates_that(GateState::Failed);
+    if !failed.is_empty() {
+        return Err(Problem::new("E25", Exit::CheckFailed, format!("--fail-if: {}", named(&failed)))
+            .why("the whole interval lies beyond the limit and the margin, after Holm over all gates and cases"));
+    }
+    let undecided = diff.gates_that(GateState::Undecided);
+    if strict && !undecided.is_empty() {
+        return Err(Problem::new("E26", Exit::Strict, format!("--strict: not decided: {}", named(&undecided)))
+            .why(undecided[0].why.clone().unwrap_or_default())
+            .hint("longer runs (-t), more restarts, or both programs in one compare"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::diff::{Compared, Difference};
+    use msgpath_core::schema::Status;
+
+    fn gate(text: &str) -> Gate {
+        text.parse().unwrap()
+    }
+
+    fn found(states: &[GateState]) -> Diff {
+        let run = Compared {
+            name: "brisk-otter".into(),
+            started: String::new(),
+            version: String::new(),
+            binary: None,
+            resolution: None,
+            status: Status::Ok,
+        };
+        let judged = |state: &GateState| Judged {
+            gate: "p99 > +5%".into(),
+            case_b: 0,
+            case: "tcp:send 64 B".into(),
+            state: *state,
+            value: None,
+            low: None,
+            high: None,
+            p: None,
+            why: Some("too few".into()),
+        };
+        Diff {
+            schema: String::new(),
+            status: Status::Ok,
+            a: run.clone(),
+            b: run,
+            identity: Vec::new(),
+            margin: 0.02,
+            rows: Vec::new(),
+            gates: states.iter().map(judged).collect(),
+            unpaired: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_what_is_sure_fails() {
+        use GateState::{Failed, Passed, Undecided};
+        let code = |states: &[GateState], strict| {
+            verdict(&found(states), strict).map_or_else(|problem| problem.exit.code(), |()| 0)
+        };
+        assert_eq!(code(&[], true), 0);
+        assert_eq!(code(&[Passed, Undecided], false), 0);
+        assert_eq!(code(&[Passed, Undecided], true), 5);
+        assert_eq!(code(&[Passed, Undecided, Failed], true), 1);
+        let problem = verdict(&found(&[Failed, Failed, Failed]), false).unwrap_err();
+        assert_eq!(problem.what, "--fail-if: p99 > +5% for tcp:send 64 B, and 2 more");
+    }
+
+    #[test]
+    fn runs_that_differ_are_refused_with_what_differs() {
+        let mut diff = found(&[]);
+        let kernel =
+            Difference { what: "kernel".into(), end: "both".into(), a: "6.1".into(), b: "6.2".into(), refuses: true };
+        diff.identity = vec![kernel.clone(), Difference { what: "binary".into(), refuses: false, ..kernel }];
+        let problem = comparable(&diff, false).unwrap_err();
+        assert_eq!((problem.code.as_str(), problem.exit), ("E24", Exit::CannotStart));
+        assert!(
+            problem.what.ends_with("differ in kernel") && problem.why.contains("both kernel: 6.1 → 6.2"),
+            "{problem}"
+        );
+        assert!(problem.hint.contains("--i-know"));
+        diff.unpaired = vec!["tcp:send 64 B (only in a)".into()];
+        assert!(comparable(&diff, true).unwrap_err().what.contains("no case in common"));
+    }
+
+    #[test]
+    fn a_gate_must_watch_what_there_is() {
+        assert_eq!(suits(&[gate("p99 > +5%"), gate("cpu > +5%"), gate("loss > 1%")], Workload::Echo), Ok(()));
+        assert_eq!(suits(&[gate("throughput < -3%"), gate("cpu > +5%")], Workload::Stream), Ok(()));
+        let refused = |text: &str, workload| suits(&[gate(text)], workload).unwrap_err();
+        assert!(refused("throughput < -3%", Workload::Echo).what.contains("are echoes"));
+        assert_eq!(refused("p99 > +5%", Workload::Stream).exit, Exit::Usage);
+    }
+}

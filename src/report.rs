@@ -1,0 +1,71 @@
+//! What a report is made of: a run, its numbers and its messages, read back from the record.
+
+use std::path::Path;
+
+use msgpath_analyse::Summary;
+use msgpath_core::Problem;
+use msgpath_core::schema::MessageRow;
+use msgpath_present::html::{self, Earlier, Messages, Scene};
+use msgpath_record::Run;
+
+use crate::problems::cannot_write;
+use crate::runs;
+
+/// A report larger than this takes a browser seconds to open, bytes.
+const LARGE: usize = 10_000_000;
+
+/// A run with everything that its report shows.
+pub(crate) struct Reported {
+    pub(crate) run: Run,
+    pub(crate) summary: Summary,
+    messages: Vec<MessageRow>,
+}
+
+impl Reported {
+    /// The run that the user means.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(crate) fn find(text: &str) -> Result<Self, Problem> {
+        let run = runs::read(&runs::find(text)?)?;
+        let messages = runs::messages(&run)?;
+        Ok(Self { summary: msgpath_analyse::summarise(&run), run, messages })
+    }
+
+    /// What the figures may look at; at most `embed` messages go into the file.
+    pub(crate) fn scene<'a>(&'a self, embed: usize, earlier: Option<Earlier<'a>>) -> Scene<'a> {
+        scene(&self.run, &self.summary, &self.messages, embed, earlier)
+    }
+}
+
+fn scene<'a>(
+    run: &'a Run,
+    summary: &'a Summary,
+    logged: &'a [MessageRow],
+    embed: usize,
+    earlier: Option<Earlier<'a>>,
+) -> Scene<'a> {
+    let not_kept = run.end.as_ref().map_or(0, |end| end.messages_not_kept);
+    Scene { messages: Messages { logged, embed, not_kept }, earlier, ..Scene::new(run, summary) }
+}
+
+/// Writes the report of a run that has just ended.
+///
+/// # Errors
+/// The log cannot be read, or the file cannot be written.
+pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
+    let messages = runs::messages(run)?;
+    write(&scene(run, summary, &messages, html::DEFAULT_EMBED, None), file).map(drop)
+}
+
+/// Writes a report; the note where it is large.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write(scene: &Scene<'_>, file: &Path) -> Result<Option<String>, Problem> {
+    let page = html::report(scene);
+    std::fs::write(file, &page).map_err(|error| cannot_write(file, &error))?;
+    Ok((page.len() > LARGE).then(|| {
+        format!("the report has {:.0} MB and opens slowly; a smaller --embed makes it smaller", page.len() as f64 / 1e6)
+    }))
+}

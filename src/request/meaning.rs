@@ -1,0 +1,84 @@
+//! Options that have no meaning for a verb, or not together.
+
+use msgpath_core::plan::{Expectation, Metric};
+use msgpath_core::{Problem, Workload};
+
+use super::Verb;
+use crate::cli::options::Options;
+use crate::problems::usage;
+
+/// An option that a verb would silently ignore is an error.
+pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Result<(), Problem> {
+    let message = &options.message;
+    if message.reverse && verb.workload() == Workload::Echo {
+        return Err(usage("-R has no meaning here: an echo goes both ways").hint("msgpath stream -R"));
+    }
+    if verb.workload() == Workload::Stream {
+        if message.reply.is_some() {
+            return Err(usage("--reply has no meaning here: a stream is answered once, at its end")
+                .hint("msgpath echo --reply SIZE"));
+        }
+        if message.inflight.is_some_and(|inflight| inflight > 1) {
+            return Err(usage("--inflight has no meaning here: a stream has as much under way as the path holds")
+                .hint("leave it out"));
+        }
+        if message.rate.is_some() || message.every.is_some() {
+            return Err(
+                usage("a stream has no rate: it sends as fast as the path takes").hint("msgpath echo --rate 10k")
+            );
+        }
+        if message.work.is_some() {
+            return Err(usage("--work has no meaning here: a stream is answered once, at its end")
+                .hint("msgpath echo --work 5us"));
+        }
+    }
+    if message.arrivals.is_some() && message.rate.is_none() && message.every.is_none() {
+        return Err(usage("--arrivals has no meaning without a schedule").hint("--rate 10k, or leave it out"));
+    }
+    let evidence = &options.evidence;
+    match (evidence.metric, verb) {
+        (None, _) => {}
+        (Some(_), Verb::Echo { .. } | Verb::Stream) => {
+            return Err(usage("--metric belongs to compare").hint("msgpath compare --metric p99"));
+        }
+        (Some(Metric::Throughput), Verb::Compare { stream: false }) => {
+            return Err(usage("--metric throughput belongs to streams").hint("msgpath compare --stream"));
+        }
+        (Some(metric @ (Metric::P50 | Metric::P99 | Metric::Mean)), Verb::Compare { stream: true }) => {
+            return Err(usage(format!("--metric {} has no meaning here: a stream has no round trips", metric.name()))
+                .hint("--metric throughput, or leave out --stream"));
+        }
+        (Some(_), Verb::Compare { .. }) => {}
+    }
+    match (evidence.expect, verb.workload()) {
+        (Some(Expectation::Bits(_)), Workload::Echo) => {
+            return Err(usage("--expect takes a time here: an echo is timed").hint("--expect 50us"));
+        }
+        (Some(Expectation::Time(_)), Workload::Stream) => {
+            return Err(usage("--expect takes bits per second here: a stream is counted").hint("--expect 10G"));
+        }
+        _ => {}
+    }
+    if evidence.no_refine && !verb.is_compare() {
+        return Err(
+            usage("--no-refine belongs to compare, which alone adds sizes near a crossing").hint("leave it out")
+        );
+    }
+    if verb.each().is_some() && (message.rate.is_some() || message.every.is_some()) {
+        return Err(usage("--each prints single messages one after the other, not those of a schedule")
+            .hint("msgpath echo --rate 10k, then msgpath show --each"));
+    }
+    if verb.each().is_some() {
+        if options.evidence.count.is_none() {
+            return Err(usage("--each prints every trial, so it needs their number").hint("msgpath echo -c 10 --each"));
+        }
+        if options.evidence.rounds.is_some() || options.evidence.restarts > 1 {
+            return Err(usage("--each has one round (with --fresh, one a trial)").hint("leave out -r and --restarts"));
+        }
+        if options.evidence.message_log == Some(0) {
+            return Err(usage("--each prints the per-message log, and --message-log 0 keeps none")
+                .hint("leave out --message-log"));
+        }
+    }
+    Ok(())
+}

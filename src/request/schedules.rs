@@ -1,0 +1,82 @@
+//! Open loops: the rates that were asked for, and rounds that their schedules fill.
+
+use msgpath_core::plan::{Extent, Load};
+use msgpath_core::schedule::Rate;
+use msgpath_core::{Case, Problem};
+
+use super::{Effort, plural};
+use crate::cli::options::Options;
+use crate::problems::usage;
+use crate::typed::List;
+
+/// The highest rate that one process is asked to send, messages a second.
+const MOST_PER_SECOND: f64 = 10e6;
+/// The longest schedule of a round, messages.
+const MOST_IN_A_ROUND: f64 = 4e6;
+/// The fewest messages of a schedule on each connection in a round.
+const LEAST_IN_A_ROUND: f64 = 5.0;
+
+/// How messages are offered: back to back, or at each of the rates.
+pub(super) fn loads(options: &Options) -> Result<Vec<Load>, Problem> {
+    let message = &options.message;
+    let rates: Vec<Rate> = match (&message.rate, message.every) {
+        (Some(List(rates)), _) => rates.clone(),
+        (None, Some(rate)) => vec![rate],
+        (None, None) => return Ok(vec![Load::Closed]),
+    };
+    if let Some(rate) = rates.iter().find(|rate| rate.value() > MOST_PER_SECOND) {
+        return Err(usage(format!("{rate} is more than one process can send (at most 10M/s)"))
+            .why("every message takes at least a system call or a cache line that moves, some 100 ns")
+            .hint("--rate 1M, or without --rate to see how much this path takes"));
+    }
+    let arrivals = message.arrivals.map(Into::into).unwrap_or_default();
+    Ok(rates.into_iter().map(|rate| Load::Open { rate, arrivals }).collect())
+}
+
+/// Rounds whose schedules have neither too few messages to say anything nor more than memory is taken for.
+pub(super) fn fit_schedules(
+    cases: &[Case],
+    options: &Options,
+    effort: &mut Effort,
+    notes: &mut Vec<String>,
+) -> Result<(), Problem> {
+    // The messages of all rounds, and the fewest of one round, for the case that allows the fewest rounds.
+    let open = cases.iter().filter_map(|case| Some((case.load.rate()?, case)));
+    let planned = |rate: Rate| match effort.extent {
+        Extent::Time(ns) => rate.value() * ns as f64 / 1e9,
+        Extent::Count(count) => count as f64,
+    };
+    let sizes: Vec<(Rate, f64, f64)> =
+        open.map(|(rate, case)| (rate, planned(rate), LEAST_IN_A_ROUND * f64::from(case.connections))).collect();
+    let Some((rate, messages, least)) = sizes.iter().min_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2))).copied() else {
+        return Ok(());
+    };
+    if messages < least {
+        return Err(usage(format!("at {rate} there are {messages:.0} messages in that time; a round needs {least}"))
+            .hint(format!("-t {:.0}s or more, or a higher --rate", (least / rate.value()).ceil())));
+    }
+    let most = (messages / least) as u32;
+    if effort.rounds > most {
+        if let Some(typed) = options.evidence.rounds {
+            return Err(usage(format!(
+                "{messages:.0} messages at {rate} do not fill {typed} rounds of at least {least}"
+            ))
+            .hint(format!("-r {most} or less, or a longer -t")));
+        }
+        notes.push(format!(
+            "{most} {} instead of {}: {rate} has no more messages",
+            plural(most, "round"),
+            effort.rounds
+        ));
+        effort.rounds = most;
+    }
+    let longest = sizes.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rate, messages, _)| (*rate, *messages));
+    if let Some((rate, messages)) =
+        longest.filter(|(_, messages)| messages / f64::from(effort.rounds) > MOST_IN_A_ROUND)
+    {
+        return Err(usage(format!("a round at {rate} would have more than 4 million messages"))
+            .why("the schedule of a round is computed before it starts")
+            .hint(format!("-r {:.0}, or a shorter -t", (messages / MOST_IN_A_ROUND).ceil())));
+    }
+    Ok(())
+}

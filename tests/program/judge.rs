@@ -1,0 +1,121 @@
+//! `doctor`, `diff` and `verify`, as a user starts them.
+
+use crate::command::Home;
+
+/// A home with two runs of the same measurement.
+fn two_runs() -> Home {
+    let home = Home::new();
+    for name in ["old", "new"] {
+        home.run(&format!("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --name {name}")).ends_with(0);
+    }
+    home
+}
+
+#[test]
+fn doctor_examines_both_ends() {
+    let value = Home::new().run("doctor --json").ends_with(0).json();
+    let checks = value["checks"].as_array().unwrap();
+    for number in 1..=21 {
+        assert!(checks.iter().any(|check| check["number"] == number), "no check {number}");
+    }
+    for check in checks {
+        let state = check["state"].as_str().unwrap();
+        assert!(["ok", "warn", "stop", "not_available"].contains(&state), "{check}");
+        assert!(!check["what"].as_str().unwrap().is_empty(), "{check}");
+        assert_eq!(matches!(state, "warn" | "stop"), check["cure"] != "", "a cure for each warning: {check}");
+    }
+    let ends = ["near", "far"].map(|end| checks.iter().filter(|check| check["end"] == end).count());
+    assert!(ends[0] >= 20 && ends[0] == ends[1], "{ends:?}");
+    // These tests run a debug build: a claim is what it cannot make.
+    let build = checks.iter().find(|check| check["number"] == 20).unwrap();
+    assert_eq!(build["state"] == "stop", cfg!(debug_assertions), "{build}");
+}
+
+#[test]
+fn doctor_prints_one_line_a_check_and_changes_nothing() {
+    let home = Home::new();
+    let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_slow_start_after_idle").ok();
+    home.run("doctor --fix").ends_with(0).shows(&["#"]);
+    assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_slow_start_after_idle").ok(), before);
+    if cfg!(debug_assertions) {
+        home.run("doctor --strict").ends_with(5);
+    }
+    assert!(!home.runs().exists(), "doctor keeps no run");
+}
+
+#[test]
+fn every_run_keeps_what_doctor_said() {
+    let home = Home::new();
+    home.run("echo -w 0 -x unix:send -c 40 -r 5 --name kept").ends_with(0);
+    let header = std::fs::read_to_string(home.runs().join("kept/run.json")).unwrap();
+    let header: serde_json::Value = serde_json::from_str(&header).unwrap();
+    assert!(header["doctor"]["checks"].as_array().unwrap().len() >= 40, "{}", header["doctor"]);
+    assert!(header["floors"]["copy_bytes_per_s"].as_f64().unwrap() > 1e6, "{}", header["floors"]);
+    assert!(header["near_counters"].as_array().unwrap().iter().any(|name| name == "TcpExt.DelayedACKs"));
+}
+
+#[test]
+fn two_runs_of_the_same_are_compared_and_gates_judge_them() {
+    let home = two_runs();
+    let value = home.run("diff old new --json").ends_with(0).json();
+    assert!(!value["rows"].as_array().unwrap().is_empty(), "{value}");
+    home.msgpath(&["diff", "old", "new", "--fail-if", "p50 > +300%"]).ends_with(0);
+    // Whatever this machine does, a median of a few µs is surely above 1 ns.
+    home.msgpath(&["diff", "old", "new", "--fail-if", "p50 > 1ns"]).ends_with(1).says(&["p50"]);
+    home.msgpath(&["diff", "old", "new", "--fail-if", "latency > 5%"]).ends_with(2).says(&["a gate looks like"]);
+    home.msgpath(&["diff", "old", "newer"]).ends_with(2).says(&["is not a run"]);
+}
+
+#[test]
+fn a_worse_run_fails_the_gate() {
+    let home = Home::new();
+    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 200us --name old").ends_with(0);
+    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 800us --name new").ends_with(0);
+    // The work is part of what was measured, so the two are not the same measurement.
+    home.msgpath(&["diff", "old", "new", "--fail-if", "p50 > +20%"]).ends_with(3).says(&["work"]);
+    let gate = ["diff", "old", "new", "--fail-if", "p50 > +20%", "--i-know"];
+    home.msgpath(&gate).ends_with(1).says(&["p50"]);
+}
+
+#[test]
+fn runs_of_different_machines_are_not_compared_unless_told() {
+    let home = two_runs();
+    let path = home.runs().join("new/run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut header: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for end in ["near", "far"] {
+        header[end]["kernel"] = "5.4.0-other".into();
+    }
+    std::fs::write(&path, header.to_string()).unwrap();
+    home.run("diff old new").ends_with(3).says(&["kernel", "5.4.0-other", "--i-know"]);
+    home.run("diff old new --i-know").ends_with(0);
+}
+
+#[test]
+fn verify_recomputes_what_was_printed() {
+    let home = Home::new();
+    for (name, options) in [
+        ("closed", "echo -x unix:send -c 3000 -r 10 --no-trials"),
+        ("open", "echo -x unix:send --rate 2k -t 500ms -r 5"),
+        ("bulk", "stream -t 500ms"),
+        ("many", "compare unix:send,pipe:write -l 64,1K -t 200ms -r 5"),
+    ] {
+        home.run(&format!("{options} -w 0 --name {name}")).ends_with(0);
+        home.run(&format!("verify {name}")).ends_with(0).shows(&["agree"]);
+    }
+    // One digit of a printed number changed by hand.
+    let path = home.runs().join("closed/summary.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let p50 = summary.pointer_mut("/cases/0/quantiles/0/ns").expect("a median");
+    *p50 = (p50.as_u64().unwrap() + 1).into();
+    std::fs::write(&path, summary.to_string()).unwrap();
+    let output = home.run("verify closed").ends_with(1);
+    assert!((output.out + &output.err).contains("quantiles"), "the number is named");
+    // A record that was cut off.
+    let rounds = home.runs().join("bulk/rounds.mpl");
+    let bytes = std::fs::read(&rounds).unwrap();
+    std::fs::write(&rounds, &bytes[..bytes.len() - 100]).unwrap();
+    home.run("verify bulk").ends_with(4);
+    home.run("show bulk").ends_with(0).shows(&["cut short", "whole up to byte"]);
+}

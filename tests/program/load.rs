@@ -1,0 +1,176 @@
+//! Open loops, load curves, estimates and server work, as a user starts them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::command::{Home, Output, within};
+
+#[track_caller]
+fn echo(options: &str) -> Output {
+    Home::new().run(&format!("echo -w 0 --no-trials --no-save {options}"))
+}
+
+#[track_caller]
+fn case(output: &Output, at: usize) -> Value {
+    output.json()["cases"][at].clone()
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+#[test]
+fn every_transport_can_be_offered_a_rate() {
+    let paths = "tcp:send udp:send unix:writev unixgram:send unixseq:send pipe:write fifo:write mq:send shm:ring \
+                 tcp:zerocopy tcp:send/epoll";
+    let kernel = Home::new().run("paths --json").ends_with(0).json();
+    for path in paths.split_whitespace() {
+        let full = if path == "shm:ring" { "shm:ring/futex" } else { path };
+        let here = kernel["paths"].as_array().unwrap().iter().find(|entry| entry["path"] == full);
+        if let Some(entry) = here.filter(|entry| entry["available"] == false) {
+            eprintln!("skipped: {path}: {}", entry["why"]);
+            continue;
+        }
+        let output = echo(&format!("-x {path} --rate 2k -t 500ms -r 5 --json")).ends_with(0);
+        let case = case(&output, 0);
+        assert_eq!(number(&case["messages"]), 1000.0, "{path}");
+        assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{path}");
+        assert!(number(&case["open"]["offered_per_s"]) > 1_500.0, "{path}: {}", case["open"]);
+    }
+}
+
+#[test]
+fn three_times_are_kept_apart_and_a_seed_reproduces_the_schedule() {
+    let home = Home::new();
+    let run = |name: &str| {
+        home.run(&format!("echo -w 0 --no-trials -x unix:send --rate 1k -t 200ms -r 4 --seed 7 --name {name} --json"))
+            .ends_with(0);
+        let csv = home.path().join(format!("{name}.csv"));
+        home.run(&format!("export {name} --to messages-csv -o {}", csv.display())).ends_with(0);
+        let mut rows = csv::Reader::from_path(&csv).unwrap();
+        let head = rows.headers().unwrap().clone();
+        let column =
+            |name: &str| head.iter().position(|field| field == name).unwrap_or_else(|| panic!("{name}: {head:?}"));
+        let (start, late, latency) = (column("start_ns"), column("late_ns"), column("latency_ns"));
+        let rows: Vec<[u64; 3]> = rows
+            .records()
+            .map(|row| {
+                let row = row.unwrap();
+                [start, late, latency].map(|at| row[at].parse().unwrap())
+            })
+            .collect();
+        rows
+    };
+    let (one, two) = (run("one"), run("two"));
+    assert_eq!(one.len(), 200);
+    assert!(one.iter().all(|[_, late, latency]| late < latency), "a message is answered after it was sent");
+    // Intended gaps are those of the schedule, whatever the machine did: equal in both runs within each round of 50.
+    let gaps = |rows: &[[u64; 3]]| -> Vec<u64> {
+        rows.chunks(50)
+            .flat_map(|round| round.windows(2).map(|pair| pair[1][0] - pair[0][0]).collect::<Vec<_>>())
+            .collect()
+    };
+    assert_eq!(gaps(&one), gaps(&two));
+}
+
+#[test]
+fn constant_arrivals_are_equally_far_apart() {
+    let output = echo("-x unix:send --rate 1k --arrivals constant -t 100ms -r 2 --json").ends_with(0);
+    assert_eq!(output.json()["cases"][0]["case"]["load"]["open"]["arrivals"], "constant", "{}", output.out);
+}
+
+#[test]
+fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
+    let output = echo("-x unix:send --rate 2k --work 2ms -t 2s -r 5 --json").ends_with(0);
+    let case = case(&output, 0);
+    assert_eq!(case["open"]["sustained"], false, "{}", case["open"]);
+    assert!(number(&case["open"]["backlog_per_s"]["value"]) > 1_000.0, "{}", case["open"]);
+    assert!(case["quantiles"].as_array().unwrap().iter().all(|quantile| quantile["claim"] == false));
+    let text = echo("-x unix:send --rate 2k --work 2ms -t 2s -r 5").ends_with(0);
+    text.shows(&["not sustained", "backlog"]);
+}
+
+#[test]
+fn several_rates_are_a_load_curve() {
+    let output = echo("-x unix:send --rate 250..1k --work 100us -t 500ms -r 5 --json").ends_with(0);
+    let value = output.json();
+    let rates: Vec<f64> = value["load_curves"][0]["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| number(&point["asked_per_s"]))
+        .collect();
+    assert_eq!(rates, [250.0, 500.0, 1000.0]);
+    echo("-x unix:send --rate 250..1k --work 100us -t 500ms -r 5").ends_with(0).shows(&["250", "1k", "sustained"]);
+}
+
+#[test]
+fn work_is_part_of_every_message() {
+    let output = echo("-x unix:send --work 3ms -c 40 -r 5 --json").ends_with(0);
+    let fastest = number(&case(&output, 0)["fastest_ns"]);
+    assert!(fastest >= 3e6, "{fastest}");
+}
+
+#[test]
+fn an_estimate_stands_before_what_was_measured() {
+    let output = echo("-x unix:send -t 500ms -r 10 --expect 1s").ends_with(0).shows(&["expected 1 s", "measured"]);
+    let (expected, table) = (output.out.find("expected").unwrap(), output.out.find("p50").unwrap());
+    assert!(expected < table, "{}", output.out);
+    let value = echo("-x unix:send -t 500ms -r 10 --expect 1s --json").ends_with(0).json();
+    assert!(number(&value["expectation"]["factor"]) < 0.5, "{}", value["expectation"]);
+    assert!(!value["expectation"]["floors"].as_array().unwrap().is_empty());
+    let stream = Home::new().run("stream --no-save -w 0 -t 500ms --expect 1G --json").ends_with(0).json();
+    assert!(number(&stream["expectation"]["factor"]) > 0.0, "{}", stream["expectation"]);
+}
+
+#[test]
+fn a_far_end_that_stands_still_shows_in_an_open_loop() {
+    let home = Home::new();
+    let line = "echo -w 0 --no-trials --no-save -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
+    let running = home.start(line);
+    std::thread::sleep(Duration::from_secs(3));
+    let agents = running.children();
+    assert!(!agents.is_empty(), "the far end is a child");
+    agents.iter().for_each(|pid| running.send_to("STOP", *pid));
+    std::thread::sleep(Duration::from_secs(1));
+    agents.iter().for_each(|pid| running.send_to("CONT", *pid));
+    let output = running.finish(Duration::from_secs(60)).ends_with(0);
+    let case = case(&output, 0);
+    // A closed loop would have one slow message. Here an eighth of the messages was due meanwhile.
+    let p90 = case["quantiles"].as_array().unwrap().iter().find(|quantile| quantile["p"] == 0.9).unwrap().clone();
+    assert!(number(&p90["ns"]) > 50e6, "{p90}");
+    assert!(number(&case["slowest_ns"]) > 800e6, "{case}");
+}
+
+#[test]
+fn ctrl_c_ends_a_slow_schedule_soon() {
+    let home = Home::new();
+    let running = home.start("echo -w 0 --no-trials -x unix:send --every 3s -t 60s --json");
+    assert!(within(Duration::from_secs(20), || home.runs().exists()), "the run begins");
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    running.signal("INT");
+    running.finish(Duration::from_secs(30)).ends_with(130);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn impossible_schedules_are_refused() {
+    for (options, part) in [
+        ("--rate 1G", "rate"),
+        ("--rate 0", "rate"),
+        ("--rate nonsense", "rate"),
+        ("--rate 10k --every 1ms", "every"),
+        ("--rate 1k --each", "each"),
+        ("--work never", "work"),
+        ("--expect soon", "expect"),
+        ("--rate 1k -P 4 -T 2", "thread"),
+        ("--working-set 1T", "working"),
+    ] {
+        let output = echo(options).ends_with(2);
+        assert!(output.err.contains(part), "{options}: {}", output.err);
+    }
+    Home::new().run("stream --rate 1k").ends_with(2);
+}

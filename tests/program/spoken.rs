@@ -1,0 +1,194 @@
+//! Findings on real traffic: each must speak where its cause is there. Where they must be silent is tested beside them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::command::{Home, Running};
+
+/// The codes of what a run says, findings and warnings.
+#[track_caller]
+fn said(line: &str) -> Vec<(String, String)> {
+    let output = Home::new().run(&format!("{line} -w 0 --no-save --json")).ends_with(0);
+    codes(&output.json())
+}
+
+fn codes(value: &serde_json::Value) -> Vec<(String, String)> {
+    ["findings", "warnings"]
+        .iter()
+        .flat_map(|list| value[list].as_array().unwrap().clone())
+        .map(|one| {
+            let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+            (text("code"), format!("{} {}", text("confidence"), text("text")))
+        })
+        .collect()
+}
+
+/// What was said under a code.
+#[track_caller]
+fn under<'a>(said: &'a [(String, String)], code: &str) -> &'a str {
+    let found = said.iter().find(|(own, _)| own == code);
+    &found.unwrap_or_else(|| panic!("{code} is silent: {said:#?}")).1
+}
+
+#[test]
+fn nagle_is_proved_by_counters_and_by_its_cure() {
+    let said = said("echo -x tcp:writes --pieces 2x32 --no-nodelay -t 2s -r 10");
+    let text = under(&said, "W25");
+    assert!(text.starts_with("sure") && text.contains("TCP_NODELAY"), "{text}");
+}
+
+#[test]
+fn a_cork_that_is_never_released_is_named() {
+    let said = said("echo --hold-cork -c 30 -r 6");
+    assert!(under(&said, "W31").contains("200"), "{said:#?}");
+}
+
+#[test]
+fn zero_copy_that_was_ignored_or_copied_is_named() {
+    assert!(under(&said("echo -x tcp:zerocopy-unset -l 16K -c 200 -r 5"), "W30").contains("ignored"));
+    under(&said("echo -x unix:zerocopy-unset -l 16K -c 200 -r 5"), "W30");
+    under(&said("echo -x tcp:zerocopy -l 16K -c 200 -r 5"), "W20");
+}
+
+#[test]
+fn one_core_for_both_ends_is_named() {
+    let all = said("echo -x unix:send --cpu 0,0 -c 400 -r 5");
+    under(&all, "W44");
+}
+
+#[test]
+fn waking_is_compared_with_not_waking() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("skipped: one CPU: the ends cannot be apart");
+        return;
+    }
+    let home = Home::new();
+    let value = home.run("echo -x unix:send -w 0 -t 2s -r 20 --no-save --json").ends_with(0).json();
+    let tried: Vec<&str> =
+        value["trials"].as_array().unwrap().iter().filter_map(|trial| trial["change"].as_str()).collect();
+    assert_eq!(tried, ["same_cpu", "spin"], "{}", value["trials"]);
+    // Whether it speaks depends on the machine; where both trials are better by half, it must.
+    let better =
+        |trial: &serde_json::Value| trial["verdict"] == "better" && trial["ratio"]["high"].as_f64() < Some(0.5);
+    if value["trials"].as_array().unwrap().iter().all(better) {
+        under(&codes(&value), "V13");
+    }
+}
+
+#[test]
+fn a_rate_beyond_the_far_end_is_named() {
+    let said = said("echo -x unix:send --rate 2k --work 2ms -t 2s -r 5");
+    under(&said, "W52");
+}
+
+#[test]
+fn other_work_on_the_cpus_is_named() {
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let burners: Vec<_> = (0..2 * std::thread::available_parallelism().map_or(1, usize::from))
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || while !stop.load(std::sync::atomic::Ordering::Relaxed) {})
+        })
+        .collect();
+    let said = said("echo -x unix:send --no-trials -t 2s -r 10");
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    burners.into_iter().for_each(|burner| burner.join().unwrap());
+    under(&said, "W46");
+}
+
+#[test]
+fn doctors_stop_is_repeated_with_every_run() {
+    if !cfg!(debug_assertions) {
+        eprintln!("skipped: a release build has nothing to stop for");
+        return;
+    }
+    let said = said("echo -x unix:send -c 40 -r 5");
+    under(&said, "W29");
+}
+
+#[test]
+fn datagrams_lost_in_a_small_buffer_are_counted_there() {
+    let said = said("stream -x udp:send -l 8K --rcvbuf 8K -t 500ms -r 5");
+    let text = under(&said, "W37");
+    assert!(text.contains("receive buffer"), "{text}");
+}
+
+#[test]
+fn restarts_are_a_level_of_their_own() {
+    let said = said("echo -x unix:send --no-trials -t 2s -r 20 --restarts 4");
+    under(&said, "V12");
+}
+
+#[test]
+fn slow_start_after_idle_is_seen_in_the_window() {
+    let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_slow_start_after_idle").unwrap_or_default();
+    // Root may ask for whatever is there, others for what is allowed.
+    let root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let known = format!("/proc/sys/net/ipv4/tcp_{}_congestion_control", if root { "available" } else { "allowed" });
+    let known = std::fs::read_to_string(known).unwrap_or_default();
+    if setting.trim() != "1" || !known.split_whitespace().any(|name| name == "cubic") {
+        eprintln!("skipped: slow start after idle is off, or cubic may not be asked for");
+        return;
+    }
+    let said = said("echo -x tcp:send --congestion cubic --rate 2 --arrivals constant -l 1M -t 5s -r 2");
+    let text = under(&said, "W32");
+    assert!(text.contains("window"), "{text}");
+}
+
+/// A shell in network namespaces of its own, or why there is none.
+fn in_namespace(script: &str, home: &Home) -> Result<Running, String> {
+    let possible = Command::new("unshare").args(["-n", "true"]).status();
+    if !possible.is_ok_and(|status| status.success()) {
+        return Err("no network namespace without privileges".into());
+    }
+    if !Command::new("ip").arg("-V").status().is_ok_and(|status| status.success()) {
+        return Err("no iproute2".into());
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-n", "sh", "-c", script]).env("MSGPATH", env!("CARGO_BIN_EXE_msgpath"));
+    command.env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data")).env("TMPDIR", home.temporary());
+    Ok(Running::new(command))
+}
+
+#[test]
+fn an_address_of_the_network_that_stays_here_is_named() {
+    let home = Home::new();
+    let script = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && \
+                  { \"$MSGPATH\" serve 10.9.8.7 & pid=$!; sleep 1; \
+                    \"$MSGPATH\" echo 10.9.8.7 -w 0 -c 200 -r 5 --no-save --json; code=$?; kill $pid; wait $pid; exit $code; }";
+    let output = match in_namespace(script, &home) {
+        Ok(running) => running.finish(Duration::from_secs(60)).ends_with(0),
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let said = codes(&output.json());
+    under(&said, "W33");
+}
+
+#[test]
+fn a_quota_that_stops_the_run_is_named() {
+    // A cgroup of our own with a fifth of a CPU, in either version.
+    let two = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let (parent, quota, limit) = match two {
+        true => ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
+        false => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
+    };
+    let folder = std::path::PathBuf::from(format!("{parent}/msgpath-test-{}", std::process::id()));
+    if let Err(error) = std::fs::create_dir(&folder) {
+        return eprintln!("skipped: no cgroup of our own: {error}");
+    }
+    // Only a file that the kernel has put there is one: elsewhere this is a plain folder.
+    if !folder.join(quota).exists() || std::fs::write(folder.join(quota), limit).is_err() {
+        let _ = std::fs::remove_dir(&folder);
+        return eprintln!("skipped: no CPU quota in {parent}");
+    }
+    let home = Home::new();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 --no-trials -t 2s -r 5 --no-save --json",
+        folder.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).env("MSGPATH", env!("CARGO_BIN_EXE_msgpath")).env("HOME", home.path());
+    let output = Running::new(command).finish(Duration::from_secs(60));
+    let _ = std::fs::remove_dir(&folder);
+    under(&codes(&output.ends_with(0).json()), "W42");
+}
