@@ -93,6 +93,20 @@ fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
 }
 
 #[test]
+fn the_messages_under_way_can_be_limited() {
+    for path in ["unix:send", "udp:send"] {
+        let line = format!("-x {path} --rate 1k --work 2ms --inflight 3 -t 500ms -r 5 --json");
+        let output = echo(&line).ends_with(0);
+        let open = case(&output, 0)["open"].clone();
+        assert!(number(&open["most_under_way"]) <= 3.0, "{path}: {open}");
+        assert!(number(&open["blocked_share"]) > 0.5, "{path}: the far end is the cause: {open}");
+    }
+    let unlimited = echo("-x unix:send --rate 1k --work 2ms -t 500ms -r 5 --json").ends_with(0);
+    let most = number(&case(&unlimited, 0)["open"]["most_under_way"]);
+    assert!(most > 20.0, "{most}");
+}
+
+#[test]
 fn several_rates_are_a_load_curve() {
     let output = echo("-x unix:send --rate 250..1k --work 100us -t 500ms -r 5 --json").ends_with(0);
     let value = output.json();

@@ -20,6 +20,8 @@ const SPIN_ALONE_NS: u64 = 80_000;
 const SPIN_SHARED_NS: u64 = 10_000;
 /// A shorter sleep is not worth it.
 const LEAST_SLEEP_NS: u64 = 5_000;
+/// Between two looks at whether there is room for another message under way.
+const LOOK_NS: u64 = 20_000;
 /// Between two looks at whether the round was given up.
 const SLICE_NS: u64 = 250_000_000;
 /// With so much time left before a message is due, the thread's times are read anew.
@@ -46,6 +48,8 @@ pub struct Load {
     pub seed: (u64, u32, u32),
     /// CPUs that senders have for themselves, in turn; empty: each shares the CPU of its receiver.
     pub cpus: Vec<u32>,
+    /// Messages under way on a connection before its sender is held up.
+    pub most: u64,
 }
 
 /// What the two threads of a connection share.
@@ -58,11 +62,14 @@ pub struct Flow {
     sent: Vec<AtomicU64>,
     /// Number of the last message that is sent.
     last: AtomicU64,
+    /// Messages below this number are not waited for any more: answered, or lost.
+    settled: AtomicU64,
+    most: u64,
     /// The sender has ended, for whatever reason.
     over: AtomicBool,
     trim: usize,
     /// The sender has no CPU of its own.
-    pub(crate) shares_cpu: bool,
+    shares_cpu: bool,
 }
 
 impl Flow {
@@ -77,6 +84,8 @@ impl Flow {
             start: AtomicU64::new(0),
             sent: (0..count).map(|_| AtomicU64::new(0)).collect(),
             last: AtomicU64::new(count as u64 - 1),
+            settled: AtomicU64::new(0),
+            most: load.most,
             over: AtomicBool::new(false),
             trim: trim as usize,
             shares_cpu: load.cpus.is_empty(),
@@ -86,6 +95,17 @@ impl Flow {
     /// Whether the last message comes before the schedule's end.
     pub fn is_cut(&self) -> bool {
         self.last.load(Ordering::Acquire) < self.count() - 1
+    }
+
+    /// Whether message number `sequence` may be under way as well.
+    #[inline(always)]
+    fn has_room(&self, sequence: u64) -> bool {
+        sequence.saturating_sub(self.settled.load(Ordering::Acquire)) < self.most
+    }
+
+    /// When the messages went that have gone so far, in the order of their numbers.
+    fn gone(&self) -> impl Iterator<Item = u64> {
+        self.sent.iter().map(|sent| sent.load(Ordering::Acquire)).take_while(|sent| *sent > 0)
     }
 
     /// Messages of the schedule, trimmed ones included.
@@ -172,6 +192,17 @@ impl<'a> Generator<'a> {
         Ok(now)
     }
 
+    /// Waits until one message less is under way. It sleeps, so that the account takes it for what it is: being held up.
+    #[cold]
+    fn wait_for_room<C: Channel>(&mut self, sequence: u64, channel: &C) -> std::io::Result<()> {
+        let since = clock::now();
+        while !self.flow.has_room(sequence) {
+            timer::sleep_until(clock::now() + LOOK_NS)?;
+            channel.limits().again(std::io::Error::from(std::io::ErrorKind::WouldBlock), since)?;
+        }
+        Ok(())
+    }
+
     #[inline(always)]
     fn sent(&mut self, due: u64, now: u64) {
         if now - due > ON_TIME_NS && now - self.account.read_at() > READ_EVERY_NS {
@@ -219,6 +250,9 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
     let mut before = flow.schedule.get((range.start as usize).wrapping_sub(1)).copied().unwrap_or(0);
     for sequence in range {
         let due = start + flow.schedule[sequence as usize];
+        if !flow.has_room(sequence) {
+            generator.wait_for_room(sequence, channel)?;
+        }
         messages.outgoing.number(method.slot(channel)?, sequence);
         let idle = due - start - before > IDLE_NS;
         before = due - start;
@@ -276,6 +310,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
             }
             inbox.receive(channel, wait, false)?;
             arrived[sequence as usize] = clock::now();
+            flow.settled.store(sequence + 1, Ordering::Release);
             check(messages.incoming, inbox.bytes(), sequence, delivery)?;
         }
         return Ok(());
@@ -288,6 +323,8 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
             if over {
                 return Ok(());
             }
+            // Whatever was under way is lost.
+            flow.settled.store(flow.gone().count() as u64, Ordering::Release);
             continue;
         }
         let now = clock::now();
@@ -302,6 +339,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
         *slot = now;
         delivery.reordered += u64::from(sequence < highest);
         highest = highest.max(sequence);
+        flow.settled.fetch_max(highest + 1, Ordering::Release);
         answered += 1;
         if over && answered > flow.last.load(Ordering::Acquire) {
             return Ok(());
@@ -346,8 +384,7 @@ pub fn settle(flow: &Flow, arrived: &[u64], keep: usize) -> Settled {
         delivery: Delivery::default(),
         elapsed_ns: 0,
     };
-    let sent: Vec<u64> =
-        flow.sent.iter().map(|sent| sent.load(Ordering::Acquire)).take_while(|sent| *sent > 0).collect();
+    let sent: Vec<u64> = flow.gone().collect();
     let begin = start + flow.schedule.get(flow.trim).copied().unwrap_or(0);
     let mut last_arrival = begin;
     for (at, sent) in sent.iter().enumerate() {
@@ -420,7 +457,7 @@ mod tests {
     use super::*;
 
     fn flow(trim: u64, messages: u64) -> Flow {
-        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![] };
+        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: 2 };
         let mut flow = Flow::new(&load, 0, trim, messages);
         flow.schedule = (1..=trim + messages).map(|at| at * 1_000).collect();
         flow.start.store(1_000_000, Ordering::Release);
@@ -479,8 +516,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_is_held_up_by_what_is_under_way() {
+        let flow = flow(0, 4);
+        assert!(flow.has_room(1) && !flow.has_room(2));
+        flow.settled.store(1, Ordering::Release);
+        assert!(flow.has_room(2) && !flow.has_room(3));
+        flow.settled.store(9, Ordering::Release);
+        assert!(flow.has_room(3));
+    }
+
+    #[test]
     fn a_schedule_is_reproduced_by_its_seed() {
-        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1] };
+        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2 };
         let one = Flow::new(&load, 0, 10, 90);
         assert_eq!((one.schedule.clone(), one.count()), (Flow::new(&load, 0, 10, 90).schedule, 100));
         assert_ne!(one.schedule, Flow::new(&load, 1, 10, 90).schedule);

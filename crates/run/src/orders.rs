@@ -65,6 +65,7 @@ impl Orders<'_> {
                 arrivals,
                 seed: (self.plan.seed, case.id, pass),
                 cpus: self.spare.to_vec(),
+                most: case.inflight.into(),
             }),
         };
         Own { near: true, cpus: self.plan.placement_of(case).near, batch, keep, load }
