@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Change, Metric};
+use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 
 use super::Input;
@@ -14,6 +15,9 @@ use crate::summary::{CaseSummary, Verdict};
 
 /// Fewer messages than this in a mode are an accident.
 pub(super) const SHARE: f64 = 0.05;
+
+/// With so many passes, all of which agree, the sign test has p = 1/64.
+const PASSES: usize = 6;
 
 /// Where a timer puts the latency, ns.
 pub(super) struct Mode {
@@ -65,7 +69,8 @@ pub(super) enum Tried {
     Cured {
         /// What was seen.
         text: String,
-        /// The median is better beyond the margin and after Holm, and both halves of the run agree.
+        /// Either the median is better beyond the margin and after Holm, and both halves of the run agree; or fewer
+        /// messages take that long in every pass (sign test, p below 0.02).
         sure: bool,
     },
 }
@@ -110,6 +115,25 @@ impl Mode {
             let text = format!("{change} brings {}", from_to(input, trial));
             return Tried::Cured { text, sure: halves_agree(input, trial) };
         }
-        Tried::Cured { text: format!("with {change} {} % of the messages wait so", percent(still.share)), sure: false }
+        Tried::Cured {
+            text: format!("with {change} {} % of the messages wait so", percent(still.share)),
+            sure: self.fewer_in_every_pass(input, case.case.id, trial.case),
+        }
+    }
+
+    /// Whether a smaller share of the trial's messages than of the case's takes that long, in each of at least
+    /// [`PASSES`] passes.
+    fn fewer_in_every_pass(&self, input: &Input, case: u32, trial: u32) -> bool {
+        let share = |round: &RoundRecord| {
+            let pooled = Pooled::new(&[&round.latency]);
+            let long = pooled.count_between(self.start(), u64::MAX);
+            (pooled.total() > 0).then(|| long as f64 / pooled.total() as f64)
+        };
+        let tried = |pass: u32| input.rounds[trial as usize].iter().find(|round| round.pass == pass);
+        let pairs: Vec<(f64, f64)> = input.rounds[case as usize]
+            .iter()
+            .filter_map(|round| share(round).zip(tried(round.pass).and_then(|tried| share(tried))))
+            .collect();
+        pairs.len() >= PASSES && pairs.iter().all(|(case, trial)| trial < case)
     }
 }

@@ -77,6 +77,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, count, said};
+    use msgpath_core::Histogram;
     use msgpath_core::plan::Change;
     use msgpath_core::units::Pieces;
     use msgpath_record::Run;
@@ -146,6 +147,22 @@ mod tests {
         let mut untried = tried(200, 0.03);
         untried.rounds.retain(|round| round.case == 0);
         assert!(said(&untried, "W25")[0].starts_with("likely: "));
+    }
+
+    #[test]
+    fn is_sure_where_too_few_wait_to_move_the_median_but_fewer_in_every_pass() {
+        let mut run = tried(60, 0.03);
+        for round in run.rounds.iter_mut().filter(|round| round.case == 0) {
+            let mut histogram = Histogram::new();
+            (0..200).for_each(|at| histogram.record(if at % 10 < 3 { 42_000_000 } else { 29_000 + at * 10 }));
+            round.latency = histogram.to_sparse();
+        }
+        let texts = said(&run, "W25");
+        assert!(texts[0].starts_with("sure: 30 % of the messages wait"), "{texts:?}");
+        assert!(texts[0].contains("Tried here: with TCP_NODELAY 0 % of the messages wait so"), "{texts:?}");
+        // Five passes prove nothing.
+        run.rounds.retain(|round| round.pass < 5);
+        assert!(said(&run, "W25")[0].starts_with("likely: "));
     }
 
     #[test]
