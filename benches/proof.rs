@@ -27,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn main() -> ExitCode {
     if std::env::args().any(|word| word == "__agent") {
-        return msgpath_run::agent();
+        return msgpath_run::agent(&[]);
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let (what, count) = (words.first().map_or("all", String::as_str), words.get(1).and_then(|word| word.parse().ok()));

@@ -5,6 +5,9 @@
 //! installed.
 
 #[allow(dead_code)] // the tests use the rest of it
+#[path = "../tests/browser/calls.rs"]
+mod calls;
+#[allow(dead_code)] // the tests use the rest of it
 #[path = "../tests/browser/chromium.rs"]
 mod chromium;
 
@@ -15,6 +18,8 @@ use std::time::Instant;
 use serde_json::json;
 
 const REPETITIONS: usize = 7;
+/// Calls in the page of an RPC run: all of them, none left out.
+const CALLS: u32 = 1_000_000;
 
 /// Prints a measured value beside its target; whether it is met.
 fn judge(what: &str, values: &mut [f64], unit: &str, target: f64) -> bool {
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
     met &= judge("its page, with 100 000 of them", &mut [bytes / 1e6], "MB", 2.5);
     if let Some(program) = chromium::installed() {
         met &= in_browser(&program, &file);
+        met &= calls_in_browser(&program, &calls::page(home.path(), CALLS));
     }
     if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -88,5 +94,46 @@ fn in_browser(program: &Path, file: &Path) -> bool {
     );
     let mut frames: Vec<f64> = frames.as_array().expect("times").iter().filter_map(serde_json::Value::as_f64).collect();
     met &= judge("a frame while zooming, drawing and painting", &mut frames, "ms", 16.0);
+    met
+}
+
+/// A page with a million calls: until it can be used, a frame while zooming, a search, and sorting by duration.
+fn calls_in_browser(program: &Path, file: &Path) -> bool {
+    let bytes = std::fs::metadata(file).expect("the page").len() as f64;
+    let mut met = judge("page of 1 000 000 calls", &mut [bytes / 1e6], "MB", 40.0);
+    let mut browser = chromium::Browser::start(program);
+    let mut usable = Vec::new();
+    for _ in 0..REPETITIONS {
+        browser.open(file);
+        browser.until("document.querySelector('#calls.ready') !== null");
+        let mark = browser.value("performance.getEntriesByName('calls')[0].startTime");
+        usable.push(mark.as_f64().expect("a time"));
+    }
+    met &= judge("timeline of 1 000 000 calls usable", &mut usable, "ms", 3_000.0);
+    let numbers = |value: serde_json::Value| -> Vec<f64> {
+        value.as_array().expect("times").iter().filter_map(serde_json::Value::as_f64).collect()
+    };
+    const FRAME: &str = "const c = document.querySelector('#calls-main'); c.focus(); c.scrollIntoView({block: 'center'}); \
+        const frame = call => new Promise(done => { let begun; requestAnimationFrame(() => begun = performance.now()); call(); \
+          requestAnimationFrame(() => { c.getContext('2d').getImageData(0, 0, 1, 1); done(performance.now() - begun); }); });";
+    let mut frames = numbers(browser.value(&format!(
+        "(async () => {{ {FRAME} const spent = []; \
+         for (const key of [...Array(25).fill('+'), ...Array(25).fill('-')]) \
+           spent.push(await frame(() => c.dispatchEvent(new KeyboardEvent('keydown', {{key}})))); return spent }})()"
+    )));
+    met &= judge("a frame while zooming among 1 000 000 calls", &mut frames, "ms", 16.0);
+    let mut searches = numbers(browser.value(&format!(
+        "(async () => {{ {FRAME} const s = document.querySelector('#calls-search'), spent = []; \
+         for (const query of ['method:read', 'usec 100..200', 'status:failed', '^write', 'key:00042', '']) {{ \
+           const begun = performance.now(); s.value = query; s.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}})); \
+           await frame(() => {{}}); spent.push(performance.now() - begun); }} return spent }})()"
+    )));
+    met &= judge("a search through 1 000 000 calls", &mut searches, "ms", 1_000.0);
+    let mut orders = numbers(browser.value(&format!(
+        "(async () => {{ {FRAME} const spent = []; for (const order of ['duration', 'percentile', 'start']) {{ \
+           const begun = performance.now(); document.querySelector(`[data-order=${{order}}]`).click(); \
+           await frame(() => {{}}); spent.push(performance.now() - begun); }} return spent }})()"
+    )));
+    met &= judge("another order of 1 000 000 calls", &mut orders, "ms", 1_000.0);
     met
 }

@@ -3,14 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
-use msgpath_core::{Case, CaseRole, Exit, Problem, Workload};
+use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
 use msgpath_record::Run;
+use msgpath_run::lab;
 
 use crate::cli::options::{Look, Options};
 use crate::place::Place;
@@ -21,52 +23,80 @@ use crate::{looks, problems, progress, runs};
 ///
 /// # Errors
 /// What kept the run from starting or from finishing, or a file that could not be written.
-pub(crate) fn measure(verb: Verb, request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
-    let result = &options.result;
-    if result.quiet == 0 {
+pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+    if options.connection.between.is_some() && request.target != Target::Local {
+        return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
+    }
+    // Before there is any other thread: threads stay where they were started.
+    let places = options.connection.between.as_deref().map(lab::places).transpose()?;
+    if let Some(places) = &places {
+        lab::enter(&places.between)?;
+        request.plan.options.between = Some(places.between.clone());
+    }
+    if options.result.quiet == 0 {
         for note in &request.notes {
             eprintln!("note: {note}");
         }
     }
+    let result = &options.result;
+    let each = matches!(verb, Verb::Echo { each: true, .. });
+    let execute = |place: &Place, stop: &AtomicBool| {
+        let mut progress = progress::progress(result, looks::glyphs(&result.look), result.units.into());
+        msgpath_run::execute(
+            msgpath_run::Request {
+                plan: request.plan,
+                target: request.target,
+                verb: verb.name().into(),
+                command: std::iter::once("msgpath".into()).chain(words).collect(),
+                name: place.name.clone(),
+                folder: place.folder.clone(),
+            },
+            progress.as_mut(),
+            &mut next_stage,
+            stop,
+        )
+        .map(drop)
+    };
+    recorded(verb.name(), each, options, execute)
+}
+
+/// Executes, reads the record back, prints what it holds and says with which code the program ends. `each`: message by
+/// message.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn recorded(
+    verb: &str,
+    each: bool,
+    options: &Options,
+    execute: impl FnOnce(&Place, &AtomicBool) -> Result<(), Problem>,
+) -> Result<ExitCode> {
+    let result = &options.result;
     for file in [&result.out, &result.csv].into_iter().flatten() {
         can_be_written(file)?;
     }
     let place = if result.no_save { Place::temporary() } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
-    let mut progress = progress::progress(result, looks::glyphs(&result.look), result.units.into());
-    let executed = msgpath_run::execute(
-        msgpath_run::Request {
-            plan: request.plan,
-            target: request.target,
-            verb: verb.name().into(),
-            command: std::iter::once("msgpath".into()).chain(words).collect(),
-            name: place.name.clone(),
-            folder: place.folder.clone(),
-        },
-        progress.as_mut(),
-        &mut next_stage,
-        stop,
-    );
-    drop(progress);
-    executed?;
+    execute(&place, stop)?;
     let mut run = runs::read(&place.folder)?;
-    let trials = if matches!(verb, Verb::Echo { each: true, .. }) { Some(runs::messages(&run)?) } else { None };
+    let trials = if each { Some(runs::messages(&run)?) } else { None };
     if let Some(file) = &result.csv {
         runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
     }
+    let summary = runs::summarise(&run)?;
     if result.no_save {
         run.folder.clear(); // nothing may name a folder that is about to be removed
     }
-    let summary = msgpath_analyse::summarise(&run);
     if !result.no_save {
         // What is printed below, so that `verify` can compare it with the record.
         let json = serde_json::to_vec_pretty(&summary)?;
         msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
     }
     let look = &result.look;
-    let view = View { trials, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
+    let explain = verb == "explain";
+    let view = View { trials, explain, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
     let mut text = text(&run, &summary, &view, result.out.is_some());
-    if verb.name() == "compare" && !result.no_save {
+    if verb == "compare" && !result.no_save {
         let report = place.folder.join("report.html");
         crate::report::write_of(&run, &summary, &report)?;
         if !result.look.json && result.quiet == 0 {
@@ -100,7 +130,7 @@ fn next_stage(folder: &Path) -> Vec<Case> {
 }
 
 /// Said before the measurement, not after it.
-fn can_be_written(file: &Path) -> Result<(), Problem> {
+pub(crate) fn can_be_written(file: &Path) -> Result<(), Problem> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if file.is_dir() || !folder.is_dir() {
         return Err(problems::usage(format!(
@@ -115,6 +145,8 @@ fn can_be_written(file: &Path) -> Result<(), Problem> {
 pub(crate) struct View<'a> {
     /// The messages to show one by one (`--each`).
     pub(crate) trials: Option<Vec<MessageRow>>,
+    /// Where the time goes, instead of the usual tables.
+    pub(crate) explain: bool,
     /// `-q` and `-qq`.
     pub(crate) quiet: u8,
     /// `-v`.
@@ -138,13 +170,22 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         (1, _, _) => terminal::verdict(summary, style),
         _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
+        _ if run.header.plan.peel => terminal::peel(run, summary, style),
+        _ if view.explain => {
+            return terminal::explain(run, summary, &runs::messages(run).unwrap_or_default(), style);
+        }
         (_, "compare", _) => terminal::compare(run, summary, style),
         (_, _, Workload::Echo) => terminal::echo(run, summary, style),
+        (_, _, Workload::Rpc) => terminal::rpc(run, summary, style),
+        (_, _, Workload::Periodic) => terminal::periodic(run, summary, style),
         _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
             terminal::write_shape(run, summary, style, units)
         }
         _ => terminal::stream(run, summary, style, units),
     };
+    if view.quiet == 0 {
+        text += &terminal::stages_of(run, summary, style);
+    }
     if view.quiet == 0 && has_stages(run) {
         text += &terminal::stage_bars(run, &runs::messages(run).unwrap_or_default(), style);
     }
@@ -184,7 +225,7 @@ fn details(run: &Run, summary: &Summary) -> String {
 }
 
 /// Whether the result is what was asked for.
-fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
+pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
     let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
     let interrupted = summary.status == Status::Partial;
     if measured.iter().all(|case| case.rounds == 0) && !interrupted {
@@ -196,7 +237,9 @@ fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(
         });
     }
     let enough = |case: &&msgpath_analyse::summary::CaseSummary| match workload {
-        Workload::Echo => case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.claim),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+            case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.claim)
+        }
         Workload::Stream => case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
     };
     if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {

@@ -76,7 +76,9 @@ impl SoFar {
             strip.add(&round.latency, round.near.elapsed_ns);
         }
         let metric = match header.plan.workload {
-            Workload::Echo => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
+            Workload::Echo | Workload::Rpc | Workload::Periodic => {
+                round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
+            }
             Workload::Stream => {
                 let receiver = if header.plan.reverse { &round.near } else { &round.far };
                 (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)

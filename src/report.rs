@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use msgpath_analyse::Summary;
+use msgpath_analyse::{Summary, summarise_with};
 use msgpath_core::Problem;
-use msgpath_core::schema::MessageRow;
+use msgpath_core::schema::{MessageRow, RpcRow};
 use msgpath_present::html::{self, Earlier, Messages, Scene};
 use msgpath_record::Run;
 
@@ -19,6 +19,7 @@ pub(crate) struct Reported {
     pub(crate) run: Run,
     pub(crate) summary: Summary,
     messages: Vec<MessageRow>,
+    calls: Vec<RpcRow>,
 }
 
 impl Reported {
@@ -29,12 +30,14 @@ impl Reported {
     pub(crate) fn find(text: &str) -> Result<Self, Problem> {
         let run = runs::read(&runs::find(text)?)?;
         let messages = runs::messages(&run)?;
-        Ok(Self { summary: msgpath_analyse::summarise(&run), run, messages })
+        let logs = runs::logs(&run)?;
+        let summary = summarise_with(&run, &logs);
+        Ok(Self { summary, run, messages, calls: logs.rpcs })
     }
 
     /// What the figures may look at; at most `embed` messages go into the file.
     pub(crate) fn scene<'a>(&'a self, embed: usize, earlier: Option<Earlier<'a>>) -> Scene<'a> {
-        scene(&self.run, &self.summary, &self.messages, embed, earlier)
+        Scene { calls: &self.calls, ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }
     }
 }
 
@@ -55,7 +58,9 @@ fn scene<'a>(
 /// The log cannot be read, or the file cannot be written.
 pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
     let messages = runs::messages(run)?;
-    write(&scene(run, summary, &messages, html::DEFAULT_EMBED, None), file).map(drop)
+    let calls = runs::logs(run)?.rpcs;
+    let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
+    write(&scene, file).map(drop)
 }
 
 /// Writes a report; the note where it is large.

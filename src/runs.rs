@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use msgpath_core::Problem;
+use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::{Plan, Problem};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::{Run, export, store};
 
@@ -42,12 +43,14 @@ pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
     Ok(msgpath_record::read(folder)?)
 }
 
-/// The per-message log, as far as it is whole.
+/// The per-message log, as far as it is whole: messages of measured cases. Those of trials explain them.
 ///
 /// # Errors
 /// It cannot be opened.
 pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
-    Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect())
+    let cases = &run.header.plan.cases;
+    let measured = |row: &MessageRow| cases.get(row.case as usize).is_some_and(|case| case.trial.is_none());
+    Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).filter(measured).collect())
 }
 
 /// Names of all runs, the newest first.
@@ -80,4 +83,34 @@ pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -
     let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
     format.export(run, &mut out)?;
     out.flush().map_err(|error| cannot_write(file, &error))
+}
+
+/// The logs of a run that its numbers need: calls, and what was traced.
+///
+/// # Errors
+/// A log that cannot be read. Damage is in [`Run::damage`] already; what is before it is used.
+pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
+    let traced: Vec<u32> =
+        run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()).map(|case| case.id).collect();
+    let mut logs = Logs::default();
+    if run.header.rpc.is_some() {
+        logs.rpcs = msgpath_record::rpcs(&run.folder)?.map_while(Result::ok).collect();
+    }
+    if run.header.periodic.is_some() && !run.folder.as_os_str().is_empty() {
+        logs.periodic = msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect();
+    }
+    if !traced.is_empty() {
+        let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);
+        logs.traced = messages.filter(|row| traced.contains(&row.case)).collect();
+        logs.events = msgpath_record::events(&run.folder)?.map_while(Result::ok).collect();
+    }
+    Ok(logs)
+}
+
+/// The numbers of a run, with those of its logs.
+///
+/// # Errors
+/// As [`logs`].
+pub(crate) fn summarise(run: &Run) -> Result<Summary, Problem> {
+    Ok(summarise_with(run, &logs(run)?))
 }

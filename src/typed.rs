@@ -186,6 +186,27 @@ pub(crate) fn expectation(text: &str) -> Result<Expectation, Problem> {
     })
 }
 
+/// `--ethertype`: hexadecimal with 0x, or decimal.
+pub(crate) fn ethertype(text: &str) -> Result<u16, Problem> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => u16::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => text.parse().ok(),
+    };
+    number.ok_or_else(|| problems::bad_value("--ethertype", format!("a number such as 0x88b5, got {text:?}")))
+}
+
+/// `--station`.
+pub(crate) fn station(text: &str) -> Result<String, Problem> {
+    match msgpath_paths::transports::eth::parse_station(text) {
+        Some(_) => Ok(text.into()),
+        None => Err(problems::bad_value(
+            "--station",
+            format!("six bytes such as 02:00:00:00:00:01, or broadcast, got {text:?}"),
+        )),
+    }
+}
+
 /// `--metric`.
 pub(crate) fn metric(text: &str) -> Result<Metric, Problem> {
     Metric::find(text)
@@ -250,6 +271,15 @@ mod tests {
         for bad in ["", "5", "0us", "exp:", "exp:0us", "exp", "uniform:5us", "5us:exp", "-5us"] {
             assert!(work(bad).unwrap_err().to_string().contains("exp:5us"), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_ethertype_is_a_number_of_16_bits() {
+        assert_eq!((ethertype("0x88b5"), ethertype("2048")), (Ok(0x88b5), Ok(2048)));
+        for bad in ["", "0x", "0x10000", "70000", "-1", "0x+1", "eth"] {
+            assert!(ethertype(bad).is_err(), "{bad}");
+        }
+        assert!(station("broadcast").is_ok() && station("02:00").is_err());
     }
 
     #[test]

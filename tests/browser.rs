@@ -2,6 +2,8 @@
 //! nothing is asked for beyond the file. Speed is not judged here but in `benches/report.rs`.
 #![forbid(unsafe_code)]
 
+#[path = "browser/calls.rs"]
+mod calls;
 #[path = "browser/chromium.rs"]
 mod chromium;
 #[allow(dead_code)] // the other tests use the rest of it
@@ -224,6 +226,172 @@ fn an_open_loop_with_several_connections_shows_its_stages_and_lanes() {
     browser.value("document.querySelector('#fig-timeline details').open = true");
     browser.click("#fig-timeline details button", (0.5, 0.5));
     assert!(state(&mut browser, "selected") >= 0.0 && state(&mut browser, "shown") >= 1.0);
+    is_quiet(&browser, &report);
+}
+
+/// What the timeline of calls says about itself: `from`, `to`, `rowFrom`, `rowTo`, `selected`, `matching`.
+#[track_caller]
+fn calls_state(browser: &mut Browser, name: &str) -> f64 {
+    settle(browser);
+    let value = browser.value(&format!("+document.querySelector('#calls-main').dataset.{name}"));
+    value.as_f64().unwrap_or_else(|| panic!("{name}: {value}"))
+}
+
+/// Types into the search box of the timeline of calls; how many calls match, and what is said.
+#[track_caller]
+fn search(browser: &mut Browser, query: &str) -> (f64, String) {
+    browser.value(&format!(
+        "(() => {{ const s = document.querySelector('#calls-search'); s.value = {query:?}; \
+         s.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}})) }})()"
+    ));
+    (calls_state(browser, "matching"), text(browser, "#calls-found"))
+}
+
+#[test]
+fn calls_can_be_searched_sorted_and_measured() {
+    let Some(program) = chromium::installed() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = calls::page(folder.path(), 3_000);
+    let mut browser = open(&program, &report);
+    browser.until("document.querySelector('#calls.ready') !== null");
+    assert_eq!(calls_state(&mut browser, "matching"), 3_000.0);
+    assert!(text(&mut browser, "#calls-found").starts_with("3\u{2009}000 calls, 1.5"));
+    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-kind').length"), 3);
+    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-kind')[2].textContent"), calls::METHODS[2]);
+
+    // The grammar of the search.
+    for (query, matching) in [
+        ("method:write", 1_000.0),
+        ("!method:write", 2_000.0),
+        ("status:failed", 30.0),
+        ("status:none", 1.0),
+        ("usec 100..199", 300.0),
+        ("usec ..29", 29.0),
+        ("read usec 100..199", 100.0),
+        ("conn:2", 750.0),
+        ("parent:3", 1.0),
+        ("key:key00042", 1.0),
+        ("^read\\\\.(2|5)$", 2.0),
+        ("nosuchthing", 0.0),
+        ("", 3_000.0),
+    ] {
+        assert_eq!(search(&mut browser, &query.replace("\\\\", "\\")).0, matching, "{query}");
+    }
+    assert!(search(&mut browser, "usec 100..199").1.starts_with("300 of 3\u{2009}000 calls match, 44."));
+    // What is wrong is said, and nothing changes.
+    let (matching, said) = search(&mut browser, "(");
+    assert!(matching == 300.0 && said.contains("egular expression"), "{said}");
+    assert!(search(&mut browser, "usec x").1.contains("range"));
+    search(&mut browser, "");
+
+    // Sorted by duration the slowest stand first; by percentile they are last.
+    browser.click("[data-order=duration]", (0.5, 0.5));
+    let axis = "document.querySelector('#calls-main').dataset.axis";
+    assert_eq!((calls_state(&mut browser, "from"), browser.value(axis)), (0.0, json!("aligned")));
+    (0..7).for_each(|_| browser.click("#calls [data-do=taller]", (0.5, 0.5)));
+    assert!(calls_state(&mut browser, "rowTo") - calls_state(&mut browser, "rowFrom") < 30.0);
+    browser.click("#calls [data-do=next]", (0.5, 0.5));
+    let said = text(&mut browser, "#calls-detail");
+    assert!(said.contains("1.02 ms") && said.contains("lock wait") && said.contains("estimate 800 ns"), "{said}");
+    assert!(calls_state(&mut browser, "rowFrom") < 5.0);
+    browser.click("[data-order=percentile]", (0.5, 0.5));
+    assert_eq!(calls_state(&mut browser, "rowFrom"), 0.0);
+    assert!((calls_state(&mut browser, "rowTo") - 3_000_f64.log10()).abs() < 1e-9);
+
+    // By time, with the keys: the next slowest, its neighbours, a call and the one that made it.
+    browser.click("[data-axis=wall]", (0.5, 0.5));
+    browser.value("document.querySelector('#calls-main').focus()");
+    browser.key("n");
+    let (slowest, span) =
+        (calls_state(&mut browser, "selected"), calls_state(&mut browser, "to") - calls_state(&mut browser, "from"));
+    assert!(span < 4e6, "{span}");
+    browser.key(".");
+    assert_eq!(calls_state(&mut browser, "selected"), slowest + 1.0);
+    browser.key("-");
+    assert!(calls_state(&mut browser, "to") - calls_state(&mut browser, "from") > span);
+    browser.key("Home");
+    search(&mut browser, "id:14");
+    browser.value("document.querySelector('#calls-main').focus()");
+    browser.key("n");
+    assert_eq!(calls_state(&mut browser, "selected"), 13.0);
+    assert!(text(&mut browser, "#calls-detail").contains("called by write.13"));
+    browser.key("p");
+    assert_eq!((calls_state(&mut browser, "selected"), calls_state(&mut browser, "matching")), (12.0, 3_000.0));
+
+    // Measuring snaps to the edges of the calls.
+    let (x, y) = browser.point("#calls-main", (0.3, 0.5));
+    let held = json!({"button": "left", "buttons": 1, "clickCount": 1, "modifiers": 8});
+    browser.mouse("mousePressed", (x, y), held.clone());
+    browser.mouse("mouseMoved", (x + 60.0, y), held.clone());
+    browser.mouse("mouseReleased", (x + 60.0, y), held);
+    assert!(text(&mut browser, "#calls-detail").starts_with("Measured "));
+
+    // A row of the table leads to its call; "/" leads to the search.
+    browser.value("document.querySelector('#fig-rpc-calls details').open = true");
+    browser.click("#fig-rpc-calls details button", (0.5, 0.5));
+    assert_eq!(calls_state(&mut browser, "selected"), 999.0);
+    browser.value("document.querySelector('#calls-main').focus()");
+    browser.key("/");
+    assert_eq!(browser.value("document.activeElement.id"), "calls-search");
+    is_quiet(&browser, &report);
+}
+
+/// How long it takes is judged by `benches/report.rs`; here it is printed.
+#[test]
+#[ignore = "a page of 30 MB"]
+fn a_million_calls_can_be_used() {
+    let Some(program) = chromium::installed() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = calls::page(folder.path(), 1_000_000);
+    eprintln!("{} bytes", std::fs::metadata(&report).expect("the page").len());
+    let mut browser = open(&program, &report);
+    browser.until("document.querySelector('#calls.ready') !== null");
+    eprintln!("usable after {} ms", browser.value("performance.getEntriesByName('calls')[0].startTime"));
+    let spent = |browser: &mut Browser, what: &str, script: &str| {
+        let ms = browser.value(&format!(
+            "(async () => {{ const begun = performance.now(); {script}; await new Promise(requestAnimationFrame); \
+             await new Promise(requestAnimationFrame); return performance.now() - begun }})()"
+        ));
+        eprintln!("{what}: {ms} ms");
+    };
+    let query = |text: &str| {
+        format!(
+            "const s = document.querySelector('#calls-search'); s.value = '{text}'; \
+             s.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}}))"
+        )
+    };
+    spent(&mut browser, "a search for a method", &query("method:read"));
+    assert_eq!(calls_state(&mut browser, "matching"), 333_333.0);
+    spent(&mut browser, "a regular expression", &query("^write"));
+    spent(&mut browser, "everything again", &query(""));
+    for order in ["duration", "percentile", "start"] {
+        spent(&mut browser, order, &format!("document.querySelector('[data-order={order}]').click()"));
+    }
+    spent(&mut browser, "by time", "document.querySelector('[data-axis=wall]').click()");
+    for _ in 0..3 {
+        spent(&mut browser, "zoom in", "document.querySelector('#calls [data-do=in]').click()");
+    }
+    assert_eq!(calls_state(&mut browser, "matching"), 1_000_000.0);
+    is_quiet(&browser, &report);
+}
+
+#[test]
+fn calls_without_a_script_are_drawn_and_listed() {
+    let Some(program) = chromium::installed() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = calls::page(folder.path(), 300);
+    let mut browser = Browser::start(&program);
+    browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+    browser.open(&report);
+    let shown = |browser: &mut Browser, selector: &str| -> usize {
+        let root = browser.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();
+        let found = browser.call("DOM.querySelectorAll", json!({"nodeId": root, "selector": selector}));
+        found["nodeIds"].as_array().expect("nodes").len()
+    };
+    assert_eq!(shown(&mut browser, "#fig-rpc-first svg"), 3);
+    assert!(shown(&mut browser, "#fig-rpc-first svg rect") >= 3 * 20 * 3);
+    assert_eq!(shown(&mut browser, "#fig-rpc-calls details tr"), 21);
+    assert_eq!((shown(&mut browser, "#fig-rpc-calls noscript p"), shown(&mut browser, "#calls.ready")), (1, 0));
     is_quiet(&browser, &report);
 }
 

@@ -15,16 +15,30 @@ mod corrupt;
 mod documents;
 #[path = "program/echo.rs"]
 mod echo;
+#[path = "program/eth.rs"]
+mod eth;
+#[path = "program/import.rs"]
+mod import;
 #[path = "program/judge.rs"]
 mod judge;
+#[path = "program/lab.rs"]
+mod lab;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/periodic.rs"]
+mod periodic;
 #[path = "program/record.rs"]
 mod record;
 #[path = "program/report.rs"]
 mod report;
+#[path = "program/rpc.rs"]
+mod rpc;
+#[path = "program/rpc_server.rs"]
+mod rpc_server;
 #[path = "program/serve.rs"]
 mod serve;
+#[path = "program/sigio.rs"]
+mod sigio;
 #[path = "program/spoken.rs"]
 mod spoken;
 #[path = "program/stream.rs"]

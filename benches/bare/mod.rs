@@ -94,7 +94,7 @@ fn read_exact(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> bool {
 pub fn is_far_end() -> bool {
     let words: Vec<String> = std::env::args().collect();
     if words.iter().any(|word| word == "__agent") {
-        msgpath_run::agent(); // msgpath starts its far end as the program that it is part of
+        msgpath_run::agent(&[]); // msgpath starts its far end as the program that it is part of
         return true;
     }
     let Some(at) = words.iter().position(|word| word == "--bare-far") else { return false };

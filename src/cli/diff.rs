@@ -65,14 +65,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// A gate must watch what these runs have.
 fn suits(gates: &[Gate], workload: Workload) -> Result<(), Problem> {
     let has = |watched: Watched| match workload {
-        Workload::Echo => watched != Watched::Throughput,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => watched != Watched::Throughput,
         Workload::Stream => !matches!(watched, Watched::Quantile(_) | Watched::Mean),
     };
     match gates.iter().find(|gate| !has(gate.watched)) {
         None => Ok(()),
         Some(gate) => {
             let (runs, instead) = match workload {
-                Workload::Echo => ("echoes", "p50, p99, mean, cpu or loss"),
+                Workload::Echo | Workload::Rpc | Workload::Periodic => ("echoes", "p50, p99, mean, cpu or loss"),
                 Workload::Stream => ("streams", "throughput, cpu or loss"),
             };
             Err(usage(format!(

@@ -4,11 +4,19 @@ use std::fmt::Write;
 
 /// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("measure", &["serve", "echo", "stream", "compare"]),
-    ("understand", &["diff", "report"]),
-    ("keep", &["runs", "show", "export", "verify"]),
-    ("prepare", &["doctor", "paths"]),
+    ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "preset"]),
+    ("understand", &["explain", "diff", "report"]),
+    ("keep", &["runs", "show", "export", "import", "verify"]),
+    ("prepare", &["doctor", "paths", "lab"]),
 ];
+/// Verbs that share a line with the one before them, and what the two are for together.
+const PAIRS: [(&str, &str, &str); 2] = [
+    ("runs", "show", "list saved runs, print one again"),
+    ("export", "import", "write other formats, read foreign logs"),
+];
+
+/// Operands of a verb take so many characters on the screen.
+const OPERANDS: usize = 17;
 
 const TITLE: &str = "msgpath: how long does a message take, and where does the time go?";
 
@@ -54,14 +62,21 @@ pub(crate) fn screen(command: &clap::Command) -> String {
     for (example, purpose) in EXAMPLES {
         let _ = writeln!(out, "  {example:<51} {purpose}");
     }
+    out.push('\n');
     for (group, verbs) in GROUPS {
-        out.push('\n');
-        for (at, verb) in verbs.iter().enumerate() {
-            let Some(verb) = command.find_subcommand(verb) else { continue };
+        let known = verbs.iter().filter_map(|verb| command.find_subcommand(verb));
+        let second = |verb: &clap::Command| PAIRS.iter().any(|(_, second, _)| *second == verb.get_name());
+        for (at, verb) in known.filter(|verb| !second(verb)).enumerate() {
             let head = if at == 0 { group } else { "" };
-            let operands: Vec<String> = verb.get_positionals().map(operand).collect();
-            let purpose = lower_first(&verb.get_about().map(ToString::to_string).unwrap_or_default());
-            let usage = format!("{:<7} {}", verb.get_name(), operands.join(" "));
+            let pair = PAIRS.iter().find(|(first, ..)| *first == verb.get_name());
+            let (usage, purpose) = match pair.and_then(|pair| Some((pair, command.find_subcommand(pair.1)?))) {
+                Some(((.., purpose), second)) => {
+                    let plain = |verb| usage(verb).split_whitespace().collect::<Vec<_>>().join(" ");
+                    let both = [verb, second].map(plain).join(", ");
+                    (both.replace(['[', ']', '.'], ""), (*purpose).to_owned())
+                }
+                None => (usage(verb), lower_first(&verb.get_about().map(ToString::to_string).unwrap_or_default())),
+            };
             let _ = writeln!(out, "{head:<12} {usage:<26} {purpose}");
         }
     }
@@ -69,7 +84,23 @@ pub(crate) fn screen(command: &clap::Command) -> String {
     out
 }
 
+/// The verb and its operands.
+fn usage(verb: &clap::Command) -> String {
+    let operands: Vec<String> = verb.get_positionals().map(operand).collect();
+    let all = operands.join(" ");
+    // What does not fit is said by the verb's own help.
+    let fitting = if all.len() > OPERANDS { format!("{} ...", operands[0]) } else { all };
+    match operands.is_empty() {
+        true => verb.get_name().to_owned(),
+        false => format!("{:<8} {fitting}", verb.get_name()),
+    }
+}
+
 fn lower_first(text: &str) -> String {
+    // An abbreviation stays one.
+    if text.chars().nth(1).is_some_and(char::is_uppercase) {
+        return text.to_owned();
+    }
     let mut chars = text.chars();
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
@@ -111,6 +142,7 @@ mod tests {
             command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name).collect();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         listed.extend(ONCE);
+        assert!(PAIRS.iter().all(|(first, second, _)| listed.contains(first) && listed.contains(second)));
         for verb in &visible {
             assert!(listed.contains(verb), "{verb} is not on the help screen");
             assert!(command.find_subcommand(verb).unwrap().get_about().is_some(), "{verb} has no purpose");

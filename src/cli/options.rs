@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use msgpath_core::plan::{Expectation, Metric, Placement, Stamps, Work};
+use msgpath_core::plan::{Expectation, Metric, Placement, StageSet, Stamps, Work};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 
@@ -121,6 +121,10 @@ pub(crate) struct EvidenceOptions {
     /// Where messages are stamped
     #[arg(long, value_enum, value_name = "ENDS", default_value_t)]
     pub(crate) stamps: StampsArg,
+    /// Split the time of messages into stages: each case is measured once more while the kernel is traced, with few events
+    /// (light) or with the system calls and who else ran as well (full)
+    #[arg(long, value_enum, value_name = "SET", hide_possible_values = true, default_value_t)]
+    pub(crate) stages: StagesArg,
     /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub(crate) message_log: Option<u64>,
@@ -148,6 +152,10 @@ pub(crate) struct ConnectionOptions {
     /// IPv6 only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub(crate) ipv6: bool,
+    /// Network namespaces of the two ends: lab (that of `msgpath lab up`, else one made for this run), a lab's name, or two
+    /// places: lab.a,lab.c, or two namespaces by name
+    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port"])]
+    pub(crate) between: Option<String>,
     /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3 [default: chosen and printed]
     #[arg(long, value_name = "NEAR,FAR", value_parser = typed::cpus)]
     pub(crate) cpu: Option<Placement>,
@@ -175,6 +183,18 @@ pub(crate) struct ConnectionOptions {
     /// Time a receive call polls the card, for the wait busy-poll
     #[arg(long, value_name = "µs", default_value_t = 50)]
     pub(crate) busy_poll_us: u32,
+    /// Device of the transport eth [default: lo]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// EtherType of the transport eth, for both directions [default: 0x88b5 there, 0x88b6 back]
+    #[arg(long, value_name = "NUMBER", value_parser = typed::ethertype)]
+    pub(crate) ethertype: Option<u16>,
+    /// Station that the transport eth sends to: 02:00:00:00:00:01 or broadcast [default: the far end's]
+    #[arg(long, value_name = "MAC", value_parser = typed::station)]
+    pub(crate) station: Option<String>,
+    /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
+    #[arg(long)]
+    pub(crate) queued_signals: bool,
 }
 
 /// Where the result goes and how it looks.
@@ -258,6 +278,28 @@ impl From<StampsArg> for Stamps {
         match stamps {
             StampsArg::Near => Stamps::Near,
             StampsArg::Both => Stamps::Both,
+        }
+    }
+}
+
+/// `--stages`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StagesArg {
+    /// Nothing is traced
+    #[default]
+    Off,
+    /// The events that bound the stages
+    Light,
+    /// The system calls, and who else ran, as well
+    Full,
+}
+
+impl From<StagesArg> for Option<StageSet> {
+    fn from(stages: StagesArg) -> Option<StageSet> {
+        match stages {
+            StagesArg::Off => None,
+            StagesArg::Light => Some(StageSet::Light),
+            StagesArg::Full => Some(StageSet::Full),
         }
     }
 }

@@ -1,16 +1,25 @@
-//! `msgpath serve`: the far end, started by hand on another machine.
+//! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_core::Target;
 use msgpath_core::target::DEFAULT_PORT;
+use msgpath_core::{Problem, Target, units};
+use msgpath_run::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
 use msgpath_run::{ServeAddress, ServeOptions};
 
-use crate::problems::usage;
+use crate::problems::{bad_target, bad_value, usage};
 use crate::typed;
+
+/// The least memory that `--memory` takes: one message of the lab, and a little more.
+const LEAST_MEMORY: u64 = 1 << 20;
+/// The most threads and connections that are taken.
+const MOST_THREADS: u32 = 256;
+const MOST_CONNECTIONS: u32 = 100_000;
 
 /// Answer on the far machine
 #[derive(Args, Debug)]
@@ -18,7 +27,7 @@ pub(super) struct Arguments {
     /// Where to listen: HOST, HOST:PORT, unix:/path, shm:NAME [default: loopback only, port 5210]
     #[arg(value_name = "ADDR", value_parser = typed::target)]
     address: Option<Target>,
-    /// Port to listen on [default: 5210]
+    /// Port to listen on [default: 5210; with --rpc 12345]
     #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port)]
     port: Option<u16>,
     /// Address to listen on; 0.0.0.0 or :: for all
@@ -27,11 +36,103 @@ pub(super) struct Arguments {
     /// Only what goes wrong is said
     #[arg(short = 'q', long)]
     quiet: bool,
+    #[command(flatten)]
+    rpc: RpcArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "RPC server")]
+struct RpcArguments {
+    /// Be the key-value server of the RPC lab instead [default: loopback only, port 12345]
+    ///
+    /// Speaks the messages of the lab of "Understanding Software Dynamics": ping, write, read, sink, delete, chksum,
+    /// stats, reset, quit. The lab's own client works against it. Nobody is asked who they are.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, value_parser = lab_place)]
+    rpc: Option<Option<LabPlace>>,
+    /// The most that keys, values and messages under way may take; a write past it is told TooBusy [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
+    /// Threads that serve [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<u32>,
+    /// Connections at the same time; more are told TooBusy [default: 4096]
+    #[arg(long, value_name = "N", value_parser = connections)]
+    connections: Option<u32>,
+    /// End a connection that asks nothing for so long [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    idle_timeout: Option<Duration>,
+    /// End a connection whose message is not whole, or whose reply is not taken, after so long [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    message_timeout: Option<Duration>,
+    /// Let a client stop the server with quit; otherwise quit fails
+    #[arg(long)]
+    allow_quit: bool,
+    /// Write the server's half of the lab's binary log, two records a call
+    #[arg(long, value_name = "FILE")]
+    lab_log: Option<PathBuf>,
+    /// Tell clients of msgpath how long a request lay since the kernel received it, not since this server was woken
+    #[arg(long)]
+    kernel_stamps: bool,
+    /// Connections that come and go are said as well
+    #[arg(short = 'v', long, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+/// Where the RPC server listens, as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LabPlace {
+    host: String,
+    port: Option<u16>,
+}
+
+/// The value of `--rpc`: a host, with or without a port. The lab's port stands where none is named.
+fn lab_place(text: &str) -> Result<LabPlace, Problem> {
+    match text.parse() {
+        Ok(Target::Host { host, port, transport: None }) => {
+            let address = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
+            let named =
+                address.matches(':').count() == 1 && address.rsplit_once(':').is_some_and(|(_, p)| !p.is_empty());
+            Ok(LabPlace { host, port: named.then_some(port) })
+        }
+        Ok(target) => Err(usage(format!("the RPC server cannot listen at {target}"))
+            .why("the lab's messages go over TCP")
+            .hint("--rpc HOST, or --rpc HOST:PORT")),
+        Err(error) => {
+            Err(bad_target(text, &error).hint(format!("--rpc HOST:PORT, or leave out the port to use {LAB_PORT}")))
+        }
+    }
+}
+
+fn memory(text: &str) -> Result<u64, Problem> {
+    let least = |size: &u64| *size >= LEAST_MEMORY;
+    let size = units::parse_size(text).map_err(|error| bad_value("--memory", error.to_string()))?;
+    Some(size).filter(least).ok_or_else(|| bad_value("--memory", format!("at least 1M, got {text:?}")))
+}
+
+fn at_most(option: &str, text: &str, most: u32) -> Result<u32, Problem> {
+    let number = typed::number(text).map_err(|error| bad_value(option, error.to_string()))?;
+    Some(number).filter(|number| *number <= most).ok_or_else(|| bad_value(option, format!("1 to {most}, got {number}")))
+}
+
+fn threads(text: &str) -> Result<u32, Problem> {
+    at_most("--threads", text, MOST_THREADS)
+}
+
+fn connections(text: &str) -> Result<u32, Problem> {
+    at_most("--connections", text, MOST_CONNECTIONS)
+}
+
+fn patience(text: &str) -> Result<Duration, units::ParseError> {
+    let ns = units::parse_time_or_seconds(text)?;
+    if ns == 0 {
+        return Err(units::ParseError { what: "a time above 0 such as 10s or 5m".into(), input: text.into() });
+    }
+    Ok(Duration::from_nanos(ns))
 }
 
 impl Arguments {
     /// Where to listen: loopback unless told otherwise.
-    fn place(&self) -> Result<ServeAddress, msgpath_core::Problem> {
+    fn place(&self) -> Result<ServeAddress, Problem> {
         match (&self.address, self.bind) {
             (Some(Target::Host { host, port, .. }), _) => {
                 if let Some(other) = self.port.filter(|other| *port != DEFAULT_PORT && other != port) {
@@ -50,11 +151,78 @@ impl Arguments {
             }),
         }
     }
+
+    /// An option of the RPC server that stands without `--rpc`.
+    fn only_with_rpc(&self) -> Option<&'static str> {
+        let rpc = &self.rpc;
+        let given = [
+            ("--memory", rpc.memory.is_some()),
+            ("--threads", rpc.threads.is_some()),
+            ("--connections", rpc.connections.is_some()),
+            ("--idle-timeout", rpc.idle_timeout.is_some()),
+            ("--message-timeout", rpc.message_timeout.is_some()),
+            ("--allow-quit", rpc.allow_quit),
+            ("--lab-log", rpc.lab_log.is_some()),
+            ("--kernel-stamps", rpc.kernel_stamps),
+            ("-v", rpc.verbose),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+
+    /// What the RPC server is asked to be; `place` is the value of `--rpc`.
+    fn server(&self, place: Option<&LabPlace>) -> Result<ServerOptions, Problem> {
+        let rpc = &self.rpc;
+        if let Some(address) = &self.address {
+            return Err(usage(format!("{address} stands before --rpc, which takes the address itself"))
+                .why("one serve answers either msgpath's own sessions or the lab's calls")
+                .hint(format!("msgpath serve --rpc {address}")));
+        }
+        if let (Some(place), Some(bind)) = (place, self.bind) {
+            return Err(usage(format!("--rpc names {}, -B names {bind}", place.host)).hint("name the address once"));
+        }
+        let named = place.and_then(|place| place.port);
+        if let (Some(named), Some(other)) = (named, self.port)
+            && named != other
+        {
+            return Err(usage(format!("--rpc names port {named}, -p names {other}")).hint("name the port once"));
+        }
+        let usual = ServerOptions::default();
+        Ok(ServerOptions {
+            host: place.map(|place| place.host.clone()).or_else(|| self.bind.map(|address| address.to_string())),
+            port: named.or(self.port).unwrap_or(LAB_PORT),
+            threads: rpc.threads.map_or(usual.threads, |threads| threads as usize),
+            memory: rpc.memory.unwrap_or(usual.memory),
+            connections: rpc.connections.map_or(usual.connections, |connections| connections as usize),
+            idle: rpc.idle_timeout.unwrap_or(usual.idle),
+            message: rpc.message_timeout.unwrap_or(usual.message),
+            may_quit: rpc.allow_quit,
+            log: rpc.lab_log.clone(),
+            verbose: rpc.verbose,
+            kernel_stamps: rpc.kernel_stamps,
+        })
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
+    if let Some(place) = &arguments.rpc.rpc {
+        let server = Server::bind(arguments.server(place.as_ref())?)?;
+        // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
+        // and the last.
+        let mut log = |event: Event<'_>| match event {
+            Event::Course(line) if !quiet => eprintln!("{line}"),
+            Event::Course(_) => {}
+            Event::Wrong(line) => eprintln!("{line}"),
+        };
+        server.run_saying(stop, &mut log)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(option) = arguments.only_with_rpc() {
+        return Err(usage(format!("{option} belongs to the RPC server"))
+            .hint(format!("msgpath serve --rpc {option} ...     or leave out {option}"))
+            .into());
+    }
     let mut log = |line: &str| {
         if !quiet {
             eprintln!("{line}");

@@ -36,13 +36,14 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let run = runs::read(&runs::find(&arguments.run)?)?;
-    let summary = msgpath_analyse::summarise(&run);
+    let summary = runs::summarise(&run)?;
     if arguments.each && run.header.plan.workload == Workload::Stream {
         return Err(usage("the messages of a stream are not timed one by one").hint("leave out --each").into());
     }
     let trials = if arguments.each { Some(runs::messages(&run)?) } else { None };
     let view = View {
         trials,
+        explain: run.header.verb == "explain",
         quiet: arguments.quiet.into(),
         verbose: arguments.verbose,
         units: arguments.units.into(),

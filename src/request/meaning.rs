@@ -4,7 +4,7 @@ use msgpath_core::plan::{Expectation, Metric};
 use msgpath_core::{Problem, Workload};
 
 use super::Verb;
-use crate::cli::options::Options;
+use crate::cli::options::{Options, StagesArg};
 use crate::problems::usage;
 
 /// An option that a verb would silently ignore is an error.
@@ -38,7 +38,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
     let evidence = &options.evidence;
     match (evidence.metric, verb) {
         (None, _) => {}
-        (Some(_), Verb::Echo { .. } | Verb::Stream) => {
+        (Some(_), Verb::Echo { .. } | Verb::Stream | Verb::Explain) => {
             return Err(usage("--metric belongs to compare").hint("msgpath compare --metric p99"));
         }
         (Some(Metric::Throughput), Verb::Compare { stream: false }) => {
@@ -58,6 +58,15 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
             return Err(usage("--expect takes bits per second here: a stream is counted").hint("--expect 10G"));
         }
         _ => {}
+    }
+    if evidence.stages != StagesArg::Off {
+        if verb.workload() == Workload::Stream {
+            return Err(usage("--stages has no meaning here: the messages of a stream are not timed one by one")
+                .hint("msgpath echo --stages light"));
+        }
+        if verb.each().is_some() {
+            return Err(usage("--stages needs rounds, and --each has one").hint("leave out one of the two"));
+        }
     }
     if evidence.no_refine && !verb.is_compare() {
         return Err(

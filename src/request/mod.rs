@@ -1,7 +1,10 @@
 //! From what was typed to what is measured: a validated [`Plan`] and its [`Target`]. Nothing here opens a socket.
 
 mod meaning;
+mod peeling;
 mod schedules;
+
+pub(crate) use peeling::peel;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -37,6 +40,8 @@ pub(crate) enum Verb {
     Stream,
     /// `compare`, of round trips or of streams.
     Compare { stream: bool },
+    /// `explain`: an echo, traced.
+    Explain,
 }
 
 impl Verb {
@@ -46,12 +51,13 @@ impl Verb {
             Verb::Echo { .. } => "echo",
             Verb::Stream => "stream",
             Verb::Compare { .. } => "compare",
+            Verb::Explain => "explain",
         }
     }
 
     fn workload(self) -> Workload {
         match self {
-            Verb::Echo { .. } | Verb::Compare { stream: false } => Workload::Echo,
+            Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Explain => Workload::Echo,
             Verb::Stream | Verb::Compare { stream: true } => Workload::Stream,
         }
     }
@@ -174,7 +180,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: channel(options)?,
+        options: channel_of(options)?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
         stamps: options.evidence.stamps.into(),
         message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
@@ -182,6 +188,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         working_set: options.message.working_set.unwrap_or(0),
         metric: options.evidence.metric,
         expect: options.evidence.expect,
+        stages: options.evidence.stages.into(),
         // A trial is judged by its interval, so it needs a case with one.
         try_causes: !options.evidence.no_trials
             && !verb.is_compare()
@@ -252,7 +259,7 @@ fn paths(verb: Verb, options: &Options, target: &Target) -> Result<Vec<PathName>
 }
 
 /// The full name of a path as typed; `--poll` makes it spin where it names no wait.
-fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<PathName, Problem> {
+pub(crate) fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<PathName, Problem> {
     let mut spec = spec.clone();
     if poll && spec.wait.is_none() {
         spec.wait = Some("spin".into());
@@ -357,7 +364,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let typed = &options.evidence;
     let quick = verb.is_compare() && options.message.paths.is_none() && typed.time.is_none() && typed.count.is_none();
     let usual = match verb {
-        Verb::Echo { .. } | Verb::Compare { .. } => DEFAULT_ROUNDS,
+        Verb::Echo { .. } | Verb::Compare { .. } | Verb::Explain => DEFAULT_ROUNDS,
         Verb::Stream => 10,
     };
     if typed.time == Some(0) || typed.count == Some(0) {
@@ -394,7 +401,11 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     Ok(Effort { extent, rounds, warmup_ns })
 }
 
-fn channel(options: &Options) -> Result<ChannelOptions, Problem> {
+/// The options of the connection.
+///
+/// # Errors
+/// Two of them contradict each other.
+pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
     let typed = &options.connection;
     let family = match (typed.ipv4, typed.ipv6) {
         (true, _) => Family::V4,
@@ -416,6 +427,10 @@ fn channel(options: &Options) -> Result<ChannelOptions, Problem> {
         congestion: typed.congestion.clone(),
         family,
         bind: typed.bind.map(|address| address.to_string()),
+        interface: typed.interface.clone().unwrap_or(ChannelOptions::default().interface),
+        ethertype: typed.ethertype,
+        station: typed.station.clone(),
+        queued_signals: typed.queued_signals,
         ..ChannelOptions::default()
     })
 }

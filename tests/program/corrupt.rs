@@ -55,7 +55,9 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     counters: Vec::new(),
                 }
             }
-            ToFar::Round(_) if matches!(fault, Fault::OutOfTurn) => ToNear::Ready { granted: Vec::new(), room: None },
+            ToFar::Round(_) if matches!(fault, Fault::OutOfTurn) => {
+                ToNear::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
+            }
             ToFar::Round(order) => {
                 rounds += 1;
                 if rounds == 2 && matches!(fault, Fault::HangsUp) {
@@ -70,7 +72,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                 let (listener, order) = offered.take().expect("a round was ordered");
                 let (stream, _) = listener.accept().unwrap();
                 echo = Some(std::thread::spawn(move || echoes(stream, &order, fault, rounds == 2)));
-                ToNear::Ready { granted: Vec::new(), room: None }
+                ToNear::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
             }
             ToFar::Finish => {
                 let report = echo.take().expect("a round was begun").join().unwrap();

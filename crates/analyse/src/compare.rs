@@ -1,6 +1,6 @@
 //! Cases against the baseline, paired by pass (method.md 3.4).
 
-use msgpath_core::plan::{CaseRole, Metric, Plan, Workload};
+use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Case, PathName};
 
@@ -155,7 +155,7 @@ fn ratios(compared: &[Compared], control: &Control, larger_is_better: bool) -> V
 /// The p99 beside a metric that is not about tails. They are a family of their own and have a margin of their own: what
 /// the control resolves at p99. Where its p99 differs from its twin's, no difference is claimed.
 fn tails(results: &Results, cases: &[&Case]) -> Vec<Ratio> {
-    if results.plan.workload != Workload::Echo || results.plan.metric() == Metric::P99 {
+    if !results.plan.workload.is_timed() || results.plan.metric() == Metric::P99 {
         return Vec::new();
     }
     let control = control::control(results, Metric::P99);

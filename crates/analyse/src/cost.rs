@@ -69,6 +69,8 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
     let travelled = match plan.workload {
         Workload::Echo => case.size + case.reply,
         Workload::Stream => case.size,
+        Workload::Rpc => return (None, "n/a: what a server copies is not known".into()),
+        Workload::Periodic => return (None, "n/a: one message goes to many".into()),
     } as f64;
     if transport == "shm" {
         return (Some(2.0 * travelled), "by the program: one copy into the ring and one out, each direction".into());

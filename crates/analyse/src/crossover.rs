@@ -56,8 +56,8 @@ pub(crate) fn crossovers(plan: &Plan, compared: &[Compared], ratios: &[Ratio]) -
         .filter_map(|(threads, path)| {
             let mut line = lines.remove(&(threads, path))?;
             let but_size = |case: &Case| {
-                let (_, pieces, _, _, connections, inflight, load, _) = cell(case);
-                (pieces, connections, inflight, load)
+                let (_, pieces, _, _, connections, inflight, load, _, label) = cell(case);
+                (pieces, connections, inflight, load, label)
             };
             let kinds: BTreeSet<_> = line.iter().map(|(case, _)| but_size(case)).collect();
             line.sort_by_key(|(case, _)| (case.size, case.stage));

@@ -8,8 +8,6 @@ use crate::summary::{CaseSummary, Expected, Floor};
 
 /// Transports that go through the network device of the route.
 const ROUTED: [&str; 2] = ["tcp", "udp"];
-/// Waits that do not sleep, so nobody has to wake them.
-pub(crate) const AWAKE: [&str; 2] = ["spin", "busy-poll"];
 
 /// The estimate of the plan beside the baseline's first case. `None` without an estimate of the kind that was measured, and
 /// where nothing was measured, or at a rate that was not sustained.
@@ -48,7 +46,7 @@ pub(crate) fn line_rate<'a>(header: &'a RunHeader, transport: &str) -> Option<(f
 fn floors_of(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Vec<Floor> {
     let link = line_rate(header, &case.case.path.transport);
     match header.plan.workload {
-        Workload::Echo => {
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
             let link = link.map(|(bits, route)| Floor {
                 name: "link".into(),
                 value: 8e9 * (case.case.size + case.case.reply) as f64 / bits,
@@ -120,7 +118,7 @@ fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floo
         return None;
     }
     let time = |ns: f64| Glyphs::Unicode.time(ns);
-    if AWAKE.contains(&case.case.path.wait.as_str()) {
+    if case.case.path.never_sleeps() {
         let value = floors.spin_round_trip_ns?;
         let basis = format!("a cache line there and back between the CPUs, both spinning: {}", time(value));
         return Some(Floor { name: "cache line".into(), value, basis });

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+pub mod attribution;
 pub mod causes;
 pub mod compare;
 pub mod control;
@@ -15,8 +16,11 @@ pub mod heat;
 #[cfg(test)]
 mod known_answers;
 pub mod load_curve;
+pub mod logs;
 pub mod open_loop;
 pub mod paired;
+pub mod peel;
+pub mod periodic;
 pub mod pooled;
 pub mod quantile;
 pub mod refine;
@@ -24,6 +28,7 @@ mod resample;
 pub mod restarts;
 pub mod ridge;
 mod robust;
+pub mod rpc;
 pub mod series;
 pub mod settled;
 pub mod shape;
@@ -39,10 +44,15 @@ pub mod tails;
 mod testing;
 #[cfg(test)]
 mod testing_queue;
+#[cfg(test)]
+mod testing_rpc;
+#[cfg(test)]
+mod testing_trace;
 pub mod throughput;
 pub mod trials;
 mod verdict;
 pub mod verify;
 
-pub use summarise::summarise;
+pub use logs::Logs;
+pub use summarise::{summarise, summarise_with};
 pub use summary::Summary;

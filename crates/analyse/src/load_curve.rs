@@ -36,7 +36,7 @@ pub fn load_curves(plan: &Plan, rounds: &[Vec<&RoundRecord>], cases: &[CaseSumma
 /// Whether two cases differ in nothing but their rate.
 pub(crate) fn same_line(a: &Case, b: &Case) -> bool {
     let key = |case: &Case| (case.reply, case.pieces, case.threads, case.connections, case.inflight);
-    a.path == b.path && key(a) == key(b)
+    a.path == b.path && a.label == b.label && key(a) == key(b)
 }
 
 fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary, &OpenLoop)]) -> LoadCurve {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
+use msgpath_core::plan::{Case, Load, Metric, Plan};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{EndReport, RoundRecord};
 
@@ -32,13 +32,13 @@ pub fn per_second(count: f64, elapsed_ns: u64) -> Option<f64> {
 /// * p99: none, a round has no tail of its own ([`crate::tails`]);
 /// * mean: of its messages, ns; of a stream, the receiver's time by its messages. A lost message is infinitely slow, so a
 ///   round that lost one has no mean;
-/// * CPU: user and system time of all threads of both ends by the messages that were sent, ns;
+/// * CPU: user and system time of all threads of both ends (calls: of the client; a server reports nothing) by the messages that were sent, ns;
 /// * throughput: the receiver's payload bits per second on the receiver's clock.
 pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
     let value = match metric {
         Metric::P50 => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
         Metric::P99 => None,
-        Metric::Mean if plan.workload == Workload::Echo => round.latency.mean().filter(|_| round.latency.lost() == 0),
+        Metric::Mean if plan.workload.is_timed() => round.latency.mean().filter(|_| round.latency.lost() == 0),
         Metric::Mean => {
             let end = receiver(plan, round);
             let whole = end.delivery.received >= sender(plan, round).delivery.sent;
@@ -75,7 +75,7 @@ pub fn same_cell(a: &Case, b: &Case) -> bool {
 
 /// What two cases must share to be compared; orders cells by size, pieces, then threads. The stage is part of it, since
 /// stages have no pass in common.
-pub(crate) type Cell = (u64, u32, u64, u32, u32, u32, Option<(Rate, bool)>, u32);
+pub(crate) type Cell = (u64, u32, u64, u32, u32, u32, Option<(Rate, bool)>, u32, Option<String>);
 
 /// The cell of a case.
 pub(crate) fn cell(case: &Case) -> Cell {
@@ -83,7 +83,8 @@ pub(crate) fn cell(case: &Case) -> Cell {
         Load::Closed => None,
         Load::Open { rate, arrivals } => Some((rate, arrivals == Arrivals::Constant)),
     };
-    (case.size, case.pieces.count, case.reply, case.threads, case.connections, case.inflight, load, case.stage)
+    let (threads, label) = (case.threads, case.label.clone());
+    (case.size, case.pieces.count, case.reply, threads, case.connections, case.inflight, load, case.stage, label)
 }
 
 #[cfg(test)]

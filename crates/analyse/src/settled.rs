@@ -13,7 +13,9 @@ use crate::summary::{CaseSummary, Steadiness, SteadyClass};
 /// out.
 pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
     let time = |round: &RoundRecord| match plan.workload {
-        Workload::Echo => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+            round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
+        }
         Workload::Stream => {
             let end = receiver(plan, round);
             Some(end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64)

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
 use msgpath_core::schema::MessageRow;
 use msgpath_record::Run;
+use serde::{Deserialize, Serialize};
 
 /// A part of a message's time. Which ones there are depends on where the run took stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Stage {
 }
 
 /// Mean stages of the messages in one band of slowness.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Band {
     /// `p45–55`, `slowest 50`.
     pub name: String,
@@ -115,14 +116,8 @@ pub fn stages(run: &Run, case: &Case, logged: &[MessageRow]) -> Result<Stages, S
     let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
     latencies.sort_unstable();
     let n = latencies.len();
-    let slowest = SLOWEST.min(n / 200);
-    let ranks =
-        BANDS.iter().map(|(from, to, name)| ((from * n as f64) as usize, (to * n as f64) as usize, (*name).to_owned()));
-    let mut bands: Vec<(u64, u64, Vec<&MessageRow>, String)> = ranks
-        .chain([(n - slowest, n, format!("slowest {slowest}"))])
-        .filter(|(from, to, _)| to - from >= FEWEST)
-        .map(|(from, to, name)| (latencies[from], latencies[to - 1], Vec::new(), name))
-        .collect();
+    let mut bands: Vec<(u64, u64, Vec<&MessageRow>, String)> =
+        ranks(n).into_iter().map(|(from, to, name)| (latencies[from], latencies[to - 1], Vec::new(), name)).collect();
     for row in &rows {
         for (low, high, members, _) in &mut bands {
             if row.latency_ns.is_some_and(|ns| (*low..=*high).contains(&ns)) {
@@ -132,6 +127,14 @@ pub fn stages(run: &Run, case: &Case, logged: &[MessageRow]) -> Result<Stages, S
     }
     let bands = bands.into_iter().map(|(_, _, members, name)| band(&stages, &members, name)).collect();
     Ok(Stages { stages, bands, messages: n as u64 })
+}
+
+/// The bands of `n` messages that hold enough of them: first rank, last rank plus 1, name.
+pub(crate) fn ranks(n: usize) -> Vec<(usize, usize, String)> {
+    let slowest = SLOWEST.min(n / 200);
+    let at = |share: f64| (share * n as f64) as usize;
+    let bands = BANDS.iter().map(|(from, to, name)| (at(*from), at(*to), (*name).to_owned()));
+    bands.chain([(n - slowest, n, format!("slowest {slowest}"))]).filter(|(from, to, _)| to - from >= FEWEST).collect()
 }
 
 fn band(stages: &[Stage], members: &[&MessageRow], name: String) -> Band {
@@ -155,6 +158,12 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
     let again = |option: &str| format!("{} {option}", run.header.command.join(" "));
     if plan.workload == Workload::Stream {
         return "the messages of a stream are not timed one by one; msgpath echo does".into();
+    }
+    if plan.workload == Workload::Rpc {
+        return "calls are split by the stamps of their server: see the parts of each kind of call".into();
+    }
+    if plan.workload == Workload::Periodic {
+        return "a periodic run has no reply to split".into();
     }
     if plan.message_log == 0 {
         return format!("the run kept no messages; without --message-log 0 it does: {}", again("--stamps both"));

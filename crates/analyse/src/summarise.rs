@@ -7,24 +7,31 @@ use msgpath_core::schema::{EndReport, KernelCounts, RoundRecord, Status, TcpInfo
 use msgpath_core::{Delivery, SparseHistogram};
 use msgpath_record::Run;
 
+use crate::attribution::attribute;
 use crate::causes::causes;
 use crate::compare::{Results, compare};
 use crate::expected::expected;
 use crate::findings::{self, Input};
 use crate::load_curve::load_curves;
+use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::pooled::Pooled;
 use crate::quantile;
 use crate::series::{Series, per_second, receiver, sender, series};
 use crate::stats::log_estimate;
 use crate::summary::{CaseSummary, Quantile, Summary, Totals};
-use crate::{cost, first, restarts, settled, shape, throughput};
+use crate::{cost, first, peel, restarts, rpc, settled, shape, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
-/// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
+/// A run's numbers without those of its logs: as [`summarise_with`] without any.
 pub fn summarise(run: &Run) -> Summary {
+    summarise_with(run, &Logs::default())
+}
+
+/// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
+pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let plan = &run.header.plan;
     let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds_of(run, case)).collect();
     let of = |metric| -> Vec<Series> { rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect() };
@@ -37,20 +44,30 @@ pub fn summarise(run: &Run) -> Summary {
         _ => Status::Partial,
     };
     let results = Results { plan, cases: &cases, rounds: &rounds, series: &series };
-    let comparison = compare(&results);
+    // Engines of a periodic run are not measured in one another's passes: their rounds are no pairs.
+    let comparison = (plan.workload != Workload::Periodic).then(|| compare(&results)).flatten();
     let trials = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
     let mut summary = Summary {
         target: run.header.target.clone(),
         totals: totals(plan, run, &cases),
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
+        layers: peel::layers(plan, &rounds),
+        attribution: attribute(run, logs, &trials),
         cases,
         trials,
         comparison,
+        periodic: crate::periodic::summarise(run, logs),
         unavailable: run.header.unavailable.clone(),
+        rpc: run
+            .header
+            .rpc
+            .as_ref()
+            .filter(|_| !logs.rpcs.is_empty())
+            .map(|facts| rpc::summarise(plan, facts, &logs.rpcs)),
         ..Summary::empty(&run.header.name, &run.header.verb, status)
     };
-    let said = findings::detect(&Input { run, plan, summary: &summary, rounds: &rounds, series: &series });
+    let said = findings::detect(&Input { run, logs, plan, summary: &summary, rounds: &rounds, series: &series });
     (summary.findings, summary.warnings) = said;
     summary
 }
@@ -88,7 +105,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let far: Vec<&EndReport> = rounds.iter().map(|round| &round.far).collect();
     let slowest = rounds.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
     let delivery = delivery(plan, rounds);
-    let echo = plan.workload == Workload::Echo;
+    let timed_each = plan.workload.is_timed();
     let median = pooled.quantile(0.5).flatten();
     // In an open loop a stall delays the many messages that it should: counting them says it already.
     let closed = median.filter(|_| case.load == Load::Closed);
@@ -100,7 +117,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let mut summary = CaseSummary {
         rounds: rounds.len() as u64,
         // A histogram entry of batch mode is the mean of `batch` messages; here messages are counted.
-        messages: if echo {
+        messages: if timed_each {
             rounds.iter().map(|round| round.latency.total() * u64::from(round.batch.max(1))).sum()
         } else {
             delivery.received
@@ -113,7 +130,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         effective_messages: estimated.first().and_then(|median| median.effective),
         quantiles: estimated.into_iter().map(|estimated| estimated.quantile).collect(),
         round_medians: quantile::medians(&latency),
-        rate_per_s: echo.then(|| rate(rounds)).flatten(),
+        rate_per_s: timed_each.then(|| rate(rounds)).flatten(),
         throughput: throughput::throughput(plan, case, rounds, rates),
         shape: shape::shape(&pooled),
         open,
@@ -170,7 +187,7 @@ fn delivery(plan: &Plan, rounds: &[&RoundRecord]) -> Delivery {
     let mut sum = Delivery::default();
     for round in rounds {
         let mut own = match plan.workload {
-            Workload::Echo => round.near.delivery,
+            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery,
             Workload::Stream => Delivery { sent: sender(plan, round).delivery.sent, ..receiver(plan, round).delivery },
         };
         own.duplicated = round.near.delivery.duplicated.max(round.far.delivery.duplicated);

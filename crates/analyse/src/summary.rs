@@ -9,6 +9,11 @@ use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
 use serde::{Deserialize, Serialize};
 
+use crate::attribution::CaseStages;
+use crate::peel::Layer;
+use crate::periodic::PeriodicSummary;
+use crate::rpc::RpcSummary;
+
 /// A run, analysed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -34,6 +39,15 @@ pub struct Summary {
     pub trials: Vec<TrialResult>,
     /// The user's estimate beside what was measured.
     pub expectation: Option<Expected>,
+    /// Calls, where the run has a log of them.
+    pub rpc: Option<RpcSummary>,
+    /// Engines of a periodic run.
+    #[serde(default)]
+    pub periodic: Option<PeriodicSummary>,
+    /// Stages of the cases that have a traced twin.
+    pub attribution: Vec<CaseStages>,
+    /// What each layer adds, where the plan peels them.
+    pub layers: Vec<Layer>,
     /// Computed sentences.
     pub findings: Vec<Finding>,
     /// Things that change what the numbers mean, printed before the tables.
@@ -627,6 +641,10 @@ impl Summary {
             load_curves: Vec::new(),
             trials: Vec::new(),
             expectation: None,
+            rpc: None,
+            periodic: None,
+            attribution: Vec::new(),
+            layers: Vec::new(),
             findings: Vec::new(),
             warnings: Vec::new(),
             unavailable: Vec::new(),

@@ -118,7 +118,7 @@ impl Build {
         }
         let verb = match (workload, paths.len()) {
             (_, 2..) => "compare",
-            (Workload::Echo, _) => "echo",
+            (Workload::Echo | Workload::Rpc | Workload::Periodic, _) => "echo",
             (Workload::Stream, _) => "stream",
         };
         let plan = Plan { seed: 7, message_log: 0, ..Plan::new(workload, cases) };
@@ -213,7 +213,7 @@ impl Build {
         let mut rounds = Vec::new();
         for case in &self.plan.cases {
             let latency = match self.plan.workload {
-                Workload::Echo => {
+                Workload::Echo | Workload::Rpc | Workload::Periodic => {
                     let seed = self.plan.seed * 1_000 + u64::from(case.id);
                     let (count, messages) = (self.plan.rounds as usize, self.messages as usize);
                     lognormal_rounds(seed, count, messages, 20_000.0 * (self.factor)(case), self.spread, self.noise)

@@ -23,6 +23,12 @@ pub struct CallCounts {
     pub send_short: u64,
     /// Bytes the program itself copied to put pieces together (`flatten`).
     pub copied_bytes: u64,
+    /// Signals that the receiver's handler took (wait `sigio`). One may stand for several messages.
+    #[serde(default)]
+    pub signals: u64,
+    /// Frames for this socket that the kernel dropped because its buffer was full (transport `eth`).
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 impl CallCounts {
@@ -37,6 +43,8 @@ impl CallCounts {
         self.recv_empty += other.recv_empty;
         self.send_short += other.send_short;
         self.copied_bytes += other.copied_bytes;
+        self.signals += other.signals;
+        self.dropped += other.dropped;
     }
 
     /// What was counted since `before`.
@@ -51,6 +59,8 @@ impl CallCounts {
             recv_empty: self.recv_empty - before.recv_empty,
             send_short: self.send_short - before.send_short,
             copied_bytes: self.copied_bytes - before.copied_bytes,
+            signals: self.signals - before.signals,
+            dropped: self.dropped - before.dropped,
         }
     }
 

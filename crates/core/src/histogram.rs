@@ -99,7 +99,8 @@ impl Histogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+        let filled = other.filled();
+        for (count, more) in self.counts[filled.clone()].iter_mut().zip(&other.counts[filled]) {
             *count += more;
         }
         self.add_totals((other.total, other.lost, other.beyond, other.sum, other.min, other.max));

@@ -26,6 +26,11 @@ impl PathName {
     pub fn new(transport: impl Into<String>, method: impl Into<String>, wait: impl Into<String>) -> Self {
         Self { transport: transport.into(), method: method.into(), wait: wait.into() }
     }
+
+    /// Whether the receiver keeps its CPU while it waits.
+    pub fn never_sleeps(&self) -> bool {
+        matches!(self.wait.as_str(), "spin" | "busy-poll")
+    }
 }
 
 impl fmt::Display for PathName {

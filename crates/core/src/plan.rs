@@ -27,6 +27,9 @@ pub const DEFAULT_TRIM: u64 = 100;
 /// Messages of one run that the per-message log keeps.
 pub const DEFAULT_MESSAGE_LOG: u64 = 2_000_000;
 
+/// EtherTypes of the transport eth, there and back: IEEE 802 sets both aside for local experiments.
+pub const ETHERTYPES: (u16, u16) = (0x88b5, 0x88b6);
+
 /// What the messages do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +38,37 @@ pub enum Workload {
     Echo,
     /// One way, acknowledged at the end.
     Stream,
+    /// Calls of a key-value server: a request, its work, a reply.
+    Rpc,
+    /// Time-triggered, one to many.
+    Periodic,
+}
+
+impl Workload {
+    /// Whether each message is timed; a stream is timed as a whole.
+    pub fn is_timed(self) -> bool {
+        self != Workload::Stream
+    }
+}
+
+/// How much of the kernel is traced to split a message's time into stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageSet {
+    /// The few events that bound the stages: what costs least.
+    Light,
+    /// Every event, the system calls and who else ran on these CPUs as well.
+    Full,
+}
+
+impl StageSet {
+    /// As typed and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            StageSet::Light => "light",
+            StageSet::Full => "full",
+        }
+    }
 }
 
 /// Why a case is in the plan.
@@ -110,11 +144,17 @@ pub enum Change {
     SameCpu,
     /// The wait `spin` at both ends.
     Spin,
+    /// The wait `busy-poll` at both ends.
+    BusyPoll,
+    /// A higher priority of the measuring threads (nice -20).
+    Priority,
     /// Buffers rotated over so many bytes at each end.
     WorkingSet(u64),
     /// Work of so many ns for every message at the far end: a difference of known size. With 0 the case is measured
     /// against itself.
     Work(u64),
+    /// Traced: from its rounds come the stages, and from the ratio to the case what tracing costs.
+    Traced(StageSet),
 }
 
 impl std::fmt::Display for Change {
@@ -125,7 +165,10 @@ impl std::fmt::Display for Change {
             Change::Congestion(name) => f.write_str(name),
             Change::SameCpu => f.write_str("both ends on one CPU"),
             Change::Spin => f.write_str("spin"),
+            Change::BusyPoll => f.write_str("busy-poll"),
+            Change::Priority => f.write_str("nice -20"),
             Change::WorkingSet(bytes) => write!(f, "buffers over {}", crate::units::size(*bytes)),
+            Change::Traced(set) => write!(f, "tracing ({})", set.name()),
             Change::Work(ns) => write!(f, "{} of work", crate::units::Glyphs::Unicode.time(*ns as f64)),
         }
     }
@@ -160,7 +203,7 @@ impl Metric {
     /// What is compared when nobody says.
     pub fn of(workload: Workload) -> Self {
         match workload {
-            Workload::Echo => Metric::P50,
+            Workload::Echo | Workload::Rpc | Workload::Periodic => Metric::P50,
             Workload::Stream => Metric::Throughput,
         }
     }
@@ -228,6 +271,12 @@ pub struct Case {
     /// from `s * rounds` on.
     #[serde(default)]
     pub stage: u32,
+    /// Work of the far end for each of its messages, where it is not the plan's.
+    #[serde(default)]
+    pub work: Option<Work>,
+    /// What the case is called beside its path: the method of an RPC (`write`), the engine of a periodic run.
+    #[serde(default)]
+    pub label: Option<String>,
 }
 
 impl Case {
@@ -246,6 +295,8 @@ impl Case {
             load: Load::Closed,
             trial: None,
             stage: 0,
+            work: None,
+            label: None,
         }
     }
 }
@@ -273,6 +324,26 @@ pub enum Family {
     V6,
 }
 
+/// Where an end runs on this machine: a network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndPlace {
+    /// As the user reads it.
+    pub name: String,
+    /// The file by which it is entered; of a lab that a run made for itself it is gone afterwards.
+    pub namespace: String,
+    /// Its address there.
+    pub address: String,
+}
+
+/// Both ends on this machine, each in a network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    /// The near end.
+    pub near: EndPlace,
+    /// The far end.
+    pub far: EndPlace,
+}
+
 /// Options of the connection. `None` is 'leave it as the kernel has it'.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelOptions {
@@ -295,10 +366,30 @@ pub struct ChannelOptions {
     pub family: Family,
     /// Local address of the near end's sockets.
     pub bind: Option<String>,
+    /// The network namespaces of the two ends; `None`: both in that of the user.
+    #[serde(default)]
+    pub between: Option<Between>,
     /// After how many ns a datagram counts as lost.
     pub loss_timeout_ns: u64,
     /// After how many ns without progress a connection counts as dead.
     pub stall_timeout_ns: u64,
+    /// Device of the transport eth.
+    #[serde(default = "loopback")]
+    pub interface: String,
+    /// EtherType of the transport eth; `None`: [`ETHERTYPES`], one for each direction.
+    #[serde(default)]
+    pub ethertype: Option<u16>,
+    /// Station that frames of the transport eth go to, as typed; `None`: the one that the other end names.
+    #[serde(default)]
+    pub station: Option<String>,
+    /// The wait sigio asks for a queued real-time signal (F_SETSIG) instead of SIGIO.
+    #[serde(default)]
+    pub queued_signals: bool,
+}
+
+/// The device of [`ChannelOptions::interface`] when nothing is asked.
+fn loopback() -> String {
+    "lo".into()
 }
 
 impl Default for ChannelOptions {
@@ -313,8 +404,13 @@ impl Default for ChannelOptions {
             congestion: None,
             family: Family::Any,
             bind: None,
+            between: None,
             loss_timeout_ns: 250_000_000,
             stall_timeout_ns: 10_000_000_000,
+            interface: loopback(),
+            ethertype: None,
+            station: None,
+            queued_signals: false,
         }
     }
 }
@@ -342,7 +438,7 @@ pub struct Placement {
 /// Everything that decides what a run does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Echo or stream.
+    /// What the messages do.
     pub workload: Workload,
     /// `-R`: the far end sends (stream).
     pub reverse: bool,
@@ -388,6 +484,12 @@ pub struct Plan {
     /// Sizes may be added near a crossing whose interval is wide.
     #[serde(default)]
     pub refine: bool,
+    /// Each case is measured once more while the kernel is traced.
+    #[serde(default)]
+    pub stages: Option<StageSet>,
+    /// The cases are the same message over ever thinner stacks, in this order; what each layer adds is the result.
+    #[serde(default)]
+    pub peel: bool,
 }
 
 impl Plan {
@@ -417,6 +519,8 @@ impl Plan {
             expect: None,
             try_causes: false,
             refine: false,
+            stages: None,
+            peel: false,
         }
     }
 
@@ -432,7 +536,7 @@ impl Plan {
             Some(Change::NoDelay) => options.nodelay = true,
             Some(Change::NoCork) => (options.cork, options.hold_cork) = (false, false),
             Some(Change::Congestion(name)) => options.congestion = Some(name.clone()),
-            Some(Change::SameCpu | Change::Spin | Change::WorkingSet(_) | Change::Work(_)) | None => {}
+            _ => {}
         }
         options
     }
@@ -442,7 +546,7 @@ impl Plan {
         match case.trial.as_ref().map(|trial| &trial.change) {
             Some(Change::Work(0)) => None,
             Some(Change::Work(ns)) => Some(Work { mean_ns: *ns, law: WorkLaw::Constant }),
-            _ => self.work,
+            _ => case.work.or(self.work),
         }
     }
 
@@ -451,6 +555,19 @@ impl Plan {
         match case.trial.as_ref().map(|trial| &trial.change) {
             Some(Change::SameCpu) => Placement { near: self.placement.near.clone(), far: self.placement.near.clone() },
             _ => self.placement.clone(),
+        }
+    }
+
+    /// Whether the measuring threads of a case get a higher priority.
+    pub fn urgent(case: &Case) -> bool {
+        case.trial.as_ref().is_some_and(|trial| trial.change == Change::Priority)
+    }
+
+    /// What is traced while a case is measured.
+    pub fn traced(case: &Case) -> Option<StageSet> {
+        match case.trial.as_ref()?.change {
+            Change::Traced(set) => Some(set),
+            _ => None,
         }
     }
 
@@ -539,7 +656,8 @@ impl Plan {
                 );
             }
         }
-        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) {
+        let works = self.cases.iter().filter_map(|case| case.work).chain(self.work);
+        if works.into_iter().any(|work| work.mean_ns > MAX_WORK_NS) {
             return usage("the far end works at most 10 s for a message".into(), "--work 10s or less");
         }
         if self.working_set > MAX_WORKING_SET {

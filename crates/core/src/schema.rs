@@ -53,6 +53,15 @@ pub struct RunHeader {
     /// The same at the far end.
     #[serde(default)]
     pub far_counters: Vec<String>,
+    /// How the kernel was traced in the traced cases, where there are any.
+    #[serde(default)]
+    pub tracing: Option<Tracing>,
+    /// Workload [`Rpc`](crate::plan::Workload::Rpc) only.
+    #[serde(default)]
+    pub rpc: Option<RpcFacts>,
+    /// Workload [`Periodic`](crate::plan::Workload::Periodic) only.
+    #[serde(default)]
+    pub periodic: Option<PeriodicFacts>,
 }
 
 impl RunHeader {
@@ -75,8 +84,341 @@ impl RunHeader {
             floors: None,
             near_counters: Vec::new(),
             far_counters: Vec::new(),
+            tracing: None,
+            rpc: None,
+            periodic: None,
         }
     }
+}
+
+/// What is known of a periodic run as a whole. Its latencies run from the time when a message was made to its delivery,
+/// both on the one CLOCK_MONOTONIC of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeriodicFacts {
+    /// Processes.
+    pub processes: u32,
+    /// Components (a sending and a receiving thread each) in every process.
+    pub components: u32,
+    /// Time between two messages of a component, ns.
+    pub period_ns: u64,
+    /// A message is made up to so many ns after its time, by chance from the seed of the plan.
+    pub jitter_ns: u64,
+    /// Messages of a component in a session.
+    pub messages: u64,
+    /// The first so many of them are apart from the steady rest ([`RoundRecord::first`]).
+    pub first: u64,
+    /// How the components start: `barrier`, `staggered`, `storm`.
+    pub start: String,
+    /// Authentication of messages: `none`, `hmac`, `poly1305`.
+    pub mac: String,
+    /// CPUs that all of them share.
+    pub cpus: u32,
+    /// One entry per engine and restart, in the order in which they ran.
+    pub sessions: Vec<PeriodicSession>,
+}
+
+/// All processes of one engine, from their start to their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeriodicSession {
+    /// Case: the engine.
+    pub case: u32,
+    /// Restart.
+    pub restart: u32,
+    /// When the processes were told to start, ns since the start of the run; `None`: each when it was ready (storm).
+    pub go_ns: Option<u64>,
+    /// Messages that were made before their receiver was ready (storm): neither delivered nor lost.
+    pub before_ready: u64,
+    /// The components, by number.
+    pub components: Vec<Component>,
+}
+
+/// One component of a periodic run: a sending and a receiving thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Component {
+    /// Process, from 0.
+    pub process: u32,
+    /// Its process id.
+    pub pid: i32,
+    /// Thread id of the sender.
+    pub sender: i32,
+    /// Thread id of the receiver.
+    pub receiver: i32,
+    /// When the process was started, ns since the start of the run.
+    pub spawned_ns: u64,
+    /// The stages of its set-up in order, and how long each took, ns.
+    pub setup: Vec<(String, u64)>,
+    /// When it was ready to receive, ns since the start of the run.
+    pub ready_ns: u64,
+    /// The first calls of the message authentication, timed one by one, ns: the first one is cold.
+    pub mac_calls: Vec<u64>,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages made more than a period after their time: the sender missed its own deadline.
+    pub late: u64,
+    /// The latest of them, ns after its time.
+    pub latest_ns: u64,
+    /// Messages that this component received.
+    pub received: u64,
+    /// Messages delivered more than a period after the time at which they were due to be made.
+    pub missed: u64,
+    /// Messages whose authentication did not fit; they are not delivered.
+    pub forged: u64,
+    /// Slots that were overwritten before this component read them (shared memory).
+    pub overrun: u64,
+    /// Signals of which the handler's stamp is known, and the time from there to the receive call's return, ns, summed.
+    pub handled: (u64, u64),
+    /// Time from the first to the last message that the sender was runnable and did not run, ns; `None`: not readable.
+    pub sender_delay_ns: Option<u64>,
+    /// The same of the receiver.
+    pub receiver_delay_ns: Option<u64>,
+}
+
+/// Which back end traced, and why no better one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracing {
+    /// The back end: `BPF tracepoints`, `perf tracepoints and switch records`; `None`: stamps in user space only.
+    pub backend: Option<String>,
+    /// Each better back end with the reason why it was not used, and the one command that would grant it.
+    pub refused: Vec<(String, Unavailable)>,
+    /// Kernel events that are recorded, by name (`sched_switch`).
+    pub events: Vec<String>,
+    /// Tracepoints that this kernel lacks or that lost events in the self-test, by name, and why.
+    pub missing: Vec<(String, String)>,
+    /// The completeness self-test in a sentence: events expected against events seen.
+    pub self_test: String,
+    /// Wake-up in flight and scheduling delay cannot be told apart by this back end.
+    pub wakeups_joined: bool,
+}
+
+/// What is known of a round beside its kernel events, where it was traced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceRound {
+    /// The near end's threads, in the order of their first connection.
+    pub near: Vec<TracedThread>,
+    /// The far end's.
+    pub far: Vec<TracedThread>,
+    /// Events that found no room. Those that are kept are whole up to that time on each CPU.
+    pub lost: u64,
+    /// Switches to a measuring thread that must have happened and were not seen, by thread id.
+    #[serde(default)]
+    pub unseen: BTreeMap<i32, u64>,
+    /// Tasks that ran on the CPUs of the ends, by thread id: their names.
+    pub tasks: BTreeMap<i32, String>,
+}
+
+/// A measuring thread as the kernel knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedThread {
+    /// Thread id.
+    pub tid: i32,
+    /// It sends.
+    pub sends: bool,
+    /// It receives.
+    pub receives: bool,
+    /// SO_COOKIE of the socket of each of its connections, in order; empty where the path has no socket.
+    pub cookies: Vec<u64>,
+}
+
+/// One kernel event of a traced round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelEvent {
+    /// CLOCK_MONOTONIC, ns since the start of the run.
+    pub t_ns: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// On which CPU.
+    pub cpu: u16,
+    /// Thread that ran there (attribution.md 5.2: the waker, the previous task of a switch, the caller ...).
+    pub tid: i32,
+    /// `sched_switch`: state of the previous task; packets: address of the buffer; `sk_data_ready`: of the socket; calls:
+    /// number or result.
+    pub a: u64,
+    /// Scheduler: the task concerned (woken, next); `tcp_probe` and `sk_data_ready`: low 32 bits of the socket's cookie;
+    /// signals: the signal.
+    pub b: u32,
+    /// Packets: length, at most 65535.
+    pub len: u16,
+    /// `sched_switch`: 1 where the previous task was preempted.
+    pub flags: u16,
+}
+
+/// What a kernel event tells, as numbered on disk and by the BPF programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum EventKind {
+    /// `sched_waking`: somebody wakes a task.
+    #[default]
+    SchedWaking = 1,
+    /// `sched_wakeup`: the task is runnable.
+    SchedWakeup = 2,
+    /// `sched_switch`: a CPU goes from one task to another.
+    SchedSwitch = 3,
+    /// `net_dev_queue`: the stack hands a packet to its device's queue.
+    NetDevQueue = 4,
+    /// `net_dev_start_xmit`: the driver takes it.
+    NetDevStartXmit = 5,
+    /// `netif_rx`: a packet arrives without NAPI.
+    NetifRx = 6,
+    /// `netif_receive_skb`: the receive softirq begins with it.
+    NetifReceiveSkb = 7,
+    /// `tcp_probe`: TCP has it.
+    TcpProbe = 8,
+    /// `sk_data_ready`: a socket has data.
+    SkDataReady = 9,
+    /// `skb_copy_datagram_iovec`: copied to the receiver.
+    SkbCopy = 10,
+    /// `sys_enter`.
+    SysEnter = 11,
+    /// `sys_exit`.
+    SysExit = 12,
+    /// `signal_generate`.
+    SignalGenerate = 13,
+    /// `signal_deliver`.
+    SignalDeliver = 14,
+    /// `napi_gro_receive_entry`: a packet arrives by NAPI.
+    NapiGroReceive = 15,
+    /// `softirq_entry`: `a` is the vector.
+    SoftirqEntry = 16,
+    /// `softirq_exit`.
+    SoftirqExit = 17,
+    /// `cpu_idle`: `a` is the idle state, 2^32-1 on leaving it.
+    CpuIdle = 18,
+}
+
+impl EventKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [EventKind; 18] = [
+        EventKind::SchedWaking,
+        EventKind::SchedWakeup,
+        EventKind::SchedSwitch,
+        EventKind::NetDevQueue,
+        EventKind::NetDevStartXmit,
+        EventKind::NetifRx,
+        EventKind::NetifReceiveSkb,
+        EventKind::TcpProbe,
+        EventKind::SkDataReady,
+        EventKind::SkbCopy,
+        EventKind::SysEnter,
+        EventKind::SysExit,
+        EventKind::SignalGenerate,
+        EventKind::SignalDeliver,
+        EventKind::NapiGroReceive,
+        EventKind::SoftirqEntry,
+        EventKind::SoftirqExit,
+        EventKind::CpuIdle,
+    ];
+
+    /// By its number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// Name of the kernel's tracepoint.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventKind::SchedWaking => "sched_waking",
+            EventKind::SchedWakeup => "sched_wakeup",
+            EventKind::SchedSwitch => "sched_switch",
+            EventKind::NetDevQueue => "net_dev_queue",
+            EventKind::NetDevStartXmit => "net_dev_start_xmit",
+            EventKind::NetifRx => "netif_rx",
+            EventKind::NetifReceiveSkb => "netif_receive_skb",
+            EventKind::TcpProbe => "tcp_probe",
+            EventKind::SkDataReady => "sk_data_ready",
+            EventKind::SkbCopy => "skb_copy_datagram_iovec",
+            EventKind::SysEnter => "sys_enter",
+            EventKind::SysExit => "sys_exit",
+            EventKind::SignalGenerate => "signal_generate",
+            EventKind::SignalDeliver => "signal_deliver",
+            EventKind::NapiGroReceive => "napi_gro_receive_entry",
+            EventKind::SoftirqEntry => "softirq_entry",
+            EventKind::SoftirqExit => "softirq_exit",
+            EventKind::CpuIdle => "cpu_idle",
+        }
+    }
+}
+
+/// What is known of the calls of an RPC run as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcFacts {
+    /// Protocol: `lab` (client4 and server4), `redis`, `http`.
+    pub protocol: String,
+    /// What answers, as far as it says so: `msgpath`, or empty.
+    pub server: String,
+    /// Files that the run was imported from; empty: msgpath was the client.
+    pub imported: Vec<String>,
+    /// Start of the run on the client's wall clock, µs since 1970-01-01 UTC: T1 of a call is this plus its `start_ns`.
+    pub begin_unix_us: i64,
+    /// Smallest step of the client's stamps, ns: 1000 for the lab's logs.
+    pub client_step_ns: u64,
+    /// Smallest step of the server's stamps, ns.
+    pub server_step_ns: u64,
+    /// The pairs of machines; [`RpcRow::pair`] is a position here.
+    pub pairs: Vec<RpcPair>,
+    /// Speed of the wire, bits per second, and where it is known from (`link speed of eth0`, `--wire`); `None`: no wire, or
+    /// nobody knows.
+    pub wire: Option<(u64, String)>,
+    /// The user's estimates, typed before: one a case, by id; ns of the median.
+    pub expect: BTreeMap<u32, u64>,
+    /// Calls that the log of calls did not keep because its limit was reached.
+    pub not_kept: u64,
+}
+
+/// A client and a server machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RpcPair {
+    /// Address of the client.
+    pub client: String,
+    /// Address of the server.
+    pub server: String,
+    /// Both are one machine, so that both clocks are one; why that is known (`both addresses are the same`).
+    pub same_machine: Option<String>,
+}
+
+/// One call of an RPC run. Stamps are as both clocks had them: nothing is aligned, clamped or invented.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RpcRow {
+    /// Case: one kind of call.
+    pub case: u32,
+    /// Pass.
+    pub pass: u32,
+    /// Position in [`RpcFacts::pairs`].
+    pub pair: u32,
+    /// Connection, from 0 within the run.
+    pub connection: u32,
+    /// Id of the call.
+    pub rpcid: u32,
+    /// Id of the call that made it; 0: none.
+    pub parent: u32,
+    /// Status of the reply; 0: success.
+    pub status: u32,
+    /// Bytes of the request, and of the reply, with all headers.
+    pub request_bytes: u64,
+    /// See `request_bytes`.
+    pub reply_bytes: u64,
+    /// The lengths come from the one-byte logarithm of a log (within 4.5 %).
+    pub lengths_estimated: bool,
+    /// First bytes of the key, zero filled.
+    pub key: [u8; 16],
+    /// T1, just before the request is sent: ns since the start of the run.
+    pub start_ns: u64,
+    /// T4 - T1, ns: the whole reply was read; `None`: no reply.
+    pub latency_ns: Option<u64>,
+    /// T2 - T1 as read from the two clocks, ns: the server has read the whole request; `None`: not known.
+    pub received_ns: Option<i64>,
+    /// T3 - T1 as read from the two clocks, ns: just before the server sends its reply.
+    pub replied_ns: Option<i64>,
+    /// The send call of the client returned, ns after T1.
+    pub sent_ns: Option<u64>,
+    /// The first bytes of the reply could be read, ns after T1.
+    pub first_ns: Option<u64>,
+    /// How long the request lay at the server before it began to read it, ns, by the server's clock.
+    pub waited_ns: Option<u64>,
+    /// Part of T3 - T2 in which the server waited for a lock, ns.
+    pub lock_ns: Option<u64>,
+    /// Open loop: from the intended send to T1, ns.
+    pub late_ns: Option<u64>,
 }
 
 /// What a message cannot be faster than here.
@@ -407,6 +749,9 @@ pub struct RoundRecord {
     /// Open loop only.
     #[serde(default)]
     pub open: Option<OpenRound>,
+    /// Traced rounds only. The events are in a file of their own.
+    #[serde(default)]
+    pub trace: Option<TraceRound>,
     /// Latency, ns: from the send (closed loop) or from the intended send (open loop) to the reply. Stored apart from
     /// the JSON, like the four below.
     #[serde(skip)]
@@ -444,6 +789,10 @@ pub struct MessageRow {
     pub late_ns: Option<u64>,
     /// Arrival at the far end, ns after `start_ns`; only with stamps at both ends and one clock.
     pub far_ns: Option<u64>,
+    /// The far end begins to send its reply, ns after `start_ns`; only in traced rounds, with one clock.
+    pub far_sent_ns: Option<u64>,
+    /// The near end's send call returned, ns after `start_ns`; only in traced rounds.
+    pub sent_ns: Option<u64>,
 }
 
 /// How a run ended.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use msgpath_core::CallCounts;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{Granted, TcpInfo};
+use msgpath_core::{CallCounts, Unavailable};
+use msgpath_sys::packet::{self, Head, Station};
 use msgpath_sys::{clock, mqueue, msg, ring, socket};
 use rustix::net::sockopt;
 
@@ -92,6 +93,10 @@ pub trait Channel: Send + 'static {
     fn room(&self) -> Option<u64>;
     /// TCP_INFO, where this is a TCP socket.
     fn tcp_info(&self) -> Option<TcpInfo> {
+        None
+    }
+    /// SO_COOKIE, where this is a socket: how the kernel names it while it is traced.
+    fn cookie(&self) -> Option<u64> {
         None
     }
     /// Every option that was asked for or that bounds the numbers, as the kernel granted it. `end` is `near` or `far`.
@@ -184,6 +189,9 @@ impl Channel for Socket {
     }
     fn tcp_info(&self) -> Option<TcpInfo> {
         tcp_info(self.fd())
+    }
+    fn cookie(&self) -> Option<u64> {
+        msgpath_sys::cookie::cookie(self.fd()).ok()
     }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let mut list = Vec::new();
@@ -404,6 +412,109 @@ impl Channel for RingEnd {
     }
 }
 
+/// A socket that takes frames of its own connection and sends to one station.
+pub struct Packet {
+    fd: OwnedFd,
+    to: Station,
+    /// What outgoing frames begin with, but for their length.
+    tag: u32,
+    interface: String,
+    counts: CallCounts,
+    limits: Limits,
+}
+
+impl Packet {
+    /// A socket of [`packet::open`], where its frames go and their tag.
+    ///
+    /// # Errors
+    /// As setsockopt(2).
+    pub fn new(fd: OwnedFd, to: Station, tag: u32, interface: &str, limits: Limits) -> io::Result<Self> {
+        socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
+        Ok(Self { fd, to, tag, interface: interface.into(), counts: CallCounts::default(), limits })
+    }
+
+    /// The socket.
+    #[inline(always)]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Where frames go.
+    #[inline(always)]
+    pub fn to(&self) -> &Station {
+        &self.to
+    }
+
+    /// A device whose queue is full (ENOBUFS) has room again soon: the frame is sent again.
+    pub(crate) fn later(error: io::Error) -> io::Error {
+        if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) {
+            return io::Error::from(io::ErrorKind::WouldBlock);
+        }
+        error
+    }
+
+    /// The head of a message of so many bytes.
+    ///
+    /// # Errors
+    /// It does not fit in a frame.
+    pub fn head(&self, length: u64) -> Result<Head, Unavailable> {
+        let length = u16::try_from(length)
+            .map_err(|_| Unavailable::new(format!("{length} bytes do not fit in one frame"), "a smaller -l"))?;
+        Ok(Head { tag: self.tag, length, sender: 0 })
+    }
+}
+
+impl Channel for Packet {
+    #[inline(always)]
+    fn counts(&mut self) -> &mut CallCounts {
+        &mut self.counts
+    }
+    fn settle_counts(&mut self) {
+        self.counts.dropped += packet::dropped(self.fd.as_fd()).unwrap_or(0);
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn framed(&self) -> bool {
+        true
+    }
+    fn room(&self) -> Option<u64> {
+        // Half: the other half is the kernel's own bookkeeping (socket(7)).
+        sockopt::socket_send_buffer_size(&self.fd).ok().map(|bytes| bytes as u64 / 2)
+    }
+    fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
+        let asked = |asked: Option<u64>| asked.map(|bytes| bytes.to_string());
+        let mut list = vec![grant(end, "interface", Some(options.interface.clone()), self.interface.clone())];
+        for (option, asked, granted) in [
+            ("SO_SNDBUF", asked(options.send_buffer), sockopt::socket_send_buffer_size(&self.fd)),
+            ("SO_RCVBUF", asked(options.receive_buffer), sockopt::socket_recv_buffer_size(&self.fd)),
+        ] {
+            if let Ok(bytes) = granted {
+                let granted = if asked.is_some() { bytes / 2 } else { bytes };
+                list.push(grant(end, option, asked, granted.to_string()));
+            }
+        }
+        list
+    }
+}
+
+impl Receive for Packet {
+    fn never_block(&mut self) -> io::Result<()> {
+        Ok(()) // MSG_DONTWAIT in recv_now
+    }
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        packet::receive(self.fd.as_fd(), buffer, true).map(|(_, length)| length)
+    }
+    #[inline(always)]
+    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        packet::receive(self.fd.as_fd(), buffer, false).map(|(_, length)| length)
+    }
+    fn recv_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// A channel of any family, before the generic code takes it.
 pub enum AnyChannel {
     /// A socket.
@@ -414,6 +525,8 @@ pub enum AnyChannel {
     Queue(Queue),
     /// Shared-memory rings.
     Ring(RingEnd),
+    /// Raw Ethernet.
+    Packet(Packet),
 }
 
 impl AnyChannel {
@@ -446,6 +559,9 @@ impl AnyChannel {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
             AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.twin(), end.limits.clone())),
+            AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
+                AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
+            }
         })
     }
 
@@ -456,6 +572,7 @@ impl AnyChannel {
             AnyChannel::Pipe(_) => Family::Pipe,
             AnyChannel::Queue(_) => Family::Queue,
             AnyChannel::Ring(_) => Family::Ring,
+            AnyChannel::Packet(_) => Family::Packet,
         }
     }
 }

@@ -25,16 +25,26 @@ pub struct Layout {
 impl Layout {
     /// The message in one buffer.
     pub fn whole(self) -> Scatter {
-        self.filled(1, self.pieces.total() as usize)
+        self.filled(1, self.pieces.total() as usize, &[])
+    }
+
+    /// The message in one buffer behind the head of its frame.
+    pub fn whole_behind(self, head: &[u8]) -> Scatter {
+        self.filled(1, self.pieces.total() as usize, head)
+    }
+
+    /// The message in its pieces behind the head of its frame.
+    pub fn cut_behind(self, head: &[u8]) -> Scatter {
+        self.filled(self.pieces.count as usize, self.pieces.size as usize, head)
     }
 
     /// The message in its pieces.
     pub fn cut(self) -> Scatter {
-        self.filled(self.pieces.count as usize, self.pieces.size as usize)
+        self.filled(self.pieces.count as usize, self.pieces.size as usize, &[])
     }
 
-    fn filled(self, count: usize, size: usize) -> Scatter {
-        let mut message = Scatter::rotating(count, size, self.copies);
+    fn filled(self, count: usize, size: usize, head: &[u8]) -> Scatter {
+        let mut message = Scatter::behind(count, size, self.copies, head);
         for _ in 0..message.copies() {
             for piece in 0..count {
                 let bytes = message.piece_mut(piece).iter_mut().enumerate();

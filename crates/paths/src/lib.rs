@@ -17,7 +17,7 @@ pub mod transport;
 pub mod transports;
 pub mod waits;
 
-pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Pipe, Queue, Receive, RingEnd, Socket};
+pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue, Receive, RingEnd, Socket};
 pub use end::{End, Layout, Method, Wait};
 pub use meta::{Family, Meta, Part, TransportMeta};
 pub use registry::{Driver, Entry, all, resolve, transport, with_ends};

@@ -36,6 +36,8 @@ pub enum Family {
     Queue,
     /// Rings in shared memory.
     Ring,
+    /// Raw Ethernet: every frame names its station.
+    Packet,
 }
 
 /// A transport's texts and properties.

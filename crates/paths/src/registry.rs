@@ -122,32 +122,37 @@ pub fn run<C: Channel, S: Method<C>, W: Wait<C>, D: Driver>(
 }
 
 mod program {
-    use crate::channel::{Pipe, Queue, RingEnd, Socket};
+    use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
         write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
+        eth::Eth, fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram,
+        unixseq::UnixSeq,
     };
     use crate::waits::{
-        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, spin::Spin, uring::Uring,
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, sigio::SigIo, spin::Spin,
+        uring::Uring,
     };
 
     crate::registry! {
-        transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm];
+        transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
-            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring];
+            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo];
         Pipe(Pipe):
             methods [Write, Writes, Writev, Flatten, uring::Uring],
-            waits [Block, Spin, Poll, Epoll, Uring];
+            waits [Block, Spin, Poll, Epoll, Uring, SigIo];
         Queue(Queue):
             methods [Send],
             waits [Block, Spin, Poll, Epoll];
         Ring(RingEnd):
             methods [RingCopy],
             waits [Futex, Spin];
+        Packet(Packet):
+            methods [Send, Sendmsg, Sendmmsg],
+            waits [Block, Spin, Poll, Epoll, SigIo];
     }
 }
 
@@ -335,6 +340,15 @@ pub fn resolve(spec: &PathSpec, default_transport: Option<&str>) -> Result<PathN
         if let Some(Err(why)) = listed.iter().find(|listed| listed.meta.name == part).map(|listed| (listed.fits)(meta))
         {
             return Err(unknown(name.to_string(), format!("{part} does not work on {transport_name}: {why}")));
+        }
+    }
+    let (methods, waits) = fitting(meta);
+    for (part, own) in [(&name.method, methods), (&name.wait, waits)] {
+        let known = listed.iter().any(|listed| listed.meta.name == part);
+        if known && !own.iter().any(|meta| meta.name == part) {
+            let names: Vec<&str> = own.iter().map(|meta| meta.name).collect();
+            let why = format!("{part} is not made for {transport_name}, which has {}", names.join(", "));
+            return Err(unknown(name.to_string(), why));
         }
     }
     Err(unknown(name.to_string(), String::new()))

@@ -69,6 +69,14 @@ pub trait Transport: Sync {
         None
     }
 
+    /// Whether it can be had here with these options for messages of so many bytes, before anything is opened.
+    ///
+    /// # Errors
+    /// Why not, and the cure.
+    fn suits(&self, _options: &ChannelOptions, _largest: u64) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
     /// Tries the real thing on this machine.
     ///
     /// # Errors

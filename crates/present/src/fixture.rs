@@ -1,8 +1,10 @@
 //! TEST DATA: runs and summaries that nobody measured, for the snapshots. Every name in them says so.
 
 mod doctor;
+mod explained;
 mod known;
 mod load;
+mod rpc;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,8 +18,10 @@ use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroC
 use msgpath_record::Run;
 
 pub(crate) use doctor::doctor;
+pub(crate) use explained::explained;
 pub(crate) use known::{crossings, unsettled};
 pub(crate) use load::{load_curve, open_loop, overloaded};
+pub(crate) use rpc::{hostile_rpc, rpc, rpc_here};
 
 pub(crate) const ROUNDS: u64 = 8;
 const MESSAGES: u64 = 2_000;

@@ -2,14 +2,15 @@
 
 mod nulls;
 mod parts;
+mod rpc;
 
 use std::path::Path;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::Totals;
-use msgpath_core::Problem;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::schema::{ClockFacts, Environment, SCHEMA, Status};
+use msgpath_core::{Problem, Workload};
 use msgpath_record::{Damage, Run};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -45,7 +46,13 @@ struct Document<'a> {
     cases: Vec<Value>,
     load_curves: Vec<Value>,
     trials: Vec<Value>,
+    layers: Vec<Value>,
+    attribution: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rpc: Option<Value>,
     comparison: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    periodic: Value,
     unavailable: Value,
     why: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,14 +89,22 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),
         load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
         trials: summary.trials.iter().map(|trial| parts::trial(trial, workload)).collect(),
+        layers: parts::layers(summary),
+        attribution: summary.attribution.iter().map(parts::attribution).collect(),
+        rpc: rpc::rpc(header.rpc.as_ref(), summary.rpc.as_ref()),
         comparison: parts::comparison(summary),
+        periodic: parts::periodic(&summary.periodic),
         unavailable: parts::unavailable(summary),
         why: Map::new(),
         error: run.end.as_ref().and_then(|end| end.problem.as_ref()).map(error),
         damage: run.damage.as_ref().map(damage),
     };
+    let no_pairs = match workload {
+        Workload::Periodic => "the engines of a periodic run are not measured in one another's passes",
+        _ => "there is no second path",
+    };
     for (field, part, why) in [
-        ("comparison", &document.comparison, "there is no second path"),
+        ("comparison", &document.comparison, no_pairs),
         ("expectation", &document.expectation, "no estimate was typed before the run"),
         ("doctor", &document.doctor, "the run was recorded without it"),
         ("floors", &document.floors, "they were not measured"),
@@ -221,6 +236,10 @@ mod tests {
         }
     }
 
+    fn without_rows((run, summary, _): (Run, Summary, Vec<msgpath_core::schema::RpcRow>)) -> (Run, Summary) {
+        (run, summary)
+    }
+
     #[test]
     fn every_null_anywhere_has_a_reason() {
         for (run, summary) in [
@@ -232,6 +251,9 @@ mod tests {
             fixture::load_curve(),
             fixture::unsettled(),
             fixture::crossings(),
+            fixture::explained(),
+            without_rows(fixture::rpc()),
+            without_rows(fixture::rpc_here()),
         ] {
             let mut out = Vec::new();
             unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
@@ -259,6 +281,24 @@ mod tests {
         let (run, summary) = fixture::crossings();
         let json = parsed(&summary_json(&run, &summary));
         assert_eq!(json["comparison"]["crossovers"][0]["crossings_bytes"], json!([1_200.0, 40_960.0]));
+    }
+
+    #[test]
+    fn stages_carry_their_units_and_reasons() {
+        let (run, mut summary) = fixture::explained();
+        let json = parsed(&summary_json(&run, &summary));
+        let own = &json["attribution"][0];
+        assert_eq!(own["stages"][0]["kind"], "transmit");
+        assert_eq!(own["stages"][0]["direction"], "request");
+        let band = &own["bands"][0];
+        let sum: f64 = band["parts_ns"].as_array().unwrap().iter().map(|part| part.as_f64().unwrap()).sum();
+        assert!((sum - band["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
+        assert_eq!(own["threads"][0]["run_ns"], 8_000_000);
+        assert_eq!(own["occupants"]["slow"][0]["name"], "test-hog");
+        assert!(own["why"]["first"].is_string() && own.get("not_shown_because").is_none());
+        summary.attribution[0].why = Some("too few".into());
+        let json = parsed(&summary_json(&run, &summary));
+        assert_eq!(json["attribution"][0]["not_shown_because"], "too few");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod cases;
 mod crossing;
 mod load;
+mod rpc;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
 pub(crate) use crossing::{Crossing, crossover};
 pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
+pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
 
 /// `p50`, `p99.9`.
 pub(crate) fn quantile_name(p: f64) -> String {
@@ -27,9 +29,10 @@ pub(crate) fn counted(n: u64, word: &str, glyphs: Glyphs) -> String {
     format!("{} {word}{}", glyphs.thousands(n), if n == 1 { "" } else { "s" })
 }
 
-/// `4 KiB`, or `15x100` where the message is handed over in pieces.
+/// `4 KiB`, or `15x100` where the message is handed over in pieces; `write, 4 KiB` where the case has a label.
 pub(crate) fn message(case: &Case) -> String {
-    if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) }
+    let size = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
+    case.label.as_ref().map_or_else(|| size.clone(), |label| format!("{label}, {size}"))
 }
 
 /// What became of the messages: `none lost`, or the counts that are not 0.

@@ -1,4 +1,4 @@
-//! The bytes of `rounds.mpl` and `messages.mpl`.
+//! The bytes of `rounds.mpl`, `messages.mpl`, `rpcs.mpl` and `events.mpl`.
 //!
 //! A file is a sequence of blocks, nothing before, between or after them. Every block is appended by one write, so that
 //! a killed program leaves whole blocks and at most one that is cut off. Fixed-width integers are little endian;
@@ -10,10 +10,10 @@
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | magic, the bytes `6d 70 6c 0a` (`mpl` and a line feed) |
-//! | 4 | 1 | version of this format: 2 |
-//! | 5 | 1 | kind: 1 round, 2 messages, 3 end |
+//! | 4 | 1 | version of this format: 3 |
+//! | 5 | 1 | kind: 1 round, 2 messages, 3 end, 4 calls, 5 kernel events |
 //! | 6 | 2 | 0 |
-//! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1 and 2) or 64 MiB (kind 3) |
+//! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1, 2 and 5), 16 MiB (kind 4) or 64 MiB (kind 3) |
 //! | 12 | 4 | CRC-32 (IEEE 802.3) of the bytes 4 to 11 and the payload |
 //! | 16 | length | payload |
 //!
@@ -27,21 +27,10 @@
 //!
 //! No count or time of an end is above 2^48 and no other number above 2^62: so sums over a whole run fit in 64 bits.
 //!
-//! # Messages (in `messages.mpl`)
+//! # Messages, calls, kernel events (in `messages.mpl`, `rpcs.mpl`, `events.mpl`)
 //!
-//! At most 65536 messages of one case and pass, as columns. Varints: number of messages, case, pass. Then one column
-//! after the other, one varint a message:
-//!
-//! | column | varint |
-//! |---|---|
-//! | connection | itself |
-//! | sequence | zigzag of the difference from the row before (from 0 at first) |
-//! | start, ns since the start of the run | zigzag of the difference from the row before (from 0 at first) |
-//! | latency, ns | itself + 1; 0: lost |
-//! | arrival at the far end, ns after the start | itself + 1; 0: no stamp |
-//! | actual send, ns after the start (open loop: the start is the intended send) | itself + 1; 0: closed loop |
-//!
-//! Sequence, start, latency, arrival and actual send are below 2^62.
+//! At most 65536 rows of one case and pass, as columns: the modules `columns`, and `messages`, `calls` and `events` below
+//! it.
 //!
 //! # End (the last block of `rounds.mpl`)
 //!
@@ -49,20 +38,20 @@
 
 use std::io::{self, Read};
 
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd};
+use msgpath_core::schema::{RoundRecord, RunEnd};
 use msgpath_core::{SparseHistogram, varint};
+
+use crate::columns::{self, MAX_NUMBER};
 
 const MAGIC: [u8; 4] = *b"mpl\n";
 /// The version of the block format.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
-/// The most messages of one block.
+/// The most rows of one block.
 pub const MAX_ROWS: usize = 1 << 16;
 /// The largest count or time of one end in a round.
 const MAX_COUNT: u64 = 1 << 48;
-/// The largest of all other numbers.
-const MAX_NUMBER: u64 = 1 << 62;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +62,34 @@ pub(crate) enum Kind {
     Messages = 2,
     /// How the run ended.
     End = 3,
+    /// Calls of one case and pass.
+    Calls = 4,
+    /// Kernel events of one case and pass.
+    Events = 5,
 }
 
 impl Kind {
+    const ALL: [Kind; 5] = [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events];
+
     fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Round, Kind::Messages, Kind::End].into_iter().find(|kind| *kind as u8 == byte)
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// What such a block holds, in the plural.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Round => "rounds",
+            Kind::Messages => "messages",
+            Kind::End => "the end of the run",
+            Kind::Calls => "calls",
+            Kind::Events => "kernel events",
+        }
     }
 
     fn max_length(self) -> usize {
         match self {
-            Kind::Round | Kind::Messages => 4 << 20,
+            Kind::Round | Kind::Messages | Kind::Events => 4 << 20,
+            Kind::Calls => 16 << 20,
             Kind::End => 64 << 20,
         }
     }
@@ -294,85 +301,6 @@ pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, String> {
     serde_json::from_slice(payload).map_err(|error| format!("the end is not what it should be: {error}"))
 }
 
-fn zigzag(value: u64, before: u64) -> u64 {
-    let difference = value.wrapping_sub(before) as i64;
-    ((difference << 1) ^ (difference >> 63)) as u64
-}
-
-fn unzigzag(coded: u64, before: u64) -> u64 {
-    before.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
-}
-
-/// The payload of `rows`: 1 to [`MAX_ROWS`] messages of one case and pass.
-pub(crate) fn encode_messages(rows: &[MessageRow]) -> Result<Vec<u8>, String> {
-    let first = rows.first().filter(|_| rows.len() <= MAX_ROWS).ok_or_else(|| format!("{} rows", rows.len()))?;
-    let numbers = |row: &MessageRow| {
-        let optional = [row.latency_ns, row.far_ns, row.late_ns].map(Option::unwrap_or_default);
-        [row.sequence, row.start_ns].into_iter().chain(optional)
-    };
-    if let Some(row) = rows.iter().find(|row| numbers(row).any(|number| number >= MAX_NUMBER)) {
-        return Err(format!("a number of a message is not below {MAX_NUMBER}: {row:?}"));
-    }
-    let mut out = Vec::with_capacity(rows.len() * 8);
-    for value in [rows.len() as u64, first.case.into(), first.pass.into()] {
-        varint::put(&mut out, value);
-    }
-    let plain = |value: Option<u64>| value.map_or(0, |value| value + 1);
-    rows.iter().for_each(|row| varint::put(&mut out, row.connection.into()));
-    for column in [|row: &MessageRow| row.sequence, |row: &MessageRow| row.start_ns] {
-        let mut before = 0;
-        for row in rows {
-            varint::put(&mut out, zigzag(column(row), before));
-            before = column(row);
-        }
-    }
-    rows.iter().for_each(|row| varint::put(&mut out, plain(row.latency_ns)));
-    rows.iter().for_each(|row| varint::put(&mut out, plain(row.far_ns)));
-    rows.iter().for_each(|row| varint::put(&mut out, plain(row.late_ns)));
-    Ok(out)
-}
-
-/// Replaces `rows` by those of `payload`.
-pub(crate) fn decode_messages(mut payload: &[u8], rows: &mut Vec<MessageRow>) -> Result<(), String> {
-    rows.clear();
-    decode_columns(&mut payload, rows)
-        .filter(|()| payload.is_empty())
-        .ok_or_else(|| "the columns of the messages do not fill their block".into())
-}
-
-fn decode_columns(payload: &mut &[u8], rows: &mut Vec<MessageRow>) -> Option<()> {
-    let small = |value: Option<u64>| u32::try_from(value?).ok();
-    let number = |value: u64| (value < MAX_NUMBER).then_some(value);
-    let optional = |value: Option<u64>| value?.checked_sub(1).map_or(Some(None), |value| number(value).map(Some));
-    let count = usize::try_from(varint::take(payload)?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
-    let (case, pass) = (small(varint::take(payload))?, small(varint::take(payload))?);
-    let empty = MessageRow { case, pass, ..MessageRow::default() };
-    rows.resize(count, empty);
-    for row in rows.iter_mut() {
-        row.connection = small(varint::take(payload))?;
-    }
-    let mut before = 0;
-    for row in rows.iter_mut() {
-        before = number(unzigzag(varint::take(payload)?, before))?;
-        row.sequence = before;
-    }
-    before = 0;
-    for row in rows.iter_mut() {
-        before = number(unzigzag(varint::take(payload)?, before))?;
-        row.start_ns = before;
-    }
-    for row in rows.iter_mut() {
-        row.latency_ns = optional(varint::take(payload))?;
-    }
-    for row in rows.iter_mut() {
-        row.far_ns = optional(varint::take(payload))?;
-    }
-    for row in rows.iter_mut() {
-        row.late_ns = optional(varint::take(payload))?;
-    }
-    Some(())
-}
-
 /// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, as the payload of each kind,
 /// and as a header.
 ///
@@ -391,19 +319,35 @@ pub fn fuzz_blocks(bytes: &[u8]) {
         }
         Kind::Messages => {
             let (mut rows, mut back) = (Vec::new(), Vec::new());
-            if decode_messages(payload, &mut rows).is_ok() {
-                let encoded = encode_messages(&rows).expect("what was read can be written");
-                decode_messages(&encoded, &mut back).expect("what was written can be read");
+            if columns::decode_messages(payload, &mut rows).is_ok() {
+                let encoded = columns::encode_messages(&rows).expect("what was read can be written");
+                columns::decode_messages(&encoded, &mut back).expect("what was written can be read");
                 assert_eq!(rows, back);
             }
         }
         Kind::End => drop(decode_end(payload)),
+        Kind::Calls => {
+            let (mut rows, mut back) = (Vec::new(), Vec::new());
+            if columns::decode_calls(payload, &mut rows).is_ok() {
+                let encoded = columns::encode_calls(&rows).expect("what was read can be written");
+                columns::decode_calls(&encoded, &mut back).expect("what was written can be read");
+                assert_eq!(rows, back);
+            }
+        }
+        Kind::Events => {
+            let (mut events, mut back) = (Vec::new(), Vec::new());
+            if let Ok((case, pass)) = columns::decode_events(payload, &mut events) {
+                let encoded = columns::encode_events(case, pass, &events).expect("what was read can be written");
+                assert_eq!(columns::decode_events(&encoded, &mut back), Ok((case, pass)));
+                assert_eq!(events, back);
+            }
+        }
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
     while let Ok(Some(kind)) = blocks.next(&mut payload) {
         again(kind, &payload);
     }
-    for kind in [Kind::Round, Kind::Messages, Kind::End] {
+    for kind in Kind::ALL {
         again(kind, bytes);
     }
     drop(crate::reader::parse_header(std::path::Path::new("run.json"), bytes));
@@ -414,11 +358,6 @@ mod tests {
     use super::*;
     use crate::test_run;
     use proptest::prelude::*;
-
-    fn row() -> impl Strategy<Value = (u32, u64, u64, Option<u64>, Option<u64>)> {
-        let number = || prop_oneof![0_u64..1000, 0..MAX_NUMBER];
-        (any::<u32>(), number(), number(), prop::option::of(number()), prop::option::of(number()))
-    }
 
     #[test]
     fn a_round_comes_back_whole() {
@@ -462,41 +401,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_bytes_of_a_message_block_stay_what_they_are() {
-        let row = |sequence, start_ns, latency_ns| MessageRow {
-            case: 2,
-            pass: 3,
-            connection: 0,
-            sequence,
-            start_ns,
-            latency_ns,
-            ..MessageRow::default()
-        };
-        let payload = encode_messages(&[row(100, 5, Some(200)), row(101, 4, None)]).unwrap();
-        assert_eq!(payload, [2, 2, 3, 0, 0, 0xc8, 1, 2, 10, 1, 0xc9, 1, 0, 0, 0, 0, 0]);
-    }
-
     proptest! {
-        #[test]
-        fn messages_come_back_whole(case: u32, pass: u32, parts in prop::collection::vec(row(), 1..200), cut: prop::sample::Index) {
-            let rows: Vec<MessageRow> = parts
-                .into_iter()
-                .map(|(connection, sequence, start_ns, latency_ns, far_ns)| {
-                    MessageRow { case, pass, connection, sequence, start_ns, latency_ns, far_ns, late_ns: None }
-                })
-                .collect();
-            let payload = encode_messages(&rows).unwrap();
-            let mut back = Vec::new();
-            decode_messages(&payload, &mut back).unwrap();
-            prop_assert_eq!(&back, &rows);
-            prop_assert!(decode_messages(&payload[..cut.index(payload.len())], &mut back).is_err());
-        }
-
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             fuzz_blocks(&bytes);
-            for kind in [Kind::Round, Kind::Messages, Kind::End] {
+            for kind in Kind::ALL {
                 fuzz_blocks(&frame(kind, &bytes).unwrap());
             }
         }

@@ -72,6 +72,12 @@ pub enum RecordError {
         /// Name of the run.
         run: String,
     },
+    /// A format of calls was asked for, but the run has no calls.
+    #[error("run {run} has no calls")]
+    NoCalls {
+        /// Name of the run.
+        run: String,
+    },
     /// The output of an export could not be written.
     #[error("the export cannot be written ({0})")]
     Export(io::Error),
@@ -106,6 +112,9 @@ impl From<RecordError> for Problem {
             RecordError::NoMessages { .. } => Problem::new("E14", Exit::CannotStart, what)
                 .why("none was asked for when it was measured, or it ended before the first message was kept")
                 .hint("a format of rounds: csv, json, hgrm or hlog"),
+            RecordError::NoCalls { .. } => Problem::new("E14", Exit::CannotStart, what)
+                .why("calls are of runs of `msgpath rpc` and `msgpath import`")
+                .hint("a format of messages: messages-csv or parquet"),
         }
     }
 }

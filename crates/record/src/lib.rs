@@ -8,14 +8,18 @@
 //! | `run.json` | [`RunHeader`](msgpath_core::schema::RunHeader), written whole before the first round |
 //! | `rounds.mpl` | one block a round, and one that says how the run ended |
 //! | `messages.mpl` | the per-message log, where one was asked for |
+//! | `rpcs.mpl` | the log of calls, where the run has any |
+//! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! [`block`] describes the bytes of the two `.mpl` files.
+//! [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
 
 pub mod block;
+mod columns;
 mod error;
 pub mod export;
+pub mod import;
 mod reader;
 pub mod store;
 mod summary;
@@ -26,7 +30,7 @@ mod writer;
 
 pub use block::fuzz_blocks;
 pub use error::RecordError;
-pub use reader::{Damage, Messages, Run, header, messages, read};
+pub use reader::{Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, rpcs};
 pub use summary::{read_summary, write_summary};
 pub use writer::RunWriter;
 
@@ -36,5 +40,9 @@ pub const HEADER_FILE: &str = "run.json";
 pub const ROUNDS_FILE: &str = "rounds.mpl";
 /// The per-message log, within the folder.
 pub const MESSAGES_FILE: &str = "messages.mpl";
+/// The log of calls, within the folder.
+pub const RPCS_FILE: &str = "rpcs.mpl";
+/// The kernel events of traced rounds, within the folder.
+pub const EVENTS_FILE: &str = "events.mpl";
 /// The numbers that were printed, within the folder.
 pub const SUMMARY_FILE: &str = "summary.json";

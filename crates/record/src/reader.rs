@@ -5,14 +5,17 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::plan::MAX_ROUNDS;
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader, SCHEMA};
 use serde::Deserialize;
 
 use crate::block::{self, Blocks, Kind};
-use crate::{HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RecordError};
+use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns};
 
 /// The largest `run.json` that is read, bytes.
 const MAX_HEADER: u64 = 64 << 20;
+
+/// The most kernel events of one round.
+pub const MAX_EVENTS: usize = 1 << 24;
 
 /// A run, read back.
 #[derive(Clone, Debug)]
@@ -86,8 +89,8 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     Ok(header)
 }
 
-/// Reads the run in `folder` up to the last whole block. Only the rounds are kept in memory; the per-message log is
-/// checked as it passes, so that [`Run::damage`] speaks for it too.
+/// Reads the run in `folder` up to the last whole block. Only the rounds are kept in memory; the logs are
+/// checked as they pass, so that [`Run::damage`] speaks for them too.
 ///
 /// # Errors
 /// As [`header`], or a file that cannot be opened. Damage is no error: it is in the result.
@@ -103,6 +106,12 @@ pub fn read(folder: &Path) -> Result<Run, RecordError> {
     }
     if run.damage.is_none() {
         run.damage = messages(folder)?.find_map(Result::err);
+    }
+    if run.damage.is_none() {
+        run.damage = rpcs(folder)?.find_map(Result::err);
+    }
+    if run.damage.is_none() {
+        run.damage = events(folder)?.find_map(Result::err);
     }
     Ok(run)
 }
@@ -147,7 +156,7 @@ fn take_round(kind: Kind, payload: &[u8], run: &mut Run) -> Result<(), String> {
             run.rounds.push(round);
         }
         Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages => return Err("messages among the rounds".into()),
+        Kind::Messages | Kind::Calls | Kind::Events => return Err(format!("{} among the rounds", kind.name())),
     }
     Ok(())
 }
@@ -161,24 +170,65 @@ fn case_exists(case: u32, header: &RunHeader) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`header`], or a log that cannot be opened.
-pub fn messages(folder: &Path) -> Result<Messages, RecordError> {
+pub fn messages(folder: &Path) -> Result<Log<MessageRow>, RecordError> {
     let header = header(folder)?;
-    let blocks = open(folder, MESSAGES_FILE)?;
-    let missing = blocks.is_none() && header.plan.message_log > 0;
-    Ok(Messages { header, blocks, missing, payload: Vec::new(), rows: Vec::new(), next: 0 })
+    let mut log = Log::open(folder, MESSAGES_FILE, header, decode_messages)?;
+    log.missing = log.blocks.is_none() && log.header.plan.message_log > 0;
+    Ok(log)
 }
 
-/// One message after the other; holds one block in memory. Ends with the first [`Damage`].
-pub struct Messages {
+fn decode_messages(kind: Kind, payload: &[u8], rows: &mut Vec<MessageRow>, header: &RunHeader) -> Result<(), String> {
+    expect(kind, Kind::Messages)?;
+    columns::decode_messages(payload, rows)?;
+    case_exists(rows[0].case, header)
+}
+
+/// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
+/// and the pair of every row are those of the header.
+///
+/// # Errors
+/// As [`header`], or a log that cannot be opened.
+pub fn rpcs(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
+    Log::open(folder, RPCS_FILE, header(folder)?, decode_calls)
+}
+
+fn decode_calls(kind: Kind, payload: &[u8], rows: &mut Vec<RpcRow>, header: &RunHeader) -> Result<(), String> {
+    expect(kind, Kind::Calls)?;
+    columns::decode_calls(payload, rows)?;
+    case_exists(rows[0].case, header)?;
+    let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
+    match rows.iter().find(|row| row.pair as usize >= pairs) {
+        Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair)),
+        None => Ok(()),
+    }
+}
+
+fn expect(found: Kind, expected: Kind) -> Result<(), String> {
+    let what = || format!("{} among the {}", found.name(), expected.name());
+    if found == expected { Ok(()) } else { Err(what()) }
+}
+
+/// Replaces the rows by those of a block, and checks them.
+type Decode<T> = fn(Kind, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), String>;
+
+/// One row after the other; holds one block in memory. Ends with the first [`Damage`].
+pub struct Log<T> {
+    name: &'static str,
     header: RunHeader,
+    decode: Decode<T>,
     blocks: Option<Blocks<BufReader<File>>>,
     missing: bool,
     payload: Vec<u8>,
-    rows: Vec<MessageRow>,
+    rows: Vec<T>,
     next: usize,
 }
 
-impl Messages {
+impl<T> Log<T> {
+    fn open(folder: &Path, name: &'static str, header: RunHeader, decode: Decode<T>) -> Result<Self, RecordError> {
+        let blocks = open(folder, name)?;
+        Ok(Self { name, header, decode, blocks, missing: false, payload: Vec::new(), rows: Vec::new(), next: 0 })
+    }
+
     /// Reads the next block into `self.rows`; `false` at the end of the file.
     fn refill(&mut self) -> Result<bool, String> {
         (self.next, _) = (0, self.rows.clear());
@@ -186,18 +236,14 @@ impl Messages {
             return Err("it is missing".into());
         }
         let Some(blocks) = &mut self.blocks else { return Ok(false) };
-        match blocks.next(&mut self.payload)? {
-            None => return Ok(false),
-            Some(Kind::Messages) => block::decode_messages(&self.payload, &mut self.rows)?,
-            Some(_) => return Err("a round among the messages".into()),
-        }
-        case_exists(self.rows[0].case, &self.header)?;
+        let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(false) };
+        (self.decode)(kind, &self.payload, &mut self.rows, &self.header)?;
         Ok(true)
     }
 }
 
-impl Iterator for Messages {
-    type Item = Result<MessageRow, Damage>;
+impl<T: Copy> Iterator for Log<T> {
+    type Item = Result<T, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == self.rows.len() {
@@ -208,11 +254,96 @@ impl Iterator for Messages {
                 Err(why) => {
                     self.blocks = None;
                     self.rows.clear();
-                    return Some(Err(Damage { file: MESSAGES_FILE.into(), offset, why }));
+                    return Some(Err(Damage { file: self.name.into(), offset, why }));
                 }
             }
         }
         self.next += 1;
         Some(Ok(self.rows[self.next - 1]))
+    }
+}
+
+/// Kernel events of one case and pass, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Case.
+    pub case: u32,
+    /// Pass.
+    pub pass: u32,
+    /// The events.
+    pub events: Vec<KernelEvent>,
+}
+
+/// The kernel events of the run in `folder`, round by round: at most [`MAX_EVENTS`] each. Empty where the run has none.
+///
+/// # Errors
+/// As [`header`], or a file that cannot be opened.
+pub fn events(folder: &Path) -> Result<EventsOfRounds, RecordError> {
+    let header = header(folder)?;
+    let blocks = open(folder, EVENTS_FILE)?;
+    Ok(EventsOfRounds { header, blocks, payload: Vec::new(), ahead: Events::default(), damage: None })
+}
+
+/// The events of one round after the other; holds one round and a block in memory. Ends with the first [`Damage`]; what
+/// is whole of its round comes before it.
+pub struct EventsOfRounds {
+    header: RunHeader,
+    blocks: Option<Blocks<BufReader<File>>>,
+    payload: Vec<u8>,
+    /// A block that was read and not yet given: the begin of its round.
+    ahead: Events,
+    damage: Option<Damage>,
+}
+
+impl EventsOfRounds {
+    /// The next block; `None` at the end of the file.
+    fn block(&mut self) -> Result<Option<Events>, String> {
+        let Some(blocks) = &mut self.blocks else { return Ok(None) };
+        let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(None) };
+        expect(kind, Kind::Events)?;
+        let mut events = Vec::new();
+        let (case, pass) = columns::decode_events(&self.payload, &mut events)?;
+        case_exists(case, &self.header)?;
+        Ok(Some(Events { case, pass, events }))
+    }
+}
+
+impl Iterator for EventsOfRounds {
+    type Item = Result<Events, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut round = std::mem::take(&mut self.ahead);
+        loop {
+            let offset = self.blocks.as_ref().map_or(0, |blocks| blocks.offset);
+            let next = self.block().and_then(|next| match next {
+                Some(next) if !round.events.is_empty() && (next.case, next.pass) == (round.case, round.pass) => {
+                    if round.events.len() + next.events.len() > MAX_EVENTS {
+                        return Err(format!("more than {MAX_EVENTS} kernel events in a round"));
+                    }
+                    if round.events.last().map(|event| event.t_ns) > next.events.first().map(|event| event.t_ns) {
+                        return Err("kernel events that are not in the order of time".into());
+                    }
+                    Ok(Some(next))
+                }
+                next => Ok(next),
+            });
+            match next {
+                Ok(Some(next)) if round.events.is_empty() => round = next,
+                Ok(Some(next)) if (next.case, next.pass) == (round.case, round.pass) => {
+                    round.events.extend(next.events)
+                }
+                Ok(Some(next)) => {
+                    self.ahead = next;
+                    return Some(Ok(round));
+                }
+                Ok(None) => break,
+                Err(why) => {
+                    self.blocks = None;
+                    self.damage = Some(Damage { file: EVENTS_FILE.into(), offset, why });
+                    break;
+                }
+            }
+        }
+        if round.events.is_empty() { self.damage.take().map(Err) } else { Some(Ok(round)) }
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::schema::{
-    ClockFacts, EndReport, Environment, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, TcpInfo,
+    ClockFacts, EndReport, Environment, EventKind, Granted, KernelEvent, MessageRow, RoundRecord, RpcFacts, RpcPair,
+    RpcRow, RunEnd, RunHeader, Status, TcpInfo,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, Workload, ZeroCopyCounts};
@@ -100,6 +101,54 @@ pub(crate) fn rows(case: u32, pass: u32, count: u64) -> Vec<MessageRow> {
             latency_ns: (n + 1 < 10 || case == 0).then(|| latency_ns(case, pass, n)),
             late_ns: None,
             far_ns: (case == 0).then_some(4_000 + n),
+            far_sent_ns: (pass == 2).then_some(5_000 + n),
+            sent_ns: (pass == 2).then_some(1_000 + n),
+        })
+        .collect()
+}
+
+/// The header of a run of calls, with one pair.
+pub(crate) fn rpc_header() -> RunHeader {
+    let header = header(0);
+    let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
+    let rpc = RpcFacts { protocol: "lab".into(), client_step_ns: 1000, pairs: vec![pair], ..RpcFacts::default() };
+    let plan = Plan { workload: Workload::Rpc, ..header.plan };
+    RunHeader { rpc: Some(rpc), plan, ..header }
+}
+
+/// `count` calls of a round, by a server whose clock is 3 ms behind; every tenth has no server stamps.
+pub(crate) fn calls(case: u32, pass: u32, count: u64) -> Vec<RpcRow> {
+    let mut key = [0; 16];
+    key[..5].copy_from_slice(b"kkkkk");
+    (0..count)
+        .map(|n| RpcRow {
+            case,
+            pass,
+            rpcid: 1 << (n % 31),
+            request_bytes: 118,
+            reply_bytes: 88,
+            key,
+            start_ns: start_ns(case, pass) + n * 200_000,
+            latency_ns: Some(latency_ns(case, pass, n % 10)),
+            received_ns: (n % 10 != 9).then_some(-2_990_000),
+            replied_ns: (n % 10 != 9).then_some(-2_989_000),
+            ..RpcRow::default()
+        })
+        .collect()
+}
+
+/// Kernel events of a round.
+pub(crate) fn events(count: usize) -> Vec<KernelEvent> {
+    (0..count)
+        .map(|n| KernelEvent {
+            t_ns: 1_000_000 + n as u64 * 700,
+            kind: EventKind::ALL[n % EventKind::ALL.len()],
+            cpu: n as u16 % 2,
+            tid: 1_000 + n as i32 % 3,
+            a: 0xffff_9c00_0000_0000 + n as u64 % 7 * 256,
+            b: n as u32 % 5,
+            len: 130,
+            flags: n as u16 % 2,
         })
         .collect()
 }

@@ -4,10 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader};
 
 use crate::block::{self, Kind, MAX_ROWS};
-use crate::{HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RecordError, reader};
+use crate::reader::MAX_EVENTS;
+use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, reader};
 
 /// A file that can lose its tail.
 trait Cut: Write {
@@ -53,10 +54,15 @@ pub struct RunWriter {
     folder: PathBuf,
     rounds: Appender<File>,
     messages: Option<Appender<File>>,
+    /// Created when the first call comes, and the other when the first events come.
+    calls: Option<Appender<File>>,
+    events: Option<Appender<File>>,
     message_limit: u64,
     rounds_kept: u64,
     messages_kept: u64,
     messages_not_kept: u64,
+    calls_kept: u64,
+    events_kept: u64,
     finished: bool,
 }
 
@@ -82,10 +88,14 @@ impl RunWriter {
             folder: folder.into(),
             rounds,
             messages,
+            calls: None,
+            events: None,
             message_limit,
             rounds_kept: 0,
             messages_kept: 0,
             messages_not_kept: 0,
+            calls_kept: 0,
+            events_kept: 0,
             finished: false,
         })
     }
@@ -111,9 +121,7 @@ impl RunWriter {
     /// A write that failed (what was written before stays whole), or a value that could not be read back: a message of
     /// another case or pass, an absurd number.
     pub fn round(&mut self, round: &RoundRecord, messages: &[MessageRow]) -> Result<(), RecordError> {
-        if self.finished {
-            return Err(RecordError::Unrecordable("a round after the end of the run".into()));
-        }
+        self.not_ended("a round")?;
         if messages.iter().any(|row| (row.case, row.pass) != (round.case, round.pass)) {
             return Err(RecordError::Unrecordable("a message of another case or pass than its round".into()));
         }
@@ -126,6 +134,45 @@ impl RunWriter {
             self.messages_kept += rows.len() as u64;
         }
         self.messages_not_kept += rest.len() as u64;
+        Ok(())
+    }
+
+    /// Appends calls of one case and pass, all of them: nothing limits their number here. They may come before or after
+    /// their round, and in several calls. A row whose case or pair the header does not have is damage to the reader.
+    ///
+    /// # Errors
+    /// As [`Self::round`].
+    pub fn rpcs(&mut self, rows: &[RpcRow]) -> Result<(), RecordError> {
+        self.not_ended("calls")?;
+        if rows.iter().any(|row| (row.case, row.pass) != (rows[0].case, rows[0].pass)) {
+            return Err(RecordError::Unrecordable("calls of several cases or passes at once".into()));
+        }
+        for rows in rows.chunks(MAX_ROWS) {
+            let block = framed(Kind::Calls, columns::encode_calls(rows))?;
+            let log = opened(&mut self.calls, &self.folder, RPCS_FILE)?;
+            log.append(&block).map_err(|source| self.failed(RPCS_FILE, source))?;
+            self.calls_kept += rows.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Appends the kernel events of a traced round, in the order of time: at most [`MAX_EVENTS`].
+    ///
+    /// # Errors
+    /// As [`Self::round`]; events out of order, or too many of them.
+    pub fn events(&mut self, case: u32, pass: u32, events: &[KernelEvent]) -> Result<(), RecordError> {
+        self.not_ended("kernel events")?;
+        if events.len() > MAX_EVENTS || !events.is_sorted_by_key(|event| event.t_ns) {
+            let why =
+                format!("{} kernel events of a round, or some out of order; the limit is {MAX_EVENTS}", events.len());
+            return Err(RecordError::Unrecordable(why));
+        }
+        for events in events.chunks(MAX_ROWS) {
+            let block = framed(Kind::Events, columns::encode_events(case, pass, events))?;
+            let log = opened(&mut self.events, &self.folder, EVENTS_FILE)?;
+            log.append(&block).map_err(|source| self.failed(EVENTS_FILE, source))?;
+            self.events_kept += events.len() as u64;
+        }
         Ok(())
     }
 
@@ -143,23 +190,34 @@ impl RunWriter {
         Ok(end)
     }
 
+    fn not_ended(&self, what: &str) -> Result<(), RecordError> {
+        match self.finished {
+            true => Err(RecordError::Unrecordable(format!("{what} after the end of the run"))),
+            false => Ok(()),
+        }
+    }
+
     fn append_round_block(&mut self, kind: Kind, payload: Result<Vec<u8>, String>) -> Result<(), RecordError> {
-        let block = payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)?;
+        let block = framed(kind, payload)?;
         self.rounds.append(&block).map_err(|source| self.failed(ROUNDS_FILE, source))
     }
 
     fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
         let Some(log) = &mut self.messages else { return Ok(()) };
-        let block = block::encode_messages(rows).and_then(|payload| block::frame(Kind::Messages, &payload));
-        let block = block.map_err(RecordError::Unrecordable)?;
+        let block = framed(Kind::Messages, columns::encode_messages(rows))?;
         log.append(&block).map_err(|source| self.failed(MESSAGES_FILE, source))
     }
 
     fn failed(&self, file: &str, source: io::Error) -> RecordError {
         let count = |number: u64, thing: &str| format!("{number} {thing}{}", if number == 1 { "" } else { "s" });
         let mut kept = count(self.rounds_kept, "round");
-        if self.messages.is_some() {
-            kept = format!("{kept} and {}", count(self.messages_kept, "message"));
+        let logs = [
+            (&self.messages, self.messages_kept, "message"),
+            (&self.calls, self.calls_kept, "call"),
+            (&self.events, self.events_kept, "kernel event"),
+        ];
+        for (_, number, thing) in logs.into_iter().filter(|(log, ..)| log.is_some()) {
+            kept = format!("{kept} and {}", count(number, thing));
         }
         RecordError::Write {
             file: self.folder.join(file),
@@ -167,6 +225,23 @@ impl RunWriter {
             source,
         }
     }
+}
+
+/// A whole block of what was encoded.
+fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
+    payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
+}
+
+/// The log, created where it is not there yet.
+fn opened<'a>(
+    log: &'a mut Option<Appender<File>>,
+    folder: &Path,
+    name: &str,
+) -> Result<&'a mut Appender<File>, RecordError> {
+    Ok(match log {
+        Some(log) => log,
+        None => log.insert(Appender::create(&folder.join(name))?),
+    })
 }
 
 /// The header as it is written, if it can be read back.
@@ -193,7 +268,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Damage, messages, read, test_run};
+    use crate::{Damage, Events, messages, read, rpcs, test_run};
     use msgpath_core::schema::Status;
     use msgpath_core::{Exit, Problem};
 
@@ -365,6 +440,103 @@ mod tests {
         writer.finish(test_run::end(Status::Ok)).unwrap();
         refused(writer.round(&test_run::round(0, 0), &[]), "after the end");
         refused(writer.finish(test_run::end(Status::Ok)).map(drop), "second end");
+    }
+
+    #[test]
+    fn calls_and_events_come_back_as_they_were_written() {
+        let place = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
+        writer.rpcs(&[]).unwrap();
+        writer.events(0, 0, &[]).unwrap();
+        assert!(!place.path().join(RPCS_FILE).exists() && !place.path().join(EVENTS_FILE).exists());
+        let calls: Vec<RpcRow> = test_run::calls(0, 0, MAX_ROWS as u64 + 3);
+        let others: Vec<RpcRow> = test_run::calls(1, 2, 5);
+        let events = test_run::events(MAX_ROWS + 5);
+        writer.rpcs(&calls).unwrap();
+        writer.rpcs(&others).unwrap();
+        writer.events(0, 0, &events).unwrap();
+        writer.events(1, 0, &events[..7]).unwrap();
+        writer.events(1, 2, &events[7..9]).unwrap();
+        let mut read_back = rpcs(place.path()).unwrap().map(Result::unwrap);
+        assert!(calls.iter().chain(&others).copied().eq(read_back.by_ref()));
+        let rounds: Vec<Events> = crate::events(place.path()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(
+            rounds,
+            [
+                Events { case: 0, pass: 0, events: events.clone() },
+                Events { case: 1, pass: 0, events: events[..7].to_vec() },
+                Events { case: 1, pass: 2, events: events[7..9].to_vec() },
+            ]
+        );
+        assert_eq!(read(place.path()).unwrap().damage, None);
+        let refused = |result: Result<(), RecordError>| matches!(result, Err(RecordError::Unrecordable(_)));
+        assert!(refused(writer.rpcs(&[calls[0], others[0]])));
+        assert!(refused(writer.events(0, 0, &[events[1], events[0]])));
+        writer.finish(test_run::end(Status::Ok)).unwrap();
+        assert!(refused(writer.rpcs(&calls)) && refused(writer.events(0, 0, &events)));
+    }
+
+    #[test]
+    fn cut_logs_of_calls_and_events_are_damage_and_what_is_before_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
+        let (calls, events) = (test_run::calls(0, 0, 10), test_run::events(10));
+        for pass in 0..3 {
+            writer.rpcs(&calls).unwrap();
+            writer.events(0, pass, &events).unwrap();
+        }
+        for (name, rows) in [(RPCS_FILE, 0), (EVENTS_FILE, 1)] {
+            let file = place.path().join(name);
+            let whole = fs::read(&file).unwrap();
+            let block = whole.len() / 3;
+            for length in (block..whole.len()).rev() {
+                fs::write(&file, &whole[..length]).unwrap();
+                let found = read(place.path()).unwrap().damage;
+                if length % block == 0 {
+                    assert_eq!(found, None, "{name}: {length} bytes");
+                } else {
+                    let found = found.unwrap();
+                    assert_eq!((found.file.as_str(), found.offset as usize), (name, length / block * block));
+                    assert!(found.why.contains("cut off"), "{found}");
+                }
+                let (mut kept, mut damaged) = (0, 0);
+                if rows == 0 {
+                    rpcs(place.path())
+                        .unwrap()
+                        .for_each(|row| *if row.is_ok() { &mut kept } else { &mut damaged } += 1);
+                    assert_eq!(kept, length / block * calls.len());
+                } else {
+                    crate::events(place.path())
+                        .unwrap()
+                        .for_each(|round| *if round.is_ok() { &mut kept } else { &mut damaged } += 1);
+                    assert_eq!(kept, length / block);
+                }
+                assert_eq!(damaged, usize::from(length % block != 0));
+            }
+            fs::write(&file, &whole).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_call_of_another_run_is_damage() {
+        for (change, part) in [
+            ((|row: &mut RpcRow| row.case = 9) as fn(&mut RpcRow), "case 9"),
+            (|row: &mut RpcRow| row.pair = 1, "pair 1"),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
+            let mut rows = test_run::calls(0, 0, 3);
+            rows.iter_mut().for_each(change);
+            writer.rpcs(&rows).unwrap();
+            writer.events(7, 0, &test_run::events(3)).unwrap();
+            let damage = read(place.path()).unwrap().damage.unwrap();
+            assert!(damage.file == RPCS_FILE && damage.offset == 0 && damage.why.contains(part), "{damage}");
+            fs::remove_file(place.path().join(RPCS_FILE)).unwrap();
+            let damage = read(place.path()).unwrap().damage.unwrap();
+            assert!(damage.file == EVENTS_FILE && damage.why.contains("case 7"), "{damage}");
+            fs::copy(place.path().join(EVENTS_FILE), place.path().join(RPCS_FILE)).unwrap();
+            assert!(rpcs(place.path()).unwrap().next().unwrap().unwrap_err().why.contains("kernel events"));
+        }
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub fn read() -> Environment {
     facts.insert("constant_tsc".into(), has("constant_tsc").to_string());
     facts.insert("microcode".into(), field("microcode").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()));
     facts.insert("build".into(), if cfg!(debug_assertions) { "debug" } else { "release" }.into());
+    facts.insert("machine".into(), std::env::consts::ARCH.into());
     facts.insert("mitigations".into(), mitigations());
     facts.insert("steal".into(), if steal_ticks().is_some() { "counted" } else { "n/a: not in /proc/stat" }.into());
     for (name, path) in [("time namespace", "/proc/self/ns/time"), ("network namespace", "/proc/self/ns/net")] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::plan::{Extent, Load, Stamps, Workload};
+use msgpath_core::plan::{Between, ChannelOptions, Extent, Load, Stamps, Workload};
 use msgpath_core::schema::{ClockFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase};
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
@@ -15,10 +15,11 @@ use msgpath_sys::clock;
 use crate::diagnose::{diagnose, floors_of};
 use crate::loops::LOST;
 use crate::near::{Kept, Round, RoundError};
+use crate::observe::Tracer;
 use crate::orders::Orders;
 use crate::pilot::{Pace, pilot};
 use crate::place::{Link, cpu_order, placement};
-use crate::{counters, environment, speed, suspects};
+use crate::{counters, environment, speed, suspects, twins};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub trait Progress {
     fn round(&mut self, _round: &RoundRecord, _done: u64, _of: u64) {}
 }
 
+/// The counter of stolen time, clock ticks.
+const STEAL: &str = "stat.steal";
 /// A round of a time is cut short after so many times the time it was planned for, and after 1 s.
 const ROUND_PATIENCE: u64 = 10;
 /// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
@@ -84,11 +87,15 @@ pub fn execute(
     let (cost_ns, step_ns) = clock::measure(100_000);
     let unavailable = leave_out_unavailable(&mut plan, &spare)?;
     let counters = counters::Reader::new(&plan.placement.near);
+    let header_between = plan.options.between.clone();
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target.to_string(),
+        target: match &header_between {
+            Some(Between { near, far }) => format!("{} → {}", near.name, far.name),
+            None => target.to_string(),
+        },
         unavailable,
         near,
         far: link.environment.clone(),
@@ -97,8 +104,7 @@ pub fn execute(
         far_counters: link.counters.clone(),
         ..RunHeader::new(name, verb, plan)
     };
-    let spins = |case: &Case| matches!(case.path.wait.as_str(), "spin" | "busy-poll");
-    let spin = header.plan.cases.iter().any(spins);
+    let spin = header.plan.cases.iter().any(|case| case.path.never_sleeps());
     header.doctor = Some(diagnose(&mut link, &header.near, &header.plan.placement, false, spin)?);
     header.floors = Some(floors_of(&header.plan, &link, one_machine));
     progress.started(&header);
@@ -112,9 +118,12 @@ pub fn execute(
         paces: Vec::new(),
         begin: 0,
         kept: 0,
+        reserved: 0,
         done: 0,
+        tracer: None,
     };
     run.pilot_all(progress, stop)?;
+    run.open_tracer();
     let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     run.begin = clock::now();
     let result = run.stages(&mut writer, progress, next_stage, stop);
@@ -151,7 +160,8 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
 /// Takes the cases that this machine cannot measure out of the plan.
 fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
-    plan.cases.retain(|case| match available(case, spare) {
+    let options = plan.options.clone();
+    plan.cases.retain(|case| match available(case, &options, spare) {
         Ok(()) => true,
         Err(reason) => {
             out.push(UnavailableCase { case: case.clone(), reason });
@@ -162,7 +172,7 @@ fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<Unavailab
     Ok(out)
 }
 
-fn available(case: &Case, spare: &[u32]) -> Result<(), Unavailable> {
+fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(), Unavailable> {
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     let largest = case.size.max(case.reply);
@@ -179,12 +189,13 @@ fn available(case: &Case, spare: &[u32]) -> Result<(), Unavailable> {
             "as many threads as connections (-T), or --inflight 1",
         ));
     }
-    if case.load != Load::Closed && spare.is_empty() && matches!(case.path.wait.as_str(), "spin" | "busy-poll") {
+    if case.load != Load::Closed && spare.is_empty() && case.path.never_sleeps() {
         return Err(Unavailable::new(
             "an open loop sends from a thread of its own, and a receiver that spins leaves it no CPU",
             "a wait that sleeps, or a machine with a CPU more",
         ));
     }
+    entry.transport.suits(options, largest)?;
     entry.probe()
 }
 
@@ -223,8 +234,11 @@ struct Run<'a> {
     begin: u64,
     /// Messages in the log.
     kept: u64,
+    /// Room of the log that messages of traced rounds will need.
+    reserved: u64,
     /// Rounds recorded.
     done: u64,
+    tracer: Option<Tracer>,
 }
 
 impl Run<'_> {
@@ -242,7 +256,31 @@ impl Run<'_> {
             self.header.unavailable.truncate(missing);
             renumber(&mut self.header.plan, &self.header.unavailable)?;
         }
-        Ok(())
+        let twins = twins::twins(&self.header.plan);
+        self.join(twins, progress, stop)?;
+        renumber(&mut self.header.plan, &self.header.unavailable)
+    }
+
+    /// Makes ready what the traced cases need: a back end, and room in the log.
+    fn open_tracer(&mut self) {
+        let Some(set) = self.header.plan.stages else { return };
+        let plan = &self.header.plan;
+        let traced = plan.cases.iter().zip(&self.paces).filter(|(case, _)| Plan::traced(case).is_some());
+        let messages = traced.map(|(case, pace)| {
+            let messages = pace.messages(plan, case, 0);
+            (messages * u64::from(case.connections), pace.trim(case, messages) * u64::from(case.connections))
+        });
+        let (kept, most) = messages.fold((0, 0), |(kept, most), (messages, trim)| {
+            (kept + messages * u64::from(plan.rounds), most.max(messages + trim))
+        });
+        self.reserved = kept;
+        self.header.plan.message_log = self.header.plan.message_log.max(kept);
+        let (tracer, tracing) = match self.one_machine {
+            true => Tracer::open(set, twins::room(set, most)),
+            false => (None, twins::two_machines()),
+        };
+        self.tracer = tracer;
+        self.header.tracing = Some(tracing);
     }
 
     /// Pilots cases and adds those that work to the plan.
@@ -250,7 +288,7 @@ impl Run<'_> {
         let of = cases.len();
         for (done, case) in cases.into_iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
-                return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round"));
+                return Err(interrupted());
             }
             progress.warming(&case, done, of);
             let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
@@ -261,9 +299,7 @@ impl Run<'_> {
                 }
                 Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
                 Err(RoundError::Problem(problem)) => return Err(problem),
-                Err(RoundError::Stopped) => {
-                    return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round"));
-                }
+                Err(RoundError::Stopped) => return Err(interrupted()),
             }
         }
         Ok(())
@@ -344,8 +380,12 @@ impl Run<'_> {
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
         let trim = pace.trim(case, messages);
-        // A trial explains a case; its messages are nobody's.
-        let room = if case.trial.is_some() { 0 } else { plan.message_log.saturating_sub(self.kept) };
+        // A trial explains a case; its messages are nobody's, unless they are to be split into stages.
+        let room = match (Plan::traced(case), &case.trial) {
+            (Some(_), _) => messages * u64::from(case.connections),
+            (None, Some(_)) => 0,
+            (None, None) => plan.message_log.saturating_sub(self.reserved + self.kept),
+        };
         let keep = room.min(1 << 18) as usize;
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
@@ -354,8 +394,9 @@ impl Run<'_> {
         round_order.patience_ns = patience(plan, case, messages + trim);
         let own = orders.own(case, pace.batch, rows, place.pass);
         let speed_ns = speed::probe();
-        let (steal, before) = (environment::steal_ticks(), self.counters.read());
-        let measured = match orders.measure(&mut self.link, &round_order, &own) {
+        let before = self.counters.read();
+        let tracer = self.tracer.as_mut().filter(|_| round_order.traced);
+        let mut measured = match orders.measure(&mut self.link, &round_order, &own, tracer) {
             Ok(measured) => measured,
             Err(RoundError::Stopped) => return Ok(None),
             Err(RoundError::Problem(problem)) => return Err(problem),
@@ -366,11 +407,13 @@ impl Run<'_> {
             }
         };
         let near_kernel = self.counters.read().since(&before);
-        let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
+        let counted = self.header.near_counters.iter().any(|name| name == STEAL);
+        let steal_ticks = counted.then(|| near_kernel.0.get(STEAL).copied().unwrap_or(0));
         if measured.latency.beyond() + measured.service.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
         }
+        let (trace, events) = measured.trace.take().unzip();
         let record = RoundRecord {
             case: case.id,
             pass: place.pass,
@@ -386,17 +429,27 @@ impl Run<'_> {
             near_kernel,
             far_kernel: measured.far_kernel.clone(),
             near_speed_ns: Some(speed_ns),
-            far_speed_ns: measured.far_speed_ns,
+            far_speed_ns: Some(measured.far_speed_ns),
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
             service: measured.service.to_sparse(),
             lateness: measured.lateness.to_sparse(),
             first: measured.first.to_sparse(),
             open: measured.open.clone(),
+            trace,
         };
         let messages = self.message_rows(case, trim, pace.batch, place, &measured, keep);
-        self.kept += messages.len() as u64;
+        match record.trace {
+            Some(_) => self.reserved = self.reserved.saturating_sub(messages.len() as u64),
+            None => self.kept += messages.len() as u64,
+        }
         writer.round(&record, &messages).map_err(Problem::from)?;
+        if let Some(mut events) = events {
+            for event in &mut events {
+                event.t_ns = event.t_ns.saturating_sub(self.begin);
+            }
+            writer.events(record.case, record.pass, &events).map_err(Problem::from)?;
+        }
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
         self.paces[record.case as usize].granted = measured.granted;
         Ok(Some(record))
@@ -413,7 +466,7 @@ impl Run<'_> {
     ) -> Vec<MessageRow> {
         let share = u64::from(case.connections / case.threads);
         let rows = round.rows.iter().enumerate().flat_map(|(thread, rows)| {
-            rows.iter().enumerate().map(move |(at, Kept { row, far_ns, late_ns })| {
+            rows.iter().enumerate().map(move |(at, Kept { row, far_ns, late_ns, far_sent_ns, sent_ns })| {
                 let at = at as u64;
                 MessageRow {
                     case: case.id,
@@ -424,6 +477,8 @@ impl Run<'_> {
                     latency_ns: (row.latency != LOST).then_some(row.latency),
                     late_ns: *late_ns,
                     far_ns: *far_ns,
+                    far_sent_ns: *far_sent_ns,
+                    sent_ns: *sent_ns,
                 }
             })
         });
@@ -437,6 +492,10 @@ struct Place {
     pass: u32,
     restart: u32,
     position: u32,
+}
+
+fn interrupted() -> Problem {
+    Problem::new("E15", Exit::Interrupted, "interrupted before the first round")
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.

@@ -15,7 +15,7 @@ use msgpath_sys::{affinity, clock};
 
 use crate::team::{Own, Team, need, problem};
 use crate::wire::{self, RoundOrder, ToFar, ToNear};
-use crate::{counters, doctor, environment, place, speed};
+use crate::{counters, doctor, environment, lab, place, speed};
 
 /// How long the far end waits for connections that were announced.
 const ACCEPT: Duration = Duration::from_secs(5);
@@ -130,8 +130,9 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
                             Ok((started, ready)) => {
                                 let before = counters.read();
                                 started.go();
+                                let threads = started.traced().to_vec();
                                 team = Some(Started { team: started, may_be_cut, speed_ns, before });
-                                ToNear::Ready { granted: ready.granted, room: ready.room }
+                                ToNear::Ready { granted: ready.granted, room: ready.room, threads }
                             }
                             Err(reason) => ToNear::Unavailable(reason),
                         }
@@ -178,6 +179,7 @@ fn prepare(order: RoundOrder, peer: Peer) -> Result<Prepared, Unavailable> {
     });
     let abort = Arc::new(AtomicBool::new(false));
     let need = need(&order, &entry, host, peer.address, Arc::clone(&abort));
+    entry.transport.suits(&order.options, need.largest)?;
     let offer = entry
         .transport
         .offer(&need)
@@ -206,10 +208,17 @@ fn bring_home(team: Team, kernel: KernelCounts, speed_ns: u64) -> (ToNear, Vec<u
                     _ => report.add(&outcome.report),
                 }
                 // A frame is limited; what does not fit is not sent, and the near end sees how many there are.
-                let room = (wire::MAX_BYTES - bytes.len()) / 8;
-                let sent = outcome.stamps.len().min(room);
+                let columns = if outcome.stamps.left.is_empty() { 1 } else { 2 };
+                let room = (wire::MAX_BYTES - bytes.len()) / 8 / columns;
+                let sent = outcome.stamps.arrived.len().min(room);
                 stamps.push(sent as u32);
-                bytes.extend(outcome.stamps[..sent].iter().flat_map(|stamp| stamp.to_le_bytes()));
+                // The stamps of a message that was cut off before its reply are of different length.
+                let column = |stamps: &[u64]| stamps.iter().copied().chain(std::iter::repeat(0)).take(sent).collect();
+                let mut all: Vec<u64> = column(&outcome.stamps.arrived);
+                if columns == 2 {
+                    all.extend(column(&outcome.stamps.left) as Vec<u64>);
+                }
+                bytes.extend(all.into_iter().flat_map(u64::to_le_bytes));
             }
             (ToNear::Done { report: Box::new(report), kernel, speed_ns, stamps }, bytes)
         }
@@ -219,8 +228,18 @@ fn bring_home(team: Team, kernel: KernelCounts, speed_ns: u64) -> (ToNear, Vec<u
 
 /// The agent: a session over standard input and output. Ends when its parent does (the input ends then), or when the
 /// lease is over; in both cases it tidies up, which a signal would not let it do.
-pub fn agent() -> std::process::ExitCode {
+///
+/// `place`: the file of a network namespace to move to, the own address there, and that of the near end; nothing to stay
+/// where it was started.
+pub fn agent(place: &[String]) -> std::process::ExitCode {
     msgpath_sys::signal::ignore_interrupt();
+    let peer = match peer_at(place) {
+        Ok(peer) => peer,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return problem.exit.code().into();
+        }
+    };
     // It was started as /proc/self/exe, which is no name to find it by.
     let _ = std::fs::write("/proc/self/comm", "msgpath");
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));
@@ -231,11 +250,25 @@ pub fn agent() -> std::process::ExitCode {
         }
         std::process::exit(Exit::Unfinished.code().into());
     });
-    match session(&mut io::stdin().lock(), &mut io::stdout().lock(), Peer::default(), &lease) {
+    match session(&mut io::stdin().lock(), &mut io::stdout().lock(), peer, &lease) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
             Exit::Unfinished.code().into()
         }
+    }
+}
+
+/// Moves to a place and says who is where.
+fn peer_at(place: &[String]) -> Result<Peer, Problem> {
+    let wrong = || Problem::new("E19", Exit::CannotStart, "the place of the agent is not what it should be");
+    match place {
+        [] => Ok(Peer::default()),
+        [namespace, own, near] => {
+            lab::enter_namespace(namespace)?;
+            let address = |text: &String| text.parse::<IpAddr>().map_err(|_| wrong());
+            Ok(Peer { host: Some(address(own)?), address: Some(address(near)?) })
+        }
+        _ => Err(wrong()),
     }
 }

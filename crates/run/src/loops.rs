@@ -7,10 +7,10 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::Delivery;
 use msgpath_core::plan::{Work, WorkLaw};
 use msgpath_core::schedule::exponential;
 use msgpath_core::shuffle::SplitMix64;
+use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
 
@@ -26,6 +26,14 @@ pub struct Row {
     pub start: u64,
     /// Round trip; [`LOST`].
     pub latency: u64,
+}
+
+/// Notes a latency; [`LOST`] is a loss.
+pub fn record(into: &mut Histogram, latency: u64) {
+    match latency {
+        LOST => into.record_lost(1),
+        ns => into.record(ns),
+    }
 }
 
 /// Why a loop ended early.
@@ -189,16 +197,18 @@ fn check_last(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Del
 }
 
 /// Near end of an echo, one message under way: `count` messages from number `first` on, on the connections in turn.
-/// `rows` gets one row a message, in order; it must have room.
+/// `rows` gets one row a message, in order; it must have room. `TRACED`: `sent` gets the time at which each send call had
+/// returned, as far as it has room.
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
+pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     rows: &mut Vec<Row>,
+    sent: &mut Vec<u64>,
     delivery: &mut Delivery,
 ) -> Done {
     for sequence in first..first + count {
@@ -208,6 +218,9 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
             let start = clock::now();
             method.send(channel)?;
             method.flush(channel)?;
+            if TRACED && sent.len() < sent.capacity() {
+                sent.push(clock::now());
+            }
             let mut arrived = inbox.receive(channel, wait, messages.lossy)?;
             let mut end = clock::now();
             delivery.sent += 1;
@@ -485,9 +498,18 @@ impl Service {
     }
 }
 
-/// Far end of an echo: answers `count` messages on each connection in turn. `stamps` gets the arrival of every message,
-/// connection by connection in turn, as far as it has room. Ends early when the near end has finished and nothing
-/// comes any more.
+/// When messages came and replies left at the far end: connection by connection in turn, as far as there is room. Without
+/// room nothing is stamped.
+#[derive(Debug, Default)]
+pub struct FarStamps {
+    /// After the receive call.
+    pub arrived: Vec<u64>,
+    /// Before the send call of the reply.
+    pub left: Vec<u64>,
+}
+
+/// Far end of an echo: answers `count` messages on each connection in turn. Ends early when the near end has finished and
+/// nothing comes any more.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -497,10 +519,10 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     answer: &Answer<'_>,
-    stamps: &mut Vec<u64>,
+    stamps: &mut FarStamps,
     delivery: &mut Delivery,
 ) -> Done {
-    let stamping = stamps.capacity() > 0;
+    let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
     for turn in first..first + count {
         for End { channel, method, wait } in ends.iter_mut() {
             let slot = method.slot(channel)?;
@@ -511,8 +533,8 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                     return Ok(());
                 }
             }
-            if stamping && stamps.len() < stamps.capacity() {
-                stamps.push(clock::now());
+            if stamping && stamps.arrived.len() < stamps.arrived.capacity() {
+                stamps.arrived.push(clock::now());
             }
             delivery.received += 1;
             if WORKING {
@@ -524,6 +546,9 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                 let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
                 check(messages.incoming, &buffer[..message], sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
+            }
+            if leaving && stamps.left.len() < stamps.left.capacity() {
+                stamps.left.push(clock::now());
             }
             method.send(channel)?;
             method.flush(channel)?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use msgpath_core::schema::{EndReport, Granted, KernelCounts, OpenRound};
+use msgpath_core::schema::{EndReport, Granted, KernelCounts, KernelEvent, OpenRound, TraceRound};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
 
-use crate::loops::{LOST, LoopError, Row};
+use crate::loops::{FarStamps, LOST, LoopError, Row};
+use crate::observe::{Traced, Tracer};
 use crate::place::Link;
 use crate::team::{Own, Team, need, problem};
 use crate::thread::ThreadError;
@@ -47,9 +48,11 @@ pub struct Round {
     /// Kernel counters that changed at the far end.
     pub far_kernel: KernelCounts,
     /// Time of a fixed piece of computing at the far end just before, ns.
-    pub far_speed_ns: Option<u64>,
+    pub far_speed_ns: u64,
     /// Options of the first connection at both ends.
     pub granted: Vec<Granted>,
+    /// What the kernel said, where it was traced: with times of the monotonic clock.
+    pub trace: Option<(TraceRound, Vec<KernelEvent>)>,
 }
 
 /// A row with what is known beside it.
@@ -61,6 +64,10 @@ pub struct Kept {
     pub far_ns: Option<u64>,
     /// Open loop: the actual send, ns after the row's start.
     pub late_ns: Option<u64>,
+    /// Traced: the far end was about to send its reply, ns after the row's start.
+    pub far_sent_ns: Option<u64>,
+    /// Traced: the send call had returned, ns after the row's start.
+    pub sent_ns: Option<u64>,
 }
 
 /// Why there is no round.
@@ -86,7 +93,8 @@ impl From<Unavailable> for RoundError {
     }
 }
 
-/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that arrival stamps can be compared.
+/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that arrival stamps can be compared. `tracer`
+/// listens to the kernel meanwhile.
 ///
 /// # Errors
 /// [`RoundError`]. No thread is left behind.
@@ -95,6 +103,7 @@ pub fn round(
     order: &RoundOrder,
     own: &Own,
     same_clock: bool,
+    mut tracer: Option<&mut Tracer>,
     stop: &AtomicBool,
 ) -> Result<Round, RoundError> {
     let entry = Entry::find(&order.path)
@@ -125,8 +134,8 @@ pub fn round(
         locals.push(local);
     }
     link.send(&ToFar::Connect { locals })?;
-    let (mut granted, room) = match answer(link)? {
-        ToNear::Ready { granted, room } => (granted, room),
+    let (mut granted, room, far_threads) = match answer(link)? {
+        ToNear::Ready { granted, room, threads } => (granted, room, threads),
         _ => return Err(out_of_turn().into()),
     };
     // In an open loop a thread of its own reads the replies.
@@ -145,6 +154,15 @@ pub fn round(
         }
     };
     granted.splice(0..0, ready.granted);
+    let near_threads = team.traced().to_vec();
+    if let Some(tracer) = tracer.as_deref_mut()
+        && let Err(error) = tracer.begin(&near_threads, &far_threads, order.pieces.total().min(order.reply) as u32)
+    {
+        team.abandon();
+        link.send(&ToFar::Finish)?;
+        link.answer()?;
+        return Err(Unavailable::new(format!("the kernel could not be traced: {error}"), "--stages off").into());
+    }
     let start = clock::now();
     team.go();
     let broke = |error: ThreadError| match error {
@@ -176,6 +194,7 @@ pub fn round(
         }
     }
     let outcomes = team.outcomes();
+    let traced = tracer.map(Tracer::end).transpose();
     link.send(&ToFar::Finish)?;
     let (far, far_kernel, speed_ns, stamps, bytes) = match link.answer()? {
         (ToNear::Done { report, kernel, speed_ns, stamps }, bytes) => (*report, kernel, speed_ns, stamps, bytes),
@@ -208,25 +227,44 @@ pub fn round(
         }
     }
     let lossless = near.delivery.lost == 0 && far.delivery.received == near.delivery.sent;
-    let arrivals = if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes) } else { Vec::new() };
+    let far_stamps =
+        if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes, order.traced) } else { Vec::new() };
     let mut one_way = Histogram::new();
     let rows = outcomes
         .into_iter()
         .enumerate()
         .map(|(thread, outcome)| {
-            let arrivals = arrivals.get(thread);
+            let far_stamps = far_stamps.get(thread);
             let joined = outcome.rows.into_iter().enumerate().map(|(at, row)| {
                 let late_ns = outcome.late.get(at).copied();
-                let arrived = arrivals.and_then(|stamps| stamps.get(at)).filter(|_| row.latency != LOST);
-                let far_ns = arrived.and_then(|stamp| stamp.checked_sub(row.start)).filter(|ns| *ns <= row.latency);
+                let since =
+                    |stamp: u64| stamp.checked_sub(row.start).filter(|ns| *ns <= row.latency && row.latency != LOST);
+                let far = |column: fn(&FarStamps) -> &Vec<u64>| column(far_stamps?).get(at).copied().and_then(since);
+                let far_ns = far(|stamps| &stamps.arrived);
                 if let Some(ns) = far_ns.and_then(|ns| ns.checked_sub(late_ns.unwrap_or(0))) {
                     one_way.record(ns);
                 }
-                Kept { row, far_ns, late_ns }
+                let far_sent_ns = far(|stamps| &stamps.left);
+                let sent_ns = outcome.sent.get(at).copied().and_then(|stamp| stamp.checked_sub(row.start));
+                Kept { row, far_ns, late_ns, far_sent_ns, sent_ns }
             });
             joined.collect()
         })
         .collect();
+    let trace = match traced {
+        Ok(traced) => traced.map(|Traced { events, lost, tasks, unseen }| {
+            (TraceRound { near: near_threads, far: far_threads, lost, unseen, tasks }, events)
+        }),
+        Err(error) => {
+            return Err(Problem::new(
+                "E29",
+                Exit::Unfinished,
+                format!("the kernel's events could not be read: {error}"),
+            )
+            .hint("--stages off")
+            .into());
+        }
+    };
     Ok(Round {
         start,
         connect_ns,
@@ -240,8 +278,9 @@ pub fn round(
         open,
         rows,
         far_kernel,
-        far_speed_ns: Some(speed_ns),
+        far_speed_ns: speed_ns,
         granted,
+        trace,
     })
 }
 
@@ -279,7 +318,12 @@ fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> 
     .hint(format!("--inflight {} or less, or a larger --sndbuf", room / order.reply.max(1) + 1)))
 }
 
-fn split(counts: &[u32], bytes: &[u8]) -> Vec<Vec<u64>> {
+/// The stamps of each thread of the far end: arrivals, and in a traced round as many departures.
+fn split(counts: &[u32], bytes: &[u8], traced: bool) -> Vec<FarStamps> {
     let mut stamps = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
-    counts.iter().map(|count| stamps.by_ref().take(*count as usize).collect()).collect()
+    let mut column = |count: u32| stamps.by_ref().take(count as usize).collect();
+    let threads = counts.iter();
+    threads
+        .map(|count| FarStamps { arrived: column(*count), left: if traced { column(*count) } else { Vec::new() } })
+        .collect()
 }

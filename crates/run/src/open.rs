@@ -1,18 +1,17 @@
 //! The open loop at the near end: for each connection one thread that sends when its schedule says so, whatever the
 //! far end does, and one that receives. Three times per message: intended, actual send, receive (method.md 3.13).
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use msgpath_core::schedule::{Arrivals, Schedule, seed};
 use msgpath_core::schema::OpenRound;
 use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
+use msgpath_sys::schedstat::RunDelay;
 use msgpath_sys::{clock, timer, usage};
 
 use crate::lateness::{Account, Reading};
-use crate::loops::{Inbox, LOST, LoopError, Messages, Row, check};
+use crate::loops::{Inbox, LOST, LoopError, Messages, Row, check, record};
 
 /// A sender alone on its CPU wakes this long before a message is due and spins.
 const SPIN_ALONE_NS: u64 = 80_000;
@@ -118,24 +117,20 @@ impl Flow {
 pub struct Generator<'a> {
     flow: &'a Flow,
     account: Account,
-    schedstat: Option<File>,
-    spun_ns: u64,
-    idle_gaps: u64,
-    idle_cwnd: Option<(u32, u32)>,
+    run_delay: Option<RunDelay>,
+    /// What was noted on the way.
+    noted: OpenRound,
 }
 
 impl<'a> Generator<'a> {
     /// A generator for the calling thread, whose timer slack it sets to 1 ns.
     pub fn new(flow: &'a Flow) -> Self {
         let _ = timer::set_timer_slack(1);
-        let schedstat = File::open("/proc/thread-self/schedstat").ok();
         let mut generator = Self {
             flow,
             account: Account::new(Reading::default()),
-            schedstat,
-            spun_ns: 0,
-            idle_gaps: 0,
-            idle_cwnd: None,
+            run_delay: RunDelay::open().ok(),
+            noted: OpenRound::default(),
         };
         generator.account = Account::new(generator.reading());
         generator
@@ -143,16 +138,13 @@ impl<'a> Generator<'a> {
 
     /// What was noted of trimmed messages is forgotten; their debt is not.
     pub fn forget(&mut self) {
-        (self.spun_ns, self.idle_gaps, self.idle_cwnd) = (0, 0, None);
+        self.noted = OpenRound::default();
         self.account.forget();
     }
 
     #[cold]
     fn reading(&self) -> Reading {
-        let mut text = [0; 64];
-        let length = self.schedstat.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        let text = std::str::from_utf8(&text[..length]).unwrap_or("");
-        let run_delay = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+        let run_delay = self.run_delay.as_ref().and_then(|delay| delay.ns().ok()).unwrap_or(0);
         let usage = usage::thread();
         Reading { now: clock::now(), cpu: usage.user_ns + usage.system_ns, run_delay }
     }
@@ -188,7 +180,7 @@ impl<'a> Generator<'a> {
             }
             now = clock::now();
         }
-        self.spun_ns += now - begin;
+        self.noted.spun_ns += now - begin;
         Ok(now)
     }
 
@@ -216,15 +208,7 @@ impl<'a> Generator<'a> {
     pub fn finish(self) -> OpenRound {
         let paid = self.account.paid;
         let (blocked_ns, not_running_ns) = (paid.blocked as u64, paid.not_running as u64);
-        OpenRound {
-            blocked_ns,
-            not_running_ns,
-            own_ns: paid.own as u64,
-            spun_ns: self.spun_ns,
-            idle_gaps: self.idle_gaps,
-            idle_cwnd: self.idle_cwnd,
-            ..OpenRound::default()
-        }
+        OpenRound { blocked_ns, not_running_ns, own_ns: paid.own as u64, ..self.noted }
     }
 }
 
@@ -269,12 +253,8 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
         delivery.sent += 1;
         generator.sent(due, now);
         if idle {
-            generator.idle_gaps += 1;
-            let fell = cwnd.zip(channel.tcp_info()).map(|(before, after)| (before, after.snd_cwnd));
-            let fall = |cwnd: Option<(u32, u32)>| cwnd.map_or(0, |(before, after)| before.saturating_sub(after));
-            if generator.idle_cwnd.is_none() || fall(fell) > fall(generator.idle_cwnd) {
-                generator.idle_cwnd = fell.or(generator.idle_cwnd);
-            }
+            let idle_cwnd = cwnd.zip(channel.tcp_info()).map(|(before, after)| (before, after.snd_cwnd));
+            generator.noted.add(&OpenRound { idle_gaps: 1, idle_cwnd, ..OpenRound::default() });
         }
         if last {
             break;
@@ -288,8 +268,9 @@ pub fn sender_is_over(flow: &Flow) {
     flow.over.store(true, Ordering::Release);
 }
 
-/// Receives the answers to the messages `range` of a flow; where messages may be lost, to all of them. `arrived` gets the time of each by its number (0: none). Ends with
-/// the last message's answer; where messages may be lost, when the sender is over and nothing comes any more.
+/// Receives the answers to the messages `range` of a flow; where messages may be lost, to all of them. `arrived` gets the
+/// time of each by its number (0: none). Ends with the last message's answer; where messages may be lost, when the sender
+/// is over and nothing comes any more.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -428,13 +409,6 @@ pub fn settle(flow: &Flow, arrived: &[u64], keep: usize) -> Settled {
         })
         .collect();
     settled
-}
-
-fn record(histogram: &mut Histogram, ns: u64) {
-    match ns {
-        LOST => histogram.record_lost(1),
-        ns => histogram.record(ns),
-    }
 }
 
 /// How many messages each measured send found under way.

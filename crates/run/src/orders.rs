@@ -3,10 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{Load, Plan};
+use msgpath_core::plan::{Load, Plan, Stamps};
 use msgpath_core::schedule::seed;
 
 use crate::near::{Round, RoundError, round};
+use crate::observe::Tracer;
 use crate::open;
 use crate::place::Link;
 use crate::team::Own;
@@ -48,7 +49,9 @@ impl Orders<'_> {
             trim,
             patience_ns: 0,
             cpus: plan.placement_of(case).far,
-            stamps: plan.stamps,
+            stamps: if Plan::traced(case).is_some() { Stamps::Both } else { plan.stamps },
+            traced: Plan::traced(case).is_some(),
+            urgent: Plan::urgent(case),
             options: plan.options_of(case),
             work: plan.work_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
@@ -71,12 +74,18 @@ impl Orders<'_> {
         Own { near: true, cpus: self.plan.placement_of(case).near, batch, keep, load }
     }
 
-    /// Measures a round.
+    /// Measures a round; `tracer` listens to the kernel meanwhile.
     ///
     /// # Errors
     /// As [`round`].
-    pub fn measure(&self, link: &mut Link, order: &RoundOrder, own: &Own) -> Result<Round, RoundError> {
-        round(link, order, own, self.one_machine, self.stop)
+    pub fn measure(
+        &self,
+        link: &mut Link,
+        order: &RoundOrder,
+        own: &Own,
+        tracer: Option<&mut Tracer>,
+    ) -> Result<Round, RoundError> {
+        round(link, order, own, self.one_machine, tracer, self.stop)
     }
 }
 

@@ -29,6 +29,10 @@ const MOST: u64 = 1 << 32;
 const BATCH_BELOW: f64 = 20.0;
 /// Rounds of a trial are at most this long, ns: it is there to explain, not to be measured.
 const TRIAL_NS: f64 = 10e6;
+/// Rounds of a traced twin: the slow messages are to be explained too, so there must be some.
+const TRACED_NS: f64 = 30e6;
+/// Messages of a case that are traced, all rounds together, at most.
+const MOST_TRACED: u64 = 200_000;
 
 /// What the pilot found out about a case.
 #[derive(Clone, Debug)]
@@ -53,7 +57,7 @@ impl Pace {
             Extent::Time(ns) => {
                 let mut round_ns = ns as f64 / f64::from(plan.rounds);
                 if case.trial.is_some() {
-                    round_ns = round_ns.min(TRIAL_NS);
+                    round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { TRIAL_NS });
                 }
                 ((round_ns / self.message_ns) as u64 / connections).clamp(LEAST, MOST)
             }
@@ -62,6 +66,10 @@ impl Pace {
                 let pass = u64::from(pass) % rounds;
                 (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1)
             }
+        };
+        let messages = match Plan::traced(case) {
+            Some(_) => messages.min((MOST_TRACED / u64::from(plan.rounds) / connections).max(LEAST)),
+            None => messages,
         };
         match case.load {
             Load::Closed => messages.next_multiple_of(self.batch),
@@ -93,11 +101,11 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
     };
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = orders.round(&closed, messages, trim);
-        order.stamps = Stamps::Near;
+        (order.stamps, order.traced) = (Stamps::Near, false);
         if plan.workload == Workload::Echo {
             order.patience_ns = PILOT_PATIENCE_NS;
         }
-        orders.measure(link, &order, &orders.own(&closed, 1, 0, 0))
+        orders.measure(link, &order, &orders.own(&closed, 1, 0, 0), None)
     };
     let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
     // A count that is shorter than a pilot needs no pace.
@@ -143,6 +151,7 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
         || case.connections > case.threads
         || is_lossy(case)
         || plan.stamps == Stamps::Both
+        || Plan::traced(case).is_some()
         || plan.workload == Workload::Stream
         || matches!(plan.extent, Extent::Count(count) if count / u64::from(plan.rounds) < 1_000);
     if one_by_one || median == 0.0 || median >= BATCH_BELOW * clock_ns {
@@ -155,14 +164,16 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
 /// Time of a round's messages on the clock that decides.
 fn elapsed(plan: &Plan, round: &Round) -> u64 {
     match plan.workload {
-        Workload::Echo => round.near.elapsed_ns,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.elapsed_ns,
         Workload::Stream => round.near.elapsed_ns.max(round.far.elapsed_ns),
     }
 }
 
 fn messages_of(plan: &Plan, round: &Round) -> u64 {
     match (plan.workload, plan.reverse) {
-        (Workload::Echo, _) | (Workload::Stream, false) => round.near.delivery.sent,
+        (Workload::Echo | Workload::Rpc | Workload::Periodic, _) | (Workload::Stream, false) => {
+            round.near.delivery.sent
+        }
         (Workload::Stream, true) => round.far.delivery.sent,
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use msgpath_core::plan::{ChannelOptions, Family, Placement};
+use msgpath_core::plan::{Between, ChannelOptions, Family, Placement};
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::affinity;
@@ -49,7 +49,7 @@ impl Link {
     /// E01 nobody answers, E03 another version, E17 it ended at once.
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         match target {
-            Target::Local => Self::spawn(),
+            Target::Local => Self::spawn(options.between.as_ref()),
             Target::Host { host, port, .. } => {
                 let stream = connect(host, *port, options)?;
                 let read = stream.try_clone().map_err(vanished)?;
@@ -73,19 +73,25 @@ impl Link {
         Self::greet(Box::new(read), Box::new(stream), None)
     }
 
-    /// Starts the agent as a child of this process: the same program, whatever has happened to its file meanwhile.
-    fn spawn() -> Result<Self, Problem> {
+    /// Starts the agent as a child of this process: the same program, whatever has happened to its file meanwhile. `between`:
+    /// it moves to its place first.
+    fn spawn(between: Option<&Between>) -> Result<Self, Problem> {
         let cannot = |error: io::Error| {
             Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}"))
         };
+        let place: Vec<&String> =
+            between.map(|Between { near, far }| vec![&far.namespace, &far.address, &near.address]).unwrap_or_default();
         let mut child = Command::new("/proc/self/exe")
             .arg("__agent")
+            .args(place)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(cannot)?;
         let (to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-        Self::greet(Box::new(from), Box::new(to), Some(child))
+        let mut link = Self::greet(Box::new(from), Box::new(to), Some(child))?;
+        link.peer = between.and_then(|between| between.far.address.parse().ok());
+        Ok(link)
     }
 
     fn greet(mut from: Box<dyn Read + Send>, to: Box<dyn Write + Send>, child: Option<Child>) -> Result<Self, Problem> {

@@ -59,7 +59,7 @@ impl Drop for Listener {
     }
 }
 
-fn cannot(place: &str, error: &io::Error) -> Problem {
+pub(crate) fn cannot(place: &str, error: &io::Error) -> Problem {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "another port with -p, or stop the program that listens there",
         io::ErrorKind::PermissionDenied => "a port from 1024 on",

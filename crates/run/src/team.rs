@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use msgpath_core::schema::TracedThread;
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::channel::Limits;
 use msgpath_paths::registry::Entry;
@@ -28,6 +29,8 @@ pub struct Team {
     breakers: Vec<Breaker>,
     /// /proc/self/task/N of each thread, with its run time when it was last seen to change.
     pulses: Vec<(i32, Option<String>, Instant)>,
+    /// The threads as somebody who traces them must know them, in the order of the threads.
+    traced: Vec<TracedThread>,
 }
 
 /// What only one end knows of a round.
@@ -90,17 +93,20 @@ impl Team {
             abort,
             breakers: channels.iter().filter_map(AnyChannel::breaker).collect(),
             pulses: Vec::new(),
+            traced: Vec::new(),
         };
         let parts = match parts(order, own, role, channels) {
             Ok(parts) => parts,
             Err(error) => return Err(team.give_up(Unavailable::new(format!("a second descriptor: {error}"), ""))),
         };
         let threads = parts.len();
+        team.traced.resize_with(threads, TracedThread::default);
         for (at, part) in parts.into_iter().enumerate() {
             let (go_in, go) = channel();
             team.go.push(go_in);
             team.home.push(None);
             let job = Job {
+                at,
                 order: Arc::clone(order),
                 near: own.near,
                 role: part.role,
@@ -127,7 +133,8 @@ impl Team {
         for _ in 0..threads {
             match ready_out.recv() {
                 Ok(Ok(ready)) => {
-                    team.pulses.push((ready.thread, None, Instant::now()));
+                    team.pulses.push((ready.thread.tid, None, Instant::now()));
+                    team.traced[ready.at] = ready.thread.clone();
                     first = first.or(Some(ready));
                 }
                 Ok(Err(reason)) => return Err(team.give_up(reason)),
@@ -143,6 +150,11 @@ impl Team {
         self.abort();
         self.join();
         reason
+    }
+
+    /// The threads, for whoever traces them.
+    pub fn traced(&self) -> &[TracedThread] {
+        &self.traced
     }
 
     /// Lets all threads start.

@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 
 use msgpath_core::plan::{Stamps, Workload};
-use msgpath_core::schema::{EndReport, Granted, OpenRound, TcpInfo};
+use msgpath_core::schema::{EndReport, Granted, OpenRound, TcpInfo, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable, ZeroCopyCounts};
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, transport, with_ends};
-use msgpath_sys::{affinity, clock, usage};
+use msgpath_sys::{affinity, clock, priority, schedstat, usage};
 
 use crate::loops::{
-    Answer, Arrivals, Inbox, LOST, LoopError, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_batch,
-    echo_near_window, stream_receive, stream_send,
+    Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, echo_far, echo_near,
+    echo_near_batch, echo_near_window, record, stream_receive, stream_send,
 };
 use crate::open::{Flow, Generator, open_receive, open_send, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
@@ -47,8 +47,8 @@ impl Role {
     /// The role of an end in a round.
     pub fn of(order: &RoundOrder, near: bool) -> Self {
         match (order.workload, near) {
-            (Workload::Echo, true) => Role::EchoNear,
-            (Workload::Echo, false) => Role::EchoFar,
+            (Workload::Echo | Workload::Rpc | Workload::Periodic, true) => Role::EchoNear,
+            (Workload::Echo | Workload::Rpc | Workload::Periodic, false) => Role::EchoFar,
             (Workload::Stream, near) if near != order.reverse => Role::Sender,
             (Workload::Stream, _) => Role::Receiver,
         }
@@ -75,6 +75,8 @@ impl Role {
 
 /// A thread's work.
 pub struct Job {
+    /// Its position in its team.
+    pub at: usize,
     /// The round.
     pub order: Arc<RoundOrder>,
     /// At the near end.
@@ -104,8 +106,10 @@ pub struct Ready {
     pub granted: Vec<Granted>,
     /// Bytes that can wait without a reader.
     pub room: Option<u64>,
-    /// The thread, as /proc names it.
-    pub thread: i32,
+    /// Its position in its team.
+    pub at: usize,
+    /// The thread, as /proc names it, and its sockets.
+    pub thread: TracedThread,
 }
 
 /// What a thread brings home.
@@ -118,8 +122,10 @@ pub struct Outcome {
     /// The first rows of the round, as many as were to be kept. Connection by connection in turn, while one message is
     /// under way; in the order of arrival otherwise.
     pub rows: Vec<Row>,
-    /// Arrival stamps, in the order of arrival.
-    pub stamps: Vec<u64>,
+    /// Stamps of the far end of an echo, in the order of arrival.
+    pub stamps: FarStamps,
+    /// Traced: when the send call of each of the rows had returned.
+    pub sent: Vec<u64>,
     /// Latencies of the messages that were trimmed, ns.
     pub first: Histogram,
     /// Open loop: from the actual send, ns.
@@ -138,7 +144,8 @@ impl Outcome {
             report,
             latency: Histogram::new(),
             rows: Vec::new(),
-            stamps: Vec::new(),
+            stamps: FarStamps::default(),
+            sent: Vec::new(),
             first: Histogram::new(),
             service: Histogram::new(),
             lateness: Histogram::new(),
@@ -220,7 +227,7 @@ impl Meter {
             calls: calls(ends),
             delivery,
             tcp: ends.iter().map(|end| end.channel.tcp_info()).collect(),
-            run_delay: run_delay(),
+            run_delay: schedstat::run_delay().ok(),
             usage: usage::thread(),
             start: clock::now(),
         }
@@ -229,7 +236,7 @@ impl Meter {
     /// The report up to `end`, without what comes later (the last zero-copy completions).
     fn stop<C: Channel, S: Method<C>, W>(self, ends: &mut [End<C, S, W>], end: u64, delivery: Delivery) -> EndReport {
         let usage = usage::thread();
-        let run_delay_ns = run_delay().zip(self.run_delay).map(|(after, before)| after - before);
+        let run_delay_ns = schedstat::run_delay().ok().zip(self.run_delay).map(|(after, before)| after - before);
         let calls = calls(ends).since(&self.calls);
         let tcp = ends.iter().zip(&self.tcp).filter_map(|(end, before)| {
             let (after, before) = (end.channel.tcp_info()?, (*before)?);
@@ -270,23 +277,13 @@ fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
 }
 
 fn fold(rows: &[Row], into: &mut Histogram) {
-    for row in rows {
-        match row.latency {
-            LOST => into.record_lost(1),
-            ns => into.record(ns),
-        }
-    }
+    rows.iter().for_each(|row| record(into, row.latency));
 }
 
 /// Whether the other end has closed, or this one was told to stop waiting.
 fn is_the_end(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionAborted | ConnectionReset | BrokenPipe)
-}
-
-/// Time this thread was runnable and not running, ns: the second field of schedstat.
-fn run_delay() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').nth(1)?.parse().ok()
 }
 
 impl Driver for Job {
@@ -305,8 +302,19 @@ impl Driver for Job {
         let _ = self.ready.send(Ok(Ready {
             granted: first.granted(end, &order.options),
             room: first.room(),
-            thread: affinity::thread_id(),
+            at: self.at,
+            thread: TracedThread {
+                tid: affinity::thread_id(),
+                sends: self.role != Role::OpenReceiver,
+                receives: self.role != Role::OpenSender,
+                cookies: ends.iter().filter_map(|end| end.channel.cookie()).collect(),
+            },
         }));
+        if order.urgent
+            && let Err(error) = priority::raise()
+        {
+            return Err(error.into());
+        }
         self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted))?;
         match self.role {
             Role::EchoNear => self.echo_near(&mut ends, &messages, &mut inbox),
@@ -335,16 +343,22 @@ impl Job {
         let mut windows = Windows::new(ends.len(), order.inflight);
         let mut latency = Histogram::new();
         let mut kept = Vec::with_capacity(self.keep.min((order.messages * connections) as usize));
+        let mut sent = match order.traced {
+            true => vec![0; kept.capacity()], // touched
+            false => Vec::new(),
+        };
         let mut delivery = Delivery::default();
         let mut first = Histogram::new();
 
         let mut measure = |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range, delivery: &mut Delivery| {
-            if self.batch > 1 {
+            if order.traced {
+                echo_near::<C, S, W, true>(ends, messages, inbox, range, rows, &mut sent, delivery)
+            } else if self.batch > 1 {
                 echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
             } else if order.inflight > 1 {
                 echo_near_window(ends, &mut windows, messages, inbox, range, rows, delivery)
             } else {
-                echo_near(ends, messages, inbox, range, rows, delivery)
+                echo_near::<C, S, W, false>(ends, messages, inbox, range, rows, &mut sent, delivery)
             }
         };
         let mut next = 0;
@@ -388,7 +402,8 @@ impl Job {
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         report.bytes_received = report.delivery.received * order.reply;
         self.settle(ends, &mut report)?;
-        Ok(Outcome { latency, rows: kept, first, ..Outcome::new(report) })
+        sent.truncate(kept.len());
+        Ok(Outcome { latency, rows: kept, sent, first, ..Outcome::new(report) })
     }
 
     fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
@@ -408,17 +423,21 @@ impl Job {
             false => echo_far::<C, S, W, false>,
         };
         let mut delivery = Delivery::default();
-        let mut no_stamps = Vec::new();
+        let mut no_stamps = FarStamps::default();
         let may_end = |result: Result<(), LoopError>| match result {
             Err(LoopError::Io(error)) if order.patience_ns > 0 && is_the_end(&error) => Ok(()),
             result => result,
         };
         may_end(answering(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery))?;
-        let mut stamps = match order.stamps {
-            Stamps::Near => Vec::new(),
-            Stamps::Both => vec![1; (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize],
+        let room = match order.stamps {
+            Stamps::Near => 0,
+            Stamps::Both => (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize,
         };
-        stamps.clear();
+        // Touched: no page fault in the loop.
+        let mut stamps =
+            FarStamps { arrived: vec![1; room], left: if order.traced { vec![1; room] } else { Vec::new() } };
+        stamps.arrived.clear();
+        stamps.left.clear();
         let meter = Meter::start(ends, delivery);
         let range = (order.trim, order.messages);
         may_end(answering(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery))?;

@@ -7,14 +7,14 @@ use std::io::{self, Read, Write};
 
 use msgpath_core::doctor::{Check, Examine};
 use msgpath_core::plan::{ChannelOptions, Stamps, Work, Workload};
-use msgpath_core::schema::{EndReport, Environment, Granted, KernelCounts};
+use msgpath_core::schema::{EndReport, Environment, Granted, KernelCounts, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Most bytes of JSON in a frame.
 pub const MAX_JSON: usize = 1 << 20;
 /// Most bytes that follow the JSON.
@@ -81,6 +81,8 @@ pub enum ToNear {
         granted: Vec<Granted>,
         /// Bytes that a reply can wait in without a reader.
         room: Option<u64>,
+        /// The measuring threads, for whoever traces them.
+        threads: Vec<TracedThread>,
     },
     /// Answer to `Finish`, followed by the arrival stamps where they were asked for.
     Done {
@@ -90,7 +92,8 @@ pub enum ToNear {
         kernel: KernelCounts,
         /// Time of a fixed piece of computing just before the round, ns.
         speed_ns: u64,
-        /// How many arrival stamps follow for each connection (u64 little-endian each).
+        /// How many arrival stamps follow for each thread (u64 little-endian each). In a traced round as many stamps of
+        /// the moments just before each reply was sent follow them.
         stamps: Vec<u32>,
     },
     /// This cannot be measured here.
@@ -129,6 +132,10 @@ pub struct RoundOrder {
     pub cpus: Vec<u32>,
     /// Stamps.
     pub stamps: Stamps,
+    /// Both ends stamp before and after their calls, because the kernel is traced.
+    pub traced: bool,
+    /// The measuring threads get a higher priority.
+    pub urgent: bool,
     /// Connection options.
     pub options: ChannelOptions,
     /// Work for each message before it is answered (echo).
@@ -148,7 +155,7 @@ impl RoundOrder {
     /// Bytes of the larger of message and reply.
     pub fn largest(&self) -> u64 {
         match self.workload {
-            Workload::Echo => self.pieces.total().max(self.reply),
+            Workload::Echo | Workload::Rpc | Workload::Periodic => self.pieces.total().max(self.reply),
             Workload::Stream => self.pieces.total(),
         }
     }

@@ -9,8 +9,8 @@ use msgpath_core::units::Pieces;
 use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, all, with_ends};
 use msgpath_run::loops::{
-    Answer, Arrivals, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window, stream_receive,
-    stream_send,
+    Answer, Arrivals, FarStamps, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window,
+    stream_receive, stream_send,
 };
 use msgpath_run::payload::{Payload, pattern};
 
@@ -31,13 +31,17 @@ impl Driver for Near<'_> {
         let messages = Messages { outgoing: self.0, incoming: self.0, lossy: self.1 };
         let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
         let mut rows = vec![Row { start: 0, latency: 0 }; 4 * COUNT as usize];
+        let mut sent = Vec::with_capacity(FIRST as usize + 10);
         let mut windows = Windows::new(1, 2);
         let mut delivery = Delivery::default();
         rows.clear();
-        echo_near(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut delivery).unwrap();
+        echo_near::<_, _, _, true>(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut sent, &mut delivery)
+            .unwrap();
         rows.clear();
         let counted = allocations(|| {
-            echo_near(&mut ends, &messages, &mut inbox, (FIRST, COUNT), &mut rows, &mut delivery).unwrap();
+            let range = (FIRST, COUNT);
+            echo_near::<_, _, _, true>(&mut ends, &messages, &mut inbox, range, &mut rows, &mut sent, &mut delivery)
+                .unwrap();
             let range = (FIRST + COUNT, COUNT);
             echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, range, &mut rows, &mut delivery).unwrap();
             stream_send(&mut ends, &messages, (FIRST + 2 * COUNT, COUNT), &mut delivery).unwrap();
@@ -58,8 +62,8 @@ impl Driver for Far<'_> {
         let finish = AtomicBool::new(true);
         let service = Service::new(None, 0);
         let answer = Answer { same_bytes: false, finish: &finish, service: &service };
-        let (mut stamps, mut delivery) = (vec![1; 500], Delivery::default());
-        stamps.clear();
+        let mut stamps = FarStamps { arrived: Vec::with_capacity(500), left: Vec::with_capacity(500) };
+        let mut delivery = Delivery::default();
         let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
         echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery)
             .unwrap();

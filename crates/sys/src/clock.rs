@@ -24,8 +24,23 @@ pub fn measure(readings: u32) -> (f64, u64) {
     ((last - start) as f64 / f64::from(readings.max(1)), if step == u64::MAX { 0 } else { step })
 }
 
+/// What the local time is ahead of UTC at a moment (seconds since 1970), in seconds; 0 where it is not known.
+pub fn utc_offset(unix_seconds: i64) -> i64 {
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: the first pointer is to a valid time, the second to a tm that may be written.
+    let done = unsafe { libc::localtime_r(&unix_seconds, parts.as_mut_ptr()) };
+    // SAFETY: zeroed is a valid tm (a null zone name is not read), whatever the call wrote.
+    let parts = unsafe { parts.assume_init() };
+    if done.is_null() { 0 } else { parts.tm_gmtoff }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_local_time_is_within_a_day_of_utc() {
+        assert!(super::utc_offset(1_700_000_000).abs() < 86_400);
+    }
+
     #[test]
     fn time_does_not_go_backwards() {
         let (cost, step) = super::measure(10_000);

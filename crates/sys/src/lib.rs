@@ -5,21 +5,36 @@
 //! argument it governs.
 
 pub mod affinity;
+pub mod area;
+pub mod bpf;
 pub mod clock;
 pub mod cmsg;
+pub mod cookie;
+pub mod duplex;
 pub mod errqueue;
 pub mod ethtool;
 pub mod futex;
+pub mod limits;
+mod mapping;
 pub mod mqueue;
 pub mod msg;
 pub mod netlink;
+pub mod netns;
+pub mod packet;
+pub mod perf;
 pub mod poll;
+pub mod priority;
+pub mod ready;
 pub mod ring;
 pub mod scatter;
+pub mod schedstat;
+pub mod sigio;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
 pub mod timer;
+pub mod timestamping;
+pub mod tracefs;
 pub mod uring;
 pub mod usage;
 

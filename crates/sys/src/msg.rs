@@ -163,5 +163,11 @@ pub fn sendmmsg(fd: BorrowedFd<'_>, messages: &[Scatter], headers: &mut Vec<Mult
 #[repr(transparent)]
 pub struct MultiHeader(libc::mmsghdr);
 
+impl MultiHeader {
+    pub(crate) fn new(header: libc::msghdr) -> Self {
+        Self(libc::mmsghdr { msg_hdr: header, msg_len: 0 })
+    }
+}
+
 // SAFETY: the pointers inside are only used during `sendmmsg`, which rebuilds them from borrowed messages.
 unsafe impl Send for MultiHeader {}

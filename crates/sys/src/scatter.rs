@@ -3,6 +3,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
+/// Bytes before the first buffer of a message that has a head.
+const HEAD_ROOM: usize = 64;
+
 /// One heap block, aligned to a cache line, page-aligned when it is a page or more.
 struct Block {
     start: *mut u8,
@@ -35,6 +38,8 @@ pub struct Scatter {
     _blocks: Vec<Block>,
     /// Copy after copy, buffer after buffer.
     vectors: Vec<libc::iovec>,
+    /// The same with the head before the first buffer of each copy; empty without a head.
+    framed: Vec<libc::iovec>,
     count: usize,
     total: usize,
     /// Number of the copy in use, and the number of copies less 1 (a power of two less 1).
@@ -55,11 +60,33 @@ impl Scatter {
 
     /// The same in at least so many copies, the number rounded up to a power of two.
     pub fn rotating(count: usize, size: usize, copies: usize) -> Self {
+        Self::behind(count, size, copies, &[])
+    }
+
+    /// The same, with `head` (at most 64 bytes) in the memory just before the first buffer of every copy: what a frame
+    /// begins with, in one run of bytes with the message.
+    pub fn behind(count: usize, size: usize, copies: usize, head: &[u8]) -> Self {
+        assert!(head.len() <= HEAD_ROOM, "a head of at most {HEAD_ROOM} bytes");
         let (count, copies) = (count.max(1), copies.max(1).next_power_of_two());
-        let blocks: Vec<Block> = (0..count * copies).map(|_| Block::new(size)).collect();
-        let vectors = blocks.iter().map(|block| libc::iovec { iov_base: block.start.cast(), iov_len: size }).collect();
-        let mut scatter =
-            Self { _blocks: blocks, vectors, count, total: count * size, copy: 0, mask: copies - 1, begin: 0 };
+        // The message keeps its alignment: the head stands at the end of a cache line before it.
+        let room = if head.is_empty() { 0 } else { HEAD_ROOM };
+        let room_of = |at: usize| if at.is_multiple_of(count) { room } else { 0 };
+        let blocks: Vec<Block> = (0..count * copies).map(|at| Block::new(size + room_of(at))).collect();
+        let vectors: Vec<libc::iovec> = blocks
+            .iter()
+            .enumerate()
+            .map(|(at, block)| libc::iovec { iov_base: block.start.wrapping_add(room_of(at)).cast(), iov_len: size })
+            .collect();
+        let mut framed = if head.is_empty() { Vec::new() } else { vectors.clone() };
+        for first in framed.iter_mut().step_by(count) {
+            let start = first.iov_base.cast::<u8>().wrapping_sub(head.len());
+            *first = libc::iovec { iov_base: start.cast(), iov_len: head.len() + size };
+            // SAFETY: the block of this buffer has HEAD_ROOM bytes before it, of which these are the last; no reference
+            // into it exists.
+            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), start, head.len()) };
+        }
+        let total = count * size;
+        let mut scatter = Self { _blocks: blocks, vectors, framed, count, total, copy: 0, mask: copies - 1, begin: 0 };
         for _ in 0..copies {
             for piece in 0..count {
                 scatter.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
@@ -116,6 +143,23 @@ impl Scatter {
         &self.vectors[self.begin..][..self.count]
     }
 
+    /// The first buffer with the head before it.
+    ///
+    /// # Panics
+    /// Without a head.
+    #[inline(always)]
+    pub(crate) fn framed_piece(&self) -> &[u8] {
+        let vector = &self.framed[self.begin];
+        // SAFETY: base and length describe a part of the block of the same index, which `self` owns.
+        unsafe { std::slice::from_raw_parts(vector.iov_base.cast(), vector.iov_len) }
+    }
+
+    /// The array with the head before the first buffer.
+    #[inline(always)]
+    pub(crate) fn framed_vectors(&self) -> &[libc::iovec] {
+        &self.framed[self.begin..][..self.count]
+    }
+
     /// The array without its first `skip` bytes, for the rest of a short write.
     pub(crate) fn vectors_after(&self, mut skip: usize) -> Vec<libc::iovec> {
         let mut rest = Vec::with_capacity(self.count);
@@ -150,6 +194,18 @@ mod tests {
             assert_eq!((scatter.piece(1)[7], scatter.piece(0)[0]), (copy, 0));
             assert_eq!(scatter.vectors_after(8).len(), 1);
             scatter.turn();
+        }
+    }
+
+    #[test]
+    fn a_head_stands_before_the_first_buffer() {
+        let mut scatter = Scatter::behind(2, 8, 2, &[9, 8, 7]);
+        for _ in 0..2 {
+            scatter.turn();
+            scatter.piece_mut(0).fill(1);
+            assert_eq!(scatter.framed_piece(), [9, 8, 7, 1, 1, 1, 1, 1, 1, 1, 1]);
+            assert_eq!(scatter.framed_vectors().iter().map(|vector| vector.iov_len).collect::<Vec<_>>(), [11, 8]);
+            assert_eq!(scatter.piece(0).as_ptr().addr() % 64, 0);
         }
     }
 

@@ -41,3 +41,16 @@ pub fn ignore_interrupt() {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
+
+/// Ends this process when the thread that started it ends (PR_SET_PDEATHSIG): nothing outlives a parent that was killed.
+/// A parent that is gone already has left this process to another: then it ends here.
+///
+/// # Errors
+/// As prctl(2); `NotFound`: the parent is not the process that was expected.
+pub fn die_with_parent(parent: i32) -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    match rustix::process::getppid() {
+        Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
+        _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+    }
+}

@@ -17,6 +17,10 @@ pub enum IntOption {
     BusyPoll,
     /// SO_INCOMING_NAPI_ID, read only: 0 where no device queue stands behind the socket.
     NapiId,
+    /// SO_RCVBUF, bytes, as asked: the kernel doubles it.
+    ReceiveBuffer,
+    /// SO_RCVBUFFORCE: the same beyond net.core.rmem_max, with CAP_NET_ADMIN.
+    ReceiveBufferForce,
 }
 
 impl IntOption {
@@ -25,6 +29,8 @@ impl IntOption {
             IntOption::Zerocopy => libc::SO_ZEROCOPY,
             IntOption::BusyPoll => libc::SO_BUSY_POLL,
             IntOption::NapiId => libc::SO_INCOMING_NAPI_ID,
+            IntOption::ReceiveBuffer => libc::SO_RCVBUF,
+            IntOption::ReceiveBufferForce => libc::SO_RCVBUFFORCE,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use msgpath_core::schema::{Environment, RunHeader};
+use msgpath_core::schema::{Environment, RpcFacts, RunHeader};
 use msgpath_record::{Run, utc};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,16 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
     for (name, value) in own.as_object().into_iter().flatten() {
         let refuses = !name.ends_with("timeout_ns");
         note(&format!("options.{name}"), "", value.to_string(), other[name].to_string(), refuses);
+    }
+    if let (Some(a), Some(b)) = (&a.rpc, &b.rpc) {
+        // Servers are what a diff of calls compares; one that has a network between and one that has none it does not.
+        note("protocol", "", a.protocol.clone(), b.protocol.clone(), false);
+        note("server", "", a.server.clone(), b.server.clone(), false);
+        let between = |facts: &RpcFacts| {
+            let same = facts.pairs.iter().filter(|pair| pair.same_machine.is_some()).count();
+            format!("on one machine: {same} of {} pairs", facts.pairs.len())
+        };
+        note("client and server", "", between(a), between(b), true);
     }
     note("target", "", a.target.clone(), b.target.clone(), false);
     let route = |header: &RunHeader| {

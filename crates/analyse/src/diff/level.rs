@@ -83,6 +83,9 @@ pub(super) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed
     if rounds.len() < MIN_ROUNDS_FOR_CLAIMS as usize {
         return Err(format!("an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds, have {}", rounds.len()));
     }
+    if watched == Watched::Cpu && plan.workload == Workload::Rpc {
+        return Err("a server does not report its CPU time".into());
+    }
     let cuts = cuts(rounds);
     if let Watched::Quantile(p) = watched {
         let pooled = claimed(rounds, p)?;
@@ -139,7 +142,7 @@ fn missing(watched: Watched) -> String {
 /// The number of one round: its logarithm, but for losses.
 fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
     let messages = match plan.workload {
-        Workload::Echo => round.near.delivery.sent,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.sent,
         Workload::Stream => receiver(plan, round).delivery.received,
     };
     let value = match watched {
@@ -161,7 +164,7 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
 /// Messages of a round that were lost.
 fn lost(plan: &Plan, round: &RoundRecord) -> u64 {
     match plan.workload {
-        Workload::Echo => round.near.delivery.lost,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.lost,
         Workload::Stream => receiver(plan, round).delivery.lost,
     }
 }

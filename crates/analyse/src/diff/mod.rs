@@ -185,14 +185,17 @@ fn rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
 
 /// What two cases share when they are the same.
 fn key(case: &Case) -> impl PartialEq + use<> {
-    let message = (case.path.clone(), case.size, case.reply, case.pieces);
+    let message = (case.path.clone(), case.label.clone(), case.size, case.reply, case.pieces);
     (message, case.threads, case.connections, case.inflight, case.load)
 }
 
 /// `tcp:send 4 KiB, 2 threads, 10k/s`.
 fn name(case: &Case) -> String {
     let message = if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) };
-    let mut out = format!("{} {message}", case.path);
+    let mut out = match &case.label {
+        Some(label) => format!("{label} {message} ({})", case.path),
+        None => format!("{} {message}", case.path),
+    };
     for (count, word) in [(case.threads, "threads"), (case.connections, "connections")] {
         if count > 1 {
             out += &format!(", {count} {word}");
@@ -213,7 +216,9 @@ fn seed(run: &Run, case: &Case) -> u64 {
 /// What is shown: the usual metrics, and what a gate watches; losses have no ratio.
 fn metrics(plan: &Plan, gates: &[Gate]) -> Vec<Watched> {
     let mut metrics = match plan.workload {
-        Workload::Echo => vec![Watched::Quantile(0.5), Watched::Quantile(0.99), Watched::Cpu],
+        Workload::Echo | Workload::Periodic => vec![Watched::Quantile(0.5), Watched::Quantile(0.99), Watched::Cpu],
+        // Of the CPU time of both ends a run of calls knows one.
+        Workload::Rpc => vec![Watched::Quantile(0.5), Watched::Quantile(0.99)],
         Workload::Stream => vec![Watched::Throughput, Watched::Cpu],
     };
     for gate in gates {

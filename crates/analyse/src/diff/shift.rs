@@ -3,7 +3,6 @@
 //! The interval of each ratio is that of `level.rs`: rounds, stretches and restarts of both runs are drawn
 //! again, and the widest counts. The band of noise is what the halves of each run differ by.
 
-use msgpath_core::Workload;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
@@ -44,9 +43,9 @@ pub struct ShiftPoint {
     pub noise: Option<f64>,
 }
 
-/// The shift of every case that both runs have. Echo only; nothing where no message was timed.
+/// The shift of every case that both runs have. Nothing where no message was timed.
 pub fn shift(a: &Run, b: &Run) -> Vec<Shift> {
-    if [a, b].iter().any(|run| run.header.plan.workload != Workload::Echo) {
+    if [a, b].iter().any(|run| !run.header.plan.workload.is_timed()) {
         return Vec::new();
     }
     let earlier = measured(a);

@@ -2,7 +2,6 @@
 
 use super::wording::{measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Said};
-use crate::expected::AWAKE;
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W51", detect };
@@ -14,7 +13,7 @@ const BUSY: f64 = 0.5;
 fn detect(input: &Input) -> Vec<Said> {
     let busy = |case: &CaseSummary| case.open.as_ref()?.client_busy.filter(|busy| *busy > BUSY);
     let mut affected: Vec<(&CaseSummary, f64)> = measured(input)
-        .filter(|case| !AWAKE.contains(&case.case.path.wait.as_str()))
+        .filter(|case| !case.case.path.never_sleeps())
         .filter_map(|case| Some((case, busy(case)?)))
         .collect();
     affected.sort_by(|a, b| b.1.total_cmp(&a.1));

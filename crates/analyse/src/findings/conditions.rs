@@ -156,7 +156,9 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
         out.level = (percentile(&mut level_with, 0.5) - percentile(&mut level_without, 0.5)).exp();
         if rises && out.level > 1.0 + WORTH_SAYING {
             clauses.push(match input.plan.workload {
-                Workload::Echo => format!("p50 is {} % higher in them", percent(out.level - 1.0)),
+                Workload::Echo | Workload::Rpc | Workload::Periodic => {
+                    format!("p50 is {} % higher in them", percent(out.level - 1.0))
+                }
                 Workload::Stream => format!("throughput is {} % lower in them", percent(1.0 - 1.0 / out.level)),
             });
         }
@@ -181,7 +183,9 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
 /// Logarithm of each round's level divided by the median of its case; the inverse of a rate, so that more is slower.
 pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>> {
     let level = |round: &RoundRecord| match input.plan.workload {
-        Workload::Echo => round.latency.quantile(0.5).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln()),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+            round.latency.quantile(0.5).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln())
+        }
         Workload::Stream => {
             let end = receiver(input.plan, round);
             per_second(end.bytes_received as f64, end.elapsed_ns).map(|rate| -rate.ln())

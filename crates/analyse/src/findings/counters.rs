@@ -66,7 +66,7 @@ pub(super) fn sent(input: &Input, case: &CaseSummary) -> Sent {
     let mut sent = Sent { least: 0, most: 0 };
     for round in &input.rounds[case.case.id as usize] {
         let messages = match input.plan.workload {
-            Workload::Echo => round.near.delivery.sent,
+            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.sent,
             Workload::Stream => sender(input.plan, round).delivery.sent,
         };
         let trimmed = round.first.total();

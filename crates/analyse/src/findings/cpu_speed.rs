@@ -42,7 +42,9 @@ fn say(input: &Input, end: &End) -> Option<Said> {
         return None;
     }
     let follows = match input.plan.workload {
-        Workload::Echo => format!("p50 is {} % higher in the slower half of them", percent(effect)),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+            format!("p50 is {} % higher in the slower half of them", percent(effect))
+        }
         Workload::Stream => {
             format!("throughput is {} % lower in the slower half of them", percent(1.0 - 1.0 / (1.0 + effect)))
         }

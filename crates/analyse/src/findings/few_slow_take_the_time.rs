@@ -21,7 +21,7 @@ const STALLED: f64 = 0.01;
 const MESSAGES: f64 = 0.05;
 
 fn detect(input: &Input) -> Vec<Said> {
-    if input.plan.workload != Workload::Echo {
+    if !matches!(input.plan.workload, Workload::Echo | Workload::Rpc) {
         return Vec::new();
     }
     let shares = |case: &CaseSummary| Some((case.time_share_over_10x?, case.message_share_over_10x?));

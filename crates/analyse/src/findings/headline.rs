@@ -17,7 +17,7 @@ fn detect(input: &Input) -> Vec<Said> {
         return Vec::new();
     }
     let say = |case| match input.plan.workload {
-        Workload::Echo => echo(input, case),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => echo(input, case),
         Workload::Stream => stream(input, case),
     };
     measured(input).filter_map(say).collect()
@@ -29,7 +29,12 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
     let (p50, p50_ns) = claimed(0.5)?;
     let p99 = claimed(0.99);
     let time = |ns| Glyphs::Unicode.time(ns);
-    let what = if case.batch > 1 { "batch means" } else { "messages" };
+    let (what, came) = match input.plan.workload {
+        Workload::Rpc => ("calls", "came back"),
+        Workload::Periodic => ("messages", "arrived"),
+        _ if case.batch > 1 => ("batch means", "came back"),
+        _ => ("messages", "came back"),
+    };
     // An interval that the digits of the value do not show belongs into the sentence.
     let within = |q: &Quantile| match (q.lo_ns, q.hi_ns) {
         (Some(lo), Some(hi)) if hi as f64 > 1.1 * lo as f64 => {
@@ -37,8 +42,7 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
         }
         _ => String::new(),
     };
-    let mut text =
-        format!("{}half of the {what} came back within {}{}", prefix(input, case), time(p50_ns), within(p50));
+    let mut text = format!("{}half of the {what} {came} within {}{}", prefix(input, case), time(p50_ns), within(p50));
     if let Some((q, ns)) = p99 {
         text.push_str(&format!("; 1 in 100 took longer than {}{}", time(ns), within(q)));
     }

@@ -1,6 +1,5 @@
 //! W56: the buffers always lie in the cache, and what that is worth: measured with buffers that do not.
 
-use msgpath_core::Workload;
 use msgpath_core::plan::Change;
 use msgpath_core::units::{size, size_short, three_digits};
 
@@ -37,7 +36,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
     let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
     let (low, high) = (trial.ratio.low?, trial.ratio.high?);
     let ratio = format!("{}x, 95 %: {}", three_digits(trial.ratio.value), range(three_digits(low), three_digits(high)));
-    let metric = if input.plan.workload == Workload::Echo { "time" } else { "throughput" };
+    let metric = if input.plan.workload.is_timed() { "time" } else { "throughput" };
     let margin = input.summary.comparison.as_ref().map_or(crate::compare::LEAST_MARGIN, |comparison| comparison.margin);
     let buffers_in = format!(
         "{}, {}: its buffers always lie in the cache. From buffers rotated over {}, past the {} of the last-level cache",

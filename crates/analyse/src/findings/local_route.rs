@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use msgpath_core::Workload;
 use msgpath_core::schema::DeviceKind;
 use msgpath_core::target::Target;
 
@@ -39,7 +40,8 @@ fn detect(input: &Input) -> Vec<Said> {
         DeviceKind::Veth if one_machine => "another network namespace of this machine",
         _ => return Vec::new(),
     };
-    if !network {
+    // W60 says it of calls, with what it means for their parts.
+    if !network || input.plan.workload == Workload::Rpc {
         return Vec::new();
     }
     vec![warning(

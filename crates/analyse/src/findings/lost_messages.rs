@@ -1,5 +1,6 @@
 //! W26: messages that were lost, came twice, came late or out of order.
 
+use msgpath_core::Workload;
 use msgpath_core::units::Glyphs;
 
 use super::wording::{list, measured, percent, prefix, sentence, warning};
@@ -46,7 +47,11 @@ fn detect(input: &Input) -> Vec<Said> {
         ("cases", affected.len() as f64),
     ];
     let why = "a lost message counts as infinitely slow in every quantile; none is left out";
-    vec![warning("W26", sentence(&text), why, "fewer messages in flight or a larger receive buffer", numbers)]
+    let fix = match input.plan.workload {
+        Workload::Rpc => "a look at what the server did with them; a connection that ends takes its calls with it",
+        _ => "fewer messages in flight or a larger receive buffer",
+    };
+    vec![warning("W26", sentence(&text), why, fix, numbers)]
 }
 
 #[cfg(test)]

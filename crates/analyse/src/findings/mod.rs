@@ -5,10 +5,11 @@
 //! beyond the margin and after Holm, and both halves of the run agree. `likely` names one mechanism that fits.
 //! `can't tell` says what would settle it.
 
-use msgpath_core::Plan;
 use msgpath_core::schema::RoundRecord;
+use msgpath_core::{Plan, Workload};
 use msgpath_record::Run;
 
+use crate::logs::Logs;
 use crate::series::Series;
 use crate::summary::{Finding, Summary, Warning};
 
@@ -18,6 +19,7 @@ mod batch_means;
 mod better_or_worse;
 mod busy_poll_without_queue;
 mod client_saturated;
+mod cold_first_call;
 mod conditions;
 mod control_differed;
 mod copied_zero_copy;
@@ -40,11 +42,14 @@ mod ignored_zero_copy;
 mod in_cache;
 mod interrupts;
 mod knee;
+mod late_receiver;
 mod limited_stream;
 mod littles_law;
 mod local_route;
 mod loss_by_place;
 mod lost_messages;
+mod merged_signals;
+mod missed_deadlines;
 mod modes;
 mod nagle;
 mod neighbours;
@@ -59,9 +64,44 @@ mod page_faults;
 mod periodic;
 mod receiver_copies;
 mod restarts;
+mod rpc_above_wire;
+mod rpc_altered_stamps;
+mod rpc_calls;
+mod rpc_clock_bound;
+mod rpc_clock_loop;
+mod rpc_clock_step;
+mod rpc_clocks;
+mod rpc_duplicate_ids;
+mod rpc_estimate;
+mod rpc_failed;
+mod rpc_first_call;
+mod rpc_lengths;
+mod rpc_lock_wait;
+mod rpc_same_machine;
+mod rpc_server_wait;
+mod rpc_slow_part;
+mod rpc_stalls;
+mod run_queue_delay;
+mod scheduler_test;
 mod slow_start_after_idle;
 mod spinning;
 mod spinning_in_a_crowd;
+mod stage_coalesced;
+mod stage_cold;
+mod stage_growth;
+mod stage_handler;
+mod stage_held_back;
+mod stage_idle;
+mod stage_incomplete;
+mod stage_observer;
+mod stage_other;
+mod stage_preempted;
+mod stage_run_queue;
+mod stage_send;
+mod stage_softirq;
+mod stage_wake_up;
+mod stage_woken_early;
+mod start_up_storm;
 mod steady_halves;
 mod steady_levels;
 mod steal;
@@ -77,6 +117,8 @@ mod wording;
 pub struct Input<'a> {
     /// The run.
     pub run: &'a Run,
+    /// Its logs.
+    pub logs: &'a Logs,
     /// Its plan.
     pub plan: &'a Plan,
     /// Its numbers.
@@ -159,13 +201,58 @@ pub const DETECTORS: &[Detector] = &[
     in_cache::DETECTOR,
     page_faults::DETECTOR,
     waking::DETECTOR,
+    // Calls of a key-value server.
+    rpc_same_machine::DETECTOR,
+    rpc_above_wire::DETECTOR,
+    rpc_clocks::DETECTOR,
+    rpc_altered_stamps::DETECTOR,
+    rpc_clock_step::DETECTOR,
+    rpc_clock_bound::DETECTOR,
+    rpc_clock_loop::DETECTOR,
+    rpc_first_call::DETECTOR,
+    rpc_lock_wait::DETECTOR,
+    rpc_server_wait::DETECTOR,
+    rpc_slow_part::DETECTOR,
+    rpc_failed::DETECTOR,
+    rpc_duplicate_ids::DETECTOR,
+    rpc_estimate::DETECTOR,
+    rpc_lengths::DETECTOR,
+    rpc_stalls::DETECTOR,
     doctor_warns::DETECTOR,
+    // Stages.
+    stage_wake_up::DETECTOR,
+    stage_run_queue::DETECTOR,
+    stage_softirq::DETECTOR,
+    stage_preempted::DETECTOR,
+    stage_idle::DETECTOR,
+    stage_cold::DETECTOR,
+    stage_handler::DETECTOR,
+    stage_send::DETECTOR,
+    stage_held_back::DETECTOR,
+    stage_other::DETECTOR,
+    stage_observer::DETECTOR,
+    stage_woken_early::DETECTOR,
+    stage_coalesced::DETECTOR,
+    stage_incomplete::DETECTOR,
+    // Periodic runs.
+    start_up_storm::DETECTOR,
+    run_queue_delay::DETECTOR,
+    cold_first_call::DETECTOR,
+    merged_signals::DETECTOR,
+    scheduler_test::DETECTOR,
+    late_receiver::DETECTOR,
+    missed_deadlines::DETECTOR,
 ];
 
 /// Asks every detector.
 pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
-    for said in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
+    for mut said in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
+        // `msgpath rpc` and `msgpath import` have a grammar of their own: no option of the measuring verbs is put there.
+        if let (Workload::Rpc, Said::Finding(finding)) = (input.plan.workload, &mut said) {
+            let verb = format!("msgpath {} ", input.run.header.command.get(1).map_or("rpc", String::as_str));
+            finding.next.retain(|command| finding.code.as_str() >= "W60" || !command.starts_with(&verb));
+        }
         match said {
             Said::Finding(finding) => findings.push(finding),
             Said::Warning(warning) => warnings.push(warning),
@@ -178,6 +265,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
 mod tests {
     use super::*;
     use crate::testing::Build;
+    use crate::testing_rpc::{Calls, MS, S};
 
     #[test]
     fn codes_are_unique() {
@@ -185,6 +273,81 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), DETECTORS.len());
+    }
+
+    /// Everything that is said of a run, but for what belongs to calls.
+    fn texts(run: &Run, logs: &Logs) -> Vec<String> {
+        let summary = crate::summarise_with(run, logs);
+        let findings = summary.findings.into_iter().map(|one| (one.code, format!("{} {:?}", one.text, one.next)));
+        let warnings = summary.warnings.into_iter().map(|one| (one.code, one.text + &one.why + &one.fix));
+        let all = findings.chain(warnings).filter(|(code, _)| code.as_str() < "W60");
+        all.map(|(code, text)| format!("{code} {text}")).collect()
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_server_that_reports_nothing() {
+        let shapes = [
+            Calls::new(1, 3.0 * MS, 0.0).pings(4_000, 20.0 * S),
+            Calls::new(2, 0.0, 0.0).same_machine().pings(10, S),
+            Calls::new(3, 0.0, 0.0).writes(400),
+        ];
+        for (at, calls) in shapes.iter().enumerate() {
+            for rounds in [1, 10, 40] {
+                let (mut run, logs) = calls.run(&["write"], rounds);
+                run.header.near_counters = vec!["TcpExt.DelayedACKs".into(), "Tcp.RetransSegs".into()];
+                run.header.plan.cases[0].connections = 4;
+                for round in &mut run.rounds {
+                    round.near.run_delay_ns = Some(round.near.elapsed_ns / 50);
+                    round.near.voluntary_switches = round.near.delivery.sent;
+                    (round.near_speed_ns, round.steal_ticks) = (Some(1_000), Some(0));
+                    round.near.tcp = Some(msgpath_core::schema::TcpInfo { snd_mss: 1_448, ..Default::default() });
+                }
+                for text in texts(&run, &logs) {
+                    for wrong in ["far end", "both ends", "nothing", "msgpath rpc", "echo", "stream", "-x tcp"] {
+                        assert!(!text.contains(wrong), "shape {at}, {rounds} rounds: {text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn several_methods_are_told_apart_by_name() {
+        let mut calls = Calls::new(4, 0.0, 0.0).same_machine().pings(4_000, 20.0 * S);
+        calls.rows.iter_mut().for_each(|row| row.case = row.rpcid % 2);
+        let (run, logs) = calls.run(&["write", "read"], 40);
+        let said = texts(&run, &logs);
+        assert!(said[0].starts_with("V01 write: half of the calls came back within 300 µs"), "{said:?}");
+        assert!(said[1].starts_with("V01 read: half"), "{said:?}");
+        let summary = crate::summarise_with(&run, &logs);
+        assert!(summary.comparison.is_none() && summary.load_curves.is_empty());
+        assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied_bytes.is_none()));
+    }
+
+    #[test]
+    fn a_periodic_run_has_no_replies() {
+        let mut build = Build::echo(&["tcp:send"], &[64]);
+        build.plan.workload = Workload::Periodic;
+        let mut run = build.run();
+        // One message may go to many: what was to be delivered counts as sent.
+        for round in &mut run.rounds {
+            let delivered = round.latency.total() - round.latency.lost();
+            let near = &mut round.near.delivery;
+            (near.sent, near.received, near.lost) = (round.latency.total(), delivered, round.latency.lost());
+            round.first = Default::default();
+            round.far = Default::default();
+            (round.far.delivery.received, round.far.bytes_received) = (delivered, 64 * delivered);
+        }
+        let said = texts(&run, &Logs::default());
+        assert!(said[0].starts_with("V01 Half of the messages arrived within 20"), "{said:?}");
+        for text in said {
+            for wrong in ["came back", "far end", "received", "round trip"] {
+                assert!(!text.contains(wrong), "{text}");
+            }
+        }
+        assert!(
+            crate::verify::verify(&run, &[], None, "0.1.0").disagreements.iter().all(|one| one.what == "summary.json")
+        );
     }
 
     #[test]

@@ -18,7 +18,9 @@ fn detect(input: &Input) -> Vec<Said> {
     affected.sort_by(|a, b| b.1.spread.total_cmp(&a.1.spread));
     let Some((case, worst)) = affected.first().copied() else { return Vec::new() };
     let what = match input.plan.workload {
-        Workload::Echo => format!("p50 of the rounds never settled: {}", in_words(worst)),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+            format!("p50 of the rounds never settled: {}", in_words(worst))
+        }
         Workload::Stream => {
             // The steadiness of a stream is about its time per message.
             let rate = |ns: f64| bits_per_second(case.case.size as f64 * 8e9 / ns, BitUnits::Si);

@@ -103,6 +103,8 @@ impl Direction {
         let request = self.near != self.received;
         match plan.workload {
             Workload::Echo => Some(if request { case.case.size } else { case.case.reply }),
+            // Calls differ in size, headers and all; one message of a periodic run goes to many.
+            Workload::Rpc | Workload::Periodic => None,
             Workload::Stream => (request != plan.reverse).then_some(case.case.size),
         }
     }

@@ -1,9 +1,9 @@
 //! W40: messages that take as long as one of the system's timers: lines at 1, 4, 40 and 200 ms.
 
-use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
+use msgpath_core::{SparseHistogram, Workload};
 
 use super::conditions::{of_rounds, one_machine};
 use super::wording::{again, again_over, finding, measured, percent, prefix, sentence};
@@ -117,7 +117,12 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Said> {
         of_rounds(some, rounds.len()),
         Glyphs::Unicode.time(mode),
         percent(time_share),
-        timer.cure
+        // The client of a call sends it in one call, with TCP_NODELAY; the server may not.
+        match (input.plan.workload, timer.tcp) {
+            (Workload::Rpc, Some(_)) =>
+                "a server that sends each reply in one call, with TCP_NODELAY, and no loss on the way",
+            _ => timer.cure,
+        }
     );
     let numbers = [
         ("period_ns", timer.period_ns as f64),
@@ -133,6 +138,9 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Said> {
 
 /// What would tell whether it is that timer.
 fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
+    if input.plan.workload == Workload::Rpc && timer.tcp.is_some() {
+        return Vec::new();
+    }
     let header = &input.run.header;
     if timer.tcp.is_none() {
         return vec!["msgpath doctor".into()];

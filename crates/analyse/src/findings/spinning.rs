@@ -37,7 +37,9 @@ pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
     };
     // The sender of a stream does not wait for messages.
     match (input.plan.workload, input.plan.reverse) {
-        (Workload::Echo, _) => crowds(input, threads, threads),
+        (Workload::Echo | Workload::Periodic, _) => crowds(input, threads, threads),
+        // How a server waits is its own business.
+        (Workload::Rpc, _) => crowds(input, threads, 0),
         (Workload::Stream, false) => crowds(input, 0, threads),
         (Workload::Stream, true) => crowds(input, threads, 0),
     }

@@ -1,7 +1,6 @@
 //! W48: a wait that spins on a machine where other tasks want the CPUs (method.md, trap 54). W28 is about the run's own
 //! threads; this is about those of others.
 
-use msgpath_core::Workload;
 use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::RoundRecord;
 
@@ -19,7 +18,7 @@ const WAITING: f64 = 0.05;
 
 /// The measured cases whose receiver spins, in the program or in the kernel.
 pub(super) fn spinning<'a>(input: &Input<'a>) -> Vec<&'a CaseSummary> {
-    let spins = |case: &&CaseSummary| matches!(case.case.path.wait.as_str(), "spin" | "busy-poll") && case.rounds > 0;
+    let spins = |case: &&CaseSummary| case.case.path.never_sleeps() && case.rounds > 0;
     measured(input).filter(spins).collect()
 }
 
@@ -60,7 +59,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 /// Whether this end waits for messages.
 fn receives(input: &Input, end: &End) -> bool {
-    input.plan.workload == Workload::Echo || (end.key == "near") == input.plan.reverse
+    input.plan.workload.is_timed() || (end.key == "near") == input.plan.reverse
 }
 
 /// Share of the time of an end's spinning threads that they were runnable and did not run. Busy polling sleeps between

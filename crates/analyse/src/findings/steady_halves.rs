@@ -17,7 +17,7 @@ fn detect(input: &Input) -> Vec<Said> {
         return Vec::new();
     }
     let what = match input.plan.workload {
-        Workload::Echo => "at p50",
+        Workload::Echo | Workload::Rpc | Workload::Periodic => "at p50",
         Workload::Stream => "in throughput",
     };
     let mut out = Vec::new();

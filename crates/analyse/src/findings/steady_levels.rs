@@ -28,7 +28,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let (before, after) = times.split_at(last);
     // A throughput is the inverse of the time per message.
     let (what, change) = match input.plan.workload {
-        Workload::Echo => ("p50", ratio(before, after)?),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => ("p50", ratio(before, after)?),
         Workload::Stream => ("throughput", ratio(after, before)?),
     };
     let (low, high) = (change.low?, change.high?);

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{CaseRole, Extent};
+use msgpath_core::plan::{CaseRole, Extent, Workload};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{size, three_digits};
 
 use super::{Input, Said};
+use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence, Finding, Warning};
 
 /// Numbers by name; what is not finite is left out.
@@ -105,12 +106,28 @@ pub(super) fn measured<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a CaseSu
     input.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured)
 }
 
+/// The engines of a periodic run that delivered something, with their cases.
+pub(super) fn engines<'a>(input: &Input<'a>) -> impl Iterator<Item = (&'a CaseSummary, &'a Engine)> {
+    let engines = input.summary.periodic.as_ref().map_or(&[][..], |periodic| periodic.engines.as_slice());
+    let cases = &input.summary.cases;
+    engines
+        .iter()
+        .filter(|engine| engine.all.messages > 0)
+        .filter_map(|engine| Some((cases.iter().find(|case| case.case.id == engine.case)?, engine)))
+}
+
 /// `tcp:send, 64 B: ` where several cases were measured, else nothing.
 pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
     if measured(input).count() == 1 {
         return String::new();
     }
-    let mut parts = vec![case.case.path.to_string(), message(&case.case)];
+    let several_paths = measured(input).any(|other| other.case.path != case.case.path);
+    let path = (case.case.label.is_none() || several_paths).then(|| case.case.path.to_string());
+    let mut parts: Vec<String> = case.case.label.iter().cloned().chain(path).collect();
+    // The size of a call is that of its value, and differs from call to call.
+    if input.plan.workload != Workload::Rpc {
+        parts.push(message(&case.case));
+    }
     if measured(input).any(|other| other.case.threads != case.case.threads) {
         parts.push(threads(case.case.threads));
     }

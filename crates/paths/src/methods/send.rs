@@ -4,10 +4,11 @@ use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::packet;
 use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
-use crate::channel::{Channel, Queue, Socket};
+use crate::channel::{Channel, Packet, Queue, Socket};
 use crate::end::{Layout, Method};
 use crate::meta::{Meta, Part};
 
@@ -19,7 +20,7 @@ pub struct Send {
 impl Part for Send {
     const META: Meta = Meta {
         name: "send",
-        summary: "one send() of one buffer (mq: mq_send)",
+        summary: "one send() of one buffer (mq: mq_send; eth: sendto)",
         manual: "The whole message in one buffer, one call. The kernel copies it.",
     };
 }
@@ -55,5 +56,23 @@ impl Method<Queue> for Send {
     fn send(&mut self, channel: &mut Queue) -> io::Result<()> {
         channel.counts().send_calls += 1;
         channel.outgoing().send(self.message.piece(0))
+    }
+}
+
+impl Method<Packet> for Send {
+    fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole_behind(&channel.head(layout.pieces.total())?.bytes()) })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Packet) -> io::Result<()> {
+        hand_over(channel, self.message.len() + packet::HEAD, |channel, _| {
+            packet::send_whole(channel.fd(), &self.message, channel.to()).map_err(Packet::later)
+        })
     }
 }

@@ -4,9 +4,9 @@ use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::scatter::Scatter;
-use msgpath_sys::{clock, msg};
+use msgpath_sys::{clock, msg, packet};
 
-use crate::channel::{Channel, Socket};
+use crate::channel::{Channel, Packet, Socket};
 use crate::end::{Layout, Method};
 use crate::meta::{Meta, Part, TransportMeta};
 
@@ -34,11 +34,38 @@ impl Part for Sendmmsg {
     }
 }
 
-impl Method<Socket> for Sendmmsg {
-    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+impl Sendmmsg {
+    /// Buffers for one batch, each made by `message`.
+    fn batched(layout: Layout, message: impl Fn(Layout) -> Scatter) -> Self {
         let batch = (BATCH_BYTES / layout.pieces.total().max(1) as usize).clamp(1, BATCH);
         let layout = Layout { copies: layout.copies.div_ceil(batch), ..layout };
-        Ok(Self { messages: (0..batch).map(|_| layout.cut()).collect(), headers: Vec::with_capacity(batch), queued: 0 })
+        Self { messages: (0..batch).map(|_| message(layout)).collect(), headers: Vec::with_capacity(batch), queued: 0 }
+    }
+
+    /// Repeats `call` until the batch is handed over.
+    #[inline(always)]
+    fn hand_over<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        call: impl Fn(&C, &[Scatter], &mut Vec<msg::MultiHeader>) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        let since = clock::now();
+        while done < self.queued {
+            channel.counts().send_calls += 1;
+            match call(channel, &self.messages[done..self.queued], &mut self.headers) {
+                Ok(sent) => done += sent,
+                Err(error) => channel.limits().again(error, since)?,
+            }
+        }
+        self.queued = 0;
+        Ok(())
+    }
+}
+
+impl Method<Socket> for Sendmmsg {
+    fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self::batched(layout, Layout::cut))
     }
 
     #[inline(always)]
@@ -54,16 +81,31 @@ impl Method<Socket> for Sendmmsg {
 
     #[inline(always)]
     fn flush(&mut self, channel: &mut Socket) -> io::Result<()> {
-        let mut done = 0;
-        let since = clock::now();
-        while done < self.queued {
-            channel.counts().send_calls += 1;
-            match msg::sendmmsg(channel.fd(), &self.messages[done..self.queued], &mut self.headers) {
-                Ok(sent) => done += sent,
-                Err(error) => channel.limits().again(error, since)?,
-            }
-        }
-        self.queued = 0;
-        Ok(())
+        self.hand_over(channel, |channel, messages, headers| msg::sendmmsg(channel.fd(), messages, headers))
+    }
+}
+
+impl Method<Packet> for Sendmmsg {
+    fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        let head = channel.head(layout.pieces.total())?.bytes();
+        Ok(Self::batched(layout, |layout| layout.cut_behind(&head)))
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
+        Ok(self.messages[self.queued].turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Packet) -> io::Result<()> {
+        self.queued += 1;
+        if self.queued == self.messages.len() { self.flush(channel) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self, channel: &mut Packet) -> io::Result<()> {
+        self.hand_over(channel, |channel, messages, headers| {
+            packet::sendmmsg(channel.fd(), messages, headers, channel.to()).map_err(Packet::later)
+        })
     }
 }

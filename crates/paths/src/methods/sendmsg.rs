@@ -4,10 +4,11 @@ use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::packet;
 use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
-use crate::channel::Socket;
+use crate::channel::{Packet, Socket};
 use crate::end::{Layout, Method};
 use crate::meta::{Meta, Part};
 
@@ -40,6 +41,24 @@ impl Method<Socket> for Sendmsg {
         hand_over(channel, message.len(), |channel, done| match done {
             0 => msg::sendmsg(channel.fd(), message, SendFlags::default()),
             done => msg::sendmsg_rest(channel.fd(), message, done, SendFlags::default()),
+        })
+    }
+}
+
+impl Method<Packet> for Sendmsg {
+    fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.cut_behind(&channel.head(layout.pieces.total())?.bytes()) })
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Packet) -> io::Result<()> {
+        hand_over(channel, self.message.len() + packet::HEAD, |channel, _| {
+            packet::sendmsg(channel.fd(), &self.message, channel.to()).map_err(Packet::later)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! One file per transport; what several of them share is here.
 
+pub mod eth;
 pub mod fifo;
 pub mod mq;
 pub mod pipe;
@@ -38,6 +39,11 @@ pub(crate) fn unique_name() -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let random = || std::hash::RandomState::new().build_hasher().finish();
     format!("msgpath-{}-{count}-{:016x}{:016x}", std::process::id(), random(), random())
+}
+
+/// A number that nobody can guess.
+pub(crate) fn unique_number() -> u32 {
+    std::hash::RandomState::new().build_hasher().finish() as u32
 }
 
 /// Waits until `listener` has a connection and accepts it.

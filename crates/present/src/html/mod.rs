@@ -3,6 +3,7 @@
 mod compared;
 mod embed;
 mod encode;
+mod explained;
 pub mod figures;
 mod page;
 mod png;
@@ -39,6 +40,7 @@ const SCRIPT: &str = concat!(
     include_str!("script/readouts.js"),
     include_str!("script/log.js"),
     include_str!("script/timeline.js"),
+    include_str!("script/calls.js"),
     include_str!("script/links.js")
 );
 
@@ -63,6 +65,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     if let Some(comparison) = &summary.comparison {
         tables::comparison(&mut page, &scene.grid(), comparison);
     }
+    explained::tables(&mut page, summary);
     tables::latency(&mut page, &cases);
     tables::throughput(&mut page, run, summary);
     tables::costs(&mut page, &cases);

@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::schema::MessageRow;
+use msgpath_core::schema::{MessageRow, RpcRow};
 use msgpath_record::Run;
 
 use super::figures::chosen;
@@ -17,6 +17,8 @@ pub struct Scene<'a> {
     pub summary: &'a Summary,
     /// Its messages, as far as they were logged.
     pub messages: Messages<'a>,
+    /// Its calls, where it is a run of calls; as many of them go into the file as of messages.
+    pub calls: &'a [RpcRow],
     /// What the run is compared with (`report A B`: this is A).
     pub earlier: Option<Earlier<'a>>,
 }
@@ -45,7 +47,7 @@ pub struct Earlier<'a> {
 impl<'a> Scene<'a> {
     /// A run without its messages.
     pub fn new(run: &'a Run, summary: &'a Summary) -> Self {
-        Self { run, summary, messages: Messages::default(), earlier: None }
+        Self { run, summary, messages: Messages::default(), calls: &[], earlier: None }
     }
 
     /// The cases that the user asked for.

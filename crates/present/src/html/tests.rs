@@ -103,9 +103,14 @@ fn every_figure_can_be_a_file_or_says_why_not() {
 
 #[test]
 fn every_tag_that_opens_closes() {
-    for (run, summary) in
-        [fixture::echo(), fixture::echo_sizes(), fixture::compare(), fixture::shapes(), fixture::hostile()]
-    {
+    for (run, summary) in [
+        fixture::echo(),
+        fixture::echo_sizes(),
+        fixture::compare(),
+        fixture::shapes(),
+        fixture::hostile(),
+        fixture::explained(),
+    ] {
         let html = report(&Scene::new(&run, &summary));
         for tag in [
             "main", "figure", "details", "table", "tr", "td", "th", "svg", "text", "ul", "li", "div", "span", "p",

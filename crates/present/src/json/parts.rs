@@ -1,11 +1,13 @@
 //! The parts of a run's object.
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::attribution::CaseStages;
+use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{CaseSummary, Expected, LoadCurve, TrialResult};
 use msgpath_core::plan::{Case, Expectation, Workload};
 use msgpath_core::schema::Floors;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::nulls::{explain, rename, tidy_quantiles};
 
@@ -32,6 +34,7 @@ fn identity(case: &Case) -> Value {
         open["rate_per_s"] = value(&rate.value());
     }
     if let Value::Object(map) = &mut out {
+        map.retain(|key, value| !["label", "work"].contains(&key.as_str()) || !value.is_null());
         match map.get_mut("trial") {
             Some(Value::Null) => drop(map.remove("trial")),
             Some(trial) => rename(&mut trial["change"], &CHANGE),
@@ -126,11 +129,55 @@ pub(super) fn trial(trial: &TrialResult, workload: Workload) -> Value {
     rename(
         &mut out,
         match workload {
-            Workload::Echo => &[("value", "value_ns"), ("case_value", "case_value_ns")],
+            Workload::Echo | Workload::Rpc | Workload::Periodic => {
+                &[("value", "value_ns"), ("case_value", "case_value_ns")]
+            }
             Workload::Stream => &[("value", "value_bits_per_s"), ("case_value", "case_value_bits_per_s")],
         },
     );
     explain(&mut out, |path| if is_end(path) { "no interval can be claimed" } else { "too few passes" }.to_owned());
+    out
+}
+
+/// The layers of `explain --peel`.
+pub(super) fn layers(summary: &Summary) -> Vec<Value> {
+    let layer = |layer: &msgpath_analyse::peel::Layer| {
+        json!({
+            "case": layer.case,
+            "name": layer.name,
+            "median_ns": layer.median.value,
+            "median_low_ns": layer.median.low,
+            "median_high_ns": layer.median.high,
+            "adds_ns": layer.adds.as_ref().map(|adds| adds.value),
+            "adds_low_ns": layer.adds.as_ref().and_then(|adds| adds.low),
+            "adds_high_ns": layer.adds.as_ref().and_then(|adds| adds.high),
+        })
+    };
+    summary.layers.iter().map(layer).collect()
+}
+
+/// Stages of a case. Parts of a band are in the order of the stages.
+pub(super) fn attribution(stages: &CaseStages) -> Value {
+    let mut out = value(stages);
+    rename(&mut out, &[("why", "not_shown_because")]);
+    if let Value::Object(map) = &mut out {
+        map.retain(|key, value| key != "not_shown_because" || !value.is_null());
+    }
+    for stage in out["stages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        stage.retain(|_, value| !value.is_null());
+    }
+    explain(&mut out, |path| {
+        match path {
+            "known_by" => "nothing was traced",
+            "observer" => "the case itself was not measured beside its traced rounds",
+            "first" => "the first messages of connections are trimmed, or no split is shown",
+            "delay_share" if stages.wakeups_joined => "this back end does not tell it from the wake-up in flight",
+            "delay_share" => "no split is shown",
+            path if is_end(path) => "no interval can be claimed",
+            _ => "it is not finite",
+        }
+        .to_owned()
+    });
     out
 }
 
@@ -147,6 +194,26 @@ pub(super) fn expectation(expected: &Option<Expected>) -> Value {
         rename(floor, &[("value", &format!("value_{unit}"))]);
     }
     explain(&mut out, |_| "not a finite number".to_owned());
+    out
+}
+
+/// The engines of a periodic run; null for any other.
+pub(super) fn periodic(periodic: &Option<PeriodicSummary>) -> Value {
+    let mut out = value(periodic);
+    if let Some(engines) = out.get_mut("engines").and_then(Value::as_array_mut) {
+        for engine in engines {
+            explain(engine, |path| {
+                match path {
+                    "handler_ns" => "no signal was handled",
+                    "receiver_delay_ns" | "sender_delay_ns" => "schedstat could not be read",
+                    "cold_mac_ns" | "warm_mac_ns" => "messages were not authenticated",
+                    _ if path.ends_with("p99_ns") => "fewer than 500 messages, or a lost one",
+                    _ => "no such message arrived",
+                }
+                .to_owned()
+            });
+        }
+    }
     out
 }
 

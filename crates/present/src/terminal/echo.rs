@@ -252,6 +252,7 @@ fn notes(page: &mut Page, case: &CaseSummary) {
         notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));
     }
     notes.extend(zero_copy(case, glyphs));
+    notes.extend(signals(case, glyphs));
     for (end, tcp) in [("near", &case.near_tcp), ("far", &case.far_tcp)] {
         if let Some(tcp) = tcp.filter(|tcp| tcp.total_retrans > 0) {
             notes.push(format!("The {end} end sent {} again.", words::counted(tcp.total_retrans, "segment", glyphs)));
@@ -260,6 +261,26 @@ fn notes(page: &mut Page, case: &CaseSummary) {
     for note in notes {
         page.hanging(&["  ".into()], 4, &note, Paint::Dim);
     }
+}
+
+/// How many messages a signal stood for, and what found no room; nothing where neither was counted.
+pub(crate) fn signals(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (end, calls) in [("near", &case.near_calls), ("far", &case.far_calls)] {
+        if calls.signals > 0 {
+            let (signals, messages) = (glyphs.thousands(calls.signals), glyphs.thousands(calls.recv_full));
+            let merged = match calls.recv_full.saturating_sub(calls.signals) {
+                0 => "none merged".to_owned(),
+                merged => format!("{} had no signal of their own", glyphs.thousands(merged)),
+            };
+            notes.push(format!("The {end} end took {signals} signals for {messages} messages: {merged}."));
+        }
+        if calls.dropped > 0 {
+            let dropped = words::counted(calls.dropped, "frame", glyphs);
+            notes.push(format!("The {end} end's socket had no room for {dropped}."));
+        }
+    }
+    notes
 }
 
 /// What the kernel did with the sends that asked for zero copy.

@@ -47,6 +47,8 @@ impl Exporter for MessagesCsv {
                 &optional(row.latency_ns),
                 &optional(row.far_ns),
                 &optional(row.late_ns),
+                &optional(row.far_sent_ns),
+                &optional(row.sent_ns),
             ])
             .map_err(failed)?;
         }
@@ -54,7 +56,7 @@ impl Exporter for MessagesCsv {
     }
 }
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "case",
     "path",
     "size_bytes",
@@ -66,6 +68,8 @@ const COLUMNS: [&str; 11] = [
     "latency_ns",
     "far_ns",
     "late_ns",
+    "far_sent_ns",
+    "sent_ns",
 ];
 
 #[cfg(test)]
@@ -77,22 +81,28 @@ mod tests {
     #[test]
     fn every_message_is_a_row() {
         let (bytes, written) = exported("messages-csv");
-        type Row = (u32, String, u64, u32, u32, u32, u64, u64, Option<u64>, Option<u64>, Option<u64>);
+        type Case = (u32, String, u64, u32, u32, u32, u64, u64);
+        type Row = (Case, (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>));
         let rows: Vec<Row> = csv::Reader::from_reader(bytes.as_slice()).deserialize().map(Result::unwrap).collect();
         let back: Vec<MessageRow> = rows
             .iter()
-            .map(|(case, _, _, _, pass, connection, sequence, start_ns, latency_ns, far_ns, late_ns)| MessageRow {
-                case: *case,
-                pass: *pass,
-                connection: *connection,
-                sequence: *sequence,
-                start_ns: *start_ns,
-                latency_ns: *latency_ns,
-                far_ns: *far_ns,
-                late_ns: *late_ns,
+            .map(|((case, _, _, _, pass, connection, sequence, start_ns), optional)| {
+                let (latency_ns, far_ns, late_ns, far_sent_ns, sent_ns) = *optional;
+                MessageRow {
+                    case: *case,
+                    pass: *pass,
+                    connection: *connection,
+                    sequence: *sequence,
+                    start_ns: *start_ns,
+                    latency_ns,
+                    late_ns,
+                    far_ns,
+                    far_sent_ns,
+                    sent_ns,
+                }
             })
             .collect();
         assert_eq!(back, written.rows);
-        assert_eq!((rows[10].1.as_str(), rows[10].2), ("tcp:zerocopy", 65_536));
+        assert_eq!((rows[10].0.1.as_str(), rows[10].0.2), ("tcp:zerocopy", 65_536));
     }
 }

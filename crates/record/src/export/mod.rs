@@ -8,16 +8,21 @@ mod hdr;
 mod hgrm;
 mod hlog;
 mod json;
+mod lab_log;
 mod messages_csv;
 #[cfg(feature = "parquet")]
 mod parquet_messages;
 mod perfetto;
+mod rpc_csv;
+mod rpc_json;
 
 use std::io::{self, Write};
 
 use msgpath_core::plan::CaseRole;
-use msgpath_core::schema::{MessageRow, RoundRecord};
+use msgpath_core::schema::{MessageRow, RoundRecord, RpcFacts, RpcRow};
 use msgpath_core::{Case, Workload};
+use msgpath_rpc::tenlg::tenlg;
+use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
 
 use crate::{RecordError, Run};
 
@@ -37,7 +42,7 @@ pub trait Exporter: Sync {
     ///
     /// # Errors
     /// [`RecordError::Export`] where `out` cannot be written, [`RecordError::NoMessages`] where a format of messages
-    /// finds none.
+    /// finds none, [`RecordError::NoCalls`] where one of calls does.
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError>;
 }
 
@@ -51,6 +56,9 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &hgrm::Hgrm,
     &hlog::Hlog,
     &perfetto::Perfetto,
+    &rpc_csv::RpcCsv,
+    &rpc_json::RpcJson,
+    &lab_log::LabLog,
 ];
 
 /// The format of this name.
@@ -65,6 +73,56 @@ fn messages(run: &Run) -> Result<impl Iterator<Item = MessageRow>, RecordError> 
         Some(_) => Ok(rows),
         None => Err(RecordError::NoMessages { run: run.header.name.clone() }),
     }
+}
+
+/// The calls of the run as far as they are whole, and what is known of them; at least one.
+fn calls(run: &Run) -> Result<(&RpcFacts, impl Iterator<Item = RpcRow>), RecordError> {
+    let mut rows = crate::rpcs(&run.folder)?.map_while(Result::ok).peekable();
+    match (&run.header.rpc, rows.peek()) {
+        (Some(facts), Some(_)) => Ok((facts, rows)),
+        _ => Err(RecordError::NoCalls { run: run.header.name.clone() }),
+    }
+}
+
+/// T1 to T4 in ns since 1970 (or since the start of a run whose date is not known), as recorded.
+fn stamps(facts: &RpcFacts, row: &RpcRow) -> [Option<i64>; 4] {
+    let t1 = facts.begin_unix_us.saturating_mul(1_000).saturating_add_unsigned(row.start_ns);
+    let after = |ns: Option<i64>| ns.map(|ns| t1.saturating_add(ns));
+    [
+        Some(t1),
+        after(row.received_ns),
+        after(row.replied_ns),
+        after(row.latency_ns.and_then(|ns| i64::try_from(ns).ok())),
+    ]
+}
+
+/// A call as the lab's header has it: everything that a record of it may need, cut to µs. What the record does not keep
+/// stands in for it: the number of the connection (from 1) for the client's port.
+fn lab_header(run: &Run, facts: &RpcFacts, row: &RpcRow) -> Header {
+    let pair = &facts.pairs[row.pair as usize];
+    let address = |text: &str| text.parse::<std::net::Ipv4Addr>().map_or(0, u32::from);
+    let port = run.header.target.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0);
+    let label = case(run, row.case).label.as_deref();
+    Header {
+        rpcid: row.rpcid,
+        parent: row.parent,
+        t: stamps(facts, row).map(|t| t.map_or(0, |ns| ns.div_euclid(1_000))),
+        client_ip: address(&pair.client),
+        server_ip: address(&pair.server),
+        client_port: (row.connection as u16).wrapping_add(1),
+        server_port: port,
+        lglen1: tenlg(body(row.request_bytes)),
+        lglen2: tenlg(body(row.reply_bytes)),
+        kind: Kind::RespRcv as u16,
+        method: Method::new(label.unwrap_or("call")),
+        status: row.status,
+        pad: 0,
+    }
+}
+
+/// Bytes of the body of a message with all its headers.
+fn body(message: u64) -> u64 {
+    message.saturating_sub((MARKER_BYTES + RPC_HEADER_BYTES) as u64)
 }
 
 /// The case of a round or a message; the reader has checked that it exists.
@@ -102,6 +160,22 @@ mod tests {
     use super::*;
     use crate::test_run;
 
+    /// The bytes of one format, from a run of 20 calls.
+    pub(crate) fn exported_calls(name: &str) -> (Vec<u8>, Vec<RpcRow>) {
+        let place = tempfile::tempdir().unwrap();
+        let mut header = test_run::rpc_header();
+        header.target = "10.9.0.2:12345".into();
+        header.plan.cases.iter_mut().for_each(|case| case.label = Some("write".into()));
+        let rpc = header.rpc.as_mut().unwrap();
+        rpc.begin_unix_us = 1_700_000_000_123_456;
+        let mut writer = crate::RunWriter::create(place.path(), &header).unwrap();
+        let rows = [test_run::calls(1, 0, 10), test_run::calls(0, 0, 10)];
+        rows.iter().for_each(|rows| writer.rpcs(rows).unwrap());
+        let mut out = Vec::new();
+        exporter(name).unwrap().export(&crate::read(place.path()).unwrap(), &mut out).unwrap();
+        (out, rows.concat())
+    }
+
     /// The bytes of one format, from a run of six rounds and sixty messages.
     pub(crate) fn exported(name: &str) -> (Vec<u8>, test_run::Written) {
         let place = tempfile::tempdir().unwrap();
@@ -131,6 +205,9 @@ mod tests {
         for (at, format) in EXPORTERS.iter().enumerate() {
             assert!(EXPORTERS[..at].iter().all(|other| other.name() != format.name()));
             assert!(!format.extension().starts_with('.') && !format.summary().ends_with('.'));
+            if ["rpc-csv", "rpc-json", "lab-log"].contains(&format.name()) {
+                continue; // the run has no calls
+            }
             let error = format.export(&run, &mut Gone).unwrap_err();
             assert!(error.is_broken_pipe(), "{}: {error}", format.name());
         }
@@ -146,8 +223,11 @@ mod tests {
             match format.export(&run, &mut out) {
                 Ok(()) => assert!(!out.is_empty()),
                 Err(error) => {
-                    assert!(matches!(error, RecordError::NoMessages { .. }) && out.is_empty(), "{}", format.name());
-                    assert!(["messages-csv", "parquet", "perfetto"].contains(&format.name()));
+                    assert!(out.is_empty(), "{}", format.name());
+                    let messages = ["messages-csv", "parquet", "perfetto"].contains(&format.name());
+                    let calls = ["rpc-csv", "rpc-json", "lab-log"].contains(&format.name());
+                    assert_eq!(matches!(error, RecordError::NoMessages { .. }), messages, "{error}");
+                    assert_eq!(matches!(error, RecordError::NoCalls { .. }), calls, "{error}");
                 }
             }
         }

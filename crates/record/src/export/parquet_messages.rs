@@ -19,7 +19,7 @@ use crate::{RecordError, Run};
 const ROWS_PER_GROUP: usize = 1 << 17;
 
 /// An empty `latency_ns` is a lost message; an empty `far_ns` is one without a stamp at the far end; `late_ns` is
-/// there in an open loop, where the start is the intended send.
+/// there in an open loop, where the start is the intended send; `far_sent_ns` and `sent_ns` in traced rounds.
 const SCHEMA: &str = "message messages {
     required int32 case (INTEGER(32, false));
     required binary path (STRING);
@@ -37,6 +37,8 @@ const SCHEMA: &str = "message messages {
     optional int64 latency_ns (INTEGER(64, false));
     optional int64 far_ns (INTEGER(64, false));
     optional int64 late_ns (INTEGER(64, false));
+    optional int64 far_sent_ns (INTEGER(64, false));
+    optional int64 sent_ns (INTEGER(64, false));
 }";
 
 pub(super) struct Parquet;
@@ -132,6 +134,8 @@ fn write_group(
     optional(&mut group, rows, |row| row.latency_ns)?;
     optional(&mut group, rows, |row| row.far_ns)?;
     optional(&mut group, rows, |row| row.late_ns)?;
+    optional(&mut group, rows, |row| row.far_sent_ns)?;
+    optional(&mut group, rows, |row| row.sent_ns)?;
     group.close().map(drop)
 }
 
@@ -202,6 +206,8 @@ mod tests {
             latency_ns: number(row, "latency_ns"),
             far_ns: number(row, "far_ns"),
             late_ns: number(row, "late_ns"),
+            far_sent_ns: number(row, "far_sent_ns"),
+            sent_ns: number(row, "sent_ns"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use msgpath_core::units::{Glyphs, size, three_digits};
-use msgpath_sys::{affinity, clock};
+use msgpath_sys::{affinity, clock, schedstat};
 
 use super::verdict::Verdict;
 use super::{Context, cgroup, processes, read};
@@ -80,11 +80,7 @@ fn pressure(text: &str) -> Verdict {
 
 /// How long this very thread waited for a CPU while it was kept busy for 5 ms.
 fn run_delay() -> Verdict {
-    let delay = || {
-        let text = read::text("/proc/thread-self/schedstat")?;
-        let field = text.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-        field.ok_or_else(|| "/proc/thread-self/schedstat: not as expected".to_owned())
-    };
+    let delay = || schedstat::run_delay().map_err(|error| format!("/proc/thread-self/schedstat: {error}"));
     let before = delay();
     let start = clock::now();
     while clock::now() - start < 5_000_000 {

@@ -1,5 +1,6 @@
 //! The message log inside the report: at most so many messages, chosen by [`select`], packed by [`pack`].
 
+mod calls;
 mod pack;
 mod select;
 
@@ -7,6 +8,8 @@ use msgpath_analyse::stages::Stage;
 use msgpath_core::schema::MessageRow;
 
 use super::encode::base64;
+pub(crate) use calls::kind::{CONTRADICTS, PLACED};
+pub(crate) use calls::{EmbeddedCalls, embed_calls, key_text, split};
 
 /// Messages in a report where nobody asks for another number.
 pub const DEFAULT_EMBED: usize = 100_000;

@@ -1,12 +1,48 @@
 //! Which messages go into the page (presentation.md 2.3): the slowest hundredth, what happened around the 20 slowest,
 //! and an even sample of the rest.
 
-use msgpath_core::schema::MessageRow;
+use msgpath_core::schema::{MessageRow, RpcRow};
 
 /// Slowest messages whose surroundings are kept.
 const WORST: usize = 20;
 /// How much of the surroundings, ns before the send and after the reply.
 const AROUND_NS: u64 = 1_000_000;
+
+/// What decides whether a row of a log is chosen.
+pub(crate) trait Timed {
+    /// Its start, ns since the start of the run.
+    fn start_ns(&self) -> u64;
+    /// How long it took, ns; `None`: lost.
+    fn latency_ns(&self) -> Option<u64>;
+    /// It is rare and worth seeing, however fast it was.
+    fn remarkable(&self) -> bool {
+        false
+    }
+}
+
+impl Timed for MessageRow {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn latency_ns(&self) -> Option<u64> {
+        self.latency_ns
+    }
+}
+
+impl Timed for RpcRow {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn latency_ns(&self) -> Option<u64> {
+        self.latency_ns
+    }
+
+    fn remarkable(&self) -> bool {
+        self.status != 0
+    }
+}
 
 /// What was chosen of one case.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,19 +68,21 @@ pub(crate) fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
 
 /// Chooses at most `budget` of the messages of one case, which come by rising start. A lost message counts as slower
 /// than any other.
-pub(crate) fn select(rows: &[&MessageRow], budget: usize) -> Selection {
+pub(crate) fn select<T: Timed>(rows: &[&T], budget: usize) -> Selection {
     if rows.len() <= budget {
         return Selection { picked: (0..rows.len() as u32).map(|at| (at, false)).collect(), weight: 1.0 };
     }
     let mut certain = vec![false; rows.len()];
-    for at in first(rows, rows.len().div_ceil(100).min(budget / 2), |row| row.latency_ns.unwrap_or(u64::MAX)) {
+    for at in first(rows, rows.len().div_ceil(100).min(budget / 2), |row| row.latency_ns().unwrap_or(u64::MAX)) {
         certain[at as usize] = true;
     }
+    let rare = (0..rows.len()).filter(|at| rows[*at].remarkable());
+    rare.take(budget / 8).for_each(|at| certain[at] = true);
     // Of those that arrived, for a lost message has no end to look around.
-    let mut worst = first(rows, WORST.min(budget / 4), |row| row.latency_ns.map_or(0, |ns| ns.saturating_add(1)));
-    worst.sort_unstable_by_key(|at| (std::cmp::Reverse(rows[*at as usize].latency_ns), *at));
+    let mut worst = first(rows, WORST.min(budget / 4), |row| row.latency_ns().map_or(0, |ns| ns.saturating_add(1)));
+    worst.sort_unstable_by_key(|at| (std::cmp::Reverse(rows[*at as usize].latency_ns()), *at));
     let mut room = budget / 4;
-    for at in worst.into_iter().filter(|at| rows[*at as usize].latency_ns.is_some()) {
+    for at in worst.into_iter().filter(|at| rows[*at as usize].latency_ns().is_some()) {
         keep_around(rows, at as usize, &mut certain, &mut room);
     }
     let rest: Vec<u32> = (0..rows.len() as u32).filter(|at| !certain[*at as usize]).collect();
@@ -57,7 +95,7 @@ pub(crate) fn select(rows: &[&MessageRow], budget: usize) -> Selection {
 }
 
 /// Positions of the `count` messages with the highest key, by position; among equals the earlier ones.
-fn first(rows: &[&MessageRow], count: usize, key: impl Fn(&MessageRow) -> u64) -> Vec<u32> {
+fn first<T>(rows: &[&T], count: usize, key: impl Fn(&T) -> u64) -> Vec<u32> {
     if count == 0 {
         return Vec::new();
     }
@@ -75,9 +113,9 @@ fn first(rows: &[&MessageRow], count: usize, key: impl Fn(&MessageRow) -> u64) -
 }
 
 /// Marks the message at `at` and those around it, the nearest first, while there is room.
-fn keep_around(rows: &[&MessageRow], at: usize, certain: &mut [bool], room: &mut usize) {
-    let from = rows[at].start_ns.saturating_sub(AROUND_NS);
-    let to = rows[at].start_ns.saturating_add(rows[at].latency_ns.unwrap_or(0)).saturating_add(AROUND_NS);
+fn keep_around<T: Timed>(rows: &[&T], at: usize, certain: &mut [bool], room: &mut usize) {
+    let from = rows[at].start_ns().saturating_sub(AROUND_NS);
+    let to = rows[at].start_ns().saturating_add(rows[at].latency_ns().unwrap_or(0)).saturating_add(AROUND_NS);
     let (mut before, mut after) = (at, at);
     // Whether it is marked; `false`: there is no room left.
     let mut mark = |at: usize| {
@@ -90,8 +128,8 @@ fn keep_around(rows: &[&MessageRow], at: usize, certain: &mut [bool], room: &mut
         return;
     }
     loop {
-        let back = before.checked_sub(1).filter(|next| rows[*next].start_ns >= from);
-        let forth = Some(after + 1).filter(|next| *next < rows.len() && rows[*next].start_ns <= to);
+        let back = before.checked_sub(1).filter(|next| rows[*next].start_ns() >= from);
+        let forth = Some(after + 1).filter(|next| *next < rows.len() && rows[*next].start_ns() <= to);
         if back.is_none() && forth.is_none() {
             return;
         }

@@ -6,7 +6,7 @@ use miniz_oxide::inflate::decompress_to_vec;
 use msgpath_core::varint;
 use proptest::prelude::*;
 
-fn unbase64(text: &str) -> Vec<u8> {
+pub(super) fn unbase64(text: &str) -> Vec<u8> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => letter - b'A',
         b'a'..=b'z' => letter - b'a' + 26,

@@ -16,6 +16,10 @@ mod heat;
 mod load;
 mod points;
 mod ridges;
+mod rpc_calls;
+mod rpc_clock;
+mod rpc_first;
+mod rpc_parts;
 mod shift;
 mod spectrum;
 mod spread;
@@ -78,10 +82,14 @@ pub static FIGURES: &[Figure] = &[
     crossover::FIGURE,
     winners::FIGURE,
     spectrum::FIGURE,
+    rpc_parts::FIGURE,
+    rpc_first::FIGURE,
     stages::FIGURE,
     heat::FIGURE,
     conditions::FIGURE,
     timeline::FIGURE,
+    rpc_calls::FIGURE,
+    rpc_clock::FIGURE,
     points::FIGURE,
     load::FIGURE,
     throughput::FIGURE,

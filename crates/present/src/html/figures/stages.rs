@@ -1,6 +1,9 @@
 //! Stages by how slow the message was: where does the time go, and does the tail go elsewhere?
 
-use msgpath_analyse::stages::{Stage, Stages, stages};
+use msgpath_analyse::attribution;
+use msgpath_analyse::attribution::stage::{Direction, Kind};
+use msgpath_analyse::stages::{Band, Stage, stages};
+use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
 use msgpath_core::units::three_digits;
 
@@ -23,50 +26,95 @@ const TOP: f64 = 26.0;
 const BAR: f64 = 44.0;
 const GAP: f64 = 18.0;
 const KEY: f64 = 20.0;
+/// Stages whose names stand below each other.
+const COLUMN: usize = 6;
 
 const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".6\"/></pattern></defs>";
 
-/// Number of a stage's colour in the style sheet.
-pub(super) fn colour(stage: Stage) -> usize {
-    match stage {
-        Stage::Waiting => 0,
-        Stage::Request => 8,
-        Stage::Reply => 9,
-        Stage::Whole => 10,
-    }
+/// A stage as it is drawn.
+struct Part {
+    name: String,
+    /// Its column in the CSV.
+    column: String,
+    /// Number of its colour in the style sheet.
+    colour: usize,
+    /// Stages in which a sleeping program is woken, or waits for its CPU, are hatched: they can be told without colours.
+    hatched: bool,
 }
 
-/// Stages in which a sleeping program is woken are hatched, so that they can be told without colours.
-fn hatched(stage: Stage) -> bool {
-    stage == Stage::Reply
+/// The bars of one case.
+struct Bars<'a> {
+    label: &'a str,
+    parts: Vec<Part>,
+    bands: Vec<Band>,
+    messages: u64,
+    /// From kernel events, not from stamps alone.
+    traced: bool,
 }
 
-/// Its column in the CSV.
-fn column(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Waiting => "waiting_ns",
-        Stage::Request => "request_ns",
-        Stage::Reply => "reply_ns",
-        Stage::Whole => "send_to_reply_ns",
+/// What stamps tell.
+fn stamped(stage: Stage) -> Part {
+    let (column, colour) = match stage {
+        Stage::Waiting => ("waiting_ns", 0),
+        Stage::Request => ("request_ns", 8),
+        Stage::Reply => ("reply_ns", 9),
+        Stage::Whole => ("send_to_reply_ns", 10),
+    };
+    Part { name: stage.name().into(), column: column.into(), colour, hatched: stage == Stage::Reply }
+}
+
+/// What the kernel tells. Neighbours differ in colour, and the same stage has another on its way back.
+fn traced(stage: &attribution::bands::Stage) -> Part {
+    let back = stage.direction == Some(Direction::Reply);
+    let colour = match stage.kind {
+        Kind::Waiting | Kind::HeldBack | Kind::Again => 0,
+        Kind::SendCall => 8,
+        Kind::Transmit => [1, 5][usize::from(back)],
+        Kind::Device => [2, 6][usize::from(back)],
+        Kind::Softirq => 10,
+        Kind::WakeCall | Kind::Deliver => 8,
+        Kind::Signal | Kind::Delay => 9,
+        Kind::InFlight => [3, 7][usize::from(back)],
+        Kind::Return => [7, 3][usize::from(back)],
+        Kind::Handler => 4,
+    };
+    let (name, column) = match stage.direction {
+        Some(direction) => {
+            (format!("{}: {}", direction.name(), stage.name), format!("{} {}", direction.name(), stage.name))
+        }
+        None => (stage.name.clone(), stage.name.clone()),
+    };
+    let column: String = column.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let hatched = matches!(stage.kind, Kind::WakeCall | Kind::InFlight | Kind::Delay);
+    Part { name, column: format!("{column}_ns"), colour, hatched }
+}
+
+/// The full stages of a case where it has a traced twin, else those that its stamps tell.
+fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bars<'a>, String> {
+    let own = scene.summary.attribution.iter().find(|stages| stages.case == case.case.id && stages.why.is_none());
+    if let Some(told) = own {
+        let bands = told.bands.iter().filter(|band| band.name != "all").cloned().collect();
+        let parts = told.stages.iter().map(traced).collect();
+        return Ok(Bars { label, parts, bands, messages: told.complete, traced: true });
     }
+    let told = stages(scene.run, &case.case, scene.messages.logged)?;
+    let parts = told.stages.iter().map(|stage| stamped(*stage)).collect();
+    Ok(Bars { label, parts, bands: told.bands, messages: told.messages, traced: false })
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
     let (shown, _) = chosen(scene.summary, &cases);
-    if scene.run.header.plan.workload == Workload::Stream || shown.is_empty() {
+    // The parts of calls have a figure of their own.
+    if matches!(scene.run.header.plan.workload, Workload::Stream | Workload::Rpc) || shown.is_empty() {
         return Drawn::Nothing;
     }
-    let all: Vec<_> = shown
-        .iter()
-        .take(super::SERIES)
-        .map(|(label, case)| (label, stages(scene.run, &case.case, scene.messages.logged)))
-        .collect();
+    let all: Vec<_> = shown.iter().take(super::SERIES).map(|(label, case)| bars(scene, label, case)).collect();
     let mut why = None;
-    let found: Vec<(&String, Stages)> = all
+    let found: Vec<Bars<'_>> = all
         .into_iter()
-        .filter_map(|(label, stages)| match stages {
-            Ok(stages) if !stages.bands.is_empty() => Some((label, stages)),
+        .filter_map(|bars| match bars {
+            Ok(bars) if !bars.bands.is_empty() => Some(bars),
             Ok(_) => None,
             Err(reason) => {
                 why.get_or_insert(reason);
@@ -77,55 +125,58 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if found.is_empty() {
         return Drawn::Unavailable(why.unwrap_or_else(|| "too few messages were logged to average them".into()));
     }
-    let logged: u64 = found.iter().map(|(_, stages)| stages.messages).sum();
-    let mut note = format!("From {}.", words::counted(logged, "logged message", G));
+    let logged: u64 = found.iter().map(|bars| bars.messages).sum();
+    let kind = if found.iter().all(|bars| bars.traced) { "traced message" } else { "logged message" };
+    let mut note = format!("From {}.", words::counted(logged, kind, G));
     if scene.messages.not_kept > 0 {
         note += &format!(" The log was full: {} were not kept.", G.thousands(scene.messages.not_kept));
     }
     let named = found.len() > 1;
     let mut panels: Vec<Svg> = Vec::new();
-    for (label, stages) in &found {
-        panels.push(draw(stages, label, named, panels.is_empty()));
+    for bars in &found {
+        panels.push(draw(bars, named, panels.is_empty()));
     }
     Drawn::Picture(Picture { panels, data: numbers(&found), note, ..Picture::default() })
 }
 
-fn numbers(found: &[(&String, Stages)]) -> DataTable {
+fn numbers(found: &[Bars<'_>]) -> DataTable {
     let mut table =
         DataTable::new(&[("case", "case"), ("messages", "band"), ("how many", "messages"), ("in rounds", "rounds")]);
-    let used: Vec<Stage> =
-        Stage::ALL.into_iter().filter(|stage| found.iter().any(|(_, stages)| stages.stages.contains(stage))).collect();
-    used.iter().for_each(|stage| table.head(stage.name(), column(*stage)));
+    let mut used: Vec<&Part> = Vec::new();
+    for part in found.iter().flat_map(|bars| &bars.parts) {
+        if used.iter().all(|known| known.column != part.column) {
+            used.push(part);
+        }
+    }
+    used.iter().for_each(|part| table.head(part.name.as_str(), part.column.as_str()));
     table.head("mean", "mean_ns");
-    for (label, stages) in found {
-        for band in &stages.bands {
-            let part = |stage: &Stage| {
-                let at = stages.stages.iter().position(|own| own == stage);
+    for bars in found {
+        for band in &bars.bands {
+            let cell = |part: &&Part| {
+                let at = bars.parts.iter().position(|own| own.column == part.column);
                 at.map_or(Datum::Missing, |at| Datum::ns(band.parts_ns[at]))
             };
-            let head = [
-                label.as_str().into(),
-                band.name.as_str().into(),
-                Datum::count(band.messages),
-                Datum::count(band.bursts),
-            ];
-            table.row(head.into_iter().chain(used.iter().map(part)).chain([Datum::ns(band.mean_ns)]));
+            let head =
+                [bars.label.into(), band.name.as_str().into(), Datum::count(band.messages), Datum::count(band.bursts)];
+            table.row(head.into_iter().chain(used.iter().map(cell)).chain([Datum::ns(band.mean_ns)]));
         }
     }
     table
 }
 
 /// The name stands above the bars where there are several drawings; the first of them has the pattern of the hatch.
-fn draw(stages: &Stages, label: &str, named: bool, first: bool) -> Svg {
-    let keys = TOP + stages.bands.len() as f64 * (BAR + GAP) + 4.0;
-    let mut drawing = Drawing::new(WIDTH, keys + KEY * stages.stages.len() as f64);
+fn draw(bars: &Bars<'_>, named: bool, first: bool) -> Svg {
+    let keys = TOP + bars.bands.len() as f64 * (BAR + GAP) + 4.0;
+    // Many stages have their names in two columns.
+    let rows = if bars.parts.len() > COLUMN { bars.parts.len().div_ceil(2) } else { bars.parts.len() };
+    let mut drawing = Drawing::new(WIDTH, keys + KEY * rows as f64);
     if first {
         drawing.raw(HATCH);
     }
-    let title = if named { label } else { "share of the time, by how slow the message was" };
+    let title = if named { bars.label } else { "share of the time, by how slow the message was" };
     drawing.text("m", (LEFT, 12.0), Anchor::Start, title);
     drawing.text("m", (WIDTH - RIGHT + 8.0, 12.0), Anchor::Start, "mean");
-    for (row, band) in stages.bands.iter().enumerate() {
+    for (row, band) in bars.bands.iter().enumerate() {
         let y = TOP + row as f64 * (BAR + GAP);
         let middle = y + BAR / 2.0 + 4.0;
         drawing.text("m", (LEFT - 8.0, middle), Anchor::End, &band.name);
@@ -134,35 +185,36 @@ fn draw(stages: &Stages, label: &str, named: bool, first: bool) -> Svg {
             drawing.text("m small", (LEFT - 8.0, middle + 14.0), Anchor::End, &format!("{rounds}: no claim"));
         }
         let mut x = LEFT;
-        for (stage, ns) in stages.stages.iter().zip(&band.parts_ns) {
+        for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
             let share = if band.mean_ns > 0.0 { ns / band.mean_ns } else { 0.0 };
             let width = share * (WIDTH - LEFT - RIGHT);
             let percent = format!("{} %", three_digits(100.0 * share));
-            let title = format!("{}, {}: {} ({percent})", band.name, stage.name(), G.time(*ns));
-            segment(&mut drawing, *stage, (x, y), (width, BAR), &title);
+            let title = format!("{}, {}: {} ({percent})", band.name, part.name, G.time(*ns));
+            segment(&mut drawing, part, (x, y), (width, BAR), &title);
             let text = format!("{:.0} %", 100.0 * share);
             if width > 30.0 {
-                let class = format!("on on{}", colour(*stage));
+                let class = format!("on on{}", part.colour);
                 drawing.text(&class, (x + width / 2.0, middle), Anchor::Middle, &text);
             }
             x += width;
         }
         drawing.text("b", (WIDTH - RIGHT + 8.0, middle), Anchor::Start, &G.time(band.mean_ns));
     }
-    for (at, stage) in stages.stages.iter().enumerate() {
-        let y = keys + KEY * at as f64;
-        segment(&mut drawing, *stage, (LEFT, y), (14.0, 12.0), "");
-        drawing.text("m", (LEFT + 20.0, y + 10.0), Anchor::Start, stage.name());
+    for (at, part) in bars.parts.iter().enumerate() {
+        let (x, row) = if rows < bars.parts.len() { ((at / rows) as f64 * WIDTH / 2.0, at % rows) } else { (LEFT, at) };
+        let y = keys + KEY * row as f64;
+        segment(&mut drawing, part, (x, y), (14.0, 12.0), "");
+        drawing.text("m", (x + 20.0, y + 10.0), Anchor::Start, &part.name);
     }
-    drawing.finish(&format!("Share of the time by stage for messages of {label}, from usual to slowest"))
+    drawing.finish(&format!("Share of the time by stage for messages of {}, from usual to slowest", bars.label))
 }
 
-fn segment(drawing: &mut Drawing, stage: Stage, at: (f64, f64), size: (f64, f64), title: &str) {
+fn segment(drawing: &mut Drawing, part: &Part, at: (f64, f64), size: (f64, f64), title: &str) {
     if size.0 <= 0.0 {
         return;
     }
-    drawing.rectangle(&format!("stage st{}", colour(stage)), at, size, 1.0, title);
-    if hatched(stage) {
+    drawing.rectangle(&format!("stage st{}", part.colour), at, size, 1.0, title);
+    if part.hatched {
         drawing.rectangle("hatched", at, size, 1.0, "");
     }
 }
@@ -198,6 +250,12 @@ mod tests {
         let messages = Messages { logged: &rows, not_kept: 70_000, ..Messages::default() };
         let scene = Scene { messages, ..Scene::new(&run, &summary) };
         insta::assert_snapshot!("stages", drawn(&FIGURE, &scene));
+    }
+
+    #[test]
+    fn with_kernel_events() {
+        let (run, summary) = fixture::explained();
+        insta::assert_snapshot!("stages_traced", drawn(&FIGURE, &Scene::new(&run, &summary)));
     }
 
     #[test]

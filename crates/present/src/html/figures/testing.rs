@@ -39,6 +39,11 @@ fn look() {
     let messages = Messages { logged: &rows, ..Messages::default() };
     let scene = Scene { messages, ..Scene::new(&run, &summary) };
     std::fs::write(folder.join("trials.html"), html::report(&scene)).unwrap();
+    for (name, (run, summary, calls)) in [("rpc", fixture::rpc()), ("rpc-here", fixture::rpc_here())] {
+        let messages = Messages { embed: html::DEFAULT_EMBED, ..Messages::default() };
+        let scene = Scene { messages, calls: &calls, ..Scene::new(&run, &summary) };
+        std::fs::write(folder.join(format!("{name}.html")), html::report(&scene)).unwrap();
+    }
     let ((a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
     let diff = msgpath_analyse::diff::diff(&a, &b, &[]);
     let scene = Scene { earlier: Some(Earlier { run: &a, summary: &of_a, diff: &diff }), ..Scene::new(&b, &of_b) };

@@ -77,7 +77,8 @@ fn column(stage: Stage) -> &'static str {
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
-    if scene.run.header.plan.workload == Workload::Stream {
+    // Calls have a timeline of their own.
+    if matches!(scene.run.header.plan.workload, Workload::Stream | Workload::Rpc) {
         return Drawn::Nothing;
     }
     let cases = scene.measured();

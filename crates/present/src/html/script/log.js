@@ -1,9 +1,12 @@
-// The log of the page as columns; the format is described in docs/report.md.
-async function unpack(info, text) {
+// The log of the page as columns; the format is that of html/embed/pack.rs.
+async function inflate(text) {
   const letters = atob(text), packed = new Uint8Array(letters.length);
   for (let i = 0; i < packed.length; i++) packed[i] = letters.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+async function unpack(info, text) {
+  const bytes = await inflate(text);
   const n = info.cases.reduce((sum, one) => sum + one.kept, 0);
   let at = 0;
   const column = () => {

@@ -2,8 +2,12 @@
 //!
 //! A stream of `TracePacket`s (protos/perfetto/trace in github.com/google/perfetto; the field numbers below are those of
 //! its `.proto` files). The near end is one process with a track for each slot in flight, because slices on one track
-//! must not overlap; the far end is another with its arrivals. Times are ns since the start of the run.
+//! must not overlap; the far end is another with its arrivals and, in traced rounds, its work. Flows lead from a request
+//! to the far end and from there to the reply. The kernel of traced rounds is a third. Times are ns since the start of
+//! the run.
 
+mod calls;
+mod kernel;
 mod lanes;
 #[cfg(test)]
 mod tests;
@@ -78,19 +82,38 @@ mod interned {
 /// Packets of messages and of counters: each sequence is in the order of time.
 const MESSAGES: u64 = 1;
 const COUNTERS: u64 = 2;
-/// Tracks of the two processes.
+/// Tracks of the two ends.
 const NEAR: u64 = 1;
 const FAR: u64 = 2;
+/// Track of the kernel's process: the last number that is not given out.
+const KERNEL: u64 = 3;
 
 /// Names of what a message consists of.
-const STAGES: [&str; 6] =
-    ["waiting to be sent", "request", "far end and reply", "send to reply", "lost", "arrives at the far end"];
+const STAGES: [&str; 10] = [
+    "waiting to be sent",
+    "request",
+    "far end and reply",
+    "send to reply",
+    "lost",
+    "arrives at the far end",
+    "server",
+    "lock wait",
+    "handler",
+    "reply",
+];
 const WAITING: usize = 0;
 const REQUEST: usize = 1;
 const FAR_AND_REPLY: usize = 2;
 const SEND_TO_REPLY: usize = 3;
 const LOST: usize = 4;
 const ARRIVES: usize = 5;
+const SERVER: usize = 6;
+const LOCK: usize = 7;
+const HANDLER: usize = 8;
+const REPLY: usize = 9;
+
+/// Names of what is noted of a message or a call.
+const NOTES: [&str; 5] = ["pass", "sequence", "rpcid", "parent", "status"];
 
 pub(super) struct Perfetto;
 
@@ -104,7 +127,7 @@ impl Exporter for Perfetto {
     }
 
     fn summary(&self) -> &'static str {
-        "the logged messages as a trace for ui.perfetto.dev: a track for each slot in flight"
+        "the logged messages and calls as a trace for ui.perfetto.dev, with the kernel events of traced rounds"
     }
 
     fn binary(&self) -> bool {
@@ -124,6 +147,10 @@ impl Exporter for Perfetto {
             round.push(row);
         }
         trace.round(&mut round)?;
+        trace.calls(crate::rpcs(&run.folder)?)?;
+        for events in crate::events(&run.folder)?.map_while(Result::ok) {
+            trace.kernel(&events)?;
+        }
         trace.out.flush().map_err(failed)
     }
 }
@@ -137,22 +164,48 @@ enum Track {
     Lost(u32),
     /// Arrivals over a connection at the far end.
     Arrivals(u32),
+    /// Calls of a case over a connection, in a slot in flight.
+    Calls(u32, u32, u32),
+    /// What the server does for them.
+    Served(u32, u32, u32),
+    /// What runs on a CPU.
+    Cpu(u16),
+    /// What else happens there.
+    CpuEvents(u16),
+    /// System calls of a thread.
+    SystemCalls(i32),
 }
 
 struct Trace<'a, W: Write> {
     run: &'a Run,
     out: W,
     lanes: HashMap<u32, Lanes>,
+    /// The slots of calls, by case and connection.
+    calls: HashMap<(u32, u32), Lanes>,
     tracks: HashMap<Track, u64>,
     /// The last number that a track or a flow was given.
     given: u64,
+    /// Names of kernel events.
+    names: kernel::Names,
+    /// Until when the far end works on a connection: its slices must not overlap either.
+    working: HashMap<u32, u64>,
     /// Events of the round at hand: ns and packet, in an order in which a slice ends before the next begins.
     events: Vec<(u64, Message)>,
 }
 
 impl<'a, W: Write> Trace<'a, W> {
     fn new(run: &'a Run, out: W) -> Self {
-        Self { run, out, lanes: HashMap::new(), tracks: HashMap::new(), given: FAR, events: Vec::new() }
+        Self {
+            run,
+            out,
+            lanes: HashMap::new(),
+            calls: HashMap::new(),
+            tracks: HashMap::new(),
+            given: KERNEL,
+            names: kernel::Names::default(),
+            working: HashMap::new(),
+            events: Vec::new(),
+        }
     }
 
     fn put(&mut self, packet: Message) -> Result<(), RecordError> {
@@ -173,7 +226,7 @@ impl<'a, W: Write> Trace<'a, W> {
         for (at, name) in names.enumerate() {
             data = data.message(interned::EVENT_NAMES, &entry(at + 1, &name));
         }
-        for (at, name) in ["pass", "sequence"].iter().enumerate() {
+        for (at, name) in NOTES.iter().enumerate() {
             data = data.message(interned::ANNOTATION_NAMES, &entry(at + 1, name));
         }
         let first = Message::default()
@@ -182,7 +235,10 @@ impl<'a, W: Write> Trace<'a, W> {
             .message(packet::INTERNED_DATA, &data);
         self.put(first)?;
         let header = &self.run.header;
-        for (pid, end, host) in [(NEAR, "near end", &header.near.host), (FAR, "far end", &header.far.host)] {
+        let kernel = header.tracing.is_some().then_some((KERNEL, "kernel", &header.near.host));
+        for (pid, end, host) in
+            [(NEAR, "near end", &header.near.host), (FAR, "far end", &header.far.host)].into_iter().chain(kernel)
+        {
             let process =
                 Message::default().uint(PID, pid).text(PROCESS_NAME, &format!("{end} {host}, {}", header.name));
             let track = Message::default().uint(track::UUID, pid).message(track::PROCESS, &process);
@@ -225,6 +281,11 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
+    /// How many names messages refer to.
+    fn own_names(&self) -> usize {
+        self.run.header.plan.cases.len() + STAGES.len()
+    }
+
     /// The number of a track, which is described where it is new.
     fn track(&mut self, track: Track) -> Result<u64, RecordError> {
         if let Some(uuid) = self.tracks.get(&track) {
@@ -236,6 +297,15 @@ impl<'a, W: Write> Trace<'a, W> {
             Track::Slot(connection, slot) => (NEAR, format!("connection {connection}, slot {slot}")),
             Track::Lost(connection) => (NEAR, format!("connection {connection}, lost")),
             Track::Arrivals(connection) => (FAR, format!("connection {connection}, arrivals")),
+            Track::Calls(of, connection, slot) => {
+                (NEAR, format!("{}, connection {connection}, slot {slot}", label(case(self.run, of))))
+            }
+            Track::Served(of, connection, slot) => {
+                (FAR, format!("{}, connection {connection}, slot {slot}", label(case(self.run, of))))
+            }
+            Track::Cpu(cpu) => (KERNEL, format!("CPU {cpu}")),
+            Track::CpuEvents(cpu) => (KERNEL, format!("CPU {cpu}, events")),
+            Track::SystemCalls(tid) => (KERNEL, format!("thread {tid}, system calls")),
         };
         let track =
             Message::default().uint(track::UUID, uuid).text(track::NAME, &name).uint(track::PARENT_UUID, parent);
@@ -249,6 +319,11 @@ impl<'a, W: Write> Trace<'a, W> {
         for row in rows.drain(..) {
             self.message(&row)?;
         }
+        self.write_events()
+    }
+
+    /// Writes the events at hand in the order of time.
+    fn write_events(&mut self) -> Result<(), RecordError> {
         let mut events = std::mem::take(&mut self.events);
         events.sort_by_key(|(ns, _)| *ns); // a stable sort: what follows at the same time stays behind
         for (ns, event) in events {
@@ -289,20 +364,43 @@ impl<'a, W: Write> Trace<'a, W> {
                 Some(_) => Some((self.track(Track::Arrivals(row.connection))?, self.number())),
                 None => None,
             };
-            let mut stages = Vec::with_capacity(3);
+            // Where the far end begins to send, as far as that fits to the other stamps and to its messages before.
+            let works = arrived.zip(row.far_sent_ns).filter(|(far, sent)| {
+                let from = row.start_ns.saturating_add(*far);
+                let free = self.working.get(&row.connection).is_none_or(|until| *until <= from);
+                free && (*far..=latency).contains(sent)
+            });
+            let replies = works.map(|_| self.number());
+            let mut stages = Vec::with_capacity(4);
             stages.extend((sent > 0).then_some((WAITING, 0, sent)));
-            match arrived {
-                Some(far) => stages.extend([(REQUEST, sent, far), (FAR_AND_REPLY, far, latency)]),
-                None if sent > 0 => stages.push((SEND_TO_REPLY, sent, latency)),
-                None => {}
+            match (arrived, works) {
+                (_, Some((far, replied))) => {
+                    self.working.insert(row.connection, row.start_ns.saturating_add(replied));
+                    stages.extend([(REQUEST, sent, far), (HANDLER, far, replied), (REPLY, replied, latency)]);
+                }
+                (Some(far), None) => stages.extend([(REQUEST, sent, far), (FAR_AND_REPLY, far, latency)]),
+                (None, _) if sent > 0 => stages.push((SEND_TO_REPLY, sent, latency)),
+                _ => {}
             }
             for (stage, from, to) in stages {
                 let mut begin = named(BEGIN, track, stage_name(stage));
                 if let (REQUEST, Some((far_track, flow))) = (stage, arrives) {
                     begin = begin.fixed64(event::FLOW_IDS, flow);
-                    let arrival = named(INSTANT, far_track, stage_name(ARRIVES));
-                    self.events
-                        .push((row.start_ns.saturating_add(to), arrival.fixed64(event::TERMINATING_FLOW_IDS, flow)));
+                    let at = row.start_ns.saturating_add(to);
+                    let arrival = |kind, name| {
+                        named(kind, far_track, stage_name(name)).fixed64(event::TERMINATING_FLOW_IDS, flow)
+                    };
+                    match (works, replies) {
+                        (Some((_, replied)), Some(reply)) => {
+                            let work = arrival(BEGIN, HANDLER).fixed64(event::FLOW_IDS, reply);
+                            self.events.push((at, work));
+                            self.events.push((row.start_ns.saturating_add(replied), event(END, far_track)));
+                        }
+                        _ => self.events.push((at, arrival(INSTANT, ARRIVES))),
+                    }
+                }
+                if let (REPLY, Some(flow)) = (stage, replies) {
+                    begin = begin.fixed64(event::TERMINATING_FLOW_IDS, flow);
                 }
                 self.events.push((row.start_ns.saturating_add(from), begin));
                 self.events.push((row.start_ns.saturating_add(to), event(END, track)));
@@ -320,6 +418,9 @@ fn label(case: &Case) -> String {
     } else {
         format!("{} {}", case.path, size(case.size))
     };
+    if let Some(label) = &case.label {
+        out = format!("{label}, {out}");
+    }
     if case.threads > 1 {
         out += &format!(" ×{}", case.threads);
     }

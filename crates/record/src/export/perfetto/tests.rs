@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use msgpath_core::plan::{Load, Plan};
 use msgpath_core::schedule::{Arrivals, Rate};
+use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow};
 use msgpath_core::varint;
 
 use super::*;
@@ -227,8 +228,8 @@ fn every_message_is_a_slice_and_every_round_a_counter() {
     let (bytes, written) = exported("perfetto");
     let read = read(&bytes);
     assert_eq!(read.processes, ["near end a, brisk-otter", "far end b, brisk-otter"]);
-    let outer: Vec<(u64, u64)> =
-        read.slices.iter().filter(|slice| slice.depth == 0).map(|slice| (slice.from, slice.to)).collect();
+    let of_messages = |slice: &&Slice| slice.depth == 0 && slice.track.contains("slot");
+    let outer: Vec<(u64, u64)> = read.slices.iter().filter(of_messages).map(|slice| (slice.from, slice.to)).collect();
     let (lost, arrived): (Vec<&MessageRow>, Vec<&MessageRow>) =
         written.rows.iter().partition(|row| row.latency_ns.is_none());
     assert_eq!(
@@ -239,8 +240,10 @@ fn every_message_is_a_slice_and_every_round_a_counter() {
         read.instants.iter().filter(|(_, instant, _)| instant == name).map(|(_, _, ns)| *ns).collect()
     };
     assert_eq!(instants("lost"), lost.iter().map(|row| row.start_ns).collect::<Vec<_>>());
-    assert_eq!(instants("arrives at the far end").len(), 30);
-    assert_eq!((read.flows.len(), read.notes), (30, 2 * written.rows.len()));
+    // Where the far end stamped its reply as well, its work is a slice instead, and the reply flows back.
+    let worked = written.rows.iter().filter(|row| row.far_ns.is_some() && row.far_sent_ns.is_some()).count();
+    assert_eq!((instants("arrives at the far end").len(), worked), (20, 10));
+    assert_eq!((read.flows.len(), read.notes), (30 + worked, 2 * written.rows.len()));
     let of_rounds = written.rounds.iter().map(|round| (round.start_ns, round.latency.quantile(0.5).flatten().unwrap()));
     let mut counters: Vec<_> = read.counters.iter().map(|(_, ns, value)| (*ns, *value)).collect();
     counters.sort_unstable();
@@ -291,4 +294,123 @@ fn stamps_that_contradict_each_other_make_no_stages() {
     let read = trace(|_| {}, &[wrong, MessageRow { far_ns: Some(9_000), late_ns: None, ..row(200, 100) }]);
     assert_eq!(read.slices.len(), 2);
     assert!(read.instants.is_empty() && read.flows.is_empty());
+}
+
+/// The trace of these calls of case 1, on one machine or on two.
+fn trace_of_calls(same_machine: bool, rows: Vec<RpcRow>) -> Read {
+    let mut header = test_run::header(u64::MAX);
+    header.plan.cases[1].label = Some("write".into());
+    let pair = RpcPair { same_machine: same_machine.then(|| "loopback".into()), ..RpcPair::default() };
+    header.rpc = Some(RpcFacts { pairs: vec![pair], ..RpcFacts::default() });
+    let run = Run { folder: "".into(), header, rounds: Vec::new(), end: None, damage: None };
+    let mut out = Vec::new();
+    let mut trace = Trace::new(&run, &mut out);
+    trace.head().unwrap();
+    trace.calls(rows.into_iter().map(Ok)).unwrap();
+    read(&out)
+}
+
+#[test]
+fn calls_have_parts_where_one_clock_made_the_stamps() {
+    let row = |n: u64| RpcRow {
+        case: 1,
+        connection: 3,
+        rpcid: n as u32 + 1,
+        start_ns: 1_000 * n,
+        latency_ns: (n != 2).then_some(1_500),
+        received_ns: Some(400),
+        replied_ns: Some(900),
+        lock_ns: Some(100),
+        ..RpcRow::default()
+    };
+    let read = trace_of_calls(true, (0..3).map(row).collect());
+    let near: Vec<&Slice> =
+        read.slices.iter().filter(|slice| slice.depth == 0 && slice.name.starts_with("write")).collect();
+    assert_eq!(near.len(), 2);
+    // They overlap, so each has a slot.
+    assert_ne!(near[0].track, near[1].track);
+    let of = |name: &str| -> Vec<(u64, u64)> {
+        read.slices.iter().filter(|slice| slice.name == name).map(|slice| (slice.from, slice.to)).collect()
+    };
+    assert_eq!((of("request"), of("reply")), (vec![(0, 400), (1_000, 1_400)], vec![(900, 1_500), (1_900, 2_500)]));
+    assert_eq!((of("server"), of("lock wait")), (vec![(400, 900), (1_400, 1_900)], vec![(400, 500), (1_400, 1_500)]));
+    assert_eq!((read.flows.len(), read.instants.len(), read.notes), (2, 1, 12));
+}
+
+#[test]
+fn calls_between_two_machines_are_not_split_by_unaligned_clocks() {
+    let rows =
+        vec![RpcRow { case: 1, latency_ns: Some(50), received_ns: Some(7), replied_ns: Some(9), ..RpcRow::default() }];
+    let read = trace_of_calls(false, rows);
+    assert_eq!((read.slices.len(), read.flows.len()), (1, 0));
+}
+
+#[test]
+fn a_traced_message_leads_to_the_far_end_and_back() {
+    let traced = MessageRow { far_ns: Some(40), far_sent_ns: Some(60), ..row(1_000, 100) };
+    let place = tempfile::tempdir().unwrap();
+    drop(RunWriter::create(place.path(), &test_run::header(0)).unwrap());
+    let run = crate::read(place.path()).unwrap();
+    let mut out = Vec::new();
+    let mut trace = Trace::new(&run, BufWriter::new(&mut out));
+    trace.head().unwrap();
+    // The second arrives while the far end works on the first, which only a damaged record has.
+    trace.round(&mut vec![traced, MessageRow { start_ns: 1_010, ..traced }]).unwrap();
+    trace.out.flush().unwrap();
+    drop(trace);
+    let read = read(&out);
+    let of = |name: &str| -> Vec<(u64, u64)> {
+        read.slices.iter().filter(|slice| slice.name == name).map(|slice| (slice.from, slice.to)).collect()
+    };
+    assert_eq!((of("request"), of("reply")), (vec![(1_000, 1_040), (1_010, 1_050)], vec![(1_060, 1_100)]));
+    assert_eq!(of("handler"), [(1_040, 1_060), (1_040, 1_060)], "once for each end");
+    assert_eq!(of("far end and reply"), [(1_050, 1_110)]);
+    let flows: std::collections::BTreeSet<_> = read.flows.values().copied().collect();
+    let flow = |from, to| (Some(from), Some(to));
+    assert_eq!(flows, [flow(1_000, 1_040), flow(1_010, 1_050), flow(1_040, 1_060)].into());
+}
+
+#[test]
+fn the_kernel_has_tracks_of_its_own() {
+    use msgpath_core::schema::{EventKind, KernelEvent, TraceRound, Tracing};
+    let place = tempfile::tempdir().unwrap();
+    let mut header = test_run::header(0);
+    header.tracing = Some(Tracing::default());
+    drop(RunWriter::create(place.path(), &header).unwrap());
+    let mut run = crate::read(place.path()).unwrap();
+    let mut round = test_run::round(0, 0);
+    round.trace = Some(TraceRound { tasks: [(7, "worker".to_owned())].into(), ..TraceRound::default() });
+    run.rounds.push(round);
+    let event = |t_ns, kind, tid: i32, a, b| KernelEvent { t_ns, kind, tid, a, b, cpu: 1, ..KernelEvent::default() };
+    let events = vec![
+        event(10, EventKind::SchedSwitch, 0, 0, 7),
+        event(20, EventKind::SysEnter, 7, 44, 0),
+        KernelEvent { len: 130, ..event(25, EventKind::NetDevStartXmit, 7, 0xf00, 0) },
+        event(30, EventKind::SysExit, 7, 64, 0),
+        event(40, EventKind::SchedSwitch, 7, 1, 0),
+        event(35, EventKind::SchedWaking, 9, 0, 7), // a clock that goes back
+        event(50, EventKind::SysEnter, 7, 45, 0),
+    ];
+    let mut out = Vec::new();
+    let mut trace = Trace::new(&run, BufWriter::new(&mut out));
+    trace.head().unwrap();
+    trace.kernel(&crate::Events { case: 0, pass: 0, events }).unwrap();
+    trace.out.flush().unwrap();
+    drop(trace);
+    let read = read(&out);
+    assert_eq!(read.processes[2], "kernel a, brisk-otter");
+    let mut slices: Vec<_> =
+        read.slices.iter().map(|slice| (slice.track.as_str(), slice.name.as_str(), slice.from, slice.to)).collect();
+    slices.sort_unstable();
+    assert_eq!(
+        slices,
+        [
+            ("CPU 1", "idle", 40, 50),
+            ("CPU 1", "worker 7", 10, 40),
+            ("thread 7, system calls", "system call 44", 20, 30),
+            ("thread 7, system calls", "system call 45", 50, 50),
+        ]
+    );
+    let instants: Vec<_> = read.instants.iter().map(|(track, name, ns)| (track.as_str(), name.as_str(), *ns)).collect();
+    assert_eq!(instants, [("CPU 1, events", "net_dev_start_xmit", 25), ("CPU 1, events", "sched_waking", 40)]);
 }

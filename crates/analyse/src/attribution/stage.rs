@@ -1,0 +1,199 @@
+//! The stages of a message, in the order of time, and what they are called where boundaries between them are missing.
+
+use msgpath_core::schema::EventKind;
+use msgpath_core::{Case, path::DEFAULT_WAIT};
+use serde::{Deserialize, Serialize};
+
+/// Part of a message's way in one direction. Where a boundary between two of them cannot be seen, the time of both is
+/// charged to the first, and its name says so ([`Shape::name`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Open loop: from the intended send to the actual one.
+    Waiting,
+    /// Into the send call.
+    SendCall,
+    /// Send call to driver: the transmit stack.
+    Transmit,
+    /// The send call has returned, the packet has not left: Nagle, a cork, pacing.
+    HeldBack,
+    /// Driver, wire or virtual device, until the receive softirq begins.
+    Device,
+    /// The receive softirq: protocol and socket queue, until the data are readable.
+    Softirq,
+    /// SIGIO: the data are readable, the signal is not raised.
+    Signal,
+    /// The data are there and nobody has woken the receiver yet.
+    WakeCall,
+    /// The receiver is being woken: interrupt to its CPU, exit from idle.
+    InFlight,
+    /// The receiver is runnable and another task runs.
+    Delay,
+    /// The receiver has run and sleeps again: the rest of the message is not there.
+    Again,
+    /// The receiver runs: its receive call returns.
+    Return,
+    /// SIGIO: from the delivery of the signal to the stamp of the handler.
+    Deliver,
+    /// The far end's program, from the receive stamp to the send stamp.
+    Handler,
+}
+
+/// The kinds that a direction has, in the order of time.
+pub const LEG: [Kind; LEGS] = [
+    Kind::SendCall,
+    Kind::Transmit,
+    Kind::HeldBack,
+    Kind::Device,
+    Kind::Softirq,
+    Kind::Signal,
+    Kind::WakeCall,
+    Kind::InFlight,
+    Kind::Delay,
+    Kind::Again,
+    Kind::Return,
+    Kind::Deliver,
+];
+/// How many they are.
+pub const LEGS: usize = 12;
+
+/// Position of a kind in [`LEG`].
+pub(super) const fn slot(kind: Kind) -> usize {
+    // `Waiting` stands before them.
+    kind as usize - 1
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Near end to far end.
+    Request,
+    /// Far end to near end.
+    Reply,
+}
+
+impl Direction {
+    /// Both, in the order of time.
+    pub const ALL: [Direction; 2] = [Direction::Request, Direction::Reply];
+
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Request => "request",
+            Direction::Reply => "reply",
+        }
+    }
+}
+
+/// What carries the messages, as far as stages are concerned (attribution.md, 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// TCP and UDP: a network device, and a socket that becomes readable.
+    Network,
+    /// Raw frames: the same without headers.
+    Frames,
+    /// Unix sockets: readable, without a device.
+    Local,
+    /// Pipes and message queues: neither; the wake-up is the first that is seen.
+    Plain,
+    /// Shared memory: the same, and a receiver that runs sees the store itself.
+    Memory,
+}
+
+impl Family {
+    /// The family of a transport.
+    pub fn of(transport: &str) -> Self {
+        match transport {
+            "tcp" | "udp" => Family::Network,
+            "eth" => Family::Frames,
+            "unix" | "unixgram" | "unixseq" => Family::Local,
+            "shm" => Family::Memory,
+            _ => Family::Plain,
+        }
+    }
+
+    /// Whether packets go through a network device.
+    pub fn has_device(self) -> bool {
+        matches!(self, Family::Network | Family::Frames)
+    }
+
+    /// Whether a socket says that it has data.
+    pub fn has_ready(self) -> bool {
+        self.has_device() || self == Family::Local
+    }
+}
+
+/// Which boundaries the events of a case show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What carries the messages.
+    pub family: Family,
+    /// `sys_enter`.
+    pub calls: bool,
+    /// `net_dev_start_xmit` of the senders (not with PACKET_QDISC_BYPASS).
+    pub xmit: bool,
+    /// `netif_rx`, which can stand for it.
+    pub arrival: bool,
+    /// `netif_receive_skb`.
+    pub receive: bool,
+    /// `sk_data_ready`.
+    pub ready: bool,
+    /// `sched_waking`.
+    pub waking: bool,
+    /// Wake-up in flight and scheduling delay are one number.
+    pub joined: bool,
+    /// The receiver waits for signals.
+    pub signals: bool,
+}
+
+impl Shape {
+    /// The shape of a case where these events are recorded.
+    pub fn new(case: &Case, recorded: impl Fn(EventKind) -> bool, joined: bool) -> Self {
+        Self {
+            family: Family::of(&case.path.transport),
+            calls: recorded(EventKind::SysEnter),
+            xmit: recorded(EventKind::NetDevStartXmit),
+            arrival: recorded(EventKind::NetifRx),
+            receive: recorded(EventKind::NetifReceiveSkb),
+            ready: recorded(EventKind::SkDataReady),
+            waking: recorded(EventKind::SchedWaking),
+            joined,
+            signals: case.path.wait != DEFAULT_WAIT && case.path.wait == "sigio" && recorded(EventKind::SignalGenerate),
+        }
+    }
+
+    /// What a stage is called here.
+    pub fn name(&self, kind: Kind) -> &'static str {
+        let device = self.family.has_device();
+        match kind {
+            Kind::Waiting => "waiting to be sent",
+            Kind::SendCall => "send call",
+            Kind::Transmit if !device && self.family.has_ready() => "send call until data ready",
+            Kind::Transmit if !device => "send call",
+            Kind::Transmit if !self.xmit && !self.arrival && !self.receive => "send call until data ready",
+            Kind::Transmit if !self.xmit && !self.arrival && self.calls => "transmit stack and device",
+            Kind::Transmit if !self.xmit && !self.arrival => "send call, transmit stack and device",
+            Kind::Transmit if self.calls => "transmit stack",
+            Kind::Transmit => "send call and transmit stack",
+            Kind::HeldBack => "held back after the send call",
+            Kind::Device if !self.receive => "device, wire and receive softirq",
+            Kind::Device => "device and wire",
+            Kind::Softirq if !self.ready => "receive softirq and wake-up call",
+            Kind::Softirq => "receive softirq",
+            Kind::Signal => "data ready until the signal",
+            Kind::WakeCall if !self.waking => "wake-up call and wake-up in flight",
+            Kind::WakeCall if !self.family.has_ready() => "send call until the wake-up",
+            Kind::WakeCall => "wake-up call",
+            Kind::InFlight if self.joined => "wake-up in flight and run-queue wait",
+            Kind::InFlight => "wake-up in flight",
+            Kind::Delay => "scheduling delay",
+            Kind::Again => "receiver asleep again",
+            Kind::Return if self.family == Family::Memory => "receiver on its CPU: load",
+            Kind::Return if self.signals => "receiver on its CPU",
+            Kind::Return => "receive call returns",
+            Kind::Deliver => "signal until the handler's stamp",
+            Kind::Handler => "handler",
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! W98: the first call of the message authentication in a process is many times slower than the rest.
+
+use msgpath_core::units::Glyphs;
+
+use super::wording::{engines, finding, prefix, sentence};
+use super::{Detector, Input, Said};
+use crate::periodic::Engine;
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W98", detect };
+
+/// The first call takes so many times the calls after it.
+const TIMES: f64 = 3.0;
+/// And so much longer, ns.
+const LONGER: f64 = 10_000.0;
+
+fn detect(input: &Input) -> Vec<Said> {
+    engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+    let facts = input.run.header.periodic.as_ref()?;
+    let ((cold, most), warm) = (engine.cold_mac_ns?, engine.warm_mac_ns?);
+    if cold < TIMES * warm || cold - warm < LONGER {
+        return None;
+    }
+    let time = |ns: f64| Glyphs::Unicode.time(ns);
+    let text = format!(
+        "{}the first {} of a process took {} (median over processes, at most {}), the calls after it {}: made in the set-up, \
+         as here, it delays no message",
+        prefix(input, case),
+        facts.mac,
+        time(cold),
+        time(most),
+        time(warm)
+    );
+    let numbers = [("cold_ns", cold), ("coldest_ns", most), ("warm_ns", warm)];
+    Some(finding("W98", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::periodic::testing::{build, said, with};
+
+    fn calls(calls: &'static [u64]) -> (msgpath_record::Run, crate::Logs) {
+        with(
+            |facts| {
+                facts.mac = "hmac".into();
+                facts.sessions[0].components.iter_mut().for_each(|component| component.mac_calls = calls.to_vec());
+            },
+            |_| (),
+        )
+    }
+
+    #[test]
+    fn a_cold_first_call_is_named() {
+        let said = said(&calls(&[1_050_000, 1_500, 1_500, 1_600]), "W98");
+        assert!(said.len() == 1 && said[0].contains("1.05 ms") && said[0].contains("1.50 µs"), "{said:?}");
+    }
+
+    #[test]
+    fn calls_that_are_all_alike_and_a_run_without_any_are_not() {
+        assert!(said(&calls(&[3_000, 1_500, 1_500]), "W98").is_empty());
+        assert!(said(&build(|_| ()), "W98").is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! W101: several messages in a row are slow because one receiver was late once.
+
+use msgpath_core::units::Glyphs;
+
+use super::wording::{engines, finding, prefix, sentence};
+use super::{Detector, Input, Said};
+use crate::periodic::Engine;
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W101", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+    let worst = engine.stalls.first()?;
+    let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
+    let falling = if worst.falling { ", each waiting less than the one before it" } else { "" };
+    let mut text = format!(
+        "{}{} messages in a row took {} down to {}{falling}, and arrived together at {}: receiver {} was late once, not {} \
+         times",
+        prefix(input, case),
+        worst.messages,
+        time(worst.longest_ns),
+        time(worst.shortest_ns),
+        time(worst.at_ns + worst.longest_ns),
+        worst.receiver + 1,
+        worst.messages
+    );
+    if engine.stalls_found > 1 {
+        text.push_str(&format!(
+            ". There are {} such stalls, with {} messages",
+            Glyphs::Unicode.thousands(engine.stalls_found),
+            Glyphs::Unicode.thousands(engine.stalled_messages)
+        ));
+    }
+    let confidence = if worst.falling { Confidence::Sure } else { Confidence::Likely };
+    let numbers = [
+        ("messages", worst.messages as f64),
+        ("longest_ns", worst.longest_ns as f64),
+        ("stalls", engine.stalls_found as f64),
+        ("stalled_messages", engine.stalled_messages as f64),
+    ];
+    Some(finding("W101", confidence, sentence(&text) + ".", numbers, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::periodic::testing::row;
+    use crate::periodic::testing::{build, said, with};
+
+    #[test]
+    fn messages_that_waited_together_are_one_late_receiver() {
+        let (run, mut logs) = build(|_| ());
+        let at = |n: u64| 1_000_000 * n;
+        logs.periodic =
+            (0..40).map(|n| row(2, 0, n, at(n), if (10..19).contains(&n) { at(31) - at(n) } else { 20_000 })).collect();
+        let said = said(&(run, logs), "W101");
+        assert!(
+            said.len() == 1 && said[0].contains("9 messages in a row") && said[0].contains("receiver 3"),
+            "{said:?}"
+        );
+        assert!(said[0].starts_with("sure"), "{said:?}");
+    }
+
+    #[test]
+    fn a_steady_series_is_none() {
+        let (run, mut logs) = with(|_| (), |_| ());
+        logs.periodic = (0..40).map(|n| row(2, 0, n, n * 1_000_000, 20_000)).collect();
+        assert!(said(&(run, logs), "W101").is_empty());
+    }
+}

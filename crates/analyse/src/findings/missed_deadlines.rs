@@ -1,0 +1,57 @@
+//! W102: messages that were delivered after the next one was due.
+
+use msgpath_core::units::Glyphs;
+
+use super::wording::{engines, finding, percent, prefix, sentence};
+use super::{Detector, Input, Said};
+use crate::periodic::Engine;
+use crate::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W102", detect };
+
+/// At least this share of the messages missed its deadline.
+const SHARE: f64 = 0.001;
+
+fn detect(input: &Input) -> Vec<Said> {
+    engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+    let facts = input.run.header.periodic.as_ref()?;
+    let late = engine.missed + engine.all.lost;
+    let of = engine.all.messages + engine.all.lost;
+    if of == 0 || (late as f64) < SHARE * of as f64 {
+        return None;
+    }
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let text = format!(
+        "{}{} of {} messages ({} %) were not there a period ({}) after their time: {} arrived later, {} never. {} were made \
+         late already",
+        prefix(input, case),
+        number(late),
+        number(of),
+        percent(late as f64 / of as f64),
+        Glyphs::Unicode.time(facts.period_ns as f64),
+        number(engine.missed),
+        number(engine.all.lost),
+        number(engine.late)
+    );
+    let numbers = [("late", engine.missed as f64), ("lost", engine.all.lost as f64), ("made_late", engine.late as f64)];
+    Some(finding("W102", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::periodic::testing::{build, said, with};
+
+    #[test]
+    fn late_deliveries_are_counted() {
+        let said = said(&with(|facts| facts.sessions[0].components[1].missed = 46, |_| ()), "W102");
+        assert!(said.len() == 1 && said[0].contains("46 of 4\u{2009}600 messages (1 %)"), "{said:?}");
+    }
+
+    #[test]
+    fn deadlines_that_are_kept_are_not_news() {
+        assert!(said(&build(|_| ()), "W102").is_empty());
+    }
+}

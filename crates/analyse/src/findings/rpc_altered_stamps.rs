@@ -1,0 +1,77 @@
+//! W63: stamps that were clamped or filled in by a tool before they came here (rpc-lab.md 7 and 8.1).
+
+use super::rpc_calls::{calls, counted};
+use super::wording::{percent, warning};
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
+
+/// Two different clocks agree to their last digit in fewer calls than this.
+const SHARE: f64 = 0.1;
+const FEWEST: u64 = 3;
+/// In a call that takes so many steps of the clock, a leg of none is no measurement.
+const STEPS: u64 = 20;
+/// timealign puts this into the names of what it writes.
+const ALIGNED: &str = "_align";
+
+fn detect(input: &Input) -> Vec<Said> {
+    let Some((facts, _)) = calls(input) else { return Vec::new() };
+    let step = facts.client_step_ns.max(facts.server_step_ns).max(1);
+    let (mut known, mut equal) = (0u64, 0u64);
+    for row in &input.logs.rpcs {
+        let (Some(received), Some(replied), Some(latency)) = (row.received_ns, row.replied_ns, row.latency_ns) else {
+            continue;
+        };
+        if latency >= STEPS * step {
+            known += 1;
+            equal += u64::from(received == 0 || i64::try_from(latency) == Ok(replied));
+        }
+    }
+    let clamped = equal >= FEWEST && equal as f64 >= SHARE * known as f64;
+    let file = facts.imported.iter().find(|file| file.rsplit('/').next().is_some_and(|name| name.contains(ALIGNED)));
+    let text = match (clamped, file) {
+        (false, None) => return Vec::new(),
+        (true, _) => format!(
+            "in {} of {} ({} %) T2 is T1 or T4 is T3 to the last digit: these stamps were clamped or filled in by a tool, not \
+             measured",
+            counted(equal),
+            known,
+            percent(equal as f64 / known as f64)
+        ),
+        (false, Some(file)) => format!("{file} went through timealign, which alters stamps to keep them in order"),
+    };
+    vec![warning(
+        "W63",
+        text,
+        "timealign and dumplogfile4 force T1 <= T2 <= T3 <= T4 by raising the later stamp, and invent missing ones from an \
+         assumed 1 Gbit/s; nothing marks them, and a leg of exactly nothing takes what another leg lost",
+        "import the logs as client4 and server4 wrote them; msgpath aligns the clocks itself and keeps every stamp",
+        [("equal", equal as f64), ("calls", known as f64)],
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing_rpc::{Calls, MS, S};
+
+    #[test]
+    fn speaks_of_clamped_stamps_and_of_aligned_logs() {
+        // What dumplogfile4 makes of a server that is 3 ms behind: T2 and T3 are raised to T1.
+        let mut calls = Calls::new(1, 3.0 * MS, 0.0).pings(50, S);
+        for row in &mut calls.rows {
+            row.received_ns = row.received_ns.map(|ns| ns.max(0));
+            row.replied_ns = row.replied_ns.map(|ns| ns.max(0));
+        }
+        let said = calls.said("W63");
+        assert!(said[0].starts_with("in 50 calls of 50 (100 %) T2 is T1 or T4 is T3"), "{said:?}");
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(50, S);
+        calls.facts.imported = vec!["logs/client4_20261120_1_align.log".into()];
+        assert!(calls.said("W63")[0].contains("went through timealign"), "{:?}", calls.said("W63"));
+    }
+
+    #[test]
+    fn is_silent_where_stamps_are_as_read() {
+        assert!(Calls::new(1, 3.0 * MS, 0.0).pings(200, S).said("W63").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(200, S).said("W63").is_empty());
+    }
+}

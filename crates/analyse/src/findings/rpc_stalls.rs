@@ -1,0 +1,118 @@
+//! W75: calls that take as long as one of TCP's timers, too few of them for the line that W40 looks for.
+
+use std::ops::Range;
+
+use msgpath_core::units::Glyphs;
+
+use super::rpc_calls::{counted, good, kinds, median, of};
+use super::wording::{finding, sentence};
+use super::{DETECTORS, Detector, Input, Said};
+use crate::rpc::RpcKind;
+use crate::summary::Confidence;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W75", detect };
+
+/// Where a timer puts a call, ns, and what it is.
+const TIMERS: [(Range<u64>, &str); 2] = [
+    (
+        38_000_000..48_000_000,
+        "a delayed acknowledgement (40 ms): one side hands a message over in several sends without TCP_NODELAY, as client4 and \
+         server4 do with what is larger than a segment, and waits for it",
+    ),
+    (
+        198_000_000..230_000_000,
+        "TCP's retransmission timeout (200 ms at least): a segment was lost, or the server was not ready when it came",
+    ),
+];
+/// The others are that much faster.
+const ABOVE_MEDIAN: f64 = 5.0;
+/// Calls that take about as long without being in the range; more of them are a tail and no timer.
+const BESIDE: f64 = 0.5;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let tcp =
+        |kind: &&RpcKind| input.plan.cases.get(kind.case as usize).is_some_and(|case| case.path.transport == "tcp");
+    let lines = || DETECTORS.iter().find(|detector| detector.code == "W40").map(|detector| (detector.detect)(input));
+    let said: Vec<Said> =
+        kinds(input).filter(tcp).flat_map(|kind| TIMERS.iter().filter_map(|timer| say(input, kind, timer))).collect();
+    if !said.is_empty() && lines().is_some_and(|lines| !lines.is_empty()) { Vec::new() } else { said }
+}
+
+fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Option<Said> {
+    let rows = good(input, kind.case);
+    let usual = median(&rows)?;
+    if ABOVE_MEDIAN * usual > range.start as f64 {
+        return None;
+    }
+    let within = |range: Range<u64>| {
+        rows.iter().filter_map(|row| row.latency_ns).filter(|ns| range.contains(ns)).collect::<Vec<u64>>()
+    };
+    let stalled = within(range.clone());
+    let beside = within(range.start / 2..range.start).len() + within(range.end..range.end * 2).len();
+    if stalled.is_empty() || beside as f64 > BESIDE * stalled.len() as f64 {
+        return None;
+    }
+    let mean = stalled.iter().sum::<u64>() as f64 / stalled.len() as f64;
+    let time = |ns: f64| Glyphs::Unicode.time(ns);
+    let verb = if stalled.len() == 1 { "took" } else { "took about" };
+    let text = format!(
+        "{}{} of {} {verb} {}, the usual one {}: that is the length of {what}",
+        of(input, kind),
+        counted(stalled.len() as u64),
+        rows.len(),
+        time(mean),
+        time(usual)
+    );
+    // One call of that length may be chance.
+    let confidence = if stalled.len() > 1 { Confidence::Likely } else { Confidence::CantTell };
+    let numbers = [
+        ("stalled", stalled.len() as f64),
+        ("stall_ns", mean),
+        ("median_ns", usual),
+        ("calls", rows.len() as f64),
+        ("beside", beside as f64),
+    ];
+    Some(finding("W75", confidence, sentence(&text) + ".", numbers, vec![]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing_rpc::{Calls, MS, S, US};
+
+    fn with(stall: f64, count: usize) -> Calls {
+        let mut calls = Calls::new(1, 0.0, 0.0).same_machine().pings(40, S);
+        (0..count).for_each(|_| _ = calls.call(MS, stall, 10.0 * US, 100.0 * US));
+        calls
+    }
+
+    #[test]
+    fn names_the_timers() {
+        let said = with(40.2 * MS, 2).said("W75");
+        assert!(said[0].starts_with("likely: 2 calls of 42 took about 40.3 ms"), "{said:?}");
+        assert!(said[0].contains("a delayed acknowledgement (40 ms)"), "{said:?}");
+        let said = with(203.0 * MS, 1).said("W75");
+        assert!(said[0].starts_with("can't tell: 1 call of 41 took 203 ms"), "{said:?}");
+        assert!(said[0].contains("retransmission timeout"), "{said:?}");
+    }
+
+    #[test]
+    fn is_silent_without_such_a_call_and_in_a_tail() {
+        assert!(with(3.0 * MS, 3).said("W75").is_empty());
+        let mut tail = with(40.2 * MS, 2);
+        (1..9).for_each(|at| _ = tail.call(MS, 11.0 * MS * f64::from(at), 10.0 * US, 100.0 * US));
+        assert!(tail.said("W75").is_empty());
+        assert!(with(40.2 * MS, 60).said("W75").is_empty());
+    }
+
+    #[test]
+    fn leaves_a_line_to_the_sentence_on_timers() {
+        let mut calls = Calls::new(1, 0.0, 0.0).same_machine();
+        for at in 0..400 {
+            let leg = if at % 10 == 0 { 40.3 * MS } else { 100.0 * US };
+            calls.call(MS, leg, 10.0 * US, 100.0 * US);
+        }
+        assert_eq!((calls.said("W40").len(), calls.said("W75").len()), (1, 0));
+        let said = calls.said("W40");
+        assert!(said[0].contains("It ends with a server that sends each reply in one call"), "{said:?}");
+    }
+}

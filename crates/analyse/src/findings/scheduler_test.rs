@@ -1,0 +1,49 @@
+//! W100: more components than CPUs receive at one time: the mean is a test of the scheduler.
+
+use super::wording::{again, engines, finding, sentence};
+use super::{Detector, Input, Said};
+use crate::summary::Confidence;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W100", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    say(input).into_iter().collect()
+}
+
+fn say(input: &Input) -> Option<Said> {
+    let facts = input.run.header.periodic.as_ref()?;
+    engines(input).next()?;
+    let components = facts.processes * facts.components;
+    // Spread over a period, components that are few enough take turns.
+    if facts.cpus == 0 || components <= facts.cpus || facts.start == "staggered" {
+        return None;
+    }
+    let text = format!(
+        "{components} components receive every message at the same time on {} CPUs: {} of them wait for a CPU whatever the \
+         engine does, so mean and maximum test the scheduler; the minimum and the median of a run with staggered starts say \
+         more of the engine",
+        facts.cpus,
+        components - facts.cpus
+    );
+    let next = vec![again(&input.run.header, &["--start"], "--start staggered")];
+    let numbers = [("components", f64::from(components)), ("cpus", f64::from(facts.cpus))];
+    Some(finding("W100", Confidence::Sure, sentence(&text) + ".", numbers, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::periodic::testing::{build, said, with};
+
+    #[test]
+    fn more_components_than_cpus_are_named() {
+        let said = said(&with(|facts| facts.cpus = 2, |_| ()), "W100");
+        assert!(said.len() == 1 && said[0].contains("4 components") && said[0].contains("2 CPUs"), "{said:?}");
+    }
+
+    #[test]
+    fn enough_cpus_and_a_staggered_start_are_not() {
+        assert!(said(&build(|_| ()), "W100").is_empty());
+        let staggered = build(|facts| (facts.cpus, facts.start) = (2, "staggered".into()));
+        assert!(said(&staggered, "W100").is_empty());
+    }
+}

@@ -1,0 +1,35 @@
+//! W87: slow messages are slow because their send call was.
+
+use super::stage_growth::slow;
+use super::wording::finding;
+use super::{Detector, Input, Said};
+use crate::attribution::stage::Kind;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W87", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    slow(input, &[Kind::SendCall, Kind::Transmit]).iter().map(|slow| {
+        let text = slow.says(input, "the send call took longer")
+            + ". To try: --stages full, which splits it at the queue of the device; a larger send buffer where the sender \
+               is held up; fewer pieces a message (writev).";
+        finding("W87", slow.confidence(), text, slow.numbers(), Vec::new())
+    }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::attribution::stage::Kind;
+    use crate::testing_trace::{Way, said, traced};
+
+    #[test]
+    fn speaks_of_the_send_call() {
+        let texts = said(&traced(&Way { slow: Some(Kind::Transmit), ..Way::over("tcp:send") }, 50), "W87");
+        assert!(texts[0].contains("because the send call took longer: "), "{texts:?}");
+        assert!(texts[0].contains(" are send call and transmit stack ("), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_where_another_stage_grows() {
+        assert!(said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") }, 50), "W87").is_empty());
+    }
+}

@@ -1,0 +1,230 @@
+//! Calls of a key-value server: whose clock is how far off, and where the time of each kind of call goes.
+
+use msgpath_core::Plan;
+use msgpath_core::schema::{RpcFacts, RpcRow};
+use serde::{Deserialize, Serialize};
+
+pub mod align;
+mod machines;
+mod split;
+mod words;
+
+pub use machines::{ClockLoop, MachineClock};
+pub use words::step as clock_step;
+
+/// What the calls of a run say beyond the numbers that every run has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcSummary {
+    /// One for each case that has calls, in the order of their ids.
+    pub kinds: Vec<RpcKind>,
+    /// One for each pair of machines, in the order of [`msgpath_core::schema::RpcFacts::pairs`].
+    pub clocks: Vec<PairClock>,
+    /// The clocks of all machines against one of them, from all pairs together; empty with a single pair.
+    pub machines: Vec<MachineClock>,
+    /// Whether the offsets around each loop of pairs add up to nothing.
+    pub loops: Vec<ClockLoop>,
+}
+
+/// What the calls say. `rows` need no order.
+pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow]) -> RpcSummary {
+    let mut by_pair: Vec<Vec<&RpcRow>> = vec![Vec::new(); facts.pairs.len()];
+    let mut by_case: Vec<Vec<&RpcRow>> = vec![Vec::new(); plan.cases.len()];
+    for row in rows {
+        if let Some(own) = by_pair.get_mut(row.pair as usize) {
+            own.push(row);
+        }
+        if let Some(own) = by_case.get_mut(row.case as usize) {
+            own.push(row);
+        }
+    }
+    let step = facts.client_step_ns.saturating_add(facts.server_step_ns);
+    let clocks: Vec<PairClock> = facts
+        .pairs
+        .iter()
+        .zip(&by_pair)
+        .enumerate()
+        .map(|(position, (pair, rows))| align::align(position as u32, pair, rows, step))
+        .collect();
+    let middle = rows.iter().map(|row| row.start_ns).max().unwrap_or(0) / 2;
+    let (machines, loops) = machines::solve(&facts.pairs, &clocks, middle);
+    let kinds = plan
+        .cases
+        .iter()
+        .zip(by_case)
+        .filter(|(_, rows)| !rows.is_empty())
+        .map(|(case, rows)| split::kind(case, facts, &clocks, rows))
+        .collect();
+    RpcSummary { kinds, clocks, machines, loops }
+}
+
+/// One kind of call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcKind {
+    /// Its case.
+    pub case: u32,
+    /// Its name, such as `write`.
+    pub method: String,
+    /// Calls in the log.
+    pub calls: u64,
+    /// Replies with a status other than success.
+    pub failed: u64,
+    /// Calls without a reply.
+    pub unanswered: u64,
+    /// Mean bytes of a request and of a reply, with all headers.
+    pub request_bytes: f64,
+    /// See `request_bytes`.
+    pub reply_bytes: f64,
+    /// From the first T1 to the last T4, ns: of our own runs each round for itself, summed.
+    pub wall_ns: u64,
+    /// Sum of all T4 - T1, ns.
+    pub response_ns: u64,
+    /// T4 - T1 of the first call of each connection, ns, at most 8.
+    pub first_ns: Vec<u64>,
+    /// Median of the later calls, ns; `None` without one.
+    pub later_p50_ns: Option<u64>,
+    /// The user's estimate, ns, the measured median, and the measured over the estimate.
+    pub expected: Option<RpcExpected>,
+    /// Mean splits: of all calls, of those near the median, of those near p99 where there are enough. Each adds up.
+    pub bands: Vec<RpcBand>,
+    /// Why there is no band; `None` where there is one.
+    pub bands_why: Option<String>,
+    /// Time that the bytes of request and reply take on the wire, ns, where its speed is known; an estimate.
+    pub wire_ns: Option<(f64, f64)>,
+    /// Calls by floor(log2(µs)): 32 buckets, as the lab has them.
+    pub log2_us: Vec<u64>,
+}
+
+/// Estimate first, then look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcExpected {
+    /// As typed, ns.
+    pub estimate_ns: f64,
+    /// Median, ns.
+    pub measured_ns: f64,
+    /// Measured over estimate.
+    pub factor: f64,
+    /// The largest part of the calls near the median, and its mean, ns: where most of the time is.
+    pub largest: Option<(RpcStage, f64)>,
+}
+
+/// The mean split of some calls of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcBand {
+    /// `all`, `p50`, `p99`.
+    pub name: String,
+    /// Calls in it.
+    pub calls: u64,
+    /// Their mean T4 - T1, ns: the sum of the parts.
+    pub latency_ns: f64,
+    /// The parts, in the order of time.
+    pub parts: Vec<RpcPart>,
+}
+
+/// One part of a call's time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RpcPart {
+    /// What it is.
+    pub stage: RpcStage,
+    /// Mean, ns.
+    pub ns: f64,
+    /// Half of the width within which the clocks of the two machines leave it, ns; 0 on one clock.
+    pub within_ns: f64,
+}
+
+/// The parts of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RpcStage {
+    /// The client's send call.
+    ClientSend,
+    /// From there until the request can be read at the server (and is read, where nobody says more).
+    RequestPath,
+    /// The request lies at the server before it is read.
+    ServerWait,
+    /// The server waits for the store's lock.
+    LockWait,
+    /// The server works: T3 - T2 less the lock.
+    ServerWork,
+    /// From T3 until the client has the whole reply.
+    ReplyPath,
+    /// Outside the server, where the clocks do not tell the two ways apart.
+    BothPaths,
+}
+
+impl RpcStage {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            RpcStage::ClientSend => "client send call",
+            RpcStage::RequestPath => "request path",
+            RpcStage::ServerWait => "server wait",
+            RpcStage::LockWait => "lock wait",
+            RpcStage::ServerWork => "server work",
+            RpcStage::ReplyPath => "reply path",
+            RpcStage::BothPaths => "request and reply path",
+        }
+    }
+}
+
+/// How the clocks of a client and a server machine stand to each other. theta(t) = offset + drift (t - t0) is what must
+/// be added to the server's stamps; t0 is the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PairClock {
+    /// Position in [`msgpath_core::schema::RpcFacts::pairs`].
+    pub pair: u32,
+    /// Both clocks are one: nothing to align.
+    pub same: bool,
+    /// Pieces of time, each with its own line; more than one where a clock was stepped.
+    pub pieces: Vec<ClockPiece>,
+    /// What was found, in a sentence: `offset +2978 µs, within ±41 µs`.
+    pub text: String,
+    /// Calls whose stamps contradict the bounds.
+    pub contradicting: u64,
+}
+
+/// A span of time in which one line holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockPiece {
+    /// From here, ns since the start of the run by the client's clock.
+    pub from_ns: u64,
+    /// To here.
+    pub to_ns: u64,
+    /// The estimate of theta at `from_ns`, ns: the middle of what is possible.
+    pub offset_ns: f64,
+    /// How far from the estimate theta can be, ns, anywhere in the piece.
+    pub within_ns: f64,
+    /// Drift, ns per ns; 0 where it could not be determined.
+    pub drift: f64,
+    /// Whether the data determine the drift.
+    pub drift_known: bool,
+    /// Smallest and largest drift that the calls leave possible, ns per ns.
+    pub drift_least: f64,
+    /// See `drift_least`.
+    pub drift_most: f64,
+}
+
+impl ClockPiece {
+    /// Theta at `t_ns` since the start of the run, ns.
+    pub fn theta(&self, t_ns: u64) -> f64 {
+        self.offset_ns + self.drift * (t_ns as f64 - self.from_ns as f64)
+    }
+}
+
+impl PairClock {
+    /// The piece that holds at `t_ns`; `None`: nothing is known of the clocks.
+    pub fn at(&self, t_ns: u64) -> Option<&ClockPiece> {
+        self.pieces.iter().rev().find(|piece| piece.from_ns <= t_ns).or(self.pieces.first())
+    }
+
+    /// T2 - T1 and T3 - T1 of a call by the client's clock, ns, and half of the width within which they lie; `None` where
+    /// the server's stamps or the clocks are not known.
+    pub fn aligned(&self, row: &RpcRow) -> Option<(f64, f64, f64)> {
+        let (received, replied) = (row.received_ns? as f64, row.replied_ns? as f64);
+        if self.same {
+            return Some((received, replied, 0.0));
+        }
+        let piece = self.at(row.start_ns)?;
+        let theta = piece.theta(row.start_ns);
+        Some((received + theta, replied + theta, piece.within_ns))
+    }
+}

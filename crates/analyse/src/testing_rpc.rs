@@ -1,0 +1,225 @@
+//! Calls with a known truth, for tests: two clocks whose offset and drift are known, and delays that are.
+
+use std::path::PathBuf;
+
+use msgpath_core::Histogram;
+use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::schema::{
+    ClockFacts, Environment, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status,
+};
+use msgpath_core::units::Pieces;
+use msgpath_record::Run;
+
+use crate::logs::Logs;
+use crate::rpc::align::align;
+use crate::rpc::{PairClock, RpcSummary};
+use crate::summary::Summary;
+
+/// Seconds, milliseconds and microseconds in ns.
+pub(crate) const S: f64 = 1e9;
+/// See [`S`].
+pub(crate) const MS: f64 = 1e6;
+/// See [`S`].
+pub(crate) const US: f64 = 1e3;
+
+/// What must be added to the server's clock at a time of the client's, ns: the truth.
+type Theta = Box<dyn Fn(f64) -> f64>;
+
+/// Calls, one after the other.
+pub(crate) struct Calls {
+    theta: Theta,
+    step: f64,
+    now: f64,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) rows: Vec<RpcRow>,
+    pub(crate) facts: RpcFacts,
+}
+
+impl Calls {
+    /// Between 10.9.0.1 and 10.9.0.2, with stamps of 1 µs. The truth is `offset` + `drift` t.
+    pub(crate) fn new(seed: u64, offset: f64, drift: f64) -> Self {
+        Self::with(seed, 1_000, move |t| offset + drift * t)
+    }
+
+    /// Stamps of `step` ns and any truth.
+    pub(crate) fn with(seed: u64, step: u64, theta: impl Fn(f64) -> f64 + 'static) -> Self {
+        let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
+        let facts = RpcFacts {
+            protocol: "lab".into(),
+            client_step_ns: step,
+            server_step_ns: step,
+            pairs: vec![pair],
+            ..RpcFacts::default()
+        };
+        let random = fastrand::Rng::with_seed(seed);
+        Self { theta: Box::new(theta), step: step as f64, now: 5.0 * MS, random, rows: Vec::new(), facts }
+    }
+
+    /// Both ends on one machine.
+    pub(crate) fn same_machine(mut self) -> Self {
+        self.facts.pairs[0].same_machine = Some("both addresses are the same".into());
+        self
+    }
+
+    /// The truth.
+    pub(crate) fn theta(&self, t: f64) -> f64 {
+        (self.theta)(t)
+    }
+
+    /// A value between `least` and about ten times `spread` more, mostly near `least`.
+    pub(crate) fn delay(&mut self, least: f64, spread: f64) -> f64 {
+        least - spread * (1.0 - self.random.f64()).ln()
+    }
+
+    /// A call: `gap` after the last one the request is sent, `there` later it is read, the server takes `work`, and `back`
+    /// later the reply is read.
+    pub(crate) fn call(&mut self, gap: f64, there: f64, work: f64, back: f64) -> &mut RpcRow {
+        let sent = self.now + gap;
+        let (received, replied, end) = (sent + there, sent + there + work, sent + there + work + back);
+        let stamp = |t: f64| ((t / self.step).floor() * self.step) as i64;
+        let server = |t: f64| stamp(t - (self.theta)(t));
+        let start = stamp(sent);
+        self.now = end;
+        let id = self.rows.len() as u32 + 1;
+        self.rows.push(RpcRow {
+            rpcid: id,
+            request_bytes: 152,
+            reply_bytes: 152,
+            start_ns: start as u64,
+            latency_ns: Some((stamp(end) - start) as u64),
+            received_ns: Some(server(received) - start),
+            replied_ns: Some(server(replied) - start),
+            ..RpcRow::default()
+        });
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    /// So many pings of 64 bytes over `span`: a round trip of about 300 µs, as between two namespaces.
+    pub(crate) fn pings(mut self, count: usize, span: f64) -> Self {
+        for _ in 0..count {
+            let (there, back) = (self.delay(120.0 * US, 40.0 * US), self.delay(110.0 * US, 40.0 * US));
+            self.call((span / count as f64 - 300.0 * US).max(0.0), there, 4.0 * US, back);
+        }
+        self
+    }
+
+    /// Writes of 1 MB over 1 Gbit/s.
+    pub(crate) fn writes(mut self, count: usize) -> Self {
+        for _ in 0..count {
+            let (there, back) = (self.delay(8.9 * MS, 500.0 * US), self.delay(60.0 * US, 20.0 * US));
+            let row = self.call(100.0 * US, there, 700.0 * US, back);
+            (row.request_bytes, row.reply_bytes) = (1_000_101, 88);
+        }
+        self
+    }
+
+    /// The clocks of the first pair.
+    pub(crate) fn clock(&self) -> PairClock {
+        let rows: Vec<&RpcRow> = self.rows.iter().filter(|row| row.pair == 0).collect();
+        align(0, &self.facts.pairs[0], &rows, self.facts.client_step_ns + self.facts.server_step_ns)
+    }
+
+    /// The truth lies within the bound wherever it is asked for.
+    #[track_caller]
+    pub(crate) fn assert_covered(&self, clock: &PairClock) {
+        for piece in &clock.pieces {
+            for part in 0..=20 {
+                let t = piece.from_ns + (piece.to_ns - piece.from_ns) / 20 * part;
+                let (truth, found) = (self.theta(t as f64), piece.theta(t));
+                assert!((truth - found).abs() <= piece.within_ns, "{truth} at {t}: {found} in {piece:?}");
+            }
+        }
+    }
+
+    /// A run of them: a case for each method, the calls of each in so many rounds.
+    pub(crate) fn run(&self, methods: &[&str], rounds: u32) -> (Run, Logs) {
+        let path = "tcp:send".parse().expect("a path");
+        let case = |(at, method): (usize, &&str)| Case {
+            id: at as u32,
+            label: Some((*method).into()),
+            ..Case::new(std::clone::Clone::clone(&path), Pieces::whole(64))
+        };
+        let cases: Vec<Case> = methods.iter().enumerate().map(case).collect();
+        let plan = Plan { seed: 7, rounds, trim: 0, message_log: 0, ..Plan::new(Workload::Rpc, cases) };
+        let mut rows = self.rows.clone();
+        let mut records = Vec::new();
+        for case in 0..methods.len() as u32 {
+            let mut own: Vec<&mut RpcRow> = rows.iter_mut().filter(|row| row.case == case).collect();
+            let each = own.len().div_ceil(rounds as usize).max(1);
+            for (pass, rows) in own.chunks_mut(each).enumerate() {
+                rows.iter_mut().for_each(|row| row.pass = pass as u32);
+                records.push(round(case, pass as u32, rows));
+            }
+        }
+        records.sort_by_key(|round| round.start_ns);
+        let near = Environment { host: "anna".into(), cpus: vec![0, 1], boot_id: "one".into(), ..Default::default() };
+        let run = Run {
+            folder: PathBuf::new(),
+            header: RunHeader {
+                started: "2026-11-21T10:00:00Z".into(),
+                command: ["/usr/bin/msgpath", "rpc", "10.9.0.2:12345", "ping"].map(String::from).to_vec(),
+                version: "0.1.0".into(),
+                target: "10.9.0.2:12345".into(),
+                near,
+                clock: ClockFacts { cost_ns: 25.0, step_ns: 1 },
+                rpc: Some(self.facts.clone()),
+                ..RunHeader::new("calm-heron", "rpc", plan)
+            },
+            rounds: records,
+            end: Some(RunEnd {
+                status: Status::Ok,
+                ended: "2026-11-21T10:00:10Z".into(),
+                problem: None,
+                messages_not_kept: 0,
+                granted: Default::default(),
+            }),
+            damage: None,
+        };
+        (run, Logs { rpcs: rows, ..Logs::default() })
+    }
+
+    /// The summary of [`run`](Self::run) with one method.
+    pub(crate) fn summary(&self) -> Summary {
+        let (run, logs) = self.run(&["ping"], 10);
+        crate::summarise_with(&run, &logs)
+    }
+
+    /// What it says of the calls.
+    pub(crate) fn rpc(&self) -> RpcSummary {
+        self.summary().rpc.expect("calls")
+    }
+
+    /// The sentences of the run under `code`.
+    pub(crate) fn said(&self, code: &str) -> Vec<String> {
+        let (run, logs) = self.run(&["ping"], 10);
+        said_with(&run, &logs, code)
+    }
+}
+
+/// What the run and its logs say under `code`.
+pub(crate) fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
+    let summary = crate::summarise_with(run, logs);
+    let findings = summary.findings.iter().filter(|finding| finding.code == code);
+    let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
+    let warnings = summary.warnings.iter().filter(|warning| warning.code == code);
+    findings.chain(warnings.map(|warning| warning.text.clone())).collect()
+}
+
+/// The near end's report of a round of these calls; a server that is no agent of ours reports nothing.
+fn round(case: u32, pass: u32, rows: &[&mut RpcRow]) -> RoundRecord {
+    let mut latency = Histogram::new();
+    rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latency.record(ns));
+    let start_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
+    let end = rows.iter().map(|row| row.start_ns + row.latency_ns.unwrap_or(0)).max().unwrap_or(start_ns);
+    let mut round =
+        RoundRecord { case, pass, start_ns, batch: 1, latency: latency.to_sparse(), ..RoundRecord::default() };
+    round.near.delivery.sent = rows.len() as u64;
+    round.near.delivery.received = rows.iter().filter(|row| row.latency_ns.is_some()).count() as u64;
+    round.near.bytes_sent = rows.iter().map(|row| row.request_bytes).sum();
+    round.near.bytes_received = rows.iter().map(|row| row.reply_bytes).sum();
+    round.near.elapsed_ns = end - start_ns;
+    (round.near.user_ns, round.near.system_ns) = (round.near.elapsed_ns / 10, round.near.elapsed_ns / 5);
+    round.connect_ns = Some(200_000);
+    round
+}

@@ -1,0 +1,96 @@
+//! Calls of a key-value server.
+
+use msgpath_analyse::rpc::{RpcKind, RpcSummary};
+use msgpath_core::schema::RpcFacts;
+use serde_json::{Value, json};
+
+use super::nulls::{explain, rename};
+use super::parts::value;
+
+/// What is known of the calls as a whole, each kind of call and each pair of clocks; `None`: not a run of calls.
+pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Option<Value> {
+    if facts.is_none() && summary.is_none() {
+        return None;
+    }
+    let mut out = value(&facts);
+    if let Some(wire) = facts.and_then(|facts| facts.wire.as_ref()) {
+        out["wire"] = json!({ "bits_per_s": wire.0, "from": wire.1 });
+    }
+    rename(&mut out, &[("expect", "expect_ns"), ("not_kept", "calls_not_kept")]);
+    if out.is_null() {
+        out = json!({});
+    }
+    let Some(summary) = summary else {
+        out["kinds"] = Value::Null;
+        explain(&mut out, |path| reason(path).into());
+        return Some(out);
+    };
+    out["kinds"] = summary.kinds.iter().map(kind).collect();
+    out["clocks"] = value(&summary.clocks);
+    for clock in out["clocks"].as_array_mut().into_iter().flatten() {
+        for piece in clock["pieces"].as_array_mut().into_iter().flatten() {
+            rename(piece, &[("drift", "drift_ns_per_ns")]);
+        }
+    }
+    explain(&mut out, |path| reason(path).into());
+    Some(out)
+}
+
+fn kind(kind: &RpcKind) -> Value {
+    let mut out = value(kind);
+    if let Some((request, reply)) = kind.wire_ns {
+        out["wire_ns"] = json!({ "request": request, "reply": reply });
+    }
+    rename(&mut out, &[("wire_ns", "wire_estimate_ns"), ("log2_us", "calls_by_log2_us")]);
+    out
+}
+
+fn reason(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or(path) {
+        "wire" => "there is no wire, or nobody knows its speed",
+        "wire_estimate_ns" => "the speed of the wire is not known",
+        "same_machine" => "they are two machines, as far as is known",
+        "expected" => "no estimate was typed before the run",
+        "later_p50_ns" => "there was no later call",
+        "kinds" => "the run has no log of calls",
+        _ => "not a finite number",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::fixture;
+    use crate::json::summary_json;
+
+    #[test]
+    fn calls_carry_their_units() {
+        let (run, summary, _) = fixture::rpc();
+        let json: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
+        let rpc = &json["rpc"];
+        assert_eq!(rpc["protocol"], "lab");
+        assert_eq!(rpc["wire"]["bits_per_s"], 1_000_000_000_u64);
+        assert_eq!((rpc["kinds"][1]["method"].as_str(), rpc["kinds"][1]["calls"].as_u64()), (Some("write"), Some(120)));
+        assert_eq!(rpc["kinds"][0]["unanswered"], 1);
+        assert_eq!(rpc["kinds"][1]["wire_estimate_ns"]["request"], 8_000_808.0);
+        assert_eq!(rpc["kinds"][1]["expected"]["estimate_ns"], 10_100_000.0);
+        assert_eq!(rpc["kinds"][1]["bands"][1]["parts"][1]["stage"], "request_path");
+        assert_eq!(rpc["kinds"][1]["bands"][1]["parts"][1]["within_ns"], 120_000.0);
+        assert_eq!(rpc["kinds"][2]["calls_by_log2_us"].as_array().map(Vec::len), Some(32));
+        assert_eq!(rpc["clocks"][0]["pieces"][0]["drift_ns_per_ns"], 0.0);
+        assert_eq!(json["cases"][1]["case"]["label"], "write");
+    }
+
+    #[test]
+    fn other_runs_have_none() {
+        let (run, summary) = fixture::echo();
+        let json: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
+        assert_eq!(json.get("rpc"), None);
+        assert_eq!(json["cases"][0]["case"].get("label"), None);
+        let (run, mut summary, _) = fixture::rpc();
+        summary.rpc = None;
+        let json: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
+        assert!(json["rpc"]["kinds"].is_null() && json["rpc"]["why"]["kinds"].is_string());
+    }
+}

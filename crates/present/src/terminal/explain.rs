@@ -1,0 +1,408 @@
+//! `explain`: where the time of messages goes, who held their CPU, and what the ends did meanwhile.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::attribution::CaseStages;
+use msgpath_analyse::attribution::bands::{AtReady, Stage};
+use msgpath_analyse::attribution::occupants::Occupant;
+use msgpath_analyse::attribution::scheduler::ThreadTimes;
+use msgpath_analyse::attribution::stage::Direction;
+use msgpath_analyse::stages::Band;
+use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::schema::MessageRow;
+use msgpath_core::units::three_digits;
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Span, Style, width};
+use super::shape::bar_of;
+use super::stages::stage_bars;
+use super::table::{Align, Table};
+use crate::words;
+
+/// Characters of the longest bar.
+const BAR: usize = 8;
+/// Narrower than this there is no room for bars.
+const WITH_BARS: usize = 80;
+/// Where facts below the table start.
+const FACT: usize = 20;
+
+/// Everything that a run knows of where its time goes. Without a traced twin: what its stamps tell (`logged`), and how to
+/// record more.
+pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style) -> String {
+    let mut page = Page::new(style);
+    page.head(run, summary, &["where the time goes".into(), summary.target.clone()]);
+    page.warnings(&summary.warnings);
+    for stages in &summary.attribution {
+        page.case_stages(run, summary, stages);
+    }
+    if summary.attribution.is_empty() {
+        let bars = stage_bars(run, logged, style);
+        for line in bars.lines() {
+            page.line(&[line.into()]);
+        }
+        page.gap();
+        let again = format!("{} --stages light", run.header.command.join(" "));
+        page.text(
+            2,
+            "The kernel was not traced, so nothing is known between the stamps. This run records it:",
+            Paint::Dim,
+        );
+        page.verbatim(&format!("    {again}"));
+    }
+    page.findings(&summary.findings);
+    page.saved(run, summary);
+    page.finish()
+}
+
+/// The table of stages of each traced case, with what makes it believable: what a measuring verb adds to its result.
+/// Empty where nothing was traced.
+pub fn stages_of(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    for stages in &summary.attribution {
+        page.split(run, summary, stages);
+    }
+    page.finish()
+}
+
+/// A word or two before a fact.
+fn fact(name: &str) -> [Span; 3] {
+    ["  ".into(), Paint::Dim.span(name), " ".repeat(FACT.saturating_sub(2 + width(name))).into()]
+}
+
+/// The bands that stand beside each other, with their heads: usual, slow, all; the slowest where there is room.
+fn columns(stages: &CaseStages) -> Vec<(&Band, String)> {
+    let head = |band: &Band| match band.name.as_str() {
+        "p45–55" => "at p50".to_owned(),
+        "p98.5–99.5" => "at p99".to_owned(),
+        "all" => "mean of all".into(),
+        name => name.to_owned(),
+    };
+    let slowest = stages.bands.iter().filter(|band| band.name.starts_with("slowest"));
+    ["p45–55", "p98.5–99.5", "all"]
+        .iter()
+        .filter_map(|name| stages.band(name))
+        .chain(slowest)
+        .map(|band| (band, head(band)))
+        .collect()
+}
+
+impl Page {
+    fn case_stages(&mut self, run: &Run, summary: &Summary, stages: &CaseStages) {
+        self.split(run, summary, stages);
+        if stages.why.is_some() {
+            return;
+        }
+        self.at_ready(stages);
+        self.occupants(stages);
+        self.idle(stages);
+        self.scheduler(stages);
+        self.calls(stages);
+    }
+
+    /// Heading, table of stages, and what makes it believable.
+    fn split(&mut self, run: &Run, summary: &Summary, stages: &CaseStages) {
+        let glyphs = self.style.glyphs;
+        let case = summary.cases.iter().find(|case| case.case.id == stages.case);
+        let what = |case: &CaseSummary| format!("{} {}, ", case.case.path, words::message(&case.case));
+        let messages = words::counted(stages.messages, "traced message", glyphs);
+        self.heading(&format!("where the time goes   {}{messages}", case.map_or_else(String::new, what)));
+        if let Some(why) = &stages.why {
+            self.hanging(&[Paint::Yellow.span("  n/a: ")], 7, why, Paint::Plain);
+        } else {
+            self.stage_table(stages);
+            let text = "Each column averages whole messages of that slowness (p45 to p55, p98.5 to p99.5), so its stages \
+                        add up to its round trip.";
+            self.text(2, text, Paint::Dim);
+        }
+        self.evidence(run, stages);
+    }
+
+    fn stage_table(&mut self, stages: &CaseStages) {
+        let columns = columns(stages);
+        let mut table = Table::new().column("", Align::Left);
+        for (at, (_, head)) in columns.iter().enumerate() {
+            table = match at {
+                0 | 1 => table.column(head.as_str(), Align::Left),
+                _ => table.optional(head.as_str(), Align::Left, 9 - at as u8),
+            };
+        }
+        let glyphs = self.style.glyphs;
+        let bars = self.style.columns() >= WITH_BARS;
+        let time = |ns: f64| {
+            let time = glyphs.time(ns);
+            format!("{}{time}", " ".repeat(8_usize.saturating_sub(width(&time))))
+        };
+        let cell = |ns: f64, mean: f64| -> Span {
+            let bar = if ns > 0.0 && bars { bar_of(ns / mean.max(1.0), BAR, glyphs) } else { String::new() };
+            format!("{} {bar}", time(ns)).into()
+        };
+        let total = columns.iter().map(|(band, _)| {
+            let claim = if band.claim { "" } else { " no claim" };
+            let paint = if band.claim { Paint::Bold } else { Paint::Yellow };
+            paint.span(format!("{}{claim}", time(band.mean_ns)))
+        });
+        table.row(std::iter::once(Paint::Bold.span("round trip")).chain(total));
+        let mut group: Option<Option<Direction>> = None;
+        for (at, stage) in stages.stages.iter().enumerate() {
+            if group != Some(stage.direction) {
+                group = Some(stage.direction);
+                if let Some(direction) = stage.direction {
+                    let sums = columns.iter().map(|(band, _)| Span::from(time(stages.direction_ns(band, direction))));
+                    let name = match direction {
+                        Direction::Request => "request: near end to far end",
+                        Direction::Reply => "reply: far end to near end",
+                    };
+                    table.row(std::iter::once(Span::from(name)).chain(sums));
+                }
+            }
+            let cells = columns.iter().map(|(band, _)| cell(band.parts_ns[at], band.mean_ns));
+            table.row(std::iter::once(Span::from(label(stage))).chain(cells));
+        }
+        self.table(table);
+    }
+
+    /// Who says so, how much of it is known, and what asking cost.
+    fn evidence(&mut self, run: &Run, stages: &CaseStages) {
+        let glyphs = self.style.glyphs;
+        self.gap();
+        if let Some(backend) = &stages.known_by {
+            let mut text = format!("{backend}, the {} set of events", stages.set.name());
+            if !stages.self_test.is_empty() {
+                text += &format!("; self-test: {}", stages.self_test);
+            }
+            if stages.wakeups_joined {
+                text += "; wake-up in flight and scheduling delay are one number here, so the delay by itself is n/a";
+            }
+            self.hanging(&fact("known by"), FACT, &text, Paint::Plain);
+        }
+        for (name, why) in run.header.tracing.iter().flat_map(|tracing| &tracing.refused) {
+            let hint = if why.hint.is_empty() { String::new() } else { format!("; to have it: {}", why.hint) };
+            self.hanging(&fact("not used"), FACT, &format!("{name}: {}{hint}", why.why), Paint::Dim);
+        }
+        if stages.messages == 0 {
+            return;
+        }
+        let mut text = format!(
+            "{} of {} messages ({}), residual {}, {} events a message, {} lost",
+            glyphs.thousands(stages.complete),
+            glyphs.thousands(stages.messages),
+            words::percent(stages.complete_share()),
+            glyphs.time(stages.residual_ns as f64),
+            three_digits(stages.events_per_message),
+            glyphs.thousands(stages.events_lost),
+        );
+        for (reason, count) in &stages.not_attributed {
+            text += &format!("; {} not attributed: {reason}", glyphs.thousands(*count));
+        }
+        self.hanging(&fact("complete"), FACT, &text, Paint::Plain);
+        let text = match &stages.observer {
+            Some(observer) => {
+                let interval = words::estimate_interval(&observer.ratio, three_digits);
+                format!(
+                    "tracing makes p50 {}x as long (95 %: {interval}): {} instead of {}",
+                    three_digits(observer.ratio.value),
+                    glyphs.time(observer.traced_ns),
+                    glyphs.time(observer.untraced_ns),
+                )
+            }
+            None => "n/a: the case itself was not measured beside its traced rounds".into(),
+        };
+        self.hanging(&fact("observer effect"), FACT, &text, Paint::Plain);
+        let text = match &stages.delay_share {
+            _ if stages.why.is_some() => return,
+            Some(share) => format!(
+                "{} of the mean; per message p10 {}, p50 {}, p90 {}",
+                words::percent(share.of_mean),
+                words::percent(share.p10),
+                words::percent(share.p50),
+                words::percent(share.p90),
+            ),
+            None => "n/a: this back end does not tell it from the wake-up in flight".into(),
+        };
+        self.hanging(&fact("scheduling delay"), FACT, &text, Paint::Plain);
+    }
+
+    /// In which state the data found the receiver.
+    fn at_ready(&mut self, stages: &CaseStages) {
+        let mut table = Table::new()
+            .column("when data arrived", Align::Left)
+            .column("running", Align::Right)
+            .column("runnable", Align::Right)
+            .column("asleep", Align::Right)
+            .column("being woken", Align::Right);
+        for (direction, states) in Direction::ALL.iter().zip(&stages.at_ready) {
+            let cell = |count: u64| -> Span { words::percent(count as f64 / states.total().max(1) as f64).into() };
+            let AtReady { running, runnable, blocked, waking } = *states;
+            table.row([direction.name().into(), cell(running), cell(runnable), cell(blocked), cell(waking)]);
+        }
+        self.gap();
+        self.table(table);
+    }
+
+    /// Who held the CPU while the receiver was runnable.
+    fn occupants(&mut self, stages: &CaseStages) {
+        if stages.occupants.all.is_empty() {
+            return;
+        }
+        let mut table = Table::new()
+            .column("who held the CPU of a ready receiver", Align::Left)
+            .column("all", Align::Right)
+            .column("slow ones", Align::Right);
+        for occupant in &stages.occupants.all {
+            let slow = stages.occupants.slow.iter().find(|slow| slow.name == occupant.name && slow.own == occupant.own);
+            table.row([
+                holder(occupant).into(),
+                words::percent(occupant.share).into(),
+                words::percent(slow.map_or(0.0, |slow| slow.share)).into(),
+            ]);
+        }
+        self.gap();
+        self.table(table);
+    }
+
+    fn idle(&mut self, stages: &CaseStages) {
+        if stages.idle.is_empty() {
+            return;
+        }
+        let mut table = Table::new()
+            .column("idle state left", Align::Left)
+            .column("wake-ups", Align::Right)
+            .column("in flight", Align::Right)
+            .column("of slow", Align::Right)
+            .column("of others", Align::Right);
+        for exit in &stages.idle {
+            table.row([
+                exit.state.to_string().into(),
+                self.style.glyphs.thousands(exit.wakeups).into(),
+                self.style.glyphs.time(exit.in_flight_ns).into(),
+                words::percent(exit.share_of_slow).into(),
+                words::percent(exit.share_of_others).into(),
+            ]);
+        }
+        self.gap();
+        self.table(table);
+    }
+
+    /// What `perf sched timehist` shows, and the waiting after a preemption that its delay misses.
+    fn scheduler(&mut self, stages: &CaseStages) {
+        if stages.threads.is_empty() {
+            return;
+        }
+        let glyphs = self.style.glyphs;
+        let mut table = Table::new()
+            .column("per message", Align::Left)
+            .optional("threads", Align::Right, 1)
+            .column("run", Align::Right)
+            .optional("asleep", Align::Right, 2)
+            .optional("waking", Align::Right, 3)
+            .column("delay", Align::Right)
+            .column("preempted", Align::Right)
+            .column("switches", Align::Right);
+        for thread in &stages.threads {
+            let ThreadTimes { run_ns, sleep_ns, waking_ns, after_wakeup_ns, preempted_ns, .. } = *thread;
+            let time = |ns: u64| -> Span { glyphs.time(thread.each(ns)).into() };
+            let joined = || Span::from("n/a");
+            table.row([
+                thread.who.as_str().into(),
+                thread.threads.to_string().into(),
+                time(run_ns),
+                time(sleep_ns),
+                time(waking_ns),
+                if stages.wakeups_joined { joined() } else { time(after_wakeup_ns) },
+                time(preempted_ns),
+                words::per_message(thread.each(thread.switches)).into(),
+            ]);
+        }
+        self.gap();
+        self.table(table);
+        let text = "'delay': runnable after a wake-up, what perf sched timehist calls so. 'preempted': runnable after a \
+                    preemption, which it does not count.";
+        self.text(2, text, Paint::Dim);
+    }
+
+    fn calls(&mut self, stages: &CaseStages) {
+        if stages.calls.is_empty() {
+            return;
+        }
+        let glyphs = self.style.glyphs;
+        let mut table = Table::new()
+            .column("end", Align::Left)
+            .column("system call", Align::Left)
+            .column("a message", Align::Right)
+            .column("mean time", Align::Right)
+            .optional("time a message", Align::Right, 2)
+            .optional("calls", Align::Right, 1);
+        for call in &stages.calls {
+            table.row([
+                call.who.as_str().into(),
+                call.name.as_str().into(),
+                words::per_message(call.per_message).into(),
+                glyphs.time(call.mean_ns).into(),
+                glyphs.time(call.ns_per_message).into(),
+                glyphs.thousands(call.calls).into(),
+            ]);
+        }
+        self.gap();
+        self.table(table);
+        self.text(2, "The time of a call is from entry to exit, sleeping included.", Paint::Dim);
+    }
+}
+
+/// A stage in the table: those on the way are indented below their direction.
+fn label(stage: &Stage) -> String {
+    match stage.direction {
+        Some(_) => format!("  {}", stage.name),
+        None => stage.name.clone(),
+    }
+}
+
+/// `ffmpeg, thread 666`.
+pub(crate) fn holder(occupant: &Occupant) -> String {
+    match (occupant.tid, occupant.own) {
+        (0, _) => "nobody: the CPU left idle".into(),
+        (-1, _) => "others".into(),
+        (tid, true) => format!("an end of this measurement, thread {tid}"),
+        (tid, false) => format!("{}, thread {tid}", occupant.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use msgpath_core::units::Glyphs;
+
+    #[test]
+    fn everything_fits_and_adds_up() {
+        let (run, summary) = fixture::explained();
+        for width in [100, 60] {
+            let text = explain(&run, &summary, &[], Style { width, ..Style::default() });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            insta::assert_snapshot!(format!("explain_{width}"), text);
+        }
+        let ascii = Style { glyphs: Glyphs::Ascii, ..Style::default() };
+        let text = explain(&run, &summary, &[], ascii);
+        assert!(text.is_ascii() && !text.contains('?'), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_says_why() {
+        let (mut run, mut summary) = fixture::explained();
+        let stages = &mut summary.attribution[0];
+        stages.why = Some("the stages of 10 of 2000 messages are known".into());
+        stages.complete = 10;
+        (stages.stages, stages.bands) = (Vec::new(), Vec::new());
+        (stages.wakeups_joined, stages.delay_share, stages.observer) = (true, None, None);
+        run.header.tracing = Some(msgpath_core::schema::Tracing {
+            refused: vec![(
+                "BPF tracepoints".into(),
+                msgpath_core::Unavailable::new("CAP_BPF is missing", "sudo setcap cap_bpf,cap_perfmon+ep msgpath"),
+            )],
+            ..Default::default()
+        });
+        insta::assert_snapshot!("explain_not_known", explain(&run, &summary, &[], Style::default()));
+        let (run, summary) = fixture::echo();
+        let text = explain(&run, &summary, &[], Style::default());
+        assert!(text.contains("    msgpath echo --stages light"), "{text}");
+        assert_eq!(stages_of(&run, &summary, Style::default()), "");
+    }
+}

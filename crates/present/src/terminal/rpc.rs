@@ -1,0 +1,336 @@
+//! `rpc`: calls of a key-value server: how long, how many a second, and where the time of each kind goes.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::rpc::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
+use msgpath_core::units::Glyphs;
+use msgpath_record::Run;
+
+use super::echo::{interval_span, value_span};
+use super::page::{Page, Paint, Span, Style, width};
+use super::shape::bar_of;
+use super::table::{Align, Table};
+use crate::view::{self, measured};
+use crate::words;
+
+/// What the time of a call is.
+const WHAT_TIME_IS: &str = "Time is T4 - T1: from just before the request is sent until the whole reply is read.";
+/// Characters of the longest bar of a part.
+const BAR: usize = 10;
+/// Buckets of the log2 histogram that stand beside each other.
+const BLOCK: usize = 10;
+
+/// The result of a run of calls: the way they went, one row per kind, the estimates, where the time went, the clocks.
+pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let facts = run.header.rpc.as_ref();
+    let kinds = summary.rpc.as_ref().map_or(&[][..], |rpc| &rpc.kinds);
+    let mut head = vec![summary.target.clone()];
+    if let Some(facts) = facts {
+        head.push(format!("protocol {}", facts.protocol));
+        head.extend((!facts.server.is_empty()).then(|| format!("server {}", facts.server)));
+    }
+    let calls = kinds.iter().map(|kind| kind.calls).sum();
+    head.push(words::counted(calls, "call", style.glyphs));
+    page.head(run, summary, &head);
+    page.hanging(&["path  ".into()], 6, &words::path_of_calls(run), Paint::Dim);
+    if let Some(facts) = facts.filter(|facts| !facts.imported.is_empty()) {
+        page.hanging(&["from  ".into()], 6, &facts.imported.join(", "), Paint::Dim);
+    }
+    page.expectation(summary);
+    page.warnings(&summary.warnings);
+    if let Some(rpc) = &summary.rpc {
+        page.gap();
+        latencies(&mut page, summary, kinds);
+        page.gap();
+        rates(&mut page, kinds);
+        estimates(&mut page, run, kinds);
+        kinds.iter().for_each(|kind| parts(&mut page, kind));
+        clocks(&mut page, run, rpc);
+        if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
+            let calls = words::counted(not_kept, "call", style.glyphs);
+            page.text(2, &format!("The log of calls was full: {calls} are in the percentiles only."), Paint::Yellow);
+        }
+    } else {
+        page.text(2, "n/a: the run has no log of calls, so nothing is known of their parts.", Paint::Yellow);
+    }
+    let cases = measured(summary);
+    page.trials(run, summary);
+    page.refusals(&cases);
+    page.findings(&summary.findings);
+    page.unavailable(summary);
+    page.saved(run, summary);
+    page.finish()
+}
+
+/// Calls by floor(log2(µs)) as the original lab prints them, but in columns that line up: one row per kind and block of
+/// ten buckets. Empty where the run has no log of calls.
+pub fn rpc_histogram(summary: &Summary, style: Style) -> String {
+    let Some(rpc) = &summary.rpc else { return String::new() };
+    let mut page = Page::new(style);
+    page.heading("calls by floor(log2(µs))");
+    let used = rpc.kinds.iter().filter_map(|kind| kind.log2_us.iter().rposition(|calls| *calls > 0)).max().unwrap_or(0);
+    for from in (0..=used).step_by(BLOCK) {
+        let until = (from + BLOCK).min(32);
+        let mut table = Table::new().gap(1).column("", Align::Left);
+        for bucket in from..until {
+            table = table.column(bucket_name(bucket, style.glyphs), Align::Right);
+        }
+        for kind in &rpc.kinds {
+            let cells = (from..until).map(|bucket| match kind.log2_us.get(bucket).copied().unwrap_or(0) {
+                0 => Paint::Dim.span("0"),
+                calls => Span::from(style.glyphs.thousands(calls)),
+            });
+            table.row(std::iter::once(Span::from(kind.method.as_str())).chain(cells));
+        }
+        for part in table.split(style, style.columns() - 2) {
+            page.table(part);
+        }
+    }
+    let text = "Each column counts from its time up to the next, which is twice as long; the first one from 0.";
+    page.text(2, text, Paint::Dim);
+    page.finish()
+}
+
+/// `4us`, `1.02ms`: where a bucket begins, without a space so that ten of them stand beside each other.
+fn bucket_name(bucket: usize, glyphs: Glyphs) -> String {
+    words::chosen(&glyphs.time(1_000.0 * 2_f64.powi(bucket as i32))).replace(' ', "")
+}
+
+/// One row per kind: what became of its calls, and the percentiles with their intervals.
+fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new()
+        .column("call", Align::Left)
+        .column("calls", Align::Right)
+        .column("failed", Align::Right)
+        .column("no reply", Align::Right)
+        .column("p50", Align::Right)
+        .optional("95 % interval", Align::Right, 3)
+        .optional("p90", Align::Right, 4)
+        .optional("95 % interval", Align::Right, 1)
+        .column("p99", Align::Right)
+        .optional("95 % interval", Align::Right, 2);
+    let mut whys = Vec::new();
+    for kind in kinds {
+        let case = summary.cases.iter().find(|case| case.case.id == kind.case);
+        let cells = [0.5, 0.9, 0.99].map(|p| {
+            let quantile = case.and_then(|case| words::quantile(case, p));
+            let value = quantile.map_or_else(|| Span::from("n/a"), |quantile| value_span(quantile, glyphs));
+            [value, quantile.map_or_else(Span::default, |quantile| interval_span(quantile, glyphs))]
+        });
+        let shown = case.into_iter().flat_map(|case| &case.quantiles).filter(|q| [0.5, 0.9, 0.99].contains(&q.p));
+        for why in words::no_claims(&format!(" of {}", kind.method), shown) {
+            view::push_new(&mut whys, why);
+        }
+        let count = |calls: u64, paint: Paint| {
+            if calls > 0 { paint.span(glyphs.thousands(calls)) } else { Span::from("0") }
+        };
+        let lead = [
+            Span::from(kind.method.as_str()),
+            glyphs.thousands(kind.calls).into(),
+            count(kind.failed, Paint::Red),
+            count(kind.unanswered, Paint::Yellow),
+        ];
+        table.row(lead.into_iter().chain(cells.into_iter().flatten()));
+    }
+    page.table(table);
+    whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
+    page.text(2, WHAT_TIME_IS, Paint::Dim);
+}
+
+/// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.
+fn rates(page: &mut Page, kinds: &[RpcKind]) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new()
+        .column("call", Align::Left)
+        .column("first call", Align::Right)
+        .column("later p50", Align::Right)
+        .column("RPC/s, wall", Align::Right)
+        .column("RPC/s, response", Align::Right)
+        .column("Tx MB/s", Align::Right)
+        .column("Rx MB/s", Align::Right)
+        .optional("request", Align::Right, 2)
+        .optional("reply", Align::Right, 1);
+    for kind in kinds {
+        let [wall, response, sent, received] = words::rates(kind);
+        let time = |ns: Option<u64>| Span::from(ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns as f64)));
+        table.row([
+            kind.method.as_str().into(),
+            time(kind.first_ns.first().copied()),
+            time(kind.later_p50_ns),
+            wall.into(),
+            response.into(),
+            sent.into(),
+            received.into(),
+            words::about_size(kind.request_bytes).into(),
+            words::about_size(kind.reply_bytes).into(),
+        ]);
+    }
+    page.table(table);
+    let text = "Wall: over the time from the first T1 to the last T4 of each round; so are the MB/s (10^6 bytes, headers \
+                included). Response: over the sum of all T4 - T1. First call: of the first connection.";
+    page.text(2, text, Paint::Dim);
+}
+
+/// Estimate, measured, factor, and where it went.
+fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
+    let glyphs = page.style.glyphs;
+    let facts = run.header.rpc.as_ref();
+    let lines: Vec<_> =
+        kinds.iter().filter_map(|kind| Some((kind, words::expected_call(kind, facts, glyphs)?))).collect();
+    if lines.is_empty() {
+        return;
+    }
+    page.heading("estimate first, then look");
+    for (kind, text) in lines {
+        let lead = format!("{}  ", kind.method);
+        page.hanging(&["  ".into(), Paint::Bold.span(lead)], 4, &text, Paint::Plain);
+    }
+    let wired = kinds.iter().any(|kind| kind.expected.is_some() && kind.wire_ns.is_some());
+    if let Some(wire) = facts.and_then(words::wire_of).filter(|_| wired) {
+        let text = format!("Wire times are estimates {wire}, from the bytes; they were not measured.");
+        page.text(2, &text, Paint::Dim);
+    }
+}
+
+/// The parts of usual and of slow calls of a kind, beside each other; each column adds up to its heading.
+fn parts(page: &mut Page, kind: &RpcKind) {
+    let glyphs = page.style.glyphs;
+    let wanted: Vec<&RpcBand> = ["p50", "p99"]
+        .iter()
+        .filter_map(|name| kind.bands.iter().find(|band| band.name == *name))
+        .chain(kind.bands.iter().filter(|band| !["p50", "p99", "all"].contains(&band.name.as_str())))
+        .collect();
+    let bands = if wanted.is_empty() { kind.bands.iter().collect() } else { wanted };
+    if bands.is_empty() {
+        return;
+    }
+    page.heading(&format!("where the time of {} goes", kind.method));
+    let mut table = Table::new().column("part", Align::Left);
+    for (at, band) in bands.iter().enumerate() {
+        let name = format!("{} ({})", band.name, words::counted(band.calls, "call", glyphs));
+        table = if at == 0 { table.column(name, Align::Left) } else { table.optional(name, Align::Left, 9 - at as u8) };
+    }
+    let mean = bands.iter().map(|band| Paint::Bold.span(padded(&glyphs.time(band.latency_ns))));
+    table.row(std::iter::once(Span::from("mean T4 - T1")).chain(mean));
+    let mut stages: Vec<RpcStage> = Vec::new();
+    let open = bands.iter().flat_map(|band| &band.parts).map(|part| width(&within(part, glyphs))).max().unwrap_or(0);
+    bands.iter().flat_map(|band| &band.parts).for_each(|part| view::push_new(&mut stages, part.stage));
+    for stage in stages {
+        let cells = bands.iter().map(|band| part_cell(band, stage, open, glyphs));
+        table.row(std::iter::once(Span::from(stage.name())).chain(cells));
+    }
+    page.table(table);
+    if let Some((request, reply)) = kind.wire_ns {
+        let text = format!(
+            "Of these the wire alone: estimate {} for the request, {} for the reply.",
+            glyphs.time(request),
+            glyphs.time(reply)
+        );
+        page.text(2, &text, Paint::Dim);
+    }
+}
+
+fn padded(time: &str) -> String {
+    format!("{}{time}", " ".repeat(8_usize.saturating_sub(width(time))))
+}
+
+/// What the clocks leave open of a part: ` ±41.0 µs`; empty on one clock.
+fn within(part: &RpcPart, glyphs: Glyphs) -> String {
+    if part.within_ns > 0.0 {
+        format!(" {}{}", glyphs.plus_minus(), glyphs.time(part.within_ns))
+    } else {
+        String::new()
+    }
+}
+
+/// Time, uncertainty of the clocks in a column of `open` characters, and bar of a part.
+fn part_cell(band: &RpcBand, stage: RpcStage, open: usize, glyphs: Glyphs) -> Span {
+    let Some(part) = band.parts.iter().find(|part| part.stage == stage) else { return "".into() };
+    let bar = if part.ns > 0.0 { bar_of(part.ns / band.latency_ns.max(1.0), BAR, glyphs) } else { String::new() };
+    // What the clocks leave open by more than a quarter of it is no claim.
+    let paint = if part.within_ns > part.ns.abs() / 4.0 { Paint::Yellow } else { Paint::Plain };
+    let within = within(part, glyphs);
+    let blank = " ".repeat(open.saturating_sub(width(&within)));
+    paint.span(format!("{}{within}{blank} {bar}", padded(&glyphs.time(part.ns))))
+}
+
+/// Whose clock is how far off.
+fn clocks(page: &mut Page, run: &Run, rpc: &RpcSummary) {
+    if rpc.clocks.is_empty() {
+        return;
+    }
+    let glyphs = page.style.glyphs;
+    page.heading("clocks");
+    for clock in &rpc.clocks {
+        page.hanging(&["  ".into()], 4, &words::clock(run.header.rpc.as_ref(), clock, glyphs), Paint::Plain);
+    }
+    let doubtful = rpc.kinds.iter().flat_map(|kind| &kind.bands).flat_map(|band| &band.parts);
+    if doubtful.clone().any(|part| part.within_ns > 0.0) {
+        let text = format!(
+            "{} is what the two clocks leave open; whether request and reply are equally fast cannot be known.",
+            glyphs.plus_minus()
+        );
+        page.text(2, &text, Paint::Dim);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn styles() -> [(&'static str, Style); 3] {
+        let ascii = Style { glyphs: Glyphs::Ascii, width: 80, color: false };
+        [("100", Style::default()), ("80", Style { width: 80, ..Style::default() }), ("ascii", ascii)]
+    }
+
+    #[test]
+    fn calls_over_a_wire() {
+        let (run, summary, _) = fixture::rpc();
+        for (name, style) in styles() {
+            let text = rpc(&run, &summary, style);
+            assert!(text.lines().all(|line| line.chars().count() <= style.columns()), "{text}");
+            assert!(style.glyphs != Glyphs::Ascii || (text.is_ascii() && !text.contains('?')), "{text}");
+            assert!(!text.contains('\x1b') && !text.contains("NaN"), "{text}");
+            insta::assert_snapshot!(format!("rpc_{name}"), text);
+        }
+    }
+
+    #[test]
+    fn calls_within_one_machine_say_that_there_is_no_wire() {
+        let (run, summary, _) = fixture::rpc_here();
+        let text = rpc(&run, &summary, Style::default());
+        assert!(text.replace('\n', " ").contains("no network was") && text.contains("clocks identical"), "{text}");
+        assert!(!text.contains("estimate") && !text.contains('±'), "{text}");
+        insta::assert_snapshot!("rpc_here", text);
+    }
+
+    #[test]
+    fn the_histogram_lines_up() {
+        let (_, summary, _) = fixture::rpc();
+        for (name, style) in styles() {
+            let text = rpc_histogram(&summary, style);
+            assert!(text.lines().all(|line| line.chars().count() <= style.columns()), "{text}");
+            insta::assert_snapshot!(format!("rpc_histogram_{name}"), text);
+        }
+        assert_eq!(rpc_histogram(&fixture::echo().1, Style::default()), "");
+    }
+
+    #[test]
+    fn hostile_names_do_not_reach_the_terminal() {
+        let (run, mut summary, _) = fixture::rpc();
+        if let Some(rpc) = &mut summary.rpc {
+            rpc.kinds[0].method = "\x1b[2Jx".into();
+            rpc.clocks[0].text = "\x1b]0;x\x07".into();
+        }
+        assert!(!rpc(&run, &summary, Style::default()).contains('\x1b'));
+    }
+
+    #[test]
+    fn without_a_log_of_calls_it_says_so() {
+        let (run, mut summary, _) = fixture::rpc();
+        summary.rpc = None;
+        assert!(rpc(&run, &summary, Style::default()).contains("n/a: the run has no log of calls"));
+    }
+}

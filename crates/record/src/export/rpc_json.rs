@@ -1,0 +1,74 @@
+//! `rpc-json`: the JSON of the RPC lab's viewer, valid and sorted.
+
+use std::io::{BufWriter, Write};
+
+use msgpath_core::schema::RpcRow;
+use msgpath_rpc::Kind;
+use msgpath_rpc::json::{self, FOOTER};
+use msgpath_rpc::log::{DATA_BYTES, Record};
+
+use super::{Exporter, body, calls, failed, lab_header};
+use crate::{RecordError, Run};
+
+pub(super) struct RpcJson;
+
+impl Exporter for RpcJson {
+    fn name(&self) -> &'static str {
+        "rpc-json"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one event per call for the viewer of the RPC lab; stamps as recorded, those not known are named"
+    }
+
+    fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
+        let (facts, rows) = calls(run)?;
+        let mut rows: Vec<RpcRow> = rows.collect();
+        rows.sort_by_key(|row| row.start_ns);
+        let t1 = |row: &RpcRow| lab_header(run, facts, row).t[0];
+        let (first, last) = (rows.first().map_or(0, t1), rows.last().map_or(0, t1));
+        let base = json::base_of(first);
+        let title = run.header.near.facts.get("title").unwrap_or(&run.header.name);
+        let mut out = BufWriter::new(out);
+        out.write_all(json::header(title, base, last).as_bytes()).map_err(failed)?;
+        for row in &rows {
+            let header = lab_header(run, facts, row);
+            let length = u32::try_from(body(row.reply_bytes)).unwrap_or(u32::MAX);
+            // Of the lab's two events a call the one with all stamps; where only the server saw it, the server's.
+            let kind =
+                if row.latency_ns.is_none() && row.replied_ns.is_some() { Kind::RespSend } else { Kind::RespRcv };
+            let record = Record::from_parts(kind, &header, length, [0; DATA_BYTES]);
+            out.write_all(json::event(&record, base).as_bytes()).map_err(failed)?;
+        }
+        out.write_all(FOOTER.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::exported_calls;
+
+    #[test]
+    fn the_events_are_sorted_and_valid() {
+        let (bytes, mut calls) = exported_calls("rpc-json");
+        calls.sort_by_key(|call| call.start_ns);
+        let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!((&value["title"], &value["tracebase"]), (&"brisk-otter".into(), &"2023-11-14_22:13:00".into()));
+        let document = json::read(&bytes).unwrap();
+        assert!(!document.repaired);
+        let latency: Vec<_> = document.records.iter().map(|one| one.header.t.map(|t| t - one.header.t[0])).collect();
+        for (stamps, call) in latency.iter().zip(&calls) {
+            if let (Some(received), Some(latency)) = (call.received_ns, call.latency_ns) {
+                assert_eq!((stamps[1], stamps[3]), (received.div_euclid(1_000), latency as i64 / 1_000));
+            }
+        }
+        assert_eq!(document.records.len(), calls.len());
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("\"not known: T2 T3\""), "{text}");
+    }
+}

@@ -1,0 +1,144 @@
+//! A lab that the processes of a run hold: it has no name and ends with them.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use msgpath_core::plan::{Between, EndPlace};
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::netns;
+
+use super::iproute::{Program, batch};
+use super::spec::LabSpec;
+
+/// Device of this end, and of the other.
+const DEVICES: [&str; 2] = ["mp0", "mp1"];
+
+/// Name of the near end's place in a lab that a run makes for itself.
+pub const HELD_NEAR: &str = "lab a";
+
+/// Two places: this process's own namespace, and one that a child of it holds.
+pub struct HeldLab {
+    holder: Child,
+    /// Its end is the holder's end.
+    _input: ChildStdin,
+    between: Between,
+}
+
+impl HeldLab {
+    /// Makes the lab and moves this process to its first place. Called before the process has any other thread.
+    ///
+    /// # Errors
+    /// E40 where neither root nor user namespaces are to be had, or what iproute2 said; E41 for a shape that this kernel
+    /// does not have.
+    pub fn make(spec: &LabSpec) -> Result<Self, Problem> {
+        spec.check()?;
+        let not_allowed = |error: io::Error| {
+            Problem::new("E40", Exit::CannotStart, format!("no network namespace is to be had here: {error}"))
+                .why("it takes root, or a kernel that lets users have namespaces of their own")
+                .hint("sudo msgpath ..., or sysctl kernel.unprivileged_userns_clone=1 where your kernel has it")
+        };
+        match netns::unshare() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                netns::unshare_as_root_of_own().map_err(not_allowed)?;
+            }
+            other => other.map_err(not_allowed)?,
+        }
+        let (holder, input, lines) = Self::start_holder(spec).map_err(|error| {
+            Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}"))
+        })?;
+        let place = |host: u32, namespace: String| EndPlace {
+            name: if host == 0 { HELD_NEAR.into() } else { "lab b".into() },
+            namespace,
+            address: spec.address(host).to_string(),
+        };
+        let own = format!("/proc/{}/ns/net", std::process::id());
+        let between = Between { near: place(0, own), far: place(1, format!("/proc/{}/ns/net", holder.id())) };
+        // From here on the holder is ended with this value.
+        let lab = Self { holder, _input: input, between };
+        let mut make =
+            vec![format!("link add {} type veth peer name {} netns {}", DEVICES[0], DEVICES[1], lab.holder.id())];
+        make.extend(spec.configure(DEVICES[0], 0));
+        batch(Program::Ip, None, &make)?;
+        batch(Program::Tc, None, &spec.shape(DEVICES[0])).map_err(|problem| spec.explain(problem, Program::Tc))?;
+        lab.configure_far(spec, lines)?;
+        Ok(lab)
+    }
+
+    /// Where the two ends are.
+    pub fn between(&self) -> &Between {
+        &self.between
+    }
+
+    fn start_holder(_spec: &LabSpec) -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
+        let mut holder =
+            Command::new("/proc/self/exe").arg("__hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = holder.stdin.take().expect("piped");
+        let mut output = BufReader::new(holder.stdout.take().expect("piped"));
+        let mut line = String::new();
+        output.by_ref().take(256).read_line(&mut line)?;
+        if line.trim() != "held" {
+            let _ = holder.kill();
+            let _ = holder.wait();
+            return Err(io::Error::other(format!("it said {:?}", line.trim())));
+        }
+        Ok((holder, input, output))
+    }
+
+    /// The holder makes its own end ready.
+    fn configure_far(&self, spec: &LabSpec, mut output: BufReader<std::process::ChildStdout>) -> Result<(), Problem> {
+        let mut text = String::new();
+        for line in spec.configure(DEVICES[1], 1) {
+            text += &format!("ip {line}\n");
+        }
+        for line in spec.shape(DEVICES[1]) {
+            text += &format!("tc {line}\n");
+        }
+        text += "end\n";
+        let broken = |error: io::Error| {
+            Problem::new("E40", Exit::CannotStart, format!("the far end's namespace could not be made ready: {error}"))
+        };
+        (&self._input).write_all(text.as_bytes()).map_err(broken)?;
+        let mut answer = String::new();
+        output.by_ref().take(4096).read_line(&mut answer).map_err(broken)?;
+        match answer.trim() {
+            "ready" => Ok(()),
+            other => Err(Problem::new("E40", Exit::CannotStart, format!("the lab could not be made: {other}"))),
+        }
+    }
+}
+
+impl Drop for HeldLab {
+    fn drop(&mut self) {
+        // It is our own child, and does nothing but wait.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// The holder: a new namespace, made ready as its standard input says, held until that ends.
+///
+/// # Errors
+/// What kept it from that; the line was printed as well.
+pub fn hold() -> io::Result<()> {
+    msgpath_sys::signal::ignore_interrupt();
+    netns::unshare()?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "held")?;
+    out.flush()?;
+    let mut input = io::stdin().lock();
+    let (mut ip, mut tc) = (Vec::new(), Vec::new());
+    for line in input.by_ref().take(64 << 10).lines() {
+        let line = line?;
+        match line.split_once(' ') {
+            Some(("ip", rest)) => ip.push(rest.to_owned()),
+            Some(("tc", rest)) => tc.push(rest.to_owned()),
+            _ => break,
+        }
+    }
+    let made = batch(Program::Ip, None, &ip).and_then(|()| batch(Program::Tc, None, &tc));
+    writeln!(out, "{}", made.map_or_else(|problem| problem.what, |()| "ready".into()))?;
+    out.flush()?;
+    // Until the run ends; a byte would be a breach of the protocol, and ends it as well.
+    let _ = input.read(&mut [0]);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Commands for iproute2, in batches: each batch is one process, so a lab is made in a fraction of a second.
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+
+use msgpath_core::{Exit, Problem};
+
+/// `ip` or `tc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// ip(8).
+    Ip,
+    /// tc(8).
+    Tc,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Program::Ip => "ip",
+            Program::Tc => "tc",
+        }
+    }
+
+    /// The directories of programs for the administrator may be missing in the PATH of others.
+    fn command(self) -> Command {
+        let mut command = Command::new(self.name());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut all = path;
+        all.push(":/usr/sbin:/sbin:/usr/bin:/bin");
+        command.env("PATH", all);
+        command
+    }
+}
+
+/// Carries out `lines` of the calling thread's network namespace, or of a named one.
+///
+/// # Errors
+/// E40: the program is missing, or what it said.
+pub fn batch(program: Program, namespace: Option<&str>, lines: &[String]) -> Result<(), Problem> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let said = carry_out(program, namespace, lines).map_err(|error| missing(program, &error))?;
+    match said {
+        Ok(()) => Ok(()),
+        Err(said) => Err(Problem::new("E40", Exit::CannotStart, format!("the lab could not be made: {said}"))
+            .hint("msgpath lab status   for what is there; msgpath lab down   removes it")),
+    }
+}
+
+/// The first address of a named namespace that is not its loopback's.
+///
+/// # Errors
+/// E40: it has none, or ip(8) did not say.
+pub fn address(namespace: &str) -> Result<Ipv4Addr, Problem> {
+    let output = Program::Ip
+        .command()
+        .args(["-n", namespace, "-4", "-o", "addr", "show", "up", "scope", "global"])
+        .output()
+        .map_err(|error| missing(Program::Ip, &error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words = text.split_whitespace().skip_while(|word| *word != "inet").nth(1);
+    let address = words.and_then(|word| word.split('/').next()).and_then(|word| word.parse().ok());
+    address.ok_or_else(|| {
+        Problem::new("E40", Exit::CannotStart, format!("the namespace {namespace} has no IPv4 address that is up"))
+            .hint(format!("ip -n {namespace} addr"))
+    })
+}
+
+fn missing(program: Program, error: &io::Error) -> Problem {
+    Problem::new("E40", Exit::CannotStart, format!("{} could not be started: {error}", program.name()))
+        .why("the lab is made with iproute2")
+        .hint("apt install iproute2, or what your distribution calls it")
+}
+
+fn carry_out(program: Program, namespace: Option<&str>, lines: &[String]) -> io::Result<Result<(), String>> {
+    let mut command = program.command();
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    let mut child =
+        command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let text = lines.join("\n") + "\n";
+    // A program that ended early says why on its standard error.
+    let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().find(|line| !line.starts_with("Command failed")).unwrap_or("it failed without a word");
+    Ok(if output.status.success() { Ok(()) } else { Err(format!("{}: {first}", program.name())) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_said() {
+        match carry_out(Program::Ip, None, &["link show dev nowhere-at-all".into()]) {
+            Ok(said) => assert!(said.unwrap_err().contains("nowhere-at-all")),
+            Err(error) => eprintln!("skipped: {error}"),
+        }
+        assert!(batch(Program::Tc, None, &[]).is_ok());
+    }
+}

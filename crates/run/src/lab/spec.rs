@@ -1,0 +1,181 @@
+//! What a lab should be like.
+
+use std::net::Ipv4Addr;
+
+use msgpath_core::{Exit, Problem};
+
+use super::iproute::Program;
+
+/// Most places of a lab.
+pub const MOST_HOSTS: u32 = 16;
+
+/// What the cables do to what passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Largest packet, bytes; `None`: as the kernel has it (1500).
+    pub mtu: Option<u32>,
+    /// Bits per second in each direction, by a token bucket filter.
+    pub rate: Option<u64>,
+    /// Delay in each direction, ns; needs netem.
+    pub delay_ns: Option<u64>,
+    /// Share of packets that are lost in each direction, parts in a million; needs netem.
+    pub loss_ppm: Option<u32>,
+    /// Share of packets that come twice, parts in a million; needs netem.
+    pub duplicate_ppm: Option<u32>,
+    /// Share of packets that overtake others, parts in a million; needs netem and a delay.
+    pub reorder_ppm: Option<u32>,
+}
+
+/// A lab to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabSpec {
+    /// Number of places, 2 to 16: two are joined by one cable, more by a bridge.
+    pub hosts: u32,
+    /// Their network; host number i has address i + 1 in it.
+    pub network: (Ipv4Addr, u8),
+    /// What the cables do.
+    pub shape: Shape,
+}
+
+impl Default for LabSpec {
+    fn default() -> Self {
+        Self { hosts: 2, network: (Ipv4Addr::new(10, 66, 0, 0), 24), shape: Shape::default() }
+    }
+}
+
+impl LabSpec {
+    /// Checks what no parser can see.
+    ///
+    /// # Errors
+    /// A number of places out of range, a network that is not in 10.0.0.0/8 or too small.
+    pub fn check(&self) -> Result<(), Problem> {
+        let usage = |what: String, hint: &str| Err(Problem::new("E11", Exit::Usage, what).hint(hint));
+        if !(2..=MOST_HOSTS).contains(&self.hosts) {
+            return usage(format!("a lab has 2 to {MOST_HOSTS} places, not {}", self.hosts), "--hosts 2");
+        }
+        let (address, prefix) = self.network;
+        if address.octets()[0] != 10 || !(8..=29).contains(&prefix) {
+            return usage(
+                format!("{address}/{prefix} is no network for a lab: it lies in 10.0.0.0/8 and has room for places"),
+                "--net 10.66.0.0/24",
+            );
+        }
+        let room = (1_u64 << (32 - prefix)) - 2;
+        if u64::from(self.hosts) > room {
+            return usage(format!("{address}/{prefix} has room for {room} places"), "a larger network");
+        }
+        if self.shape.reorder_ppm.is_some() && self.shape.delay_ns.is_none() {
+            return usage("packets are reordered by sending some without the delay".into(), "--delay 1ms as well");
+        }
+        Ok(())
+    }
+
+    /// Address of a place.
+    pub fn address(&self, host: u32) -> Ipv4Addr {
+        let (address, prefix) = self.network;
+        let mask = u32::MAX << (32 - prefix);
+        Ipv4Addr::from((u32::from(address) & mask) + host + 1)
+    }
+
+    /// The commands that make the device `device` of place `host` ready, for its own namespace.
+    pub(super) fn configure(&self, device: &str, host: u32) -> Vec<String> {
+        let mut lines = vec!["link set dev lo up".to_owned()];
+        if let Some(mtu) = self.shape.mtu {
+            lines.push(format!("link set dev {device} mtu {mtu}"));
+        }
+        lines.push(format!("addr add {}/{} dev {device}", self.address(host), self.network.1));
+        lines.push(format!("link set dev {device} up"));
+        lines
+    }
+
+    /// The commands for tc that shape what `device` sends; none where nothing is asked.
+    pub(super) fn shape(&self, device: &str) -> Vec<String> {
+        let shape = &self.shape;
+        let mut netem = String::new();
+        if let Some(ns) = shape.delay_ns {
+            netem += &format!(" delay {}us", ns as f64 / 1e3);
+        }
+        let share = |ppm: u32| format!("{}%", f64::from(ppm) / 1e4);
+        for (word, ppm) in
+            [("loss", shape.loss_ppm), ("duplicate", shape.duplicate_ppm), ("reorder", shape.reorder_ppm)]
+        {
+            if let Some(ppm) = ppm {
+                netem += &format!(" {word} {}", share(ppm));
+            }
+        }
+        let tbf = shape.rate.map(|rate| format!("tbf rate {rate}bit burst {} latency 50ms", burst(rate)));
+        match (netem.is_empty(), tbf) {
+            (true, None) => Vec::new(),
+            (true, Some(tbf)) => vec![format!("qdisc add dev {device} root {tbf}")],
+            (false, None) => vec![format!("qdisc add dev {device} root netem{netem}")],
+            (false, Some(tbf)) => vec![
+                format!("qdisc add dev {device} root handle 1: {tbf}"),
+                format!("qdisc add dev {device} parent 1: handle 10: netem{netem}"),
+            ],
+        }
+    }
+
+    /// The shape where this kernel cannot have it: said before anything is made.
+    ///
+    /// # Errors
+    /// E41.
+    pub(super) fn explain(&self, problem: Problem, program: Program) -> Problem {
+        let wants_netem = self.shape.delay_ns.is_some()
+            || self.shape.loss_ppm.is_some()
+            || self.shape.duplicate_ppm.is_some()
+            || self.shape.reorder_ppm.is_some();
+        if program == Program::Tc && wants_netem && problem.what.contains("qdisc kind is unknown") {
+            return Problem::new("E41", Exit::CannotStart, "this kernel has no netem (CONFIG_NET_SCH_NETEM)")
+                .why("delay, loss, duplication and reordering need it")
+                .hint("without these options, or a kernel that has it; --rate works without");
+        }
+        problem
+    }
+}
+
+/// Bucket of a token bucket filter: what passes in 250 µs, at least one large segment.
+fn burst(rate: u64) -> u64 {
+    (rate / 8 / 4_000).max(32 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_addresses_in_their_network() {
+        let lab = LabSpec { network: (Ipv4Addr::new(10, 9, 0, 77), 24), ..LabSpec::default() };
+        assert_eq!((lab.address(0).to_string(), lab.address(1).to_string()), ("10.9.0.1".into(), "10.9.0.2".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |change: fn(&mut LabSpec)| {
+            let mut spec = LabSpec::default();
+            change(&mut spec);
+            spec.check().unwrap_err().exit == Exit::Usage
+        };
+        assert!(LabSpec::default().check().is_ok());
+        assert!(refused(|spec| spec.hosts = 1) && refused(|spec| spec.hosts = 17));
+        assert!(refused(|spec| spec.network.0 = Ipv4Addr::new(192, 168, 0, 0)));
+        assert!(refused(|spec| spec.network.1 = 30));
+        assert!(refused(|spec| (spec.hosts, spec.network.1) = (7, 29)));
+        assert!(refused(|spec| spec.shape.reorder_ppm = Some(1)));
+    }
+
+    #[test]
+    fn shapes_are_written_for_tc() {
+        let shaped = |shape: Shape| LabSpec { shape, ..LabSpec::default() }.shape("mp0");
+        assert_eq!(shaped(Shape::default()), Vec::<String>::new());
+        let rate = Shape { rate: Some(1_000_000_000), ..Shape::default() };
+        assert_eq!(shaped(rate.clone()), ["qdisc add dev mp0 root tbf rate 1000000000bit burst 32768 latency 50ms"]);
+        let both = Shape { delay_ns: Some(1_500_000), loss_ppm: Some(5_000), ..rate };
+        assert_eq!(
+            shaped(both),
+            [
+                "qdisc add dev mp0 root handle 1: tbf rate 1000000000bit burst 32768 latency 50ms",
+                "qdisc add dev mp0 parent 1: handle 10: netem delay 1500us loss 0.5%",
+            ]
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! What the processes bring home becomes rounds and messages: every message that was sent, beside each receiver's row.
+
+use std::collections::HashMap;
+
+use msgpath_core::schema::{EndReport, MessageRow, PeriodicSession, RoundRecord};
+use msgpath_core::{CallCounts, Case, Delivery, Histogram};
+
+use super::Periodic;
+use super::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
+
+/// One component's report with its rows.
+pub(super) struct Home {
+    pub(super) report: Report,
+    pub(super) sent: Vec<SentRow>,
+    pub(super) received: Vec<ReceivedRow>,
+}
+
+/// The components of one process, out of its last frame. The process is a child, but what it says is checked all the same.
+///
+/// # Errors
+/// Counts that do not fit the bytes.
+pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Home>, String> {
+    let mut rest = bytes;
+    let mut rows = |count: u32| -> Result<_, String> {
+        let length = count as usize * ROW;
+        let (own, after) = rest.split_at_checked(length).ok_or("fewer rows than it claims")?;
+        rest = after;
+        Ok(own.chunks_exact(ROW))
+    };
+    let mut homes = Vec::new();
+    for report in reports {
+        let sent = rows(report.sent)?.map(SentRow::read).collect();
+        let received = rows(report.received)?.map(ReceivedRow::read).collect();
+        homes.push(Home { report, sent, received });
+    }
+    if rest.is_empty() { Ok(homes) } else { Err("more rows than it claims".into()) }
+}
+
+/// What a process said in the end.
+pub(super) fn last_words(said: &FromProcess) -> Option<String> {
+    match said {
+        FromProcess::Failed(what) => Some(what.clone()),
+        FromProcess::Unavailable(reason) => Some(reason.why.clone()),
+        _ => None,
+    }
+}
+
+/// Where a session stands in the run.
+pub(super) struct Place {
+    pub(super) restart: u32,
+    pub(super) position: u32,
+    /// Start of the run, ns of the monotonic clock.
+    pub(super) begin: u64,
+    /// When the processes were told to start.
+    pub(super) go: Option<u64>,
+}
+
+/// One slice of a session while it is put together.
+#[derive(Default)]
+struct Slice {
+    start: u64,
+    end: u64,
+    latency: Histogram,
+    first: Histogram,
+    one_way: Histogram,
+    lateness: Histogram,
+    near: EndReport,
+    far: EndReport,
+    rows: Vec<MessageRow>,
+}
+
+/// Rounds with their messages, and the facts of the session. A message is one row for every receiver; its latency runs from
+/// when it was made to its delivery there.
+pub(super) fn join(
+    periodic: &Periodic,
+    case: &Case,
+    homes: Vec<Home>,
+    place: &Place,
+) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
+    let slices = periodic.slices;
+    let of = homes.len() as u32;
+    let since = |at: u64| at.saturating_sub(place.begin);
+    let mut out: Vec<Slice> = (0..slices).map(|_| Slice { start: u64::MAX, ..Slice::default() }).collect();
+    let mut before_ready = 0;
+    let mut missed = vec![0; homes.len()];
+    for (receiver, home) in homes.iter().enumerate() {
+        // The first row of a message counts; a second one of the same number is a duplicate.
+        let mut got: HashMap<(u32, u32), &ReceivedRow> = HashMap::with_capacity(home.received.len());
+        let mut again: HashMap<(u32, u32), u64> = HashMap::new();
+        let mut newest = vec![0; homes.len()];
+        let mut reordered: HashMap<(u32, u32), ()> = HashMap::new();
+        for row in &home.received {
+            let id = (row.sender, row.number);
+            if got.contains_key(&id) {
+                *again.entry(id).or_default() += 1;
+                continue;
+            }
+            got.insert(id, row);
+            if let Some(newest) = newest.get_mut(row.sender as usize) {
+                if row.number < *newest {
+                    reordered.insert(id, ());
+                }
+                *newest = (*newest).max(row.number);
+            }
+        }
+        for (sender, other) in homes.iter().enumerate().filter(|(sender, _)| *sender != receiver) {
+            for (number, sent) in other.sent.iter().enumerate() {
+                let id = (sender as u32, number as u32);
+                let row = got.get(&id).filter(|row| row.made == sent.made);
+                let unready = periodic.start == Start::Storm && sent.made < home.report.component.ready_ns;
+                if row.is_none() && unready {
+                    before_ready += 1;
+                    continue;
+                }
+                let at = orders::slice(number as u64, periodic.first, periodic.messages, slices);
+                let slice = &mut out[at as usize];
+                let first = (number as u64) < periodic.first;
+                slice.start = slice.start.min(sent.made);
+                let latency = row.map(|row| row.delivered.saturating_sub(sent.made));
+                let histogram = if first { &mut slice.first } else { &mut slice.latency };
+                let near = &mut slice.near.delivery;
+                near.sent += 1;
+                match (latency, row) {
+                    (Some(latency), Some(row)) => {
+                        slice.end = slice.end.max(row.delivered);
+                        histogram.record(latency);
+                        if !first {
+                            slice.one_way.record(row.received.saturating_sub(sent.made));
+                        }
+                        near.received += 1;
+                        near.verified += 1;
+                        near.duplicated += again.get(&id).copied().unwrap_or(0);
+                        near.reordered += u64::from(reordered.contains_key(&id));
+                        missed[receiver] += u64::from(row.delivered.saturating_sub(sent.due) > periodic.period_ns);
+                        slice.far.bytes_received += case.size;
+                    }
+                    _ => {
+                        histogram.record_lost(1);
+                        near.lost += 1;
+                    }
+                }
+                slice.rows.push(MessageRow {
+                    case: case.id,
+                    pass: place.restart * slices + at,
+                    connection: receiver as u32 * of + sender as u32,
+                    sequence: number as u64,
+                    start_ns: since(sent.made),
+                    latency_ns: latency,
+                    late_ns: Some(sent.call.saturating_sub(sent.made)),
+                    far_ns: row.map(|row| row.received.saturating_sub(sent.made)),
+                    far_sent_ns: None,
+                    sent_ns: (sent.returned != 0).then(|| sent.returned.saturating_sub(sent.made)),
+                });
+            }
+        }
+    }
+    for home in &homes {
+        for (number, sent) in home.sent.iter().enumerate() {
+            let at = orders::slice(number as u64, periodic.first, periodic.messages, slices) as usize;
+            out[at].lateness.record(sent.made.saturating_sub(sent.due));
+            out[at].near.bytes_sent += case.size;
+        }
+        add_readings(&mut out, &home.report.sending, |slice| &mut slice.near);
+        add_readings(&mut out, &home.report.receiving, |slice| &mut slice.far);
+        add_delays(&mut out, &home.report.delays);
+    }
+    let session = PeriodicSession {
+        case: case.id,
+        restart: place.restart,
+        go_ns: place.go.map(since),
+        before_ready,
+        components: homes
+            .into_iter()
+            .zip(missed)
+            .map(|(home, missed)| {
+                let component = home.report.component;
+                msgpath_core::schema::Component {
+                    spawned_ns: since(component.spawned_ns),
+                    ready_ns: since(component.ready_ns),
+                    missed,
+                    ..component
+                }
+            })
+            .collect(),
+    };
+    let rounds = out.into_iter().enumerate().filter(|(_, slice)| !slice.rows.is_empty());
+    let rounds = rounds.map(|(at, mut slice)| {
+        let elapsed = slice.end.saturating_sub(slice.start);
+        (slice.near.elapsed_ns, slice.far.elapsed_ns) = (elapsed, elapsed);
+        let near = slice.near.delivery;
+        slice.far.delivery = Delivery { sent: 0, received: near.received, lost: near.lost, ..Delivery::default() };
+        slice.rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.sequence));
+        let record = RoundRecord {
+            case: case.id,
+            pass: place.restart * slices + at as u32,
+            restart: place.restart,
+            position: place.position,
+            start_ns: since(slice.start),
+            batch: 1,
+            near: slice.near,
+            far: slice.far,
+            latency: slice.latency.to_sparse(),
+            one_way: slice.one_way.to_sparse(),
+            lateness: slice.lateness.to_sparse(),
+            first: slice.first.to_sparse(),
+            ..RoundRecord::default()
+        };
+        (record, slice.rows)
+    });
+    (rounds.collect(), session)
+}
+
+/// Spreads the readings of one thread over the slices they lie between.
+fn add_readings(out: &mut [Slice], readings: &[Reading], end: impl Fn(&mut Slice) -> &mut EndReport) {
+    for (slice, pair) in out.iter_mut().zip(readings.windows(2)) {
+        let [before, after] = pair else { continue };
+        let report = end(slice);
+        let since = |pick: fn(&Reading) -> u64| pick(after).saturating_sub(pick(before));
+        report.calls.add(&calls_since(&after.calls, &before.calls));
+        report.user_ns += since(|reading| reading.cpu_ns.0);
+        report.system_ns += since(|reading| reading.cpu_ns.1);
+        report.voluntary_switches += since(|reading| reading.switches.0);
+        report.involuntary_switches += since(|reading| reading.switches.1);
+        report.minor_faults += since(|reading| reading.faults.0);
+        report.major_faults += since(|reading| reading.faults.1);
+    }
+}
+
+/// As [`CallCounts::since`], for counts that another process has sent and that need not grow.
+fn calls_since(after: &CallCounts, before: &CallCounts) -> CallCounts {
+    let grew = after.send_calls >= before.send_calls
+        && after.recv_calls >= before.recv_calls
+        && after.wait_calls >= before.wait_calls
+        && after.other_calls >= before.other_calls
+        && after.recv_full >= before.recv_full
+        && after.recv_short >= before.recv_short
+        && after.recv_empty >= before.recv_empty
+        && after.send_short >= before.send_short
+        && after.copied_bytes >= before.copied_bytes
+        && after.signals >= before.signals
+        && after.dropped >= before.dropped;
+    if grew { after.since(before) } else { CallCounts::default() }
+}
+
+/// Run delays of sender and receiver. A slice without a reading has none: `None` is not 0.
+fn add_delays(out: &mut [Slice], delays: &[(u64, u64)]) {
+    for (slice, pair) in out.iter_mut().zip(delays.windows(2)) {
+        let [before, after] = pair else { continue };
+        let add = |sum: &mut Option<u64>, ns: u64| *sum = Some(sum.unwrap_or(0) + ns);
+        add(&mut slice.near.run_delay_ns, after.0.saturating_sub(before.0));
+        add(&mut slice.far.run_delay_ns, after.1.saturating_sub(before.1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::periodic::mac::Mac;
+    use msgpath_core::PathName;
+    use msgpath_core::schema::Component;
+    use msgpath_core::units::Pieces;
+
+    fn periodic(start: Start) -> Periodic {
+        Periodic {
+            processes: 3,
+            components: 1,
+            period_ns: 1_000,
+            jitter_ns: 0,
+            messages: 4,
+            first: 2,
+            slices: 2,
+            start,
+            mac: Mac::None,
+        }
+    }
+
+    /// Three components whose messages take 10 ns more for every receiver number.
+    fn homes() -> Vec<Home> {
+        let sent = |sender: u64| -> Vec<SentRow> {
+            (0..4)
+                .map(|n| n * 1_000 + 5_000 + sender)
+                .map(|at| SentRow { due: at, made: at + 1, call: at + 2, returned: at + 3 })
+                .collect()
+        };
+        (0..3_u32)
+            .map(|receiver| {
+                let received: Vec<ReceivedRow> = (0..4)
+                    .flat_map(|number| (0..3).map(move |sender| (sender, number)))
+                    .filter(|(sender, _)| *sender != receiver)
+                    .map(|(sender, number)| {
+                        let made = sent(sender.into())[number as usize].made;
+                        let received = made + 10 * (u64::from(receiver) + 1);
+                        ReceivedRow { sender, number, made, received, delivered: received + 1 }
+                    })
+                    .collect();
+                let reading = |cpu: u64| Reading { cpu_ns: (cpu, 0), ..Reading::default() };
+                let report = Report {
+                    component: Component { ready_ns: 4_000, ..Component::default() },
+                    sent: 4,
+                    received: received.len() as u32,
+                    sending: vec![reading(1), reading(4), reading(9)],
+                    receiving: Vec::new(),
+                    delays: vec![(0, 0), (7, 70)],
+                };
+                Home { report, sent: sent(receiver.into()), received }
+            })
+            .collect()
+    }
+
+    fn joined(start: Start, homes: Vec<Home>) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
+        let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
+        join(&periodic(start), &case, homes, &Place { restart: 1, position: 0, begin: 1_000, go: Some(5_000) })
+    }
+
+    #[test]
+    fn every_message_is_a_row_for_every_receiver() {
+        let (rounds, session) = joined(Start::Barrier, homes());
+        assert_eq!(rounds.iter().map(|(round, _)| (round.pass, round.restart)).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
+        // The first two messages and the third are in the first slice: 3 senders × 2 receivers each.
+        let ((early, early_rows), (late, late_rows)) = (&rounds[0], &rounds[1]);
+        assert_eq!((early.first.total(), early.latency.total(), early_rows.len()), (12, 6, 18));
+        assert_eq!((late.first.total(), late.latency.total(), late_rows.len()), (0, 6, 6));
+        assert_eq!((early.latency.min(), early.latency.max()), (Some(11), Some(31)));
+        assert_eq!((early.near.user_ns, late.near.user_ns), (9, 15));
+        assert_eq!(
+            (early.near.run_delay_ns, early.far.run_delay_ns, late.far.run_delay_ns),
+            (Some(21), Some(210), None)
+        );
+        assert_eq!((session.go_ns, session.components[0].ready_ns, session.before_ready), (Some(4_000), 3_000, 0));
+        let row = early_rows.iter().find(|row| row.connection == 2 * 3).unwrap();
+        assert_eq!((row.start_ns, row.latency_ns, row.far_ns), (4_001, Some(31), Some(30)));
+        assert_eq!((row.late_ns, row.sent_ns), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn what_did_not_arrive_is_lost_and_what_came_twice_is_a_duplicate() {
+        let mut homes = homes();
+        homes[0].received.remove(0);
+        let twice = homes[1].received[0];
+        homes[1].received.push(twice);
+        homes[2].received[0].made += 1; // not the message that was sent
+        let (rounds, session) = joined(Start::Barrier, homes);
+        let delivery = rounds[0].0.near.delivery;
+        assert_eq!((delivery.sent, delivery.received, delivery.lost, delivery.duplicated), (18, 16, 2, 1));
+        assert_eq!((rounds[0].0.first.lost(), rounds[1].0.near.delivery.lost), (2, 0));
+        assert_eq!(session.components.iter().map(|component| component.missed).sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn a_storm_loses_nothing_to_who_is_not_there_yet() {
+        let mut homes = homes();
+        homes[1].report.component.ready_ns = 6_500;
+        homes[1].received.retain(|row| row.made >= 6_500);
+        let (rounds, session) = joined(Start::Storm, homes);
+        assert_eq!((session.before_ready, rounds[0].0.near.delivery.lost), (4, 0));
+    }
+
+    #[test]
+    fn a_delivery_after_the_next_one_was_due_is_missed() {
+        let mut homes = homes();
+        homes[2].received[0].delivered += 2_000;
+        let (_, session) = joined(Start::Barrier, homes);
+        assert_eq!(session.components.iter().map(|component| component.missed).collect::<Vec<_>>(), [0, 0, 1]);
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_their_bytes_are_refused() {
+        let report = Report { sent: 1, received: 1, ..Report::default() };
+        assert!(unpack(vec![report.clone()], &[0; 2 * ROW]).is_ok());
+        for bytes in [0, ROW, 2 * ROW - 1, 2 * ROW + 1] {
+            assert!(unpack(vec![report.clone()], &vec![0; bytes]).is_err(), "{bytes}");
+        }
+        let many = Report { sent: u32::MAX, ..Report::default() };
+        assert!(unpack(vec![many], &[0; 64]).is_err());
+    }
+}

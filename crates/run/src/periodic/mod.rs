@@ -1,0 +1,574 @@
+//! Periodic runs: several processes, each with one or more components that send a message every period to all others.
+//!
+//! The processes are children of this one and programs of their own, so they have what vehicles have: their own start, their
+//! own memory, their own place on the run queue. A session is one start of all of them over one engine; its messages are cut
+//! into slices of time, which are the rounds of the record.
+
+mod engine;
+mod home;
+mod mac;
+mod orders;
+mod process;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use msgpath_core::plan::ChannelOptions;
+use msgpath_core::schema::{
+    ClockFacts, Granted, MessageRow, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
+    UnavailableCase,
+};
+use msgpath_core::shuffle::SplitMix64;
+use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
+use msgpath_paths::registry::Entry;
+use msgpath_record::RunWriter;
+use msgpath_sys::area::Area;
+use msgpath_sys::clock;
+
+pub use mac::Mac;
+pub use orders::Start;
+pub use process::process;
+
+use crate::{environment, wire};
+use home::{Home, Place, join, last_words, unpack};
+use orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
+
+/// What all sessions have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Periodic {
+    /// Processes.
+    pub processes: u32,
+    /// Components in each.
+    pub components: u32,
+    /// Time between two messages of a component, ns.
+    pub period_ns: u64,
+    /// Most that chance adds to a message's time, ns; less than the period.
+    pub jitter_ns: u64,
+    /// Messages of a component in a session.
+    pub messages: u64,
+    /// The first so many are shown apart.
+    pub first: u64,
+    /// Slices of the rest: rounds of a session.
+    pub slices: u32,
+    /// How components begin.
+    pub start: Start,
+    /// Authentication.
+    pub mac: Mac,
+}
+
+/// What to execute: the plan's cases are engines, all with one size; its restarts are sessions of each.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The plan; its rounds are `slices` times its restarts.
+    pub plan: Plan,
+    /// The components and what they send.
+    pub periodic: Periodic,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Name of the run.
+    pub name: String,
+    /// The folder of the run; it must not exist yet.
+    pub folder: PathBuf,
+}
+
+/// Told what happens between sessions.
+pub type Told<'a> = &'a mut dyn FnMut(&str);
+
+/// How long processes may take to become ready, and to bring their rows home.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How much after the last send a message may still arrive: what comes later is lost.
+const GRACE: Duration = Duration::from_millis(500);
+/// From the word to the first period, ns.
+const LEAD: u64 = 50_000_000;
+/// Bytes that the slots of one writer may take together.
+const SLOT_BYTES: u64 = 4 << 20;
+
+impl Periodic {
+    /// Checks what no parser can see.
+    ///
+    /// # Errors
+    /// A [`Problem`] with exit code 2.
+    pub fn validate(&self, size: u64) -> Result<(), Problem> {
+        let usage = |what: String, hint: String| Err(Problem::new("E11", Exit::Usage, what).hint(hint));
+        let of = self.processes.saturating_mul(self.components);
+        if of < 2 {
+            return usage("one component has nobody to send to".into(), "-n 2 or more".into());
+        }
+        if of > MAX_COMPONENTS {
+            return usage(
+                format!("{of} components; the limit is {MAX_COMPONENTS}"),
+                "a smaller -n or --threads".into(),
+            );
+        }
+        let least = (HEAD + self.mac.length()) as u64;
+        if size < least {
+            return usage(
+                format!("{size} bytes have no room for a message's head and tag, which take {least}"),
+                format!("-l {least} or more"),
+            );
+        }
+        if size > msgpath_sys::area::MAX_SIZE as u64 {
+            return usage(format!("a periodic message of {size} bytes; the limit is 1 MiB"), "-l 256".into());
+        }
+        if self.messages == 0 || self.slices == 0 {
+            return usage("no message measures nothing".into(), "-c 1000".into());
+        }
+        let rows = self.messages.saturating_mul(u64::from(of)).saturating_mul(u64::from(self.components));
+        if rows > MAX_ROWS {
+            return usage(
+                format!("{} messages of {of} components are more than a process keeps", self.messages),
+                format!("-c {}", (MAX_ROWS / u64::from(of) / u64::from(self.components)).max(1)),
+            );
+        }
+        if self.period_ns == 0 || self.period_ns > 60_000_000_000 {
+            return usage("a period is more than 0 and at most a minute".into(), "--period 10ms".into());
+        }
+        if self.jitter_ns >= self.period_ns {
+            return usage(
+                "jitter as long as the period would mix up the messages' order".into(),
+                "a smaller --jitter".into(),
+            );
+        }
+        if self.length() > Duration::from_secs(6 * 3600) {
+            return usage(
+                format!("{} messages take more than six hours at this period", self.messages),
+                "a smaller -c or --period".into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn components_of_all(&self) -> u32 {
+        self.processes * self.components
+    }
+
+    /// From the first to the last send of a session.
+    fn length(&self) -> Duration {
+        Duration::from_nanos(self.period_ns.saturating_mul(self.messages.saturating_add(1)))
+    }
+
+    fn facts(&self) -> PeriodicFacts {
+        PeriodicFacts {
+            processes: self.processes,
+            components: self.components,
+            period_ns: self.period_ns,
+            jitter_ns: self.jitter_ns,
+            messages: self.messages,
+            first: self.first,
+            start: self.start.name().into(),
+            mac: self.mac.name().into(),
+            cpus: msgpath_sys::affinity::allowed().len() as u32,
+            sessions: Vec::new(),
+        }
+    }
+}
+
+/// Whether an engine can be had here.
+fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
+    engine::carries(&case.path)?;
+    let entry = Entry::find(&case.path)
+        .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
+    if let Some(limit) = entry.transport.max_message().filter(|limit| case.size > *limit) {
+        let why = format!("{} bytes do not fit in one message (largest here: {limit} bytes)", case.size);
+        return Err(Unavailable::new(why, format!("-l {limit} or less")));
+    }
+    entry.transport.suits(options, case.size)
+}
+
+/// Executes a periodic run and writes its record.
+///
+/// # Errors
+/// A [`Problem`] with its exit code. Where the record had begun, it holds what was measured, and the problem.
+pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<RunEnd, Problem> {
+    let Request { mut plan, periodic, command, name, folder } = request;
+    for case in &plan.cases {
+        periodic.validate(case.size)?;
+    }
+    plan.validate()?;
+    let mut unavailable = Vec::new();
+    let options = plan.options.clone();
+    plan.cases.retain(|case| match available(case, &options) {
+        Ok(()) => true,
+        Err(reason) => {
+            unavailable.push(UnavailableCase { case: case.clone(), reason });
+            false
+        }
+    });
+    plan.cases.iter_mut().enumerate().for_each(|(id, case)| case.id = id as u32);
+    match (plan.cases.first(), unavailable.first()) {
+        (Some(first), _) => {
+            if !plan.cases.iter().any(|case| case.path == plan.baseline) {
+                plan.baseline = first.path.clone();
+            }
+        }
+        (None, Some(UnavailableCase { case, reason })) => {
+            let what = format!("{} cannot be measured here: {}", case.path, reason.why);
+            return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint.clone()));
+        }
+        (None, None) => return Err(Problem::new("E11", Exit::Usage, "nothing to measure").hint("-x eth/sigio,shm")),
+    }
+    let (cost_ns, step_ns) = clock::measure(100_000);
+    let machine = environment::read();
+    let mut header = RunHeader {
+        started: msgpath_record::utc::now(),
+        command,
+        version: env!("CARGO_PKG_VERSION").into(),
+        target: "this machine".into(),
+        unavailable,
+        near: machine.clone(),
+        far: machine,
+        clock: ClockFacts { cost_ns, step_ns },
+        periodic: Some(periodic.facts()),
+        ..RunHeader::new(name, "periodic", plan)
+    };
+    let mut writer = RunWriter::create(&folder, &header).map_err(Problem::from)?;
+    let begin = clock::now();
+    let result = sessions(&mut header, &periodic, begin, &mut writer, told, stop);
+    let (status, problem) = match &result {
+        Ok(true) => (Status::Ok, None),
+        Ok(false) => (Status::Partial, None),
+        Err(problem) => (Status::Failed, Some(problem.clone())),
+    };
+    let end = RunEnd {
+        status,
+        ended: msgpath_record::utc::now(),
+        problem,
+        messages_not_kept: 0,
+        granted: std::collections::BTreeMap::<u32, Vec<Granted>>::new(),
+    };
+    let end = writer.finish(end).map_err(Problem::from);
+    result?;
+    end
+}
+
+/// All sessions of all engines: each restart once through, in an order by chance. `Ok(false)`: stopped before the last.
+fn sessions(
+    header: &mut RunHeader,
+    periodic: &Periodic,
+    begin: u64,
+    writer: &mut RunWriter,
+    told: Told<'_>,
+    stop: &AtomicBool,
+) -> Result<bool, Problem> {
+    let (seed, restarts) = (header.plan.seed, header.plan.restarts);
+    for restart in 0..restarts {
+        for (position, at) in
+            msgpath_core::shuffle::order(seed, restart, header.plan.cases.len()).into_iter().enumerate()
+        {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let case = header.plan.cases[at].clone();
+            let (n, session) = (restart * header.plan.cases.len() as u32 + position as u32 + 1, restarts as usize);
+            told(&format!(
+                "{}: {} processes, about {} s ({n} of {})",
+                case.path,
+                periodic.processes,
+                periodic.length().as_secs() + 1,
+                session * header.plan.cases.len(),
+            ));
+            let place = |go| Place { restart, position: position as u32, begin, go };
+            let (homes, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
+            let (rounds, facts) = join(periodic, &case, homes, &place(go));
+            record(header, writer, rounds, facts)?;
+            if !whole {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn record(
+    header: &mut RunHeader,
+    writer: &mut RunWriter,
+    rounds: Vec<(RoundRecord, Vec<MessageRow>)>,
+    session: PeriodicSession,
+) -> Result<(), Problem> {
+    for (round, rows) in &rounds {
+        if round.latency.beyond() + round.first.beyond() > 0 {
+            return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
+                .why("no histogram holds it, and nothing is clipped"));
+        }
+        writer.round(round, rows).map_err(Problem::from)?;
+    }
+    if let Some(facts) = &mut header.periodic {
+        facts.sessions.push(session);
+    }
+    writer.replace_header(header).map_err(Problem::from)
+}
+
+/// A process that was started, and the way to it.
+struct Vehicle {
+    child: Child,
+    /// Closing it ends the process.
+    to: Option<ChildStdin>,
+}
+
+/// What a process said, by its number; `None`: it will say no more.
+type Said = (usize, Option<(FromProcess, Vec<u8>)>);
+
+/// All processes of one session. Dropped, it ends them: nothing stays behind, whatever went wrong.
+struct Fleet {
+    vehicles: Vec<Vehicle>,
+    said: Receiver<Said>,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for vehicle in &mut self.vehicles {
+            vehicle.to = None;
+        }
+        let begin = Instant::now();
+        for vehicle in &mut self.vehicles {
+            // Each had its word and ends by itself; who does not is ended.
+            while begin.elapsed() < Duration::from_millis(500) {
+                match vehicle.child.try_wait() {
+                    Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                    _ => break,
+                }
+            }
+            let _ = vehicle.child.kill();
+            let _ = vehicle.child.wait();
+        }
+    }
+}
+
+fn vanished(at: usize, pid: u32, why: impl std::fmt::Display) -> Problem {
+    Problem::new("E17", Exit::Unfinished, format!("process {at} (pid {pid}) of the periodic run vanished"))
+        .why(format!("{why}"))
+}
+
+type Carried = (Vec<Home>, Option<u64>, bool);
+
+impl Fleet {
+    /// One session: starts the processes, lets them send, collects their rows. `false`: it was cut short.
+    fn run(periodic: &Periodic, plan: &Plan, case: &Case, restart: u32, stop: &AtomicBool) -> Result<Carried, Problem> {
+        let cannot = |what: &str, error: &dyn std::fmt::Display| {
+            Problem::new("E19", Exit::CannotStart, format!("{what}: {error}"))
+        };
+        let of = periodic.components_of_all();
+        let mut chance = SplitMix64::new(plan.seed ^ (u64::from(restart) << 32) ^ u64::from(case.id));
+        let area = if case.path.transport == "shm" {
+            // A reader that is off its CPU for a while must find what it would have read.
+            let slots = periodic.messages.min((SLOT_BYTES / (case.size + 16)).max(16));
+            Some(
+                Area::create(of as usize, slots as usize, case.size as usize)
+                    .map_err(|e| cannot("shared memory", &e))?
+                    .0,
+            )
+        } else {
+            None
+        };
+        let place = area.as_ref().map(|fd| {
+            use std::os::fd::AsRawFd;
+            format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
+        });
+        // A port that is free now, on addresses that nobody else of this machine talks to.
+        let port = match case.path.transport.as_str() {
+            "udp" => std::net::UdpSocket::bind("127.0.0.1:0")
+                .and_then(|socket| socket.local_addr())
+                .map_err(|error| cannot("a UDP port", &error))?
+                .port(),
+            _ => 0,
+        };
+        let key: [u8; mac::KEY] = std::array::from_fn(|_| random() as u8);
+        let tag = random() as u32;
+        let network = [64 + (random() % 64) as u8, random() as u8];
+        let (sender, said) = channel();
+        let mut fleet = Fleet { vehicles: Vec::new(), said };
+        let life = periodic.length() + 4 * PATIENCE;
+        for process in 0..periodic.processes {
+            let order = Order {
+                parent: std::process::id() as i32,
+                process,
+                components: periodic.components,
+                of,
+                path: case.path.clone(),
+                options: plan.options.clone(),
+                size: case.size as u32,
+                messages: periodic.messages,
+                first: periodic.first,
+                slices: periodic.slices,
+                period_ns: periodic.period_ns,
+                jitter_ns: periodic.jitter_ns,
+                seed: chance.next_u64(),
+                start: periodic.start,
+                mac: periodic.mac,
+                tag,
+                port,
+                network,
+                area: place.clone(),
+                spawned_ns: clock::now(),
+                life_ns: life.as_nanos() as u64,
+            };
+            fleet.start(order, &sender).map_err(|error| cannot("a process could not be started", &error))?;
+        }
+        drop(sender);
+        let carried = fleet.carry(periodic, &key, stop);
+        drop(area);
+        carried
+    }
+
+    fn start(&mut self, order: Order, said: &Sender<Said>) -> std::io::Result<()> {
+        let at = self.vehicles.len();
+        let mut child =
+            Command::new("/proc/self/exe").arg("__vehicle").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        self.vehicles.push(Vehicle { child, to });
+        let (mut from, said) = (from.expect("piped"), said.clone());
+        std::thread::Builder::new().spawn(move || {
+            while let Ok(Some(message)) = wire::read::<FromProcess>(&mut from) {
+                if said.send((at, Some(message))).is_err() {
+                    return;
+                }
+            }
+            let _ = said.send((at, None));
+        })?;
+        self.tell(at, &ToProcess::Order(Box::new(order)))
+    }
+
+    fn tell(&mut self, at: usize, message: &ToProcess) -> std::io::Result<()> {
+        match &mut self.vehicles[at].to {
+            Some(to) => wire::write(to, message, &[]).and_then(|()| to.flush()),
+            None => Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe)),
+        }
+    }
+
+    /// A process that has ended does not hear it; that it ended is noticed by its silence.
+    fn tell_all(&mut self, message: &ToProcess) {
+        for at in 0..self.vehicles.len() {
+            let _ = self.tell(at, message);
+        }
+    }
+
+    fn carry(&mut self, periodic: &Periodic, key: &[u8; mac::KEY], stop: &AtomicBool) -> Result<Carried, Problem> {
+        let all = self.vehicles.len();
+        let (mut ready, mut sent) = (0, 0);
+        let mut homes: Vec<Option<Vec<Home>>> = (0..all).map(|_| None).collect();
+        let mut go = None;
+        // When the receivers are told that no more will come, and whether they were.
+        let (mut stop_at, mut stopped, mut whole) = (None, false, true);
+        let mut limit = Instant::now() + PATIENCE;
+        while homes.iter().any(Option::is_none) {
+            if stop.load(Ordering::Relaxed) && !stopped {
+                if ready < all {
+                    return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
+                }
+                whole = false;
+                stop_at = Some(Instant::now());
+            }
+            if !stopped && stop_at.is_some_and(|at| at <= Instant::now()) {
+                stopped = true;
+                limit = Instant::now() + PATIENCE;
+                self.tell_all(&ToProcess::Stop);
+            }
+            if Instant::now() > limit {
+                let what = format!("{ready} of {all} processes are ready, {sent} have sent everything");
+                return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
+            }
+            let (at, said) = match self.said.recv_timeout(Duration::from_millis(50)) {
+                Ok(said) => said,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Problem::new("E17", Exit::Unfinished, "all processes of the periodic run vanished"));
+                }
+            };
+            let pid = self.vehicles[at].child.id();
+            match said {
+                None if homes[at].is_some() => {}
+                None => return Err(vanished(at, pid, "it ended before it brought its messages home")),
+                Some((FromProcess::Key, _)) => {
+                    self.tell(at, &ToProcess::Key(*key)).map_err(|error| vanished(at, pid, error))?;
+                }
+                Some((FromProcess::Ready, _)) => {
+                    ready += 1;
+                    if ready == all {
+                        limit = Instant::now() + periodic.length() + PATIENCE;
+                        if periodic.start != Start::Storm {
+                            let start = clock::now() + LEAD;
+                            go = Some(start);
+                            self.tell_all(&ToProcess::Go(start));
+                        }
+                    } else if periodic.start == Start::Storm {
+                        limit = limit.max(Instant::now() + periodic.length() + PATIENCE);
+                    }
+                }
+                Some((FromProcess::Sent, _)) => {
+                    sent += 1;
+                    if sent == all && stop_at.is_none() {
+                        stop_at = Some(Instant::now() + GRACE);
+                    }
+                }
+                Some((FromProcess::Done(reports), bytes)) => {
+                    let home = unpack(reports, &bytes).map_err(|why| vanished(at, pid, why))?;
+                    homes[at] = Some(home);
+                }
+                Some((FromProcess::Unavailable(reason), _)) => {
+                    let what = format!("process {at} (pid {pid}): {}", reason.why);
+                    return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint));
+                }
+                Some((said, _)) => {
+                    return Err(vanished(at, pid, last_words(&said).unwrap_or_default()));
+                }
+            }
+        }
+        let homes: Vec<Home> = homes.into_iter().flatten().flatten().collect();
+        if homes.len() != periodic.components_of_all() as usize {
+            return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
+        }
+        Ok((homes, go, whole))
+    }
+}
+
+/// A number that nobody can guess.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Periodic {
+        Periodic {
+            processes: 15,
+            components: 1,
+            period_ns: 10_000_000,
+            jitter_ns: 0,
+            messages: 1_000,
+            first: 50,
+            slices: 10,
+            start: Start::Barrier,
+            mac: Mac::None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_with_what_can() {
+        assert_eq!(good().validate(256), Ok(()));
+        let refused = |change: fn(&mut Periodic), size, part: &str| {
+            let mut periodic = good();
+            change(&mut periodic);
+            let problem = periodic.validate(size).unwrap_err();
+            assert_eq!(problem.exit, Exit::Usage);
+            assert!(problem.what.contains(part) && !problem.hint.is_empty(), "{problem}");
+        };
+        refused(|periodic| periodic.processes = 1, 256, "nobody");
+        refused(|periodic| periodic.components = 5, 256, "limit");
+        refused(|periodic| periodic.processes = u32::MAX, 256, "limit");
+        refused(|_| (), 15, "head and tag");
+        refused(|periodic| periodic.mac = Mac::Hmac, 47, "48");
+        refused(|_| (), 2 << 20, "1 MiB");
+        refused(|periodic| periodic.messages = 0, 256, "nothing");
+        refused(|periodic| periodic.messages = u64::MAX, 256, "keeps");
+        refused(|periodic| periodic.jitter_ns = 10_000_000, 256, "order");
+        refused(|periodic| periodic.period_ns = 0, 256, "period");
+        refused(|periodic| periodic.period_ns = 60_000_000_000, 256, "six hours");
+    }
+}

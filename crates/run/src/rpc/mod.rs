@@ -1,0 +1,4 @@
+//! The RPC lab's two ends.
+
+pub mod client;
+pub mod server;

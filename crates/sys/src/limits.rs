@@ -1,0 +1,32 @@
+//! What the kernel allows this process: open descriptors.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the number of descriptors that this process may have open to `wanted`, as far as it may itself. Returns how
+/// many are allowed now; it is never lowered.
+///
+/// # Errors
+/// As setrlimit(2).
+pub fn allow_open_files(wanted: u64) -> io::Result<u64> {
+    let now = getrlimit(Resource::Nofile);
+    let (current, most) = (now.current.unwrap_or(u64::MAX), now.maximum.unwrap_or(u64::MAX));
+    let raised = wanted.min(most);
+    if raised <= current {
+        return Ok(current);
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: now.maximum })?;
+    Ok(raised)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_limit_is_raised_and_never_lowered() {
+        let before = super::allow_open_files(0).unwrap();
+        let after = super::allow_open_files(before.saturating_add(1)).unwrap();
+        assert!(after >= before);
+        assert_eq!(super::allow_open_files(10).unwrap(), after);
+    }
+}

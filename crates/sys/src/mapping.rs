@@ -1,0 +1,123 @@
+//! Memory that the kernel shares with this process: maps of BPF programs, rings of perf events.
+//!
+//! The kernel writes while this process reads, so words are atomics, and bytes are copied out before they are looked at.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A shared mapping, readable and writable.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; words are accessed as atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `length` bytes of what `fd` stands for. `fd` is one whose memory the kernel keeps as long as it is
+    /// mapped: a BPF map or a perf event, not a file that somebody could cut short.
+    pub(crate) fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0) }?;
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        Ok(Self { base, length })
+    }
+
+    /// Bytes mapped.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.length), "outside the mapping");
+        self.base.as_ptr().wrapping_add(offset)
+    }
+
+    /// The word at a byte offset that is a multiple of 4.
+    pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4));
+        // SAFETY: inside the mapping and aligned, as checked; mappings begin on a page; only atomic accesses here.
+        unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast()) }
+    }
+
+    /// The word at a byte offset that is a multiple of 8.
+    pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8));
+        // SAFETY: as in `u32_at`.
+        unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
+    }
+
+    /// Copies `bytes` bytes from `offset` to the end of `to`. The caller knows that the kernel writes none of them now.
+    pub(crate) fn append_to(&self, to: &mut Vec<u8>, offset: usize, bytes: usize) {
+        let from = self.at(offset, bytes);
+        to.reserve(bytes);
+        let end = to.len();
+        // SAFETY: `from` is readable for `bytes` bytes, as checked; `to` has room for them; the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.spare_capacity_mut().as_mut_ptr().cast(), bytes) };
+        // SAFETY: these bytes were reserved and have just been written.
+        unsafe { to.set_len(end + bytes) };
+    }
+
+    /// Writes `bytes` at `offset`. The caller knows that the kernel does not use them now, or does not mind.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        let to = self.at(offset, bytes.len());
+        // SAFETY: `to` is writable for that many bytes, as checked; the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Sets `bytes` bytes from `offset` to 0, as [`Mapping::write`].
+    pub(crate) fn clear(&self, offset: usize, bytes: usize) {
+        let to = self.at(offset, bytes);
+        // SAFETY: as in `write`.
+        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of mmap; no reference into the mapping outlives `self`.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering;
+
+    fn memory() -> Mapping {
+        let file = rustix::fs::memfd_create("msgpath-mapping", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        Mapping::new(file.as_fd(), 4096).unwrap()
+    }
+
+    #[test]
+    fn words_and_bytes_are_the_same_memory() {
+        let mapping = memory();
+        assert_eq!(mapping.len(), 4096);
+        mapping.u64_at(8).store(0x1122_3344_5566_7788, Ordering::Relaxed);
+        mapping.write(16, &[1, 0, 0, 0]);
+        assert_eq!(mapping.u32_at(16).load(Ordering::Relaxed).to_ne_bytes(), [1, 0, 0, 0]);
+        let mut bytes = vec![9];
+        mapping.append_to(&mut bytes, 8, 8);
+        assert_eq!(bytes[0], 9);
+        assert_eq!(bytes[1..], 0x1122_3344_5566_7788_u64.to_ne_bytes());
+        mapping.clear(8, 8);
+        assert_eq!(mapping.u64_at(8).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the mapping")]
+    fn nothing_outside_is_touched() {
+        memory().write(4095, &[0, 0]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Readiness of many descriptors at once: an edge-triggered epoll set, and a waker that other threads ring.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::{check, check_int};
+
+/// One report of the kernel: which descriptor, and what became possible since it was last reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// What the descriptor was registered with.
+    pub token: u64,
+    /// A read will not wait: bytes, an end, or an error.
+    pub readable: bool,
+    /// A write will not wait.
+    pub writable: bool,
+    /// The other end will send no more, or the connection is broken: reads must go on until they say so.
+    pub ended: bool,
+}
+
+/// Room for the reports of one [`ReadySet::wait`], kept by the caller so that no call allocates.
+pub struct Events {
+    raw: Vec<libc::epoll_event>,
+    filled: usize,
+}
+
+impl Events {
+    /// Room for so many at once, at least one.
+    pub fn new(room: usize) -> Self {
+        Self { raw: vec![libc::epoll_event { events: 0, u64: 0 }; room.max(1)], filled: 0 }
+    }
+
+    /// What the last wait found.
+    pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        self.raw[..self.filled].iter().map(|raw| {
+            let (bits, token) = (raw.events, raw.u64);
+            let has = |wanted: libc::c_int| bits & wanted as u32 != 0;
+            let broken = has(libc::EPOLLERR | libc::EPOLLHUP);
+            Event {
+                token,
+                readable: broken || has(libc::EPOLLIN | libc::EPOLLRDHUP),
+                writable: broken || has(libc::EPOLLOUT),
+                ended: broken || has(libc::EPOLLRDHUP),
+            }
+        })
+    }
+}
+
+/// An epoll instance. Each descriptor is watched for input, room and end at once, edge-triggered: a report comes when
+/// something *becomes* possible, so that no call is needed to change what is watched.
+pub struct ReadySet {
+    fd: OwnedFd,
+}
+
+impl ReadySet {
+    /// epoll_create1.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = check_int(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: `fd` was just returned and is owned by nobody else.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// epoll_ctl(ADD). The set forgets a descriptor when its last copy is closed.
+    ///
+    /// # Errors
+    /// As the manual page: it is in the set already, or `max_user_watches` is reached.
+    pub fn add(&self, watched: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let wanted = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event { events: wanted as u32, u64: token };
+        // SAFETY: `event` is valid for the call; both descriptors are open.
+        let done =
+            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, watched.as_raw_fd(), &mut event) };
+        check_int(done).map(drop)
+    }
+
+    /// epoll_wait. No report at all: the time was over, or a signal came.
+    ///
+    /// # Errors
+    /// As the manual page, without `Interrupted`.
+    #[inline]
+    pub fn wait(&self, events: &mut Events, timeout_ms: i32) -> io::Result<()> {
+        events.filled = 0;
+        let room = events.raw.len().min(libc::c_int::MAX as usize) as libc::c_int;
+        // SAFETY: `raw` has room for the number of events that is passed.
+        match check_int(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.raw.as_mut_ptr(), room, timeout_ms) }) {
+            Ok(found) => {
+                events.filled = found as usize;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// An eventfd: rung by any thread, seen by the one whose set watches it.
+pub struct Waker {
+    fd: OwnedFd,
+}
+
+impl Waker {
+    /// eventfd(2), not blocking.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = check_int(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: `fd` was just returned and is owned by nobody else.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Registers it in a set.
+    ///
+    /// # Errors
+    /// As [`ReadySet::add`].
+    pub fn watch(&self, set: &ReadySet, token: u64) -> io::Result<()> {
+        use std::os::fd::AsFd;
+        set.add(self.fd.as_fd(), token)
+    }
+
+    /// Rings. Cannot fail but by a full counter, which has rung as well.
+    pub fn ring(&self) {
+        let one = 1_u64;
+        // SAFETY: the pointer and length describe `one`.
+        let _ = check(unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) });
+    }
+
+    /// Takes the rings back, so that the next one is an edge again.
+    pub fn quiet(&self) {
+        let mut rings = 0_u64;
+        // SAFETY: the pointer and length describe `rings`. The descriptor does not block.
+        let _ = check(unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn an_edge_is_reported_once_and_an_end_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let (set, mut events) = (ReadySet::new().unwrap(), Events::new(4));
+        set.add(far.as_fd(), 7).unwrap();
+        set.wait(&mut events, 1000).unwrap();
+        let first: Vec<Event> = events.iter().collect();
+        assert_eq!(first, [Event { token: 7, readable: false, writable: true, ended: false }]);
+        near.write_all(&[1]).unwrap();
+        set.wait(&mut events, 1000).unwrap();
+        assert!(events.iter().next().is_some_and(|event| event.readable && !event.ended));
+        set.wait(&mut events, 0).unwrap();
+        assert_eq!(events.iter().count(), 0, "the byte still lies there, but it is no news");
+        drop(near);
+        set.wait(&mut events, 1000).unwrap();
+        assert!(events.iter().next().is_some_and(|event| event.ended));
+    }
+
+    #[test]
+    fn a_waker_is_heard_again_after_it_was_quieted() {
+        let (set, mut events, waker) = (ReadySet::new().unwrap(), Events::new(1), Waker::new().unwrap());
+        waker.watch(&set, 1).unwrap();
+        set.wait(&mut events, 0).unwrap();
+        for _ in 0..2 {
+            waker.ring();
+            waker.ring();
+            set.wait(&mut events, 1000).unwrap();
+            assert!(events.iter().next().is_some_and(|event| event.readable && event.token == 1));
+            waker.quiet();
+        }
+    }
+}

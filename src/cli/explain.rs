@@ -1,0 +1,112 @@
+//! `msgpath explain`: where the time of a message goes.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use msgpath_core::plan::Between;
+use msgpath_core::{CaseRole, Plan, Problem, Workload};
+
+use msgpath_run::lab::HELD_NEAR;
+
+use super::options::{Options, StagesArg};
+use crate::measure::{self, View};
+use crate::problems::usage;
+use crate::request::{Request, Verb, peel, request};
+use crate::{runs, typed};
+
+/// Where the time of a message goes
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  msgpath explain                        64 bytes over TCP, split into stages
+  msgpath explain -x udp:send -l 1K      another path, another size
+  msgpath explain @last                  the last run; measured again if its kernel was not traced
+  msgpath explain --peel --work 20us     what each layer of the stack adds")]
+pub(super) struct Arguments {
+    /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// The same message over ever thinner stacks: a handler with its work (--work, 20us), the socket with each wait, raw
+    /// Ethernet, shared memory; prints what each layer adds
+    #[arg(long, conflicts_with = "run", help_heading = "Message and path")]
+    peel: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Arguments {
+    /// The options with stages on.
+    fn options(&self) -> Options {
+        let mut options = self.options.clone();
+        if options.evidence.stages == StagesArg::Off {
+            options.evidence.stages = StagesArg::Light;
+        }
+        options
+    }
+
+    /// What will be measured where no run is named.
+    pub(super) fn request(&self) -> Result<Request, Problem> {
+        if self.peel {
+            return peel(&self.options);
+        }
+        request(Verb::Explain, &self.options(), None)
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    let Some(name) = &arguments.run else {
+        let options = if arguments.peel { arguments.options.clone() } else { arguments.options() };
+        return measure::measure(Verb::Explain, arguments.request()?, &options, words);
+    };
+    let run = runs::read(&runs::find(name)?)?;
+    if run.header.plan.workload != Workload::Echo {
+        return Err(usage(format!(
+            "{} is no echo: only messages that are timed there and back are split",
+            run.header.name
+        ))
+        .hint("msgpath explain")
+        .into());
+    }
+    if run.header.plan.stages.is_some() {
+        let summary = runs::summarise(&run)?;
+        let result = &arguments.options.result;
+        let view = View {
+            trials: None,
+            explain: true,
+            quiet: result.quiet,
+            verbose: result.verbose,
+            units: result.units.into(),
+            look: &result.look,
+        };
+        std::io::stdout().write_all(measure::text(&run, &summary, &view, false).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut options = arguments.options();
+    if let Some(Between { near, far }) = &run.header.plan.options.between {
+        // The lab of that run has ended with it.
+        let named = format!("{},{}", near.name, far.name);
+        options.connection.between.get_or_insert(if near.name == HELD_NEAR { "lab".into() } else { named });
+    }
+    let again = Request {
+        plan: again(&run.header.plan, &options)?,
+        target: run.header.target.parse().or_else(|_| typed::target("local"))?,
+        notes: vec![format!("{} was not traced: the same is measured again, and traced", run.header.name)],
+    };
+    measure::measure(Verb::Explain, again, &options, words)
+}
+
+/// The measured cases of a plan once more, traced.
+fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
+    let mut plan = plan.clone();
+    plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
+    for (id, case) in plan.cases.iter_mut().enumerate() {
+        case.id = id as u32;
+    }
+    plan.stages = options.evidence.stages.into();
+    plan.refine = false;
+    plan.options.between = None;
+    plan.try_causes = plan.cases.len() == 1;
+    plan.validate()?;
+    Ok(plan)
+}

@@ -1,0 +1,84 @@
+//! `msgpath import`: logs of the RPC lab and of other programs as a run.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::schema::RunHeader;
+use msgpath_core::units::Pieces;
+use msgpath_core::{Case, PathName, Problem};
+use msgpath_record::import::read_files;
+use msgpath_record::utc;
+
+use super::options::Look;
+use crate::measure::{self, View};
+use crate::place::Place;
+use crate::{runs, typed};
+
+/// Logs of the RPC lab, or CSV, as a run
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub(super) struct Arguments {
+    /// Binary logs of client4 and server4, the JSON that dumplogfile4 writes, or CSV
+    #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+    /// What the run is called [default: two words]
+    #[arg(long, value_name = "NAME", value_parser = typed::run_name)]
+    name: Option<String>,
+    /// A title, for the report and for `export --to rpc-json`
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Findings and warnings only
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    #[command(flatten)]
+    look: Look,
+}
+
+const AFTER: &str = "\
+Files come in any order; what each is, its content tells. The logs of a client and of its server are matched
+by the id of the call, T1 and both addresses. Nothing is aligned, clamped or invented.
+
+CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply
+sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection
+and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s.";
+
+pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    let import = read_files(&arguments.files).map_err(Problem::from)?;
+    let place = Place::kept(arguments.name.as_deref())?;
+    let title = arguments.title.clone().or_else(|| import.title.clone());
+    let mut said: Vec<String> = import.found.clone();
+    said.extend(import.notes.iter().map(|note| format!("note: {note}")));
+    // The plan is made of the calls; until then one has to stand here.
+    let plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
+    let mut header = RunHeader {
+        started: utc::now(),
+        command: std::iter::once("msgpath".into()).chain(words).collect(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        ..RunHeader::new(place.name.as_str(), "import", plan)
+    };
+    header.near.facts.extend(title.map(|title| ("title".to_owned(), title)));
+    import.write(&place.folder, header).map_err(Problem::from)?;
+    let run = runs::read(&place.folder)?;
+    let summary = runs::summarise(&run)?;
+    let json = serde_json::to_vec_pretty(&summary)?;
+    msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
+    let view = View {
+        trials: None,
+        explain: false,
+        quiet: arguments.quiet.into(),
+        verbose: false,
+        units: Default::default(),
+        look: &arguments.look,
+    };
+    let mut text = String::new();
+    if !arguments.quiet && !arguments.look.json {
+        text = said.join("\n") + "\n\n";
+    }
+    text += &measure::text(&run, &summary, &view, false);
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,141 @@
+//! Logs of the RPC lab and of other programs, made a run.
+
+use msgpath_rpc::log::golden;
+
+use crate::command::Home;
+
+/// A home with the client's and the server's log of the reference in it.
+fn home() -> Home {
+    let home = Home::new();
+    let write = |name: &str, records: &[&str]| std::fs::write(home.path().join(name), golden::bytes(records)).unwrap();
+    write("client.log", &golden::CLIENT);
+    write("server.log", &golden::SERVER);
+    home
+}
+
+fn rows(home: &Home) -> Vec<csv::StringRecord> {
+    let output = home.run("export @last --to rpc-csv").ends_with(0);
+    csv::Reader::from_reader(output.out.as_bytes()).records().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_client_and_a_server_log_become_one_run() {
+    let home = home();
+    home.run("import server.log client.log --name lab --title x").ends_with(0).shows(&[
+        "client.log: log of a client, 5 calls",
+        "server.log: log of a server, 1 call",
+        "1 call of servers found in the logs of clients",
+        "1 call with T2 before T1 or T4 before T3",
+    ]);
+    let rows = rows(&home);
+    assert_eq!(rows.len(), 5, "{rows:#?}");
+    let row = |method: &str| rows.iter().find(|row| &row[1] == method).unwrap();
+    let write = row("write");
+    assert_eq!(
+        [&write[4], &write[5], &write[6], &write[9], &write[10], &write[11], &write[12]],
+        ["10.9.0.1", "10.9.0.2", "8192", "118", "88", "0", "kk"]
+    );
+    assert_eq!(
+        [&write[13], &write[14], &write[15], &write[16]],
+        ["1700000000123456000", "1700000000123546000", "1700000000123551000", "1700000000123636000"]
+    );
+    // The server's clock is 3 ms behind: as it was. A dropped call has no T2 and no T3.
+    assert_eq!([&row("ping")[14], &row("read")[7], &row("read")[8]], ["1700000000122456000", "5", "1"]);
+    assert_eq!([&row("Work")[14], &row("Work")[15], &row("Work")[8]], ["", "", "2"]);
+    home.run("show lab").ends_with(0);
+    home.run("verify lab").ends_with(0);
+    home.run("report lab").ends_with(0).shows(&["report.html"]);
+    home.run("runs").ends_with(0).shows(&["lab", "import", "10.9.0.2:12345"]);
+}
+
+#[test]
+fn what_goes_out_as_a_log_comes_in_again() {
+    let home = home();
+    home.run("import client.log").ends_with(0);
+    let before = rows(&home);
+    home.run("export @last --to lab-log -o again.log").ends_with(0);
+    home.run("export @last --to rpc-json -o again.json").ends_with(0);
+    home.run("export @last --to rpc-csv -o again.csv").ends_with(0);
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(home.path().join("again.json")).unwrap()).unwrap();
+    assert_eq!(json["events"].as_array().unwrap().len(), 6);
+    for file in ["again.log", "again.csv", "again.json"] {
+        home.run(&format!("import {file}")).ends_with(0);
+        let after = rows(&home);
+        assert_eq!(after.len(), before.len(), "{file}");
+        for (before, after) in before.iter().zip(&after) {
+            for column in [1, 4, 5, 6, 7, 8, 13, 14, 15, 16] {
+                assert_eq!(before[column], after[column], "{file}: column {column}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_log_is_refused_with_its_offset() {
+    let home = home();
+    let mut bytes = golden::bytes(&golden::CLIENT);
+    bytes[3 * 96 + 54] = 9;
+    std::fs::write(home.path().join("bad.log"), &bytes).unwrap();
+    home.run("import client.log bad.log").ends_with(3).says(&["E30", "bad.log is damaged at byte 288: type 9"]);
+    home.run("runs").ends_with(0);
+    assert!(!home.runs().join("bad").exists());
+    // The tail of a killed program is no damage.
+    std::fs::write(home.path().join("cut.log"), &golden::bytes(&golden::CLIENT)[..400]).unwrap();
+    home.run("import cut.log").ends_with(0).shows(&["the last 16 bytes are part of a record"]);
+}
+
+#[test]
+fn files_that_are_nothing_of_the_kind() {
+    let home = home();
+    std::fs::write(home.path().join("empty.log"), b"").unwrap();
+    std::fs::write(home.path().join("text"), "hello, this is a text that has nothing to do with any call".repeat(4))
+        .unwrap();
+    std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
+    home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
+    home.run("import text").ends_with(3).says(&["E29", "text is no log", "hello"]);
+    home.run("import zeros").ends_with(3).says(&["E29"]);
+    home.run("import empty.log client.log").ends_with(0).shows(&["empty.log: empty"]);
+    // As the lab's tool wants it: the title first.
+    home.msgpath(&["import", "10 writes 1MB", "client.log"]).ends_with(2).says(&[
+        "E29",
+        "\"10 writes 1MB\" is no file",
+        "--title \"10 writes 1MB\" client.log",
+    ]);
+    home.run("import nowhere.log").ends_with(2).says(&["nowhere.log"]);
+    home.run("import").ends_with(2);
+}
+
+#[test]
+fn json_of_the_lab_with_bytes_that_are_no_json() {
+    let home = home();
+    let mut json =
+        b"  {\n \"title\" : \"pings\",\n \"tracebase\" : \"2023-11-14_22:13:00\",\n\"events\" : [\n".to_vec();
+    json.extend(b"[ 20.125456,  20.125456,  20.125456,  20.125756, \"10.9.0.1\", \"10.9.0.2\", 16.6, 16.6, 32768, 0, ");
+    json.extend(b"\"RespRcv \", \"ping\", \"Success \", 100004, \"\xa0\x86..vvvvv_b\"ei_qaaa_aaaa\"],\n");
+    json.extend(b"[ -2.-576088,  -2.-576080,  -2.-576078,  -2.-576000, \"10.9.0.1\", \"10.9.0.2\", 16.6, 16.6, 2, 0, ");
+    json.extend(b"\"RespRcv \", \"ping\", \"Success \", 100004, \"........................\"],\n");
+    json.extend(b"[999.0, 0.0, 0.0, 0.0, \"\", \"\", 0.0, 0.0, 0, 0, \"\", \"\", \"\", 0, \"\"]\n]}\n");
+    std::fs::write(home.path().join("x.json"), json).unwrap();
+    home.run("import x.json").ends_with(0).shows(&["2 calls", "read line by line", "T2 and T3 may be estimates"]);
+    let rows = rows(&home);
+    assert_eq!([&rows[0][6], &rows[1][6]], ["2", "32768"]);
+    assert_eq!([&rows[0][13], &rows[1][13]], ["1699999977423912000", "1700000000125456000"]);
+    home.run("export @last --to rpc-json").ends_with(0).shows(&["\"title\" : \"pings\""]);
+}
+
+#[test]
+fn stamps_of_other_programs_as_csv() {
+    let home = Home::new();
+    let rows: String = (0..100).map(|n| format!("get,{n}.000001,{n}.000251,{}\n", n % 3)).collect();
+    std::fs::write(home.path().join("mine.csv"), format!("method,t1_s,t4_s,parent\n{rows}")).unwrap();
+    home.run("import mine.csv --name mine").ends_with(0).shows(&["mine.csv: CSV, 100 calls"]);
+    let shown = home.run("show mine --json").ends_with(0).json();
+    let median = &shown["cases"][0]["quantiles"][0];
+    assert_eq!(median["ns"], 250_000, "{shown}");
+    let json = home.run("export mine --to json").ends_with(0).json();
+    assert_eq!(json["header"]["rpc"]["client_step_ns"], 1000);
+    assert_eq!(json["rounds"].as_array().unwrap().len(), 5);
+    std::fs::write(home.path().join("bad.csv"), "t1,t4\n1,2\nx,3\n").unwrap();
+    home.run("import bad.csv").ends_with(3).says(&["E30", "line 3"]);
+}

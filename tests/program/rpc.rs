@@ -1,0 +1,693 @@
+//! `msgpath rpc` against servers of these tests: well behaved, hostile, and real ones of others.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
+use serde_json::Value;
+
+use crate::command::{Home, Output, within};
+
+/// A request as it came over the wire.
+#[derive(Clone, Debug)]
+struct Asked {
+    bytes: Vec<u8>,
+    header: Header,
+}
+
+impl Asked {
+    fn body(&self) -> &[u8] {
+        &self.bytes[MARKER_BYTES + RPC_HEADER_BYTES..]
+    }
+}
+
+fn read_exactly(stream: &mut TcpStream, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn asked(stream: &mut TcpStream) -> Option<Asked> {
+    let mut bytes = read_exactly(stream, MARKER_BYTES)?;
+    let marker = Marker::parse(bytes.first_chunk()?).expect("a marker of ours");
+    bytes.extend(read_exactly(stream, (marker.header + marker.body) as usize)?);
+    let header = Header::parse(&bytes[MARKER_BYTES..]).expect("a header of ours");
+    Some(Asked { bytes, header })
+}
+
+/// A message, with a header longer than the lab's where `more` has bytes.
+fn message(header: &Header, more: &[u8], body: &[u8]) -> Vec<u8> {
+    let length = RPC_HEADER_BYTES + more.len();
+    let mut out = Marker { header: length as u32, body: body.len() as u32 }.to_bytes().to_vec();
+    out.extend(header.to_bytes());
+    out.extend(more);
+    out.extend(body);
+    out
+}
+
+/// The header of a reply, as server4 makes it: a copy with its own fields filled in.
+fn answer(asked: &Asked, status: u32) -> Header {
+    let mut header = Header { kind: 2, status, client_ip: 0x7f00_0001, client_port: 4711, ..asked.header };
+    (header.t[1], header.t[2]) = (header.t[0] + 30, header.t[0] + 40);
+    header
+}
+
+/// What a server does with a request.
+enum Do {
+    Reply(Vec<u8>),
+    /// Sends these bytes and closes.
+    Last(Vec<u8>),
+    /// Says nothing.
+    Nothing,
+}
+
+/// A server on loopback; it ends with the process. Every request it gets is passed on.
+fn server(serve: impl FnMut(usize, &Asked) -> Do + Send + 'static) -> (u16, Receiver<Asked>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().unwrap().port();
+    let (seen, requests) = channel();
+    let serve = std::sync::Arc::new(std::sync::Mutex::new((serve, 0)));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, serve, seen) = (stream.unwrap(), serve.clone(), seen.clone());
+            let _ = stream.set_nodelay(true);
+            std::thread::spawn(move || {
+                while let Some(asked) = asked(&mut stream) {
+                    let _ = seen.send(asked.clone());
+                    let does = {
+                        let mut serve = serve.lock().unwrap();
+                        let at = serve.1;
+                        serve.1 += 1;
+                        (serve.0)(at, &asked)
+                    };
+                    match does {
+                        Do::Reply(bytes) => {
+                            let _ = stream.write_all(&bytes);
+                        }
+                        Do::Last(bytes) => {
+                            let _ = stream.write_all(&bytes);
+                            return;
+                        }
+                        Do::Nothing => {}
+                    }
+                }
+            });
+        }
+    });
+    (port, requests)
+}
+
+/// What server4 does: a map of strings, and the connection closed after a method it does not know.
+fn lab() -> impl FnMut(usize, &Asked) -> Do + Send + 'static {
+    let mut store: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+    move |_, asked| {
+        let mut rest = asked.body();
+        let mut next = || take_string(&mut rest).map(<[u8]>::to_vec);
+        let string = |text: &[u8]| {
+            let mut out = Vec::new();
+            put_string(&mut out, text);
+            out
+        };
+        let (status, body) = match asked.header.method.bytes() {
+            b"ping" => (0, asked.body().to_vec()),
+            b"write" => {
+                store.insert(next().unwrap(), next().unwrap());
+                (0, Vec::new())
+            }
+            b"read" => store.get(&next().unwrap()).map_or((1, Vec::new()), |value| (0, string(value))),
+            b"delete" => (u32::from(store.remove(&next().unwrap()).is_none()), Vec::new()),
+            b"sink" | b"reset" | b"quit" => (0, Vec::new()),
+            b"stats" => (0, string(b"Stats: 29 0 0 0 ")),
+            _ => return Do::Last(message(&answer(asked, 1), b"", asked.body())),
+        };
+        Do::Reply(message(&answer(asked, status), b"", &body))
+    }
+}
+
+#[track_caller]
+fn rpc(port: u16, line: &str) -> Output {
+    Home::new().run(&format!("rpc 127.0.0.1:{port} {line}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A request of rpc-lab 11.4 with the bytes of T1 and of the port as they came.
+#[track_caller]
+fn golden(asked: &Asked, marker: &str, id: &str, lglen: &str, method: &str, body: &str) {
+    let (t1, port) = (hex(&asked.bytes[24..32]), hex(&asked.header.server_port.to_le_bytes()));
+    let expected = format!(
+        "{marker} {id} 00000000 {t1} 0000000000000000 0000000000000000 0000000000000000 00000000 0100007f 0000 {port} \
+         {lglen} 00 0000 {method} 00000000 00000000 {body}"
+    );
+    assert_eq!(hex(&asked.bytes), expected.replace(' ', ""));
+    assert!(asked.header.t[0] > 1_700_000_000_000_000);
+}
+
+#[test]
+fn requests_are_those_of_the_lab_byte_by_byte() {
+    let (port, requests) = server(lab());
+    let ask = |line: &str| {
+        rpc(port, &format!("{line} --no-save -qq")).ends_with(0);
+        requests.try_iter().collect::<Vec<_>>()
+    };
+    let ping = "e517c5d1 48000000 00000000 e51745d6";
+    golden(&ask("-seed1 ping")[0], ping, "02000000", "00", "70696e6700000000", "");
+    golden(
+        &ask("-seed1 write -key kk -value vvvvv 20")[0],
+        "e517c5d1 48000000 1e000000 031845d6",
+        "00200000",
+        "31",
+        "7772697465000000",
+        "020000006b6b 1400000076767676765f626365695f716161615f61616161",
+    );
+    let writes = ask("-seed1 -k 3 write -key k9 + -value zz + 12");
+    let of = [
+        ("00020000", "020000006b39 0c0000007a7a5f626365695f71616161"),
+        ("00000400", "020000006c30 0c00000061615f616161615f61616161"),
+        ("00000008", "020000006c31 0c00000061625f616161615f61616161"),
+    ];
+    assert_eq!(writes.len(), 3);
+    for (asked, (id, body)) in writes.iter().zip(of) {
+        golden(asked, "e517c5d1 48000000 16000000 fb1745d6", id, "2d", "7772697465000000", body);
+    }
+    let reads = ask("-seed1 -k 2 read -key kkkkk + 10");
+    for (asked, (id, body)) in
+        reads.iter().zip([("20000000", "0a0000006b6b6b6b6b5f62636569"), ("00040000", "0a0000006b6b6b6b6c5f61616161")])
+    {
+        golden(asked, "e517c5d1 48000000 0e000000 f31745d6", id, "26", "7265616400000000", body);
+    }
+    let sinks = ask("-seed1 -k 3 sink -key kk + -value vv + 12");
+    for (asked, (id, key)) in sinks.iter().zip([("00020000", "6b6b"), ("00040000", "6b6c"), ("00080000", "6b6d")]) {
+        let body = format!("02000000{key} 0c00000076765f626365695f71616161");
+        golden(asked, "e517c5d1 48000000 16000000 fb1745d6", id, "2d", "73696e6b00000000", &body);
+    }
+    let pings = ask("-seed1 -k 2 ping -value vvvvv 300");
+    let ids: Vec<u32> = pings.iter().map(|asked| asked.header.rpcid).collect();
+    assert_eq!(ids, [0xe3c4_7253, 0x544a_d242]);
+    assert!(hex(&pings[0].bytes).starts_with("e517c5d1480000003001000015194 5d6".replace(' ', "").as_str()));
+    assert!(pings[0].body()[4..].starts_with(b"vvvvv_bcei_qaaa"));
+    // A method that nobody knows is sent with its first 8 bytes; server4 answers Fail and closes.
+    let odd = ask("-seed1 methodname -value x");
+    golden(&odd[0], "e517c5d1 48000000 05000000 ea1745d6", "02000000", "17", "6d6574686f646e61", "0100000078");
+}
+
+#[test]
+fn padding_is_that_of_the_lab() {
+    let (port, requests) = server(lab());
+    rpc(port, "-seed1 -rep 2 -k 2 write -key kkkkk + 9 -value valuekkk_0000 + 40 --no-save -qq").ends_with(0);
+    let seen: Vec<(String, String, u32)> = requests
+        .try_iter()
+        .map(|asked| {
+            let mut rest = asked.body();
+            let mut next = || String::from_utf8(take_string(&mut rest).unwrap().to_vec()).unwrap();
+            (next(), next(), asked.header.rpcid)
+        })
+        .collect();
+    let row = |key: &str, value: &str, id| (key.to_owned(), value.to_owned(), id);
+    assert_eq!(
+        seen,
+        [
+            row("kkkkk_bce", "valuekkk_0000_iqaa_aaaa_aaaa_aaaa_aaaa_a", 0x0200_0000),
+            row("kkkkl_aaa", "valuekkk_0001_aaaa_xo2y_qaxo_2pjs_tgmy_h", 0x0762_b21c),
+            row("kkkkm_2yq", "valuekkk_0002_aaax_zfkd_rv3n_0dgm_p42y_q", 0xd940_6bc0),
+            row("kkkkn_axz", "valuekkk_0003_strc_tgmp_jfku_54lb_ctg1_b", 0x1845_1bdd),
+        ]
+    );
+}
+
+/// The header of the only run of a home.
+fn recorded(home: &Home) -> Value {
+    let folder = std::fs::read_dir(home.runs()).unwrap().next().unwrap().unwrap().path();
+    serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_was_written_is_read_and_recorded() {
+    let (port, _requests) = server(lab());
+    let home = Home::new();
+    let output = home
+        .run(&format!(
+            "rpc 127.0.0.1 {port} -k 100 write -key k00 + -value v 5000 --expect 2ms --then -k 100 read -key k00 + --verify"
+        ))
+        .ends_with(0);
+    output.shows(&[
+        "no network was measured",
+        "write: 100 calls answered, 0 failed, 0 without a reply; 0.510 TxMB",
+        "read: 100 calls answered",
+        "RPC/s, wall",
+        "RPC/s, response",
+        "write: first 20 round trips",
+        "every byte of 100 of 200 replies",
+    ]);
+    let header = recorded(&home);
+    let rpc = &header["rpc"];
+    assert_eq!((rpc["protocol"].as_str(), rpc["server"].as_str()), (Some("lab"), Some("")), "{rpc}");
+    assert_eq!((rpc["expect"]["0"].as_u64(), rpc["not_kept"].as_u64()), (Some(2_000_000), Some(0)), "{rpc}");
+    assert!(rpc["pairs"][0]["same_machine"].is_string(), "{rpc}");
+    let cases = header["plan"]["cases"].as_array().unwrap();
+    let of = |case: &Value| (case["label"].as_str().unwrap().to_owned(), case["size"].as_u64(), case["reply"].as_u64());
+    assert_eq!(of(&cases[0]), ("write".into(), Some(88 + 4 + 3 + 4 + 5000), Some(88)));
+    assert_eq!(of(&cases[1]), ("read".into(), Some(88 + 4 + 3), Some(88 + 4 + 5000)));
+    home.run("show @last").ends_with(0);
+    home.run("verify @last").ends_with(0);
+}
+
+/// A server of ours that ends with its test, whatever becomes of that.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+#[test]
+fn our_client_calls_our_server_and_every_verb_reads_the_run() {
+    let home = Home::new();
+    let log = home.path().join("server.log");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (port, address) = (free.port(), free.to_string());
+    let mut serve = home.command(&["serve", "--rpc", &address, "--allow-quit", "--lab-log", log.to_str().unwrap()]);
+    serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut serve = Ended(serve.spawn().unwrap());
+    let until = Instant::now() + Duration::from_secs(40);
+    while TcpStream::connect(&address).is_err() {
+        assert!(Instant::now() < until, "nobody answers at {address}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let client_log = home.path().join("client.log");
+    let output = home.run(&format!(
+        "rpc 127.0.0.1:{port} -k 300 ping -value vvvvv 100 --then -k 60 write -key kkkkk + -value v 200000 \
+         --then -k 60 read -key kkkkk + --verify --lab-log {} --json",
+        client_log.display()
+    ));
+    let value = output.ends_with(0).json();
+    assert_eq!(value["rpc"]["kinds"].as_array().unwrap().len(), 3, "{}", value["rpc"]);
+    home.run(&format!("rpc 127.0.0.1:{port} quit -qq --no-save")).ends_with(0);
+    while serve.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "the server goes on after quit");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What our server told of the wait and the lock is in the log of calls, and parts of a call add up.
+    let parts = &value["rpc"]["kinds"][0]["bands"][0];
+    let sum: f64 = parts["parts"].as_array().unwrap().iter().map(|part| part["ns"].as_f64().unwrap()).sum();
+    assert!((sum - parts["latency_ns"].as_f64().unwrap()).abs() < 1.0, "{parts}");
+    home.run("show @last").ends_with(0).shows(&["server work", "same machine"]);
+    home.run("verify @last").ends_with(0);
+    let report = home.path().join("calls.html");
+    home.run(&format!("report @last -o {}", report.display())).ends_with(0);
+    assert!(std::fs::read_to_string(&report).unwrap().contains("What happened to each call?"));
+    // Both logs name the same calls: they are merged, not doubled.
+    let both = format!("import {} {} --json", client_log.display(), log.display());
+    let imported = home.run(&both).ends_with(0).json();
+    let calls = |value: &Value| -> u64 {
+        value["rpc"]["kinds"].as_array().unwrap().iter().map(|kind| kind["calls"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((calls(&value), calls(&imported)), (420, 421), "the quit is in the server's log only");
+}
+
+#[test]
+fn our_own_server_is_asked_and_told_of() {
+    let (port, requests) = server(|_, asked| {
+        let telling = Telling { waited_ns: 1_000, served_ns: 2_000, lock_ns: 500 };
+        let header = Header { pad: Header::TELL, ..answer(asked, 0) };
+        Do::Reply(message(&header, &telling.to_bytes(), b""))
+    });
+    let home = Home::new();
+    home.run(&format!("rpc 127.0.0.1:{port} -k 3 sink -key k -value v")).ends_with(0);
+    assert!(requests.try_iter().all(|asked| asked.header.asks()));
+    assert_eq!(recorded(&home)["rpc"]["server"], "msgpath");
+    // In the lab's own words nothing is asked for.
+    rpc(port, "-seed1 sink -key k -value v --no-save -qq").ends_with(0);
+    rpc(port, "sink -key k -value v --legacy --no-save").ends_with(0);
+    assert!(requests.try_iter().all(|asked| asked.header.pad == 0));
+}
+
+#[test]
+fn the_labs_text_comes_on_one_stream_and_its_log_is_whole() {
+    let (port, _requests) = server(lab());
+    let home = Home::new();
+    let output = home
+        .run(&format!("rpc 127.0.0.1 {port} -seed1 -k 12 ping -value vvvvv 64 --then stats --legacy --lab-log c.log"))
+        .ends_with(0);
+    let lines: Vec<&str> = output.out.lines().collect();
+    assert_eq!(lines[0], format!("at client, server IP = 7f000001:{port:04x}"), "{}", output.out);
+    assert_eq!((lines[1].matches("ms  ").count(), lines[2].matches("ms  ").count()), (10, 3), "{}", output.out);
+    assert_eq!(&lines[3..6], ["Stats: 29 0 0 0 ", "", "Histogram of floor log 2 buckets of usec response times"]);
+    assert!(lines[9].starts_with("13 RPCs, ") && lines[10].contains(" RPC/s ("), "{}", output.out);
+    assert_eq!(&lines[11..], ["", "c.log written"], "{}", output.out);
+    let log = std::fs::read(home.path().join("c.log")).unwrap();
+    assert_eq!(log.len(), 13 * 2 * 96);
+    let records: Vec<Header> = log.chunks(96).map(|record| Header::parse(record).unwrap()).collect();
+    for pair in records.chunks(2) {
+        let (request, reply) = (&pair[0], &pair[1]);
+        assert_eq!((request.kind, reply.kind, request.rpcid), (0, 3, reply.rpcid));
+        assert_eq!((request.t[0], request.t[1], request.client_ip), (reply.t[0], 0, 0));
+        assert!(reply.t[0] <= reply.t[3] && reply.t[1] == reply.t[0] + 30 && reply.client_ip == 0x7f00_0001);
+    }
+    assert_eq!((records[0].pad, &log[72..81]), (68, &b"\x40\0\0\0vvvvv"[..]));
+    // An empty name is made as the lab makes it.
+    home.msgpath(&["rpc", &format!("127.0.0.1:{port}"), "ping", "--no-save", "-qq", "--lab-log", ""]).ends_with(0);
+    let named = |entry: std::fs::DirEntry| entry.file_name().into_string().unwrap();
+    let names: Vec<String> = std::fs::read_dir(home.path()).unwrap().map(|entry| named(entry.unwrap())).collect();
+    assert!(names.iter().any(|name| name.starts_with("msgpath_20") && name.ends_with(".log")), "{names:?}");
+}
+
+#[test]
+fn verbose_is_a_line_a_message() {
+    let (port, _requests) = server(lab());
+    let output = rpc(port, "-seed1 -verbose ping -value hi --no-save").ends_with(0);
+    let lines: Vec<&str> = output.err.lines().filter(|line| line.starts_with("client4: ")).collect();
+    assert_eq!(lines.len(), 2, "{}", output.err);
+    assert!(
+        lines[0].starts_with("client4: SendRequest:     20")
+            && lines[0].ends_with(" 00000002 00000000 2.6 0.0 ReqSend  ping Success  6 ....hi "),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[1].starts_with("client4: ReceiveResponse: 20") && lines[1].contains(" RespRcv  ping Success  6 "),
+        "{}",
+        lines[1]
+    );
+}
+
+#[test]
+fn a_server_that_closes_early_costs_nothing_that_was_measured() {
+    let mut served = lab();
+    let (port, _requests) = server(move |at, asked| if at < 3 { served(at, asked) } else { Do::Last(Vec::new()) });
+    let home = Home::new();
+    let output = home.run(&format!("rpc 127.0.0.1:{port} -k 10 ping -value vvvvv 64 --lab-log c.log")).ends_with(4);
+    output.says(&["E35", "after 3 of 10 calls"]).shows(&["ping: 3 calls answered, 0 failed, 1 without a reply"]);
+    assert_eq!(std::fs::read(home.path().join("c.log")).unwrap().len(), (3 * 2 + 1) * 96);
+    let value = home.run("show @last --json").ends_with(0).json();
+    assert_eq!((&value["status"], value["cases"][0]["delivery"]["received"].as_u64()), (&"failed".into(), Some(3)));
+    // server4 answers what it does not know, and closes: the second call finds that out.
+    let (port, _requests) = server(lab());
+    rpc(port, "-k 5 chksum -key k --no-save").ends_with(4).says(&[
+        "E35",
+        "after 1 of 5 calls",
+        "server4 closes after a method",
+    ]);
+}
+
+#[test]
+fn what_is_no_reply_ends_the_run_and_nothing_else() {
+    let marker = |header: u32, body: u32| {
+        // Made by hand: these lengths are not taken by our own.
+        let words = [0xd1c5_17e5_u32, header, body, 0xd1c5_17e5_u32.wrapping_add((header << 20) ^ body)];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
+    };
+    let whole = |asked: &Asked| message(&answer(asked, 0), b"", asked.body());
+    type Hostile = Box<dyn Fn(&Asked) -> Do + Send>;
+    let hostile: Vec<(&str, &str, Hostile)> = vec![
+        ("E34", "garbage", Box::new(|_| Do::Reply(b"220 smtp.example ready\r\n".to_vec()))),
+        ("E34", "headerlen 0", Box::new(move |_| Do::Reply(marker(0, 0)))),
+        ("E34", "headerlen 71", Box::new(move |_| Do::Reply(marker(71, 0)))),
+        ("E34", "headerlen 4096", Box::new(move |_| Do::Reply(marker(4096, 0)))),
+        ("E34", "a body of 16 MiB", Box::new(move |_| Do::Reply(marker(72, 1 << 24)))),
+        ("E34", "a body of 4 GiB", Box::new(move |_| Do::Reply(marker(72, u32::MAX)))),
+        (
+            "E34",
+            "another id",
+            Box::new(move |asked| {
+                let header = Header { rpcid: asked.header.rpcid ^ 1, ..answer(asked, 0) };
+                Do::Reply(message(&header, b"", asked.body()))
+            }),
+        ),
+        ("E34", "a request for a reply", Box::new(move |asked| Do::Reply(asked.bytes.clone()))),
+        (
+            "E34",
+            "another method",
+            Box::new(move |asked| {
+                let header = Header { method: msgpath_rpc::Method::new("pong"), ..answer(asked, 0) };
+                Do::Reply(message(&header, b"", asked.body()))
+            }),
+        ),
+        (
+            "E34",
+            "another T1",
+            Box::new(move |asked| {
+                let mut header = answer(asked, 0);
+                header.t[0] += 1;
+                Do::Reply(message(&header, b"", asked.body()))
+            }),
+        ),
+        ("E34", "the same reply twice", Box::new(move |asked| Do::Reply([whole(asked), whole(asked)].concat()))),
+        ("E35", "half a marker", Box::new(move |asked| Do::Last(whole(asked)[..7].to_vec()))),
+        ("E35", "half a body", Box::new(move |asked| Do::Last(whole(asked)[..100].to_vec()))),
+        ("E35", "a length that never comes", Box::new(move |_| Do::Last(marker(72, 16_777_215)))),
+    ];
+    for (code, what, does) in hostile {
+        let mut served = lab();
+        let (port, _requests) = server(move |at, asked| if at < 2 { served(at, asked) } else { does(asked) });
+        let output = rpc(port, "-k 5 ping -value vvvvv 64 --no-save");
+        assert_eq!(output.code, Some(4), "{what}: {}{}", output.out, output.err);
+        // A reply that comes twice was one: the call is answered, and what follows ends the run.
+        let answered = if what == "the same reply twice" { 3 } else { 2 };
+        let answered = format!("ping: {answered} calls answered");
+        assert!(output.err.contains(code) && output.out.contains(&answered), "{what}: {}{}", output.out, output.err);
+    }
+}
+
+#[test]
+fn a_longer_header_is_taken() {
+    let (port, _requests) = server(|_, asked| Do::Reply(message(&answer(asked, 0), &[7; 4095 - 72], asked.body())));
+    rpc(port, "-k 3 ping -value hello --verify --no-save").ends_with(0).shows(&["every byte of 3 of 3"]);
+}
+
+#[test]
+fn a_status_is_a_column_and_a_wrong_byte_an_error() {
+    let (port, _requests) = server(lab());
+    let output = rpc(port, "-k 4 read -key nobody + --no-save").ends_with(0);
+    output.shows(&["read: 4 calls answered, 4 failed"]);
+    let mut served = lab();
+    let (port, _requests) = server(move |at, asked| match served(at, asked) {
+        Do::Reply(mut bytes) if asked.header.method.bytes() == b"read" => {
+            *bytes.last_mut().unwrap() ^= 1;
+            Do::Reply(bytes)
+        }
+        does => does,
+    });
+    let line = "write -key k -value v 100 --then read -key k --no-save";
+    rpc(port, &format!("{line} --verify")).ends_with(4).says(&["E06", "they differ from byte 99 on"]);
+    rpc(port, line).ends_with(0);
+}
+
+#[test]
+fn silence_ends_with_a_timeout() {
+    let mut served = lab();
+    let (port, _requests) = server(move |at, asked| if at < 2 { served(at, asked) } else { Do::Nothing });
+    let output = rpc(port, "-k 5 ping --timeout 300ms --no-save").ends_with(4);
+    output.says(&["E36", "after 2 of 5 calls"]).shows(&["ping: 2 calls answered"]);
+    // A port of ours on which nobody listens.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    rpc(closed, "ping").ends_with(3).says(&["E01", "msgpath serve --rpc"]);
+}
+
+#[test]
+fn what_is_typed_wrong_is_explained() {
+    let refused = |line: &str, parts: &[&str]| {
+        Home::new().run(&format!("rpc 127.0.0.1:9 {line}")).ends_with(2).says(parts);
+    };
+    refused("-key kkk write", &["E33", "PADLEN", "try: write -key kkk"]);
+    refused("-k 3", &["E33", "no command"]);
+    refused("read", &["E33", "missing -key for read", "try: read -key"]);
+    refused("ping -kye x", &["-kye is no option of rpc", "try: -key"]);
+    refused("ping --verfy", &["--verfy", "try: --verify"]);
+    refused("ping pong", &["two commands", "--then pong"]);
+    refused("ping -k 10x", &["whole number", "silently read 10"]);
+    refused("ping -P 3 -T 2", &["cannot be shared evenly"]);
+    refused("ping --rate 5 --verify", &["E11"]);
+    Home::new().run("rpc 127.0.0.1:70000 ping").ends_with(2).says(&["port 70000", "4464"]);
+    Home::new().run("rpc ftp://x ping").ends_with(2).says(&["redis://HOST"]);
+    Home::new().run("rpc redis://x FLUSHALL").ends_with(2).says(&["PING, SET, GET or DEL"]);
+    Home::new().run("rpc --help").ends_with(0).shows(&["Examples", "-key BASE [+] [PADLEN]", "redis://", "--lab-log"]);
+}
+
+#[test]
+fn connections_take_turns_and_no_id_comes_twice() {
+    let (port, requests) = server(lab());
+    let line = "-k 60 write -key k00 + -value v 64 --then -k 60 read -key k00 + --verify -P 4 -T 2 --no-save";
+    rpc(port, line).ends_with(0).shows(&["every byte of 60 of 120"]);
+    let seen: Vec<Asked> = requests.try_iter().collect();
+    let ids: std::collections::BTreeSet<u32> = seen.iter().map(|asked| asked.header.rpcid).collect();
+    assert_eq!((seen.len(), ids.len()), (120, 120));
+    let mut keys: Vec<Vec<u8>> = seen
+        .iter()
+        .filter(|asked| asked.header.method.bytes() == b"write")
+        .map(|asked| take_string(&mut asked.body()).unwrap().to_vec())
+        .collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((keys.len(), keys[0].as_slice(), keys[59].as_slice()), (60, &b"k00"[..], &b"k59"[..]));
+}
+
+#[test]
+fn calls_can_be_offered_at_a_rate() {
+    let (port, _requests) = server(lab());
+    let output = rpc(port, "-k 200 ping --rate 1k -P 2 --no-save --json").ends_with(0);
+    let case = output.json()["cases"][0].clone();
+    assert_eq!(case["delivery"]["received"], 200, "{case}");
+    assert!(case["open"]["offered_per_s"].as_f64().is_some_and(|rate| rate > 500.0), "{}", case["open"]);
+    // The server leaves in the middle: what was answered stays.
+    let mut served = lab();
+    let (port, _requests) = server(move |at, asked| if at < 20 { served(at, asked) } else { Do::Last(Vec::new()) });
+    let output = rpc(port, "-k 200 ping --rate 1k --no-save").ends_with(4);
+    output.says(&["E35", "after 20 of 200 calls"]).shows(&["ping: 20 calls answered"]);
+}
+
+#[test]
+fn an_interruption_keeps_what_was_measured() {
+    let mut served = lab();
+    let (port, requests) = server(move |at, asked| {
+        std::thread::sleep(Duration::from_millis(2));
+        served(at, asked)
+    });
+    let home = Home::new();
+    let running = home.start(&format!("rpc 127.0.0.1:{port} -k 100000 ping"));
+    for _ in 0..20 {
+        requests.recv_timeout(Duration::from_secs(30)).expect("calls");
+    }
+    running.signal("INT");
+    let output = running.finish(Duration::from_secs(20)).ends_with(130).says(&["E15"]);
+    output.shows(&["ping: ", " calls answered"]);
+    assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
+}
+
+#[test]
+fn a_pause_follows_each_row() {
+    let (port, _requests) = server(lab());
+    let begun = std::time::Instant::now();
+    rpc(port, "-rep 3 -k 2 -waitms 150 ping --no-save -qq").ends_with(0);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+}
+
+/// Killed when dropped.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a server; `None`: it is not installed, or it does not listen.
+fn daemon(mut command: Command, port: u16) -> Option<Daemon> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let daemon = Daemon(child);
+    let listens = within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    listens.then_some(daemon)
+}
+
+#[test]
+fn redis_is_called_with_the_same_workload() {
+    let (home, port) = (Home::new(), free_port());
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(home.temporary());
+    let Some(_redis) = daemon(command, port) else { return eprintln!("skipped: no redis-server") };
+    let line = "-k 100 SET -key k00 + -value v 5000 --then -k 100 GET -key k00 + --then ping --then GET -key nobody";
+    let output = home.run(&format!("rpc redis://127.0.0.1:{port} {line} --verify")).ends_with(0);
+    output.shows(&["SET: 100 calls answered, 0 failed", "every byte of 101 of 202", "GET: 1 call answered, 1 failed"]);
+    assert_eq!(recorded(&home)["rpc"]["protocol"], "redis");
+    home.run(&format!("rpc redis://127.0.0.1:{port} -k 200 ping -value vv 100 --rate 2k -P 2 --no-save")).ends_with(0);
+    let value =
+        home.run(&format!("rpc redis://127.0.0.1:{port} -k 50 write -key k -value v --no-save --json")).ends_with(0);
+    assert_eq!(value.json()["cases"][0]["delivery"]["received"], 50);
+}
+
+#[test]
+fn a_web_server_of_others_is_called() {
+    let (home, port) = (Home::new(), free_port());
+    let folder = home.temporary();
+    std::fs::write(folder.join("file"), vec![b'x'; 10_000]).unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-m", "http.server", &port.to_string(), "--bind", "127.0.0.1"]).current_dir(&folder);
+    let Some(_web) = daemon(command, port) else { return eprintln!("skipped: no python3 with http.server") };
+    let line = format!("rpc http://127.0.0.1:{port}/file -k 20 GET --then GET -key missing");
+    let output = home.run(&line).ends_with(0);
+    output.shows(&["GET: 20 calls answered, 0 failed", "GET: 1 call answered, 1 failed"]);
+    let header = recorded(&home);
+    assert!(header["rpc"]["server"].as_str().is_some_and(|server| server.contains("Python")), "{}", header["rpc"]);
+    assert!(header["plan"]["cases"][0]["reply"].as_u64().is_some_and(|bytes| bytes > 10_000), "{}", header["plan"]);
+}
+
+/// PUT and GET over connections that are kept; replies in chunks.
+fn web() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut store: HashMap<String, Vec<u8>> = HashMap::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.set_nodelay(true);
+            let mut bytes: Vec<u8> = Vec::new();
+            let mut part = [0; 4096];
+            loop {
+                let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+                    match stream.read(&mut part) {
+                        Ok(got @ 1..) => bytes.extend(&part[..got]),
+                        _ => break,
+                    }
+                    continue;
+                };
+                let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+                let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+                let length: usize = length.map_or(0, |length| length.parse().unwrap());
+                while bytes.len() < end + 4 + length {
+                    let got = stream.read(&mut part).unwrap();
+                    bytes.extend(&part[..got]);
+                }
+                let mut words = head.split(' ');
+                let (method, path) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
+                let body = bytes[end + 4..end + 4 + length].to_vec();
+                bytes.drain(..end + 4 + length);
+                let reply = match method.as_str() {
+                    "PUT" => {
+                        store.insert(path, body);
+                        b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".to_vec()
+                    }
+                    _ => match store.get(&path) {
+                        Some(value) => {
+                            let mut out =
+                                b"HTTP/1.1 200 OK\r\nServer: test\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+                            for chunk in value.chunks(700) {
+                                out.extend(format!("{:x}\r\n", chunk.len()).bytes());
+                                out.extend(chunk);
+                                out.extend(b"\r\n");
+                            }
+                            out.extend(b"0\r\n\r\n");
+                            out
+                        }
+                        None => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                    },
+                };
+                if stream.write_all(&reply).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn what_was_put_over_http_is_read_back_in_chunks() {
+    let port = web();
+    let line = "-k 30 PUT -key a/b0 + -value v 3000 --then -k 30 GET -key a/b0 + --then GET -key none";
+    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/kv {line} --verify --no-save")).ends_with(0);
+    output.shows(&["PUT: 30 calls answered, 0 failed", "GET: 1 call answered, 1 failed", "every byte of 30 of 61"]);
+}
