@@ -358,6 +358,7 @@ impl SparseHistogram {
         };
         let mut rest = out.encoded.as_slice();
         let (mut index, mut seen) = (0_usize, lost.checked_add(beyond)?);
+        let mut first = BUCKETS;
         for at in 0..out.bins {
             let step = usize::try_from(varint::take(&mut rest)?).ok()?;
             let count = varint::take(&mut rest)?;
@@ -366,9 +367,17 @@ impl SparseHistogram {
                 return None;
             }
             seen = seen.checked_add(count)?;
+            if at == 0 {
+                first = index;
+            }
         }
-        let empty = total == lost;
-        let ends = if empty { min == u64::MAX && max == 0 } else { min <= max };
+        // The smallest value lies in the first bin, the largest in the last; what is beyond all bins is larger.
+        let bin = |value: u64| self::index(value).min(BUCKETS);
+        let last = if beyond > 0 { BUCKETS } else { index };
+        let ends = match total == lost {
+            true => min == u64::MAX && max == 0,
+            false => min <= max && bin(min) == first && bin(max) == last,
+        };
         if !(rest.is_empty() && seen == total && ends) {
             return None;
         }
