@@ -18,8 +18,10 @@ use msgpath_core::schema::{DeviceKind, Route, RpcRow};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
 use msgpath_core::{Exit, Problem, Workload};
+use msgpath_rpc::Kind;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
+use msgpath_rpc::log;
 use msgpath_run::rpc::client::{Listener, Protocol, Record, RpcRequest, RpcTarget, Way, call};
 
 use super::options::{ArrivalsArg, Options, ResultOptions};
@@ -381,9 +383,10 @@ impl Listener for Console {
             }
             let Some((file, log)) = &mut self.log else { continue };
             let mut write = |bytes: &[u8]| log.write_all(bytes).map_err(|error| cannot_write(file, &error));
-            write(&console::record(&record.request, record.request_bytes, &record.request_body))?;
+            let bytes = record.request_bytes;
+            write(&log::Record::from_parts(Kind::ReqSend, &record.request, bytes, record.request_body).to_bytes())?;
             if let Some((header, bytes, body)) = &record.reply {
-                write(&console::record(header, *bytes, body))?;
+                write(&log::Record::from_parts(Kind::RespRcv, header, *bytes, *body).to_bytes())?;
             }
         }
         // Whatever ends the program, the calls of whole rounds are on disk.

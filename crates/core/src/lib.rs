@@ -2,6 +2,7 @@
 //! written, and the schema of the record. Nothing here touches the kernel, a file or a clock.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod counts;
 pub mod doctor;
 pub mod gate;

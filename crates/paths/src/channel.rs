@@ -577,7 +577,8 @@ impl AnyChannel {
     }
 }
 
-fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
+/// TCP_INFO of a socket, where it is one of TCP.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
     let info = socket::tcp_info(fd).ok()?;
     Some(TcpInfo {
         segs_out: info.segs_out.into(),

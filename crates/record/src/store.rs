@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use msgpath_core::calendar;
 use msgpath_core::path::nearest;
 use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
@@ -146,7 +147,8 @@ fn unknown(root: &Path, text: &str) -> Problem {
 
 /// `today 10:04 UTC`, or the date and the time.
 fn when(started: &str, now: SystemTime) -> String {
-    let day = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / utc::DAY);
+    let day =
+        |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / calendar::DAY as u64);
     // A text that parses is ASCII of at least this length.
     match (utc::parse(started), started.get(..10), started.get(11..16)) {
         (Some(time), Some(_), Some(clock)) if day(time) == day(now) => format!("today {clock} UTC"),

@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
+use msgpath_core::calendar;
 use msgpath_core::schema::RpcRow;
 use msgpath_core::units::Glyphs;
 
+use crate::log::DATA_BYTES;
 use crate::message::{Header, Kind, Status};
 
-/// Bytes of a log record.
-pub const RECORD_BYTES: usize = 96;
 /// Round trips that are listed one by one.
 pub const LISTED: usize = 20;
 /// Bytes of a body that a log record and a verbose line show.
-const SHOWN: usize = 24;
+const SHOWN: usize = DATA_BYTES;
 
 /// `at client, server IP = 7f000001:3039`, without the end of the line.
 pub fn server_line(ip: u32, port: u16) -> String {
@@ -154,24 +154,9 @@ impl Tally {
     }
 }
 
-/// Year, month, day, hour, minute, second of seconds since 1970.
-fn civil(seconds: i64) -> (i64, u32, u32, u32, u32, u32) {
-    let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
-    // Days since 0000-03-01, so that the leap day ends a year; 146097 days are 400 years.
-    let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = (of_year - (153 * month + 2) / 5 + 1) as u32;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + 400 * era + i64::from(month <= 2);
-    (year, month as u32, date, second / 3600, second / 60 % 60, second % 60)
-}
-
 /// `YYYYMMDD_HHMMSS` of seconds since 1970; local where the offset of the time zone was added.
 pub fn stamp(seconds: i64) -> String {
-    let (year, month, day, hour, minute, second) = civil(seconds);
+    let ((year, month, day), (hour, minute, second)) = calendar::date_and_time(seconds);
     format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}")
 }
 
@@ -224,19 +209,11 @@ pub fn verbose(sends: bool, header: &Header, body_bytes: usize, body: &[u8], off
     )
 }
 
-/// A record of the lab's log: the header with the body's length in place of the padding, and the body's first 24 bytes.
-pub fn record(header: &Header, body_bytes: u32, body: &[u8]) -> [u8; RECORD_BYTES] {
-    let mut out = [0; RECORD_BYTES];
-    out[..72].copy_from_slice(&Header { pad: body_bytes, ..*header }.to_bytes());
-    let shown = body.len().min(SHOWN);
-    out[72..72 + shown].copy_from_slice(&body[..shown]);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Method;
+    use crate::log::Record;
     use proptest::prelude::*;
 
     #[test]
@@ -358,7 +335,8 @@ mod tests {
         let mut body = Vec::new();
         crate::put_string(&mut body, b"kk");
         crate::put_string(&mut body, b"vvvvv_bcei_qaaa_aaaa");
-        let hex: String = record(&header, 30, &body).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String =
+            Record::of(Kind::ReqSend, &header, &body).to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let golden = concat!(
             "002000000000000040222018240a0600000000000000000000000000000000000000000000000000000000000200090a",
             "00003930310000007772697465000000000000001e000000020000006b6b1400000076767676765f626365695f716161"
@@ -381,7 +359,7 @@ mod tests {
             let header = Header::parse(&bytes).unwrap();
             let line = verbose(true, &header, bytes.len(), &bytes, offset);
             prop_assert!(!line.contains('\n') && line.chars().all(|c| !c.is_control()), "{line:?}");
-            prop_assert_eq!(record(&header, 7, &bytes)[68..72].to_vec(), vec![7, 0, 0, 0]);
+            prop_assert_eq!(Record { header, length: 7, data: [0; 24] }.to_bytes()[68..72].to_vec(), vec![7, 0, 0, 0]);
         }
     }
 }

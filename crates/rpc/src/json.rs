@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use msgpath_core::calendar;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
@@ -37,17 +38,8 @@ pub fn header(title: &str, base_us: i64, last_us: i64) -> String {
 
 /// `2023-11-14_22:13:00`, UTC.
 fn date(us: i64) -> String {
-    let seconds = us.div_euclid(1_000_000);
-    let (day, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Gregorian calendar from days since 1970, in years that begin in March.
-    let day = day + 719_468;
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let in_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * in_year + 2) / 153;
-    let (date, month) = (in_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + i64::from(month < 3);
-    format!("{year:04}-{month:02}-{date:02}_{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+    let ((year, month, day), (hour, minute, second)) = calendar::date_and_time(us.div_euclid(1_000_000));
+    format!("{year:04}-{month:02}-{day:02}_{hour:02}:{minute:02}:{second:02}")
 }
 
 /// µs of such a date; `None`: it is none.
@@ -63,9 +55,7 @@ fn of_date(text: &str) -> Option<i64> {
     if !fits || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
-    Some(((days * 24 + hour) * 60 + minute) * MINUTE + second * 1_000_000)
+    Some(((calendar::days(year, month, day) * 24 + hour) * 60 + minute) * MINUTE + second * 1_000_000)
 }
 
 /// The line of one record, with the line feed. Its T1 must be known.

@@ -24,6 +24,14 @@ pub struct Record {
     pub data: [u8; DATA_BYTES],
 }
 
+/// What a record keeps of a body: its first bytes, zero filled.
+pub fn first_bytes(body: &[u8]) -> [u8; DATA_BYTES] {
+    let mut data = [0; DATA_BYTES];
+    let kept = body.len().min(DATA_BYTES);
+    data[..kept].copy_from_slice(&body[..kept]);
+    data
+}
+
 /// Why 96 bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -89,10 +97,7 @@ impl Record {
     /// The record of a message with this header and body, as seen at the point `kind`: which stamps and addresses it has
     /// follows from that.
     pub fn of(kind: Kind, header: &Header, body: &[u8]) -> Self {
-        let mut data = [0; DATA_BYTES];
-        let length = body.len().min(DATA_BYTES);
-        data[..length].copy_from_slice(&body[..length]);
-        Self::from_parts(kind, header, body.len() as u32, data)
+        Self::from_parts(kind, header, body.len() as u32, first_bytes(body))
     }
 
     /// As [`Self::of`], of a body of which only the length and the first bytes are known.

@@ -7,15 +7,14 @@
 //! that sleeps does so on one futex word that every writer moves.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
+
+use crate::mapping::Mapping;
 
 const PAGE: usize = 4096;
 const LINE: usize = 128;
@@ -53,56 +52,25 @@ impl Shape {
     }
 }
 
-struct Mapping {
-    base: NonNull<u8>,
-    length: usize,
+struct Memory {
+    mapping: Mapping,
     shape: Shape,
 }
 
-// SAFETY: the mapping is shared memory of which every word is accessed as an atomic.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(fd: &OwnedFd, length: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address the kernel chooses; MAP_POPULATE faults every page in now. The seals keep
-        // others from shrinking the file, so that an access never raises SIGBUS.
-        let base = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                length,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                fd,
-                0,
-            )
-        }?;
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        Ok(Self { base, length, shape: Shape { writers: 0, slots: 1, size: 8 } })
-    }
-
+impl Memory {
     /// The word at a place that is a multiple of 8.
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at + 8 <= self.length && at.is_multiple_of(8));
-        // SAFETY: inside the mapping, aligned to 8 (its base is a page); every process accesses it as an atomic only.
-        unsafe { AtomicU64::from_ptr(self.base.as_ptr().wrapping_add(at).cast()) }
-    }
-
-    fn half(&self, at: usize) -> &AtomicU32 {
-        assert!(at + 4 <= PAGE && at.is_multiple_of(4));
-        // SAFETY: inside the header page, which is always mapped, aligned to 4; accessed as an atomic only.
-        unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(at).cast()) }
+        self.mapping.u64_at(at)
     }
 
     /// Moves with every message; sleepers wait on it.
     fn generation(&self) -> &AtomicU32 {
-        self.half(LINE)
+        self.mapping.u32_at(LINE)
     }
 
     fn sleepers(&self) -> &AtomicU32 {
-        self.half(2 * LINE)
+        self.mapping.u32_at(2 * LINE)
     }
 
     fn published(&self, writer: usize) -> &AtomicU64 {
@@ -116,16 +84,9 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of mmap; no reference into the mapping outlives `self`.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
-    }
-}
-
 /// The area as one process has it mapped.
 #[derive(Clone)]
-pub struct Area(Arc<Mapping>);
+pub struct Area(Arc<Memory>);
 
 impl Area {
     /// Makes the memory, sealed against resizing: `slots` (rounded up to a power of two) messages of at most `size` bytes
@@ -138,15 +99,12 @@ impl Area {
         let length = shape.bytes().ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("{writers} writers of {slots} × {size} bytes"))
         })?;
-        let fd = memfd_create("msgpath-area", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, length as u64)?;
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let mut mapping = Mapping::new(&fd, length)?;
-        mapping.shape = shape;
+        let (fd, mapping) = Mapping::create_sealed("msgpath-area", length)?;
+        let memory = Memory { mapping, shape };
         for (at, number) in [MAGIC, writers as u64, shape.slots as u64, shape.size as u64].into_iter().enumerate() {
-            mapping.word(8 * at).store(number, Ordering::Relaxed);
+            memory.word(8 * at).store(number, Ordering::Relaxed);
         }
-        Ok((fd, Self(Arc::new(mapping))))
+        Ok((fd, Self(Arc::new(memory))))
     }
 
     /// The area that another process made.
@@ -155,19 +113,15 @@ impl Area {
     /// Not such a descriptor: its header does not fit its size, or it could be shrunk.
     pub fn attach(fd: &OwnedFd) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not an area of msgpath");
-        let length = usize::try_from(fstat(fd)?.st_size).map_err(|_| invalid())?;
-        if !(PAGE..=MAX_BYTES).contains(&length) || !fcntl_get_seals(fd.as_fd())?.contains(SealFlags::SHRINK) {
-            return Err(invalid());
-        }
-        let mut mapping = Mapping::new(fd, length)?;
-        let number = |at: usize| mapping.word(at).load(Ordering::Relaxed);
+        let whole = |length| (PAGE..=MAX_BYTES).contains(&length);
+        let mapping = Mapping::attach_sealed(fd, whole)?.ok_or_else(invalid)?;
+        let number = |at: usize| mapping.u64_at(at).load(Ordering::Relaxed);
         let (magic, writers, slots, size) = (number(0), number(8), number(16), number(24));
         let shape = Shape { writers: writers as usize, slots: slots as usize, size: size as usize };
-        if magic != MAGIC || shape.bytes() != Some(length) {
+        if magic != MAGIC || shape.bytes() != Some(mapping.len()) {
             return Err(invalid());
         }
-        mapping.shape = shape;
-        Ok(Self(Arc::new(mapping)))
+        Ok(Self(Arc::new(Memory { mapping, shape })))
     }
 
     /// The end of a writer, which must be the only one of its number.
@@ -189,7 +143,7 @@ impl Area {
 
 /// Writes the slots of one writer.
 pub struct Writer {
-    area: Arc<Mapping>,
+    area: Arc<Memory>,
     number: usize,
     sent: u64,
     wakes: u64,
@@ -235,7 +189,7 @@ impl Writer {
 
 /// Reads what others have written.
 pub struct Reader {
-    area: Arc<Mapping>,
+    area: Arc<Memory>,
     own: usize,
     /// Messages of each writer that were read or missed.
     read: Vec<u64>,
@@ -400,10 +354,7 @@ mod tests {
         assert!(Area::create(0, 1, 8).is_err() && Area::create(1, 1 << 30, 1 << 19).is_err());
         let file: OwnedFd = std::fs::File::open("/proc/self/exe").unwrap().into();
         assert!(Area::attach(&file).is_err());
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        let fd = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&fd, 8192).unwrap();
-        fcntl_add_seals(&fd, seals).unwrap();
+        let (fd, _mapping) = Mapping::create_sealed("msgpath-test", 8192).unwrap();
         assert!(Area::attach(&fd).is_err(), "no header");
     }
 }

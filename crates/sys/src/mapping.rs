@@ -1,12 +1,14 @@
-//! Memory that the kernel shares with this process: maps of BPF programs, rings of perf events.
+//! Memory that is shared: with the kernel (maps of BPF programs, rings of perf events), or with other processes (sealed
+//! memfds).
 //!
-//! The kernel writes while this process reads, so words are atomics, and bytes are copied out before they are looked at.
+//! Others write while this process reads, so words are atomics, and bytes are copied out before they are looked at.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping, readable and writable.
@@ -24,9 +26,32 @@ impl Mapping {
     /// Maps the first `length` bytes of what `fd` stands for. `fd` is one whose memory the kernel keeps as long as it is
     /// mapped: a BPF map or a perf event, not a file that somebody could cut short.
     pub(crate) fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        Self::with(fd, length, MapFlags::SHARED)
+    }
+
+    /// Makes memory of `length` bytes for several processes, sealed against resizing, so that no access ever raises
+    /// SIGBUS; every page is there already.
+    pub(crate) fn create_sealed(name: &str, length: usize) -> io::Result<(OwnedFd, Self)> {
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, length as u64)?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let mapping = Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE)?;
+        Ok((fd, mapping))
+    }
+
+    /// Maps the whole memory that another process made; `fits` says whether its length is one to be expected. `None`: it
+    /// is not, or it could be shrunk.
+    pub(crate) fn attach_sealed(fd: &OwnedFd, fits: impl Fn(usize) -> bool) -> io::Result<Option<Self>> {
+        let length = usize::try_from(fstat(fd)?.st_size).unwrap_or(0);
+        if !fits(length) || !fcntl_get_seals(fd.as_fd())?.contains(SealFlags::SHRINK) {
+            return Ok(None);
+        }
+        Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE).map(Some)
+    }
+
+    fn with(fd: BorrowedFd<'_>, length: usize, flags: MapFlags) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let base =
-            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0) }?;
+        let base = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0) }?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         Ok(Self { base, length })
     }
@@ -36,12 +61,20 @@ impl Mapping {
         self.length
     }
 
+    /// The first byte. Whoever goes on from here answers for staying inside.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    #[inline(always)]
     fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.length), "outside the mapping");
         self.base.as_ptr().wrapping_add(offset)
     }
 
     /// The word at a byte offset that is a multiple of 4.
+    #[inline(always)]
     pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4));
         // SAFETY: inside the mapping and aligned, as checked; mappings begin on a page; only atomic accesses here.
@@ -49,6 +82,7 @@ impl Mapping {
     }
 
     /// The word at a byte offset that is a multiple of 8.
+    #[inline(always)]
     pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8));
         // SAFETY: as in `u32_at`.

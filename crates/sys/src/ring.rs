@@ -6,15 +6,14 @@
 //! length and position is checked against the capacity before it is used.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
+
+use crate::mapping::Mapping;
 
 const PAGE: usize = 4096;
 const LINE: usize = 128;
@@ -33,38 +32,14 @@ pub fn capacity_for(size: usize, messages: usize) -> usize {
     (space(size) as usize).saturating_mul(messages.max(1)).next_power_of_two().clamp(MIN_CAPACITY, MAX_CAPACITY)
 }
 
-struct Mapping {
-    base: NonNull<u8>,
-    length: usize,
+struct Memory {
+    mapping: Mapping,
     capacity: usize,
 }
 
-// SAFETY: the mapping is plain shared memory; words are accessed as atomics, bytes by the one producer or consumer.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(fd: &OwnedFd, capacity: usize) -> io::Result<Self> {
-        let length = PAGE + 2 * capacity;
-        // SAFETY: a new mapping at an address the kernel chooses; MAP_POPULATE faults every page in now. The seals
-        // keep the peer from shrinking the file, so that an access never raises SIGBUS.
-        let base = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                length,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                fd,
-                0,
-            )
-        }?;
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        Ok(Self { base, length, capacity })
-    }
-
+impl Memory {
     fn word(&self, direction: usize, word: usize) -> *mut u8 {
-        self.base.as_ptr().wrapping_add((direction * 4 + word) * LINE)
+        self.mapping.base().wrapping_add((direction * 4 + word) * LINE)
     }
 
     fn position(&self, direction: usize, word: usize) -> &AtomicU64 {
@@ -78,14 +53,7 @@ impl Mapping {
     }
 
     fn bytes(&self, direction: usize) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(PAGE + direction * self.capacity)
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of mmap; no reference into the mapping outlives `self`.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+        self.mapping.base().wrapping_add(PAGE + direction * self.capacity)
     }
 }
 
@@ -96,7 +64,7 @@ const SPACE_WAITER: usize = 3;
 
 /// One process's end of the two rings.
 pub struct Ring {
-    mapping: Arc<Mapping>,
+    memory: Arc<Memory>,
     out: usize,
     /// Own positions; the shared words are copies for the peer.
     tail: u64,
@@ -117,11 +85,8 @@ impl Ring {
     /// No memfd, or not enough memory.
     pub fn create(capacity: usize, notify: bool) -> io::Result<(OwnedFd, Self)> {
         let capacity = capacity.next_power_of_two().clamp(MIN_CAPACITY, MAX_CAPACITY);
-        let fd = memfd_create("msgpath-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, (PAGE + 2 * capacity) as u64)?;
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let mapping = Mapping::new(&fd, capacity)?;
-        Ok((fd, Self::with(mapping, 0, notify)))
+        let (fd, mapping) = Mapping::create_sealed("msgpath-ring", PAGE + 2 * capacity)?;
+        Ok((fd, Self::with(Memory { mapping, capacity }, 0, notify)))
     }
 
     /// The other end, from the descriptor that [`Ring::create`] returned in the other process.
@@ -130,21 +95,21 @@ impl Ring {
     /// Not such a descriptor: the size is no ring's, or it could be shrunk.
     pub fn attach(fd: &OwnedFd, notify: bool) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not a ring of msgpath");
-        let size = usize::try_from(fstat(fd)?.st_size).map_err(|_| invalid())?;
-        let capacity = size.checked_sub(PAGE).ok_or_else(invalid)? / 2;
-        if !capacity.is_power_of_two()
-            || !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity)
-            || PAGE + 2 * capacity != size
-            || !fcntl_get_seals(fd.as_fd())?.contains(SealFlags::SHRINK)
-        {
-            return Err(invalid());
-        }
-        Ok(Self::with(Mapping::new(fd, capacity)?, 1, notify))
+        let capacity = |size: usize| size.saturating_sub(PAGE) / 2;
+        let whole = |size| {
+            let capacity = capacity(size);
+            capacity.is_power_of_two()
+                && (MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity)
+                && PAGE + 2 * capacity == size
+        };
+        let mapping = Mapping::attach_sealed(fd, whole)?.ok_or_else(invalid)?;
+        let capacity = capacity(mapping.len());
+        Ok(Self::with(Memory { mapping, capacity }, 1, notify))
     }
 
-    fn with(mapping: Mapping, out: usize, notify: bool) -> Self {
-        let mapping = Arc::new(mapping);
-        Self { mapping, out, tail: 0, head: 0, peer_head: 0, peer_tail: 0, notify, wakes: 0, sleeps: 0 }
+    fn with(memory: Memory, out: usize, notify: bool) -> Self {
+        let memory = Arc::new(memory);
+        Self { memory, out, tail: 0, head: 0, peer_head: 0, peer_tail: 0, notify, wakes: 0, sleeps: 0 }
     }
 
     /// The same end once more, for a second thread: one of the two sends, the other receives. Made before the first
@@ -152,12 +117,12 @@ impl Ring {
     #[must_use]
     pub fn twin(&self) -> Self {
         debug_assert!(self.tail == 0 && self.head == 0, "a ring is divided before it is used");
-        Self { mapping: Arc::clone(&self.mapping), wakes: 0, sleeps: 0, ..*self }
+        Self { memory: Arc::clone(&self.memory), wakes: 0, sleeps: 0, ..*self }
     }
 
     /// Bytes of one direction.
     pub fn capacity(&self) -> usize {
-        self.mapping.capacity
+        self.memory.capacity
     }
 
     /// Most bytes of a message.
@@ -182,12 +147,12 @@ impl Ring {
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<bool> {
         let need = space(message.len());
-        let capacity = self.mapping.capacity as u64;
+        let capacity = self.memory.capacity as u64;
         if need > capacity {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
         if self.tail - self.peer_head + need > capacity {
-            let head = self.mapping.position(self.out, HEAD).load(Ordering::Acquire);
+            let head = self.memory.position(self.out, HEAD).load(Ordering::Acquire);
             if head > self.tail || head < self.peer_head {
                 return Err(nonsense());
             }
@@ -199,7 +164,7 @@ impl Ring {
         self.copy_in(self.tail, &(message.len() as u32).to_ne_bytes());
         self.copy_in(self.tail + 4, message);
         self.tail += need;
-        self.mapping.position(self.out, TAIL).store(self.tail, Ordering::Release);
+        self.memory.position(self.out, TAIL).store(self.tail, Ordering::Release);
         if self.notify {
             self.wake(self.out, DATA_WAITER);
         }
@@ -214,11 +179,11 @@ impl Ring {
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let from = 1 - self.out;
         if self.peer_tail == self.head {
-            let tail = self.mapping.position(from, TAIL).load(Ordering::Acquire);
+            let tail = self.memory.position(from, TAIL).load(Ordering::Acquire);
             if tail == self.head {
                 return Ok(None);
             }
-            if tail < self.head || tail - self.head > self.mapping.capacity as u64 {
+            if tail < self.head || tail - self.head > self.memory.capacity as u64 {
                 return Err(nonsense());
             }
             self.peer_tail = tail;
@@ -234,7 +199,7 @@ impl Ring {
         };
         self.copy_out(self.head + 4, buffer);
         self.head += space(length);
-        self.mapping.position(from, HEAD).store(self.head, Ordering::Release);
+        self.memory.position(from, HEAD).store(self.head, Ordering::Release);
         if self.notify {
             self.wake(from, SPACE_WAITER);
         }
@@ -248,7 +213,7 @@ impl Ring {
     pub fn sleep_for_message(&mut self, timeout: Duration) -> io::Result<()> {
         let from = 1 - self.out;
         let head = self.head;
-        self.sleep(from, DATA_WAITER, timeout, |mapping| mapping.position(from, TAIL).load(Ordering::SeqCst) != head)
+        self.sleep(from, DATA_WAITER, timeout, |memory| memory.position(from, TAIL).load(Ordering::SeqCst) != head)
     }
 
     /// Sleeps until there may be room or the time is over.
@@ -257,7 +222,7 @@ impl Ring {
     /// As [`Ring::sleep_for_message`].
     pub fn sleep_for_space(&mut self, timeout: Duration) -> io::Result<()> {
         let (out, seen) = (self.out, self.peer_head);
-        self.sleep(out, SPACE_WAITER, timeout, |mapping| mapping.position(out, HEAD).load(Ordering::SeqCst) != seen)
+        self.sleep(out, SPACE_WAITER, timeout, |memory| memory.position(out, HEAD).load(Ordering::SeqCst) != seen)
     }
 
     fn sleep(
@@ -265,13 +230,13 @@ impl Ring {
         direction: usize,
         word: usize,
         timeout: Duration,
-        ready: impl Fn(&Mapping) -> bool,
+        ready: impl Fn(&Memory) -> bool,
     ) -> io::Result<()> {
-        let flag = self.mapping.flag(direction, word);
+        let flag = self.memory.flag(direction, word);
         flag.store(1, Ordering::SeqCst);
         // The store above and the load below pair with publish-then-load in `wake`: one of the two sees the other.
         fence(Ordering::SeqCst);
-        if ready(&self.mapping) {
+        if ready(&self.memory) {
             flag.store(0, Ordering::Relaxed);
             return Ok(());
         }
@@ -286,7 +251,7 @@ impl Ring {
     #[inline(always)]
     fn wake(&mut self, direction: usize, word: usize) {
         fence(Ordering::SeqCst);
-        let flag = self.mapping.flag(direction, word);
+        let flag = self.memory.flag(direction, word);
         if flag.load(Ordering::Relaxed) != 0 {
             flag.store(0, Ordering::Relaxed);
             self.wakes += 1;
@@ -296,9 +261,9 @@ impl Ring {
 
     #[inline(always)]
     fn copy_in(&self, position: u64, bytes: &[u8]) {
-        let at = (position as usize) & (self.mapping.capacity - 1);
-        let first = bytes.len().min(self.mapping.capacity - at);
-        let base = self.mapping.bytes(self.out);
+        let at = (position as usize) & (self.memory.capacity - 1);
+        let first = bytes.len().min(self.memory.capacity - at);
+        let base = self.memory.bytes(self.out);
         // SAFETY: at + first <= capacity, inside the bytes of this direction; the caller checked that the peer has
         // given this space back, and the source is a distinct borrowed slice.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.wrapping_add(at), first) };
@@ -310,9 +275,9 @@ impl Ring {
 
     #[inline(always)]
     fn copy_out(&self, position: u64, bytes: &mut [u8]) {
-        let at = (position as usize) & (self.mapping.capacity - 1);
-        let first = bytes.len().min(self.mapping.capacity - at);
-        let base = self.mapping.bytes(1 - self.out);
+        let at = (position as usize) & (self.memory.capacity - 1);
+        let first = bytes.len().min(self.memory.capacity - at);
+        let base = self.memory.bytes(1 - self.out);
         // SAFETY: as in `copy_in`. A hostile peer may change the bytes meanwhile: they are only data, and whatever
         // arrives is verified.
         unsafe { std::ptr::copy_nonoverlapping(base.wrapping_add(at), bytes.as_mut_ptr(), first) };
@@ -383,12 +348,12 @@ mod tests {
     fn a_peer_that_lies_is_an_error() {
         let (fd, near) = Ring::create(MIN_CAPACITY, false).unwrap();
         let mut far = Ring::attach(&fd, false).unwrap();
-        near.mapping.position(0, TAIL).store(u64::MAX, Ordering::SeqCst);
+        near.memory.position(0, TAIL).store(u64::MAX, Ordering::SeqCst);
         assert!(far.try_recv(&mut [0; 16]).is_err());
-        near.mapping.position(0, TAIL).store(8, Ordering::SeqCst);
+        near.memory.position(0, TAIL).store(8, Ordering::SeqCst);
         near.copy_in(0, &u32::MAX.to_ne_bytes());
         assert!(far.try_recv(&mut [0; 16]).is_err());
-        near.mapping.position(1, HEAD).store(1 << 40, Ordering::SeqCst);
+        near.memory.position(1, HEAD).store(1 << 40, Ordering::SeqCst);
         while far.tail < MIN_CAPACITY as u64 {
             match far.try_send(&[0; 1000]) {
                 Ok(true) => {}

@@ -10,8 +10,8 @@ use std::time::Duration;
 use msgpath_core::counts::CallCounts;
 use msgpath_core::schema::TcpInfo;
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::clock;
 use msgpath_sys::msg::{self, SendFlags};
-use msgpath_sys::{clock, socket};
 
 use super::wire::{Frame, Wire};
 
@@ -238,25 +238,7 @@ impl Connection {
 
     /// TCP_INFO now.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
-        let info = socket::tcp_info(self.stream.as_fd()).ok()?;
-        Some(TcpInfo {
-            segs_out: info.segs_out.into(),
-            segs_in: info.segs_in.into(),
-            data_segs_out: info.data_segs_out.into(),
-            data_segs_in: info.data_segs_in.into(),
-            total_retrans: info.total_retrans.into(),
-            rtt_us: info.rtt_us,
-            min_rtt_us: info.min_rtt_us,
-            snd_cwnd: info.snd_cwnd,
-            snd_mss: info.snd_mss,
-            bytes_retrans: info.bytes_retrans,
-            ato_us: info.ato,
-            rcv_space: info.rcv_space,
-            busy_us: info.busy_time,
-            rwnd_limited_us: info.rwnd_limited,
-            sndbuf_limited_us: info.sndbuf_limited,
-            pacing_rate: Some(info.pacing_rate).filter(|rate| *rate != u64::MAX),
-        })
+        msgpath_paths::channel::tcp_info(self.stream.as_fd())
     }
 }
 

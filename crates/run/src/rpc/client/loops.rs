@@ -7,13 +7,14 @@ use msgpath_core::plan::Load;
 use msgpath_core::schedule::{Schedule, seed};
 use msgpath_core::schema::OpenRound;
 use msgpath_rpc::command::Step;
+use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
 
 use super::connection::{Broken, Connection, send, tcp_since};
 use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
 use super::pacer::Pacer;
-use super::part::{Gone, Got, Part, Place, shown, verify};
+use super::part::{Gone, Got, Part, Place, verify};
 use super::wire::Wire;
 
 /// A pause is looked at for an interruption this often, ns.
@@ -231,7 +232,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &
             Err(why) => wrong = Some(why),
         }
     }
-    let got = Got { first, t4, bytes: whole, body: shown(body), reply };
+    let got = Got { first, t4, bytes: whole, body: first_bytes(body), reply };
     connection.stale = got.reply.closes;
     let beyond = connection.inbox.beyond(whole);
     connection.inbox.consume(whole);
@@ -283,7 +284,7 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
                 let message = inbox.reply(whole);
                 match receiving.reply(message) {
                     Ok(reply) => {
-                        let body = shown(&message[reply.body.clone()]);
+                        let body = first_bytes(&message[reply.body.clone()]);
                         got.push(Got { first, t4, bytes: whole, body, reply });
                     }
                     Err(why) => break Some(Broken::Foreign(why)),

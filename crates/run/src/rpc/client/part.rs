@@ -2,6 +2,7 @@
 
 use msgpath_core::Histogram;
 use msgpath_core::schema::{EndReport, OpenRound, RpcRow};
+use msgpath_rpc::log::{DATA_BYTES, first_bytes};
 use msgpath_rpc::{Header, Kind};
 
 use super::connection::Broken;
@@ -9,8 +10,6 @@ use super::http::Http;
 use super::ledger::Ledger;
 use super::wire::{Does, Reply, Sent, Wire, key_of};
 
-/// Bytes of a body that a log record shows.
-const SHOWN: usize = 24;
 /// The longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;
 
@@ -22,9 +21,9 @@ pub struct Record {
     /// Bytes of its body.
     pub request_bytes: u32,
     /// The first of them.
-    pub request_body: [u8; SHOWN],
+    pub request_body: [u8; DATA_BYTES],
     /// The reply as it was received, with T4; its type is [`Kind::RespRcv`]. `None`: there was none.
-    pub reply: Option<(Header, u32, [u8; SHOWN])>,
+    pub reply: Option<(Header, u32, [u8; DATA_BYTES])>,
 }
 
 /// A call that was sent.
@@ -56,7 +55,7 @@ impl Gone {
             Box::new(Record {
                 request: request.unwrap_or_default(),
                 request_bytes: body.len() as u32,
-                request_body: shown(body),
+                request_body: first_bytes(body),
                 reply: None,
             })
         });
@@ -76,15 +75,7 @@ pub struct Got {
     /// Taken apart.
     pub reply: Reply,
     /// The begin of its body.
-    pub body: [u8; SHOWN],
-}
-
-/// The first bytes of a body, zero filled.
-pub fn shown(body: &[u8]) -> [u8; SHOWN] {
-    let mut out = [0; SHOWN];
-    let length = body.len().min(SHOWN);
-    out[..length].copy_from_slice(&body[..length]);
-    out
+    pub body: [u8; DATA_BYTES],
 }
 
 /// What a part belongs to.

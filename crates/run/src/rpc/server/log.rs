@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use msgpath_rpc::log::{DATA_BYTES, RECORD_BYTES, Record};
+use msgpath_rpc::log::{RECORD_BYTES, Record, first_bytes};
 use msgpath_rpc::{Header, Kind};
 
 /// Records are handed to the kernel in blocks of about this size, bytes.
@@ -71,12 +71,9 @@ impl<'a> Log<'a> {
             return false;
         }
         let (length, body) = request_body;
-        let mut data = [0; DATA_BYTES];
-        let kept = body.len().min(DATA_BYTES);
-        data[..kept].copy_from_slice(&body[..kept]);
         let (client_ip, client_port) = (reply.client_ip, reply.client_port);
         let received = Header { t: [request.t[0], reply.t[1], 0, 0], client_ip, client_port, ..*request };
-        let received = Record::from_parts(Kind::ReqRcv, &received, length as u32, data);
+        let received = Record::from_parts(Kind::ReqRcv, &received, length as u32, first_bytes(body));
         self.records.extend_from_slice(&received.to_bytes());
         self.records.extend_from_slice(&Record::of(Kind::RespSend, reply, reply_body).to_bytes());
         if self.records.len() >= BLOCK {
