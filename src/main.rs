@@ -8,6 +8,7 @@ mod cli;
 mod looks;
 mod measure;
 mod place;
+mod preset;
 mod problems;
 mod progress;
 mod report;

@@ -28,13 +28,12 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
     }
     // Before there is any other thread: threads stay where they were started.
-    let places = options.connection.between.as_deref().map(lab::places).transpose()?;
-    if let Some(places) = &places {
-        lab::enter(&places.between)?;
-        request.plan.options.between = Some(places.between.clone());
-    }
+    let connection = &options.connection;
+    let mut places =
+        connection.between.as_deref().map(|named| lab::places(named, connection.link.as_ref())).transpose()?;
+    request.plan.options.between = places.as_ref().map(|places| places.between.clone());
     if options.result.quiet == 0 {
-        for note in &request.notes {
+        for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
             eprintln!("note: {note}");
         }
     }
@@ -57,7 +56,11 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
         )
         .map(drop)
     };
-    recorded(verb.name(), each, options, execute)
+    let ended = recorded(verb.name(), each, options, execute);
+    if let Some(said) = places.as_mut().and_then(lab::Places::after) {
+        eprintln!("warning: {said}");
+    }
+    ended
 }
 
 /// Executes, reads the record back, prints what it holds and says with which code the program ends. `each`: message by

@@ -72,6 +72,20 @@ pub(crate) fn not_a_path(text: &str) -> Problem {
     }
 }
 
+/// E51: a setting of TCP on a path that has no TCP socket.
+pub(crate) fn no_setting(path: &PathName) -> Problem {
+    let named = path.setting.map_or("--vary".into(), |setting| format!("+{}", setting.name()));
+    Problem::new("E51", Exit::Usage, format!("{named} has no meaning for {}", path.clone().with(None)))
+        .why("nodelay, nagle and cork are settings of TCP sockets")
+        .hint("-x tcp:writes --vary nodelay,nagle,cork")
+}
+
+/// E51: a path that names its setting, and `--vary`.
+pub(crate) fn setting_twice(path: &PathName) -> Problem {
+    Problem::new("E51", Exit::Usage, format!("{path} names its setting, and --vary names others"))
+        .hint("one of the two")
+}
+
 /// E07: a message larger than the transport carries.
 pub(crate) fn too_large(size: u64, path: &PathName, limit: u64) -> Problem {
     let fits = match limit {

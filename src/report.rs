@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use msgpath_analyse::{Summary, summarise_with};
+use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
-use msgpath_core::schema::{MessageRow, RpcRow};
+use msgpath_core::schema::MessageRow;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
 use msgpath_record::Run;
 
@@ -18,8 +18,8 @@ const LARGE: usize = 10_000_000;
 pub(crate) struct Reported {
     pub(crate) run: Run,
     pub(crate) summary: Summary,
+    pub(crate) logs: Logs,
     messages: Vec<MessageRow>,
-    calls: Vec<RpcRow>,
 }
 
 impl Reported {
@@ -32,12 +32,12 @@ impl Reported {
         let messages = runs::messages(&run)?;
         let logs = runs::logs(&run)?;
         let summary = summarise_with(&run, &logs);
-        Ok(Self { summary, run, messages, calls: logs.rpcs })
+        Ok(Self { summary, run, logs, messages })
     }
 
     /// What the figures may look at; at most `embed` messages go into the file.
     pub(crate) fn scene<'a>(&'a self, embed: usize, earlier: Option<Earlier<'a>>) -> Scene<'a> {
-        Scene { calls: &self.calls, ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }
+        Scene { calls: &self.logs.rpcs, ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }
     }
 }
 

@@ -5,13 +5,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::{Logs, Summary, summarise_with};
+use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, Status};
-use msgpath_core::{Plan, Problem};
+use msgpath_core::{Plan, Problem, Workload};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::{Run, export, store};
 
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
+
+/// Trials of a case that an analysis looks at one by one; more of them are a distribution.
+const MOST_TRIALS: u64 = 1_000;
 
 /// Name and folder of a run that is about to start.
 ///
@@ -85,6 +89,9 @@ pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -
     out.flush().map_err(|error| cannot_write(file, &error))
 }
 
+/// Messages of a run with several threads that are looked at one by one, at most.
+const MOST_ECHOES: usize = 500_000;
+
 /// The logs of a run that its numbers need: calls, and what was traced.
 ///
 /// # Errors
@@ -98,6 +105,16 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
     }
     if run.header.periodic.is_some() && !run.folder.as_os_str().is_empty() {
         logs.periodic = msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect();
+    }
+    let threads = |case: &msgpath_core::Case| case.threads > 1 && case.role == msgpath_core::CaseRole::Measured;
+    if run.header.plan.workload == msgpath_core::Workload::Echo && run.header.plan.cases.iter().any(threads) {
+        let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);
+        logs.echoes = messages.filter(|row| !traced.contains(&row.case)).take(MOST_ECHOES).collect();
+    }
+    let plan = &run.header.plan;
+    let few = matches!(plan.extent, Extent::Count(count) if count <= MOST_TRIALS);
+    if plan.trim == 0 && few && plan.workload == Workload::Echo && !run.folder.as_os_str().is_empty() {
+        logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect();
     }
     if !traced.is_empty() {
         let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);

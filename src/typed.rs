@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use msgpath_core::gate::Gate;
-use msgpath_core::path::PathSpec;
+use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{Expectation, Metric, Placement, Work, WorkLaw};
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
@@ -68,12 +68,15 @@ pub(crate) fn target(text: &str) -> Result<Target, Problem> {
     text.parse().map_err(|error: BadTarget| problems::bad_target(text, &error))
 }
 
-/// `--cpu`: `near,far`, or two lists `0,2:1,3`.
+/// `--cpu`: `near,far`, or two lists `0,2:1,3`; `none`: no CPU at either end, so that nothing is pinned.
 pub(crate) fn cpus(text: &str) -> Result<Placement, Problem> {
     let bad = || {
         problems::bad_value("--cpu", format!("one CPU for each end, got {text:?}"))
-            .hint("--cpu 0,1 (near end, far end), or lists: --cpu 0,2:1,3")
+            .hint("--cpu 0,1 (near end, far end), or lists: --cpu 0,2:1,3, or none")
     };
+    if text == "none" {
+        return Ok(Placement::default());
+    }
     let list = |part: &str| part.split(',').map(|cpu| cpu.trim().parse::<u32>().ok()).collect::<Option<Vec<u32>>>();
     match text.split_once(':') {
         Some((near, far)) => Ok(Placement { near: list(near).ok_or_else(bad)?, far: list(far).ok_or_else(bad)? }),
@@ -155,9 +158,34 @@ fn paths(text: &str) -> Result<List<PathArg>, Problem> {
     text.split(',').map(path).collect::<Result<_, _>>().map(List)
 }
 
+/// What is offered: messages a second, or millionths of what the path takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// An absolute rate.
+    Rate(Rate),
+    /// A share of the capacity, which is found before the first round.
+    Share(u32),
+}
+
+/// `--vary`: each setting once.
+pub(crate) fn settings(text: &str) -> Result<List<Setting>, Problem> {
+    let bad = || problems::bad_value("--vary", format!("nodelay, nagle and cork, each at most once, got {text:?}"));
+    let mut settings = Vec::new();
+    for name in text.split(',') {
+        match Setting::find(name.trim()) {
+            Some(setting) if !settings.contains(&setting) => settings.push(setting),
+            _ => return Err(bad()),
+        }
+    }
+    Ok(List(settings))
+}
+
 /// `--rate`.
-pub(crate) fn rates(text: &str) -> Result<List<Rate>, units::ParseError> {
-    units::parse_rates(text).map(List)
+pub(crate) fn rates(text: &str) -> Result<List<Offered>, units::ParseError> {
+    Ok(List(match text.contains('%') {
+        true => units::parse_shares(text)?.into_iter().map(Offered::Share).collect(),
+        false => units::parse_rates(text)?.into_iter().map(Offered::Rate).collect(),
+    }))
 }
 
 /// `--work`: `5us`, or `exp:5us`.
@@ -249,6 +277,7 @@ mod tests {
     fn cpus_are_a_pair_or_two_lists() {
         assert_eq!(cpus("3,11"), Ok(Placement { near: vec![3], far: vec![11] }));
         assert_eq!(cpus("0,2:1,3"), Ok(Placement { near: vec![0, 2], far: vec![1, 3] }));
+        assert_eq!(cpus("none"), Ok(Placement::default()));
         for bad in ["", "3", "1,2,3", "a,b", "1,2:", ":1", "-1,2"] {
             assert!(cpus(bad).is_err(), "{bad}");
         }

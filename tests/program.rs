@@ -9,6 +9,8 @@ mod borders;
 mod command;
 #[path = "program/compare.rs"]
 mod compare;
+#[path = "program/compat.rs"]
+mod compat;
 #[path = "program/corrupt.rs"]
 mod corrupt;
 #[path = "program/documents.rs"]
@@ -17,16 +19,24 @@ mod documents;
 mod echo;
 #[path = "program/eth.rs"]
 mod eth;
+#[path = "program/events.rs"]
+mod events;
 #[path = "program/import.rs"]
 mod import;
 #[path = "program/judge.rs"]
 mod judge;
 #[path = "program/lab.rs"]
 mod lab;
+#[path = "program/ladder.rs"]
+mod ladder;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/own_server.rs"]
+mod own_server;
 #[path = "program/periodic.rs"]
 mod periodic;
+#[path = "program/preset.rs"]
+mod preset;
 #[path = "program/record.rs"]
 mod record;
 #[path = "program/report.rs"]
@@ -43,5 +53,7 @@ mod sigio;
 mod spoken;
 #[path = "program/stream.rs"]
 mod stream;
+#[path = "program/threads.rs"]
+mod threads;
 #[path = "program/usage.rs"]
 mod usage;

@@ -1,4 +1,5 @@
-//! What msgpath starts of itself: the far end, spoken to over standard input and output, and the holder of a namespace.
+//! What msgpath starts of itself: the far end, spoken to over standard input and output, the holder of a namespace,
+//! and the relay of a lab.
 
 use std::process::ExitCode;
 
@@ -13,6 +14,14 @@ pub(super) struct Arguments {
     place: Vec<String>,
 }
 
+/// The near end of one round, as it runs under valgrind
+#[derive(Args, Debug)]
+pub(super) struct NearArguments {
+    /// The round, as JSON
+    #[arg(value_name = "TASK")]
+    pub(super) task: String,
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(msgpath_run::agent(&arguments.place))
 }
@@ -20,5 +29,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Holds a network namespace until its standard input ends.
 pub(super) fn hold() -> Result<ExitCode> {
     msgpath_run::lab::hold()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Passes on the frames of a lab whose kernel has no netem.
+pub(super) fn relay() -> Result<ExitCode> {
+    msgpath_run::lab::relay()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::plan::Between;
 use msgpath_core::{CaseRole, Plan, Problem, Workload};
 
-use msgpath_run::lab::HELD_NEAR;
+use msgpath_run::lab::{HELD_NEAR, Shape};
 
 use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
@@ -83,10 +83,13 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();
-    if let Some(Between { near, far }) = &run.header.plan.options.between {
+    if let Some(Between { near, far, link, .. }) = &run.header.plan.options.between
+        && options.connection.between.is_none()
+    {
         // The lab of that run has ended with it.
-        let named = format!("{},{}", near.name, far.name);
-        options.connection.between.get_or_insert(if near.name == HELD_NEAR { "lab".into() } else { named });
+        let own = near.name == HELD_NEAR;
+        options.connection.between = Some(if own { "lab".into() } else { format!("{},{}", near.name, far.name) });
+        options.connection.link = link.as_deref().and_then(|words| Shape::parse(words).ok());
     }
     let again = Request {
         plan: again(&run.header.plan, &options)?,

@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 /// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "preset"]),
+    ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "compat", "preset"]),
     ("understand", &["explain", "diff", "report"]),
     ("keep", &["runs", "show", "export", "import", "verify"]),
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 2] = [
+const PAIRS: [(&str, &str, &str); 3] = [
+    ("periodic", "compat", "messages by a clock; programs of courses"),
     ("runs", "show", "list saved runs, print one again"),
     ("export", "import", "write other formats, read foreign logs"),
 ];

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use msgpath_core::Exit;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
-use msgpath_run::lab::{KeptLab, LabSpec, LabState, Shape};
+use msgpath_run::lab::{KeptLab, LabSpec, LabState, Shape, shape};
 
 use super::options::Look;
 use crate::{looks, typed};
@@ -45,6 +45,9 @@ enum What {
         /// Its name
         #[arg(value_name = "NAME", default_value = NAME)]
         name: String,
+        /// Also where somebody is in it: their cables are taken away
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -67,29 +70,34 @@ pub(crate) struct ShapeOptions {
     #[arg(long, value_name = "NET", value_parser = network)]
     net: Option<(Ipv4Addr, u8)>,
     /// Largest packet, bytes
-    #[arg(long, value_name = "BYTES", value_parser = typed::number)]
+    #[arg(long, value_name = "BYTES", value_parser = shape::mtu)]
     mtu: Option<u32>,
     /// Bits per second in each direction: 1G
     #[arg(long, value_name = "BITS", value_parser = units::parse_count)]
     rate: Option<u64>,
-    /// Delay in each direction: 1ms (a kernel with netem)
+    /// Delay in each direction: 1ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     delay: Option<u64>,
-    /// Share of packets lost in each direction: 0.1% (a kernel with netem)
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    loss: Option<f64>,
-    /// Share of packets that come twice: 0.1% (a kernel with netem)
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    duplicate: Option<f64>,
-    /// Share of packets that overtake others: 1% (a kernel with netem, and --delay)
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    reorder: Option<f64>,
+    /// Share of packets lost in each direction: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = shape::share)]
+    loss: Option<u32>,
+    /// Share of packets that come twice: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = shape::share)]
+    duplicate: Option<u32>,
+    /// Share of packets that overtake others: 1% (needs --delay)
+    #[arg(long, value_name = "SHARE", value_parser = shape::share)]
+    reorder: Option<u32>,
+    /// Checksums and segmentation by the devices, on or off [default: as the kernel has them]
+    #[arg(long, value_name = "SWITCH", value_parser = shape::switch)]
+    offloads: Option<bool>,
+    /// no: delay, loss, duplicates and reordering by msgpath's own relay even where the kernel has netem
+    #[arg(long, value_name = "SWITCH", value_parser = shape::switch)]
+    netem: Option<bool>,
 }
 
 impl ShapeOptions {
     /// The lab that was asked for.
     fn spec(&self, hosts: u32) -> LabSpec {
-        let ppm = |share: Option<f64>| share.map(|share| (share * 1e6).round() as u32);
         let usual = LabSpec::default();
         LabSpec {
             hosts,
@@ -98,9 +106,11 @@ impl ShapeOptions {
                 mtu: self.mtu,
                 rate: self.rate,
                 delay_ns: self.delay,
-                loss_ppm: ppm(self.loss),
-                duplicate_ppm: ppm(self.duplicate),
-                reorder_ppm: ppm(self.reorder),
+                loss_ppm: self.loss,
+                duplicate_ppm: self.duplicate,
+                reorder_ppm: self.reorder,
+                offloads: self.offloads,
+                netem: self.netem,
             },
         }
     }
@@ -112,11 +122,6 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     parsed.ok_or_else(|| format!("{text:?} is no network, such as 10.66.0.0/24"))
 }
 
-/// `0.1%`.
-fn share(text: &str) -> Result<f64, String> {
-    typed::share(text).map_err(|_| format!("{text:?} is no share, such as 0.1% or 0"))
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match &arguments.what {
@@ -125,10 +130,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             for place in &lab.places {
                 writeln!(out, "{}  {}", place.name, place.address)?;
             }
+            for note in &lab.notes {
+                eprintln!("note: {note}");
+            }
             writeln!(out, "next: msgpath echo --between {0}   msgpath lab down {0}", lab.name)?;
         }
         What::Status { look } => out.write_all(status(look).as_bytes())?,
-        What::Down { name } => KeptLab::down(name)?,
+        What::Down { name, force } => KeptLab::down(name, *force)?,
     }
     Ok(Exit::Ok.code().into())
 }
@@ -141,10 +149,7 @@ fn status(look: &Look) -> String {
         LabState::Broken => "broken",
     };
     if look.json {
-        let all: Vec<_> = labs
-            .iter()
-            .map(|lab| serde_json::json!({"name": lab.name, "state": word(lab), "shape": lab.shape, "places": lab.places}))
-            .collect();
+        let all: Vec<_> = labs.iter().map(|lab| as_json(lab, word(lab))).collect();
         return serde_json::json!({ "labs": all }).to_string() + "\n";
     }
     let mut page = Page::new(looks::stdout(look));
@@ -152,24 +157,56 @@ fn status(look: &Look) -> String {
         page.text(0, "no lab is up", Paint::Dim);
         return page.finish();
     }
-    let mut table = Table::new()
-        .column("lab", Align::Left)
-        .column("state", Align::Left)
-        .column("place", Align::Left)
-        .column("address", Align::Left)
-        .optional("cables", Align::Left, 1);
     for lab in &labs {
-        for (at, place) in lab.places.iter().enumerate() {
-            let first = |text: &str| if at == 0 { text.to_owned() } else { String::new() };
-            table.row([
-                first(&lab.name).as_str().into(),
-                first(word(lab)).as_str().into(),
-                place.name.as_str().into(),
-                place.address.as_str().into(),
-                first(&lab.shape).as_str().into(),
-            ]);
+        page.gap();
+        let state = if lab.state() == LabState::Broken { Paint::Red } else { Paint::Plain };
+        page.line(&[Paint::Bold.span(lab.name.clone()), "  ".into(), state.span(word(lab))]);
+        let mut table =
+            Table::new().column("place", Align::Left).column("address", Align::Left).column("namespace", Align::Left);
+        for place in &lab.places {
+            let namespace = place.namespace.rsplit('/').next().unwrap_or_default();
+            table.row([place.name.as_str().into(), place.address.as_str().into(), namespace.into()]);
+        }
+        page.table(table);
+        if !lab.shape.is_empty() {
+            page.hanging(&["  cables: ".into()], 10, &lab.shape, Paint::Plain);
+        }
+        if lab.relay.is_some() {
+            page.hanging(&["  relay:  ".into()], 10, &passed(lab), Paint::Plain);
+        }
+        for text in lab.notes.iter().cloned().chain(lab.missing()) {
+            page.text(2, &text, Paint::Dim);
         }
     }
-    page.table(table);
     page.finish()
+}
+
+fn as_json(lab: &KeptLab, state: &str) -> serde_json::Value {
+    serde_json::json!({
+        "name": lab.name,
+        "state": state,
+        "shape": lab.shape,
+        "places": lab.places,
+        "notes": lab.notes,
+        "missing": lab.missing(),
+        "relay": lab.relay,
+        "packets": lab.counts(),
+    })
+}
+
+/// What the relay has done so far.
+fn passed(lab: &KeptLab) -> String {
+    let Some(counts) = lab.counts() else { return "it does not answer".into() };
+    let parts = [
+        (counts.lost, "lost on purpose"),
+        (counts.duplicated, "sent twice"),
+        (counts.reordered, "sent on without the delay"),
+        (counts.no_room, "lost for want of room"),
+        (counts.refused, "that a device did not take"),
+    ];
+    let mut text = format!("{} packets", counts.arrived);
+    for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {count} {what}");
+    }
+    text
 }

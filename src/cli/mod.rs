@@ -2,6 +2,7 @@
 
 mod agent;
 mod compare;
+mod compat;
 mod complete;
 mod completions;
 mod diff;
@@ -52,7 +53,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     Echo(Box<echo::Arguments>),
     Stream(Box<stream::Arguments>),
     Compare(Box<compare::Arguments>),
@@ -60,6 +61,7 @@ enum Verb {
     Rpc(Box<rpc::Arguments>),
     Periodic(Box<periodic::Arguments>),
     Preset(preset::Arguments),
+    Compat(compat::Arguments),
     Diff(diff::Arguments),
     Runs(runs::Arguments),
     Show(show::Arguments),
@@ -74,8 +76,12 @@ enum Verb {
     Lab(lab::Arguments),
     #[command(name = "__agent", hide = true)]
     Agent(agent::Arguments),
+    #[command(name = "__near", hide = true)]
+    Near(agent::NearArguments),
     #[command(name = "__hold", hide = true)]
     Hold,
+    #[command(name = "__relay", hide = true)]
+    Relay,
     #[command(name = "__vehicle", hide = true)]
     Vehicle,
     #[command(name = "__complete", hide = true)]
@@ -87,6 +93,43 @@ pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let screen = help::screen(&command);
     command.help_template("{before-help}{after-help}").before_help(screen).after_long_help(help::MORE)
+}
+
+/// The words of a command as clap can read them: `rpc` has a grammar of its own.
+///
+/// # Errors
+/// An option that nobody knows.
+pub(crate) fn sorted(words: Vec<OsString>) -> Result<Vec<OsString>, msgpath_core::Problem> {
+    rpc::sorted(words)
+}
+
+/// What a command is planned for.
+pub(crate) enum Planned {
+    /// Cases with their rounds.
+    Plan(Box<msgpath_core::Plan>),
+    /// A number of cases and the time that they take, ns.
+    Time { cases: u64, ns: u64 },
+}
+
+/// What the words after `msgpath` would do; `None`: nobody knows before.
+///
+/// # Errors
+/// They do not fit together.
+pub(crate) fn planned(words: &[String]) -> Result<Option<Planned>, msgpath_core::Problem> {
+    let words = rpc::sorted(std::iter::once("msgpath".into()).chain(words.iter().map(OsString::from)).collect())?;
+    let parsed = command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = parsed.map_err(|error| {
+        problems::from_clap(&error).unwrap_or_else(|| problems::usage("an option that prints a text is no run"))
+    })?;
+    let plan = |request: crate::request::Request| Some(Planned::Plan(Box::new(request.plan)));
+    match cli.verb {
+        Verb::Echo(arguments) => arguments.request().map(plan),
+        Verb::Stream(arguments) => arguments.request().map(plan),
+        Verb::Compare(arguments) => arguments.request().map(plan),
+        Verb::Explain(arguments) => arguments.request().map(plan),
+        Verb::Periodic(arguments) => Ok(Some(arguments.planned())),
+        _ => Ok(None),
+    }
 }
 
 /// Parses and executes. `Ok` is the exit code of a verb that did its work.
@@ -138,6 +181,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Rpc(arguments) => rpc::run(&arguments, words),
         Verb::Periodic(arguments) => periodic::run(&arguments, words),
         Verb::Preset(arguments) => preset::run(&arguments),
+        Verb::Compat(arguments) => compat::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
@@ -151,7 +195,9 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Lab(arguments) => lab::run(&arguments),
         Verb::Agent(arguments) => agent::run(&arguments),
+        Verb::Near(arguments) => Ok(msgpath_run::near_end(&arguments.task)),
         Verb::Hold => agent::hold(),
+        Verb::Relay => agent::relay(),
         Verb::Vehicle => vehicle::run(),
         Verb::Complete(arguments) => complete::run(&arguments),
     }

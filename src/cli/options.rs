@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use msgpath_core::path::Setting;
 use msgpath_core::plan::{Expectation, Metric, Placement, StageSet, Stamps, Work};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
+use msgpath_run::lab::Shape;
 
 use crate::typed::{self, List, PathArg};
 
@@ -48,13 +50,17 @@ pub(crate) struct MessageOptions {
     /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection]
     #[arg(short = 'T', long, value_name = "N", value_parser = typed::numbers)]
     pub(crate) threads: Option<List<u32>>,
-    /// Messages under way on a connection [default: 1; with --rate at most 4096]
-    #[arg(long, value_name = "N", value_parser = typed::number)]
-    pub(crate) inflight: Option<u32>,
+    /// A thread serves its connections from one epoll set, whichever is ready, at both ends; else it serves them in turn
+    #[arg(long)]
+    pub(crate) event_loop: bool,
+    /// Messages under way on a connection, or with echo a list: 1,4,16 [default: 1; with --rate at most 4096]
+    #[arg(long, value_name = "N", value_parser = typed::numbers)]
+    pub(crate) inflight: Option<List<u32>>,
     /// Messages a second, all connections together, sent by a schedule and timed from the intended send: 10k, 1k,5k or
-    /// 1k..200k (steps of ×2); several make a load curve; k M are 1000
+    /// 1k..200k (steps of ×2), or shares of the capacity, which is found before: 50%, 10%..110%/12 (12 even steps); several
+    /// make a load curve; k M are 1000
     #[arg(long, value_name = "RATES", value_parser = typed::rates)]
-    pub(crate) rate: Option<List<Rate>>,
+    pub(crate) rate: Option<List<typed::Offered>>,
     /// The same as a gap between messages: 100us
     #[arg(long, value_name = "TIME", value_parser = units::parse_gap, conflicts_with = "rate")]
     pub(crate) every: Option<Rate>,
@@ -125,6 +131,14 @@ pub(crate) struct EvidenceOptions {
     /// (light) or with the system calls and who else ran as well (full)
     #[arg(long, value_enum, value_name = "SET", hide_possible_values = true, default_value_t)]
     pub(crate) stages: StagesArg,
+    /// Count events of CPU and kernel in the measuring threads of both ends: cycles, instructions, cache misses, switches,
+    /// as far as the machine has them
+    #[arg(long, value_enum, value_name = "WHEN", hide_possible_values = true, default_value_t)]
+    pub(crate) events: EventsArg,
+    /// Afterwards the near end's loop of each case (the first 8) runs once more under valgrind's cachegrind, where that is
+    /// installed: instructions and cache misses in user mode, simulated, without the kernel's copies
+    #[arg(long)]
+    pub(crate) simulate_cache: bool,
     /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub(crate) message_log: Option<u64>,
@@ -156,7 +170,11 @@ pub(crate) struct ConnectionOptions {
     /// places: lab.a,lab.c, or two namespaces by name
     #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port"])]
     pub(crate) between: Option<String>,
-    /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3 [default: chosen and printed]
+    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
+    /// mtu=1400,offloads=off,netem=no
+    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
+    pub(crate) link: Option<Shape>,
+    /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3, or none: no thread is pinned [default: chosen and printed]
     #[arg(long, value_name = "NEAR,FAR", value_parser = typed::cpus)]
     pub(crate) cpu: Option<Placement>,
     /// Send small messages at once (TCP_NODELAY); this is the default
@@ -171,6 +189,9 @@ pub(crate) struct ConnectionOptions {
     /// A mistake, to be seen: TCP_CORK is set once and never released, so a message waits up to 200 ms
     #[arg(long, conflicts_with = "cork")]
     pub(crate) hold_cork: bool,
+    /// Measure every TCP path once with each of these settings: nodelay, nagle, cork; the first one is the baseline's
+    #[arg(long, value_name = "SETTINGS", value_parser = typed::settings, conflicts_with_all = ["nodelay", "no_nodelay", "cork", "hold_cork"])]
+    pub(crate) vary: Option<List<Setting>>,
     /// Send buffer to ask for (SO_SNDBUF)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) sndbuf: Option<u64>,
@@ -302,6 +323,16 @@ impl From<StagesArg> for Option<StageSet> {
             StagesArg::Full => Some(StageSet::Full),
         }
     }
+}
+
+/// `--events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventsArg {
+    /// What can be counted is
+    #[default]
+    Auto,
+    /// Nothing is
+    Off,
 }
 
 /// `--units`.

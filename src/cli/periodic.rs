@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem, Workload};
+use msgpath_run::lab;
 use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 
 use super::options::{Options, ResultOptions};
@@ -68,6 +69,13 @@ pub(super) struct Arguments {
     /// Fail (exit 1) when an engine loses a larger share of its messages: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     max_loss: Option<f64>,
+    /// Network namespaces of the two halves of the processes: lab (made for this run unless one is up), a lab's name, or two
+    /// places. Frames of eth cross the cable between them; shm knows no network
+    #[arg(long, value_name = "PLACES", conflicts_with = "interface", help_heading = "Connection and place")]
+    between: Option<String>,
+    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Connection and place")]
+    link: Option<lab::Shape>,
     /// Device of the transport eth [default: lo]
     #[arg(long, value_name = "NAME", help_heading = "Connection and place")]
     interface: Option<String>,
@@ -140,6 +148,13 @@ impl Arguments {
         }
     }
 
+    /// What it is planned for.
+    pub(super) fn planned(&self) -> super::Planned {
+        let cases = self.paths.0.len() as u64;
+        let session = (self.period.saturating_mul(self.count)).saturating_add(1_000_000_000);
+        super::Planned::Time { cases, ns: cases * u64::from(self.restarts) * session }
+    }
+
     /// The options that other verbs have as well, where the shared code looks for them.
     fn shared(&self) -> Options {
         let mut options = Options { result: self.result.clone(), ..Options::default() };
@@ -198,10 +213,22 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let (options, periodic) = (arguments.shared(), arguments.periodic());
-    let plan = arguments.plan(&periodic, &options)?;
+    let mut plan = arguments.plan(&periodic, &options)?;
+    if arguments.between.is_some() && periodic.processes < 2 {
+        return Err(crate::problems::usage("one process is at one side of a cable only").hint("-n 2 or more").into());
+    }
+    // Before there is any other thread.
+    let link = arguments.link.as_ref();
+    let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
+    if let Some(places) = &places {
+        for note in &places.notes {
+            eprintln!("note: {note}");
+        }
+        plan.options.between = Some(places.between.clone());
+    }
     let quiet = options.result.quiet > 0 || options.result.look.json;
     let glyphs = looks::glyphs(&options.result.look);
-    measure::recorded("periodic", false, &options, |place, stop| {
+    let ended = measure::recorded("periodic", false, &options, |place, stop| {
         let request = Request {
             plan,
             periodic,
@@ -216,5 +243,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             }
         };
         msgpath_run::periodic::execute(request, &mut told, stop).map(drop)
-    })
+    });
+    drop(places);
+    ended
 }

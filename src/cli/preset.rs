@@ -1,126 +1,76 @@
-//! `msgpath preset`: ready-made experiments. Each is data, a TOML file in `presets/`: a verb and its options.
+//! `msgpath preset`: ready-made experiments.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
-use msgpath_core::Problem;
-use msgpath_core::path::nearest;
-use msgpath_record::{export, store};
-use serde::Deserialize;
+use clap::{ArgAction, Args};
+use msgpath_core::units;
 
-use crate::problems::{cannot_write, usage};
-use crate::report::{self, Reported};
-use crate::request::random_seed;
-use crate::runs;
+use super::options::Look;
+use crate::preset::{self, Estimate, Found, NOT_ATTEMPTED, PRESETS, PUBLISHED, Wanted};
+use crate::problems::usage;
 
-/// Every preset: its name and its file.
-const PRESETS: [(&str, &str); 2] = [
-    ("notify-modes", include_str!("../../presets/notify-modes.toml")),
-    ("vehicles", include_str!("../../presets/vehicles.toml")),
-];
-
-/// Verbs that a preset may name.
-const VERBS: [&str; 4] = ["echo", "stream", "compare", "periodic"];
+/// A preset that takes longer says so as a warning, ns.
+const LONG: u64 = 300_000_000_000;
 
 /// Ready-made experiments
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  msgpath preset list
+  msgpath preset copy-ladder -o DIR      its tables, CSV, pictures and the page that answers its questions
+  msgpath preset write-shape -- -t 5s    with an option for each of its runs
+  msgpath preset own.toml                one of your own (docs/presets.md)
+  msgpath preset --repro ipc-ping-pong   a published table, ours beside theirs")]
 pub(super) struct Arguments {
-    /// list, show, or the name of a preset
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// list, show, the name of a preset, or a file of your own (own.toml)
+    #[arg(value_name = "NAME", required_unless_present = "repro")]
+    name: Option<String>,
     /// With show: the preset to show
     #[arg(value_name = "PRESET")]
     shown: Option<String>,
-    /// Write report.html, table.csv and series.csv (one row per message) into this folder
+    /// A published table: it is run, and ours stands beside theirs; list: which there are
+    #[arg(long, value_name = "TABLE", conflicts_with = "name")]
+    repro: Option<String>,
+    /// Write the page, tables as CSV, pictures, and a report of each run into this folder
     #[arg(short = 'o', long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
-    /// Options of its verb, in place of those of the preset: msgpath preset vehicles -- --processes 5
+    /// Do not start what is planned for longer than this: 5m is 300s
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
+    budget: Option<u64>,
+    /// The page only, not the tables of each run
+    #[arg(short = 'q', long, action = ArgAction::SetTrue)]
+    quiet: bool,
+    #[command(flatten)]
+    look: Look,
+    /// Options for each of its runs, in place of those of the preset: msgpath preset vehicles -- --processes 5
     #[arg(last = true, value_name = "OPTIONS")]
     options: Vec<String>,
 }
 
-/// What a file says.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Preset {
-    /// One line, lower case.
-    summary: String,
-    /// A paragraph.
-    about: String,
-    /// The verb that measures.
-    verb: String,
-    /// Long options of the verb, without their dashes. `true`: an option that takes no value.
-    options: BTreeMap<String, Value>,
-}
-
-/// The value of an option.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Value {
-    /// Whether an option is given that takes none.
-    Given(bool),
-    /// A whole number.
-    Number(i64),
-    /// A text.
-    Text(String),
-}
-
-impl Preset {
-    fn find(name: &str) -> Result<Self, Problem> {
-        let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
-            let names = PRESETS.map(|(name, _)| name);
-            let hint = nearest(name, names).map_or_else(|| names.join(", "), Into::into);
-            return Err(usage(format!("there is no preset {name:?}")).hint(format!("msgpath preset {hint}")));
-        };
-        read(text).map_err(|why| usage(format!("the preset {name} cannot be used: {why}")))
-    }
-
-    /// The words after `msgpath`: options that were typed replace those of the preset.
-    fn words(&self, typed: &[String]) -> Vec<String> {
-        let mut words = vec![self.verb.clone()];
-        for (name, value) in &self.options {
-            let long = format!("--{name}");
-            if typed.iter().any(|word| *word == long || word.starts_with(&format!("{long}="))) {
-                continue;
-            }
-            match value {
-                Value::Given(true) => words.push(long),
-                Value::Given(false) => {}
-                Value::Number(number) => words.extend([long, number.to_string()]),
-                Value::Text(text) => words.extend([long, text.clone()]),
-            }
-        }
-        words.extend(typed.iter().cloned());
-        words
-    }
-}
-
-fn read(text: &str) -> Result<Preset, String> {
-    let preset: Preset = toml::from_str(text).map_err(|error| error.to_string())?;
-    if !VERBS.contains(&preset.verb.as_str()) {
-        return Err(format!("{:?} is no verb that measures", preset.verb));
-    }
-    Ok(preset)
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    match (arguments.name.as_str(), &arguments.shown) {
+    if let Some(table) = &arguments.repro {
+        if table == "list" {
+            out.write_all(published()?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        drop(out);
+        return measure(&preset::published(table)?, arguments);
+    }
+    match (arguments.name.as_deref().unwrap_or("list"), &arguments.shown) {
         ("list", None) => {
             for (name, _) in PRESETS {
-                writeln!(out, "{name:<14} {}", Preset::find(name)?.summary)?;
+                writeln!(out, "{name:<20} {}", preset::find(name)?.preset.summary)?;
             }
         }
-        ("show", Some(name)) => out.write_all(show(name, &Preset::find(name)?).as_bytes())?,
+        ("show", Some(name)) => out.write_all(show(&preset::find(name)?)?.as_bytes())?,
         ("show", None) => return Err(usage("which preset?").hint("msgpath preset list").into()),
         (name, None) => {
             drop(out);
-            return measure(&Preset::find(name)?, arguments);
+            return measure(&preset::find(name)?, arguments);
         }
         (_, Some(word)) => {
             return Err(usage(format!("{word:?} is one word too many")).hint("msgpath preset show NAME").into());
@@ -129,84 +79,69 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(name: &str, preset: &Preset) -> String {
-    let mut text = format!("{name}: {}\n\n{}\n\n", preset.summary, preset.about);
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "msgpath {}", preset.words(&[]).join(" "));
-    text
+/// The published tables, those that are not attempted with the reason.
+fn published() -> Result<String> {
+    let mut text = String::new();
+    for (name, _) in PUBLISHED {
+        let found = preset::published(name)?;
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:<20} {}", found.preset.summary);
+    }
+    text += "\nnot attempted\n";
+    for (name, why) in NOT_ATTEMPTED {
+        let _ = writeln!(text, "  {name}: {why}");
+    }
+    Ok(text)
 }
 
-fn measure(preset: &Preset, arguments: &Arguments) -> Result<ExitCode> {
-    let mut words = preset.words(&arguments.options);
-    if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+fn show(found: &Found) -> Result<String> {
+    let preset = &found.preset;
+    let mut text = format!("{}: {}\n\n{}\n\n", found.name, preset.summary, preset.about);
+    for run in &preset.runs {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<12} msgpath {}", run.name, run.command(&[]).join(" "));
     }
-    let has = |option: &str| words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
-    if arguments.out.is_some() && (has("--name") || has("--no-save")) {
-        return Err(usage("with -o the run is kept under a name of its own")
+    let _ = writeln!(text, "\n{}", said(&preset::estimate(preset, &[])?));
+    Ok(text)
+}
+
+/// What it will do, in a line.
+fn said(estimate: &Estimate) -> String {
+    let Estimate { runs, cases, ns, unknown } = *estimate;
+    let seconds = ns as f64 / 1e9;
+    let time = match seconds {
+        s if s >= 90.0 => format!("about {:.0} min {:02.0} s", (s / 60.0).floor(), s % 60.0),
+        s => format!("about {s:.0} s"),
+    };
+    let open = match unknown {
+        0 => String::new(),
+        1 => ", and one run more that takes as long as its server".into(),
+        n => format!(", and {n} runs more that take as long as their server"),
+    };
+    format!("{runs} {}, {cases} cases, {time}{open}", if runs == 1 { "run" } else { "runs" })
+}
+
+fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
+    let has =
+        |option: &str| arguments.options.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
+    if has("--name") || has("--no-save") {
+        return Err(usage("the runs of a preset are kept under names of their own")
             .hint("leave out --name and --no-save")
             .into());
     }
-    let name = store::new_name(&store::default_root(), random_seed());
-    if arguments.out.is_some() {
-        words.extend(["--name".into(), name.clone()]);
+    let estimate = preset::estimate(&found.preset, &arguments.options)?;
+    if let Some(budget) = arguments.budget.filter(|budget| estimate.ns > *budget) {
+        return Err(usage(format!("{} is more than the budget of {:.0} s", said(&estimate), budget as f64 / 1e9))
+            .hint(format!("msgpath preset {} -- -t 0.5s, or a larger --budget", found.name))
+            .into());
     }
-    let exit = super::run(std::iter::once("msgpath".into()).chain(words.iter().map(Into::into)))?;
-    if let Some(folder) = &arguments.out {
-        write(&name, folder)?;
-    }
-    Ok(exit)
-}
-
-/// The report, the rounds and the messages of the run.
-fn write(name: &str, folder: &Path) -> Result<(), Problem> {
-    let reported = Reported::find(name)?;
-    let report = folder.join("report.html");
-    report::write(&reported.scene(msgpath_present::html::DEFAULT_EMBED, None), &report)?;
-    for (file, format) in [("table.csv", "csv"), ("series.csv", "messages-csv")] {
-        let exporter = export::exporter(format).expect("a format of the record");
-        runs::export_to(&reported.run, exporter, &folder.join(file))?;
-    }
-    eprintln!("note: {} has report.html, table.csv and series.csv", folder.display());
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn every_preset_is_a_command_that_parses() {
-        for (name, text) in PRESETS {
-            let preset = read(text).unwrap();
-            let words: Vec<String> = std::iter::once("msgpath".into()).chain(preset.words(&[])).collect();
-            crate::cli::Cli::command().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(preset.summary.chars().count() <= 90 && !preset.about.is_empty(), "{name}");
-        }
-    }
-
-    #[test]
-    fn options_that_were_typed_replace_those_of_the_preset() {
-        let preset =
-            read("summary='a'\nabout='b'\nverb='echo'\n[options]\nlen=64\npath='tcp'\npoll=true\nverbose=false")
-                .unwrap();
-        assert_eq!(preset.words(&[]).join(" "), "echo --len 64 --path tcp --poll");
-        let typed = ["--len".to_string(), "1K".into(), "--path=udp".into()];
-        assert_eq!(preset.words(&typed).join(" "), "echo --poll --len 1K --path=udp");
-    }
-
-    #[test]
-    fn a_file_that_is_no_preset_is_refused() {
-        for bad in [
-            "",
-            "verb='echo'",
-            "summary='a'\nabout='b'\nverb='serve'\n[options]",
-            "summary='a'\nabout='b'\nverb='echo'\nextra=1\n[options]",
-            "[",
-        ] {
-            assert!(read(bad).is_err(), "{bad}");
-        }
-        assert!(Preset::find("vehicle").unwrap_err().hint.contains("vehicles"));
-    }
+    let long = if estimate.ns > LONG { "; -- -t 0.5s makes it shorter" } else { "" };
+    eprintln!("note: {}: {}{long}", found.name, said(&estimate));
+    let wanted = Wanted {
+        typed: &arguments.options,
+        folder: arguments.out.clone(),
+        quiet: arguments.quiet,
+        look: &arguments.look,
+    };
+    preset::carry_out(found, &wanted)
 }

@@ -22,17 +22,25 @@ use msgpath_rpc::Kind;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
 use msgpath_rpc::log;
+use msgpath_run::lab::{self, Places};
 use msgpath_run::rpc::client::{Listener, Protocol, Record, RpcRequest, RpcTarget, Way, call};
+use msgpath_run::rpc::own::OwnServer;
 
 use super::options::{ArrivalsArg, Options, ResultOptions};
 use crate::measure::{self, View};
 use crate::place::Place;
 use crate::problems::{self, cannot_write, usage};
 use crate::request::random_seed;
+use crate::typed::List;
 use crate::{looks, progress, runs, typed};
+
+/// The target that stands for a server of this run.
+const HERE: &str = "here";
 
 const EXAMPLES: &str = "\
 Examples
+  msgpath rpc here -k 1000 ping
+  msgpath rpc here --between lab --serve '--lock-hog 2ms/10ms' -k 100 write -key k + -value v 1000000
   msgpath rpc 10.0.0.2:12345 ping
   msgpath rpc 10.0.0.2 12345 -k 10 ping -value vvvvv 100000
   msgpath rpc 10.0.0.2 -k 10 write -key kkkkk + -value vvvvv + 1000000 --expect 10ms
@@ -57,6 +65,7 @@ Two dashes are taken as well (--key), but for --verbose, which has its own meani
 BASE or + would be taken for PADLEN, by the lab in silence; here it is refused, and why is said.
 
 Targets
+  here                     a server that is started for this run and ends with it; --between puts it into a namespace
   HOST[:PORT], HOST PORT   the lab's protocol: msgpath serve --rpc, or the lab's server4 [default port: 12345]
   redis://HOST[:PORT]      Redis: PING, SET, GET, DEL (write, read and delete mean SET, GET and DEL)
   http://HOST[:PORT]/PATH  HTTP/1.1: GET, PUT, DELETE of PATH, or of PATH/KEY with -key";
@@ -65,7 +74,7 @@ Targets
 #[derive(Args, Debug)]
 #[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH
+    /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH; here: a server of this run
     #[arg(value_name = "TARGET", value_parser = target)]
     target: RpcTarget,
     /// What is called, in the words of the lab: -k 10 write -key kkkkk + -value vvvvv + 1000000
@@ -105,6 +114,16 @@ pub(super) struct Arguments {
     /// How long connecting may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "5s", help_heading = "Calls")]
     connect_timeout: u64,
+    /// With the target here: network namespaces of client and server: lab (made for this run unless one is up), a lab's
+    /// name, or two places
+    #[arg(long, value_name = "PLACES", help_heading = "Calls")]
+    between: Option<String>,
+    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Calls")]
+    link: Option<lab::Shape>,
+    /// With the target here: options of the server, as of msgpath serve --rpc: "--lock-hog 2ms/5ms --threads 1"
+    #[arg(long, value_name = "OPTIONS", value_parser = server_options, allow_hyphen_values = true, help_heading = "Calls")]
+    serve: Option<List<String>>,
     /// CPUs of the threads, in turn: 0 or 0,2 [default: not pinned]
     #[arg(long, value_name = "CPUS", value_delimiter = ',', help_heading = "Calls")]
     cpu: Vec<u32>,
@@ -147,6 +166,23 @@ fn target(text: &str) -> Result<RpcTarget, Problem> {
 /// A file name that may be empty.
 fn file_or_none(text: &str) -> Result<PathBuf, std::convert::Infallible> {
     Ok(PathBuf::from(text))
+}
+
+/// `--serve`: words of `msgpath serve --rpc` that parse.
+fn server_options(text: &str) -> Result<List<String>, Problem> {
+    let words: Vec<String> = text.split_whitespace().map(Into::into).collect();
+    if let Some(word) = words.iter().find(|word| {
+        ["--rpc", "--port", "--bind", "--for", "--namespace", "--help", "-h"].iter().any(|own| word.starts_with(own))
+            || word.starts_with("-p")
+            || word.starts_with("-B")
+    }) {
+        return Err(usage(format!("--serve: {word} is not for a server of one run: it says itself where it listens")));
+    }
+    let whole = ["msgpath", "serve", "--rpc"].into_iter().map(String::from).chain(words.iter().cloned());
+    match super::Cli::command().try_get_matches_from(whole) {
+        Ok(_) => Ok(List(words)),
+        Err(error) => Err(problems::from_clap(&error).unwrap_or_else(|| usage("--serve takes options of a server"))),
+    }
 }
 
 fn rate(text: &str) -> Result<Rate, Problem> {
@@ -261,6 +297,35 @@ fn takes_next(verb: &clap::Command, word: &str) -> Result<bool, Problem> {
 }
 
 impl Arguments {
+    /// Whether the run starts the server itself.
+    fn is_here(&self) -> bool {
+        let target = &self.target;
+        target.protocol == Protocol::Lab && target.host == HERE && target.typed_port.is_none() && self.port.is_none()
+    }
+
+    /// The server of this run, in its place, and the target that it is. Moves this process to the near place. Called before
+    /// there is any other thread.
+    fn own_server(&self) -> Result<Option<(OwnServer, Option<Places>, RpcTarget)>, Problem> {
+        if !self.is_here() {
+            let option = self.between.as_ref().map(|_| "--between").or(self.serve.as_ref().map(|_| "--serve"));
+            return match option {
+                Some(option) => Err(usage(format!("{option} is about a server that this run starts itself"))
+                    .hint(format!("msgpath rpc here ... {option}"))),
+                None => Ok(None),
+            };
+        }
+        let places = self.between.as_deref().map(|named| lab::places(named, self.link.as_ref())).transpose()?;
+        for note in places.iter().flat_map(|places| &places.notes) {
+            eprintln!("note: {note}");
+        }
+        let options = self.serve.as_ref().map_or(&[][..], |options| &options.0);
+        let server = OwnServer::start(options, places.as_ref().map(|places| &places.between.far))?;
+        let address = server.address();
+        let target =
+            RpcTarget { host: address.ip().to_string(), typed_port: Some(address.port()), ..self.target.clone() };
+        Ok(Some((server, places, target)))
+    }
+
     /// The target with `-p` put in.
     fn target(&self) -> Result<RpcTarget, Problem> {
         let mut target = self.target.clone();
@@ -414,7 +479,14 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let result = &arguments.result;
     let target = arguments.target()?;
-    let (script, notes) = arguments.script(target.protocol)?;
+    let (script, mut notes) = arguments.script(target.protocol)?;
+    // Both live until the run is over.
+    let own = arguments.own_server()?;
+    let between = own.as_ref().and_then(|(_, places, _)| Some(places.as_ref()?.between.clone()));
+    let target = own.as_ref().map_or(target, |(.., own)| own.clone());
+    if own.is_some() && !arguments.legacy {
+        notes.push(format!("a server of this run answers at {target} and ends with it"));
+    }
     if result.quiet == 0 {
         notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
@@ -444,6 +516,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         rounds: arguments.rounds,
         seed: arguments.seed.unwrap_or_else(random_seed),
         cpus: arguments.cpu.clone(),
+        between,
         command: std::iter::once("msgpath".into()).chain(words).collect(),
         name: place.name.clone(),
         folder: place.folder.clone(),
@@ -583,6 +656,16 @@ fn sums(
 /// What leads to the server, and whether that is a network.
 fn path_lines(way: &Way) -> Vec<String> {
     let (to, from) = (way.to.ip(), way.from.ip());
+    if let Some(between) = &way.between {
+        let through = way.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
+        return vec![
+            format!("path     {from} to {to} through {through}"),
+            format!(
+                "         {} and {}: two network namespaces of one machine. One clock, so nothing is aligned.",
+                between.near.name, between.far.name
+            ),
+        ];
+    }
     let Some(_) = way.same_machine() else {
         return vec![match &way.route {
             Ok(route) => format!("path     {from} to {to} through {}", device(route)),
@@ -668,7 +751,8 @@ mod tests {
     fn the_path_says_when_there_is_no_network() {
         let way = |to: &str, from: &str, kind, bits_per_s| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
-            path_lines(&Way { to: to.parse().unwrap(), from: from.parse().unwrap(), route: Ok(route) }).join("\n")
+            let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
+            path_lines(&Way { to, from, route: Ok(route), between: None }).join("\n")
         };
         let own = way("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
         assert!(

@@ -1,4 +1,5 @@
-//! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab.
+//! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab,
+//! with `--compat` a server of a course.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Problem, Target, units};
+use msgpath_run::rpc::own;
+use msgpath_run::rpc::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
 use msgpath_run::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
 use msgpath_run::{ServeAddress, ServeOptions};
 
@@ -38,6 +41,8 @@ pub(super) struct Arguments {
     quiet: bool,
     #[command(flatten)]
     rpc: RpcArguments,
+    #[command(flatten)]
+    compat: super::compat::ServerArguments,
 }
 
 #[derive(Args, Debug)]
@@ -73,9 +78,21 @@ struct RpcArguments {
     /// Tell clients of msgpath how long a request lay since the kernel received it, not since this server was woken
     #[arg(long)]
     kernel_stamps: bool,
+    /// Show what a busy lock does: a thread holds the store's lock for HOLD, every EVERY [EVERY: twice HOLD unless told]
+    #[arg(long, value_name = "HOLD[/EVERY]", value_parser = lock_hog)]
+    lock_hog: Option<LockHog>,
+    /// Show what busy CPUs do: so many threads of the server spin
+    #[arg(long, value_name = "N", value_parser = cpu_hogs)]
+    cpu_hog: Option<u32>,
     /// Connections that come and go are said as well
     #[arg(short = 'v', long, conflicts_with = "quiet")]
     verbose: bool,
+    /// Of `msgpath rpc here`: the process for which this server answers, and with which it ends
+    #[arg(long = "for", value_name = "PID", hide = true, requires = "rpc")]
+    parent: Option<i32>,
+    /// The namespace that it moves to first
+    #[arg(long, value_name = "FILE", hide = true, requires = "parent")]
+    namespace: Option<String>,
 }
 
 /// Where the RPC server listens, as typed.
@@ -122,6 +139,27 @@ fn connections(text: &str) -> Result<u32, Problem> {
     at_most("--connections", text, MOST_CONNECTIONS)
 }
 
+fn cpu_hogs(text: &str) -> Result<u32, Problem> {
+    at_most("--cpu-hog", text, MOST_CPU_HOGS)
+}
+
+/// `--lock-hog`: `2ms`, or `2ms/5ms`.
+fn lock_hog(text: &str) -> Result<LockHog, Problem> {
+    let bad = |what: String| bad_value("--lock-hog", format!("{what}, got {text:?}"));
+    let time = |text: &str| {
+        let ns = units::parse_time(text).map_err(|error| bad_value("--lock-hog", error.to_string()))?;
+        Ok::<_, Problem>(Duration::from_nanos(ns))
+    };
+    let (hold, every) = match text.split_once('/') {
+        Some((hold, every)) => (time(hold)?, time(every)?),
+        None => time(text).map(|hold| (hold, hold.saturating_mul(2)))?,
+    };
+    match hold.is_zero() || hold > LONGEST_HOLD || every <= hold || every > 60 * LONGEST_HOLD {
+        true => Err(bad("more than 0 and at most 1s, in every longer time of at most a minute: 2ms/5ms".into())),
+        false => Ok(LockHog { hold, every }),
+    }
+}
+
 fn patience(text: &str) -> Result<Duration, units::ParseError> {
     let ns = units::parse_time_or_seconds(text)?;
     if ns == 0 {
@@ -152,8 +190,20 @@ impl Arguments {
         }
     }
 
-    /// An option of the RPC server that stands without `--rpc`.
-    fn only_with_rpc(&self) -> Option<&'static str> {
+    /// What a course's server takes of these options.
+    fn usual(&self) -> Result<super::compat::Usual, Problem> {
+        if let Some(option) = self.only_with_rpc(&["--connections", "--idle-timeout", "--message-timeout"]) {
+            return Err(usage(format!("{option} belongs to the RPC server")).hint(format!("leave out {option}")));
+        }
+        let ServeAddress::Tcp { host, port } = self.place()? else {
+            return Err(usage("the servers of courses speak TCP").hint("an address HOST:PORT, or -p PORT"));
+        };
+        let Self { rpc: RpcArguments { connections, idle_timeout: idle, message_timeout: message, .. }, .. } = *self;
+        Ok(super::compat::Usual { host, port, connections, idle, message })
+    }
+
+    /// An option of the RPC server that stands without `--rpc`, but for those that others have as well.
+    fn only_with_rpc(&self, shared: &[&str]) -> Option<&'static str> {
         let rpc = &self.rpc;
         let given = [
             ("--memory", rpc.memory.is_some()),
@@ -164,9 +214,11 @@ impl Arguments {
             ("--allow-quit", rpc.allow_quit),
             ("--lab-log", rpc.lab_log.is_some()),
             ("--kernel-stamps", rpc.kernel_stamps),
+            ("--lock-hog", rpc.lock_hog.is_some()),
+            ("--cpu-hog", rpc.cpu_hog.is_some()),
             ("-v", rpc.verbose),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+        given.into_iter().find(|(option, given)| *given && !shared.contains(option)).map(|(option, _)| option)
     }
 
     /// What the RPC server is asked to be; `place` is the value of `--rpc`.
@@ -199,6 +251,8 @@ impl Arguments {
             log: rpc.lab_log.clone(),
             verbose: rpc.verbose,
             kernel_stamps: rpc.kernel_stamps,
+            lock_hog: rpc.lock_hog,
+            cpu_hogs: rpc.cpu_hog.unwrap_or(0),
         })
     }
 }
@@ -207,6 +261,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
     if let Some(place) = &arguments.rpc.rpc {
+        if let Some(parent) = arguments.rpc.parent {
+            let options = arguments.server(place.as_ref())?;
+            own::serve_for(parent, arguments.rpc.namespace.as_deref(), options, &mut |line| {
+                eprintln!("server: {line}")
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let server = Server::bind(arguments.server(place.as_ref())?)?;
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
@@ -218,7 +279,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         server.run_saying(stop, &mut log)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(option) = arguments.only_with_rpc() {
+    if arguments.compat.is_asked() {
+        return arguments.compat.serve(arguments.usual()?, quiet, stop);
+    }
+    if let Some(option) = arguments.only_with_rpc(&[]) {
         return Err(usage(format!("{option} belongs to the RPC server"))
             .hint(format!("msgpath serve --rpc {option} ...     or leave out {option}"))
             .into());

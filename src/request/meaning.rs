@@ -1,7 +1,7 @@
 //! Options that have no meaning for a verb, or not together.
 
 use msgpath_core::plan::{Expectation, Metric};
-use msgpath_core::{Problem, Workload};
+use msgpath_core::{Exit, PathName, Problem, Workload};
 
 use super::Verb;
 use crate::cli::options::{Options, StagesArg};
@@ -18,7 +18,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
             return Err(usage("--reply has no meaning here: a stream is answered once, at its end")
                 .hint("msgpath echo --reply SIZE"));
         }
-        if message.inflight.is_some_and(|inflight| inflight > 1) {
+        if message.inflight.as_ref().is_some_and(|depths| depths.0 != [1]) {
             return Err(usage("--inflight has no meaning here: a stream has as much under way as the path holds")
                 .hint("leave it out"));
         }
@@ -31,6 +31,14 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
             return Err(usage("--work has no meaning here: a stream is answered once, at its end")
                 .hint("msgpath echo --work 5us"));
         }
+    }
+    if message.inflight.as_ref().is_some_and(|depths| depths.0.len() > 1)
+        && (verb.is_compare() || verb.each().is_some() || evidence_is_traced(verb, options))
+    {
+        return Err(usage("a list of --inflight belongs to echo, which has a row for each").hint("one number"));
+    }
+    if message.event_loop {
+        refuse_beside_an_event_loop(verb, options)?;
     }
     if message.arrivals.is_some() && message.rate.is_none() && message.every.is_none() {
         return Err(usage("--arrivals has no meaning without a schedule").hint("--rate 10k, or leave it out"));
@@ -90,4 +98,48 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
         }
     }
     Ok(())
+}
+
+/// Whether messages are split into stages.
+fn evidence_is_traced(verb: Verb, options: &Options) -> bool {
+    options.evidence.stages != StagesArg::Off || verb == Verb::Explain
+}
+
+/// What one event loop does not do.
+fn refuse_beside_an_event_loop(verb: Verb, options: &Options) -> Result<(), Problem> {
+    let no = |what: &str, hint: &str| Err(event_loop(format!("--event-loop {what}")).hint(hint));
+    if verb.workload() != Workload::Echo {
+        return no("serves echoes: a stream is not answered message by message", "msgpath echo --event-loop");
+    }
+    if options.message.rate.is_some() || options.message.every.is_some() {
+        return no(
+            "has no schedule: in an open loop each connection has its threads",
+            "leave out --rate, or --event-loop",
+        );
+    }
+    if evidence_is_traced(verb, options) {
+        return no(
+            "cannot be split into stages: a thread that waits for all connections waits for none",
+            "leave out --event-loop",
+        );
+    }
+    Ok(())
+}
+
+/// At least one of the paths must have an event loop; the others are listed as not measured.
+///
+/// # Errors
+/// E45: none has.
+pub(super) fn an_event_loop_fits(paths: &[PathName]) -> Result<(), Problem> {
+    let fits = |path: &PathName| msgpath_paths::Entry::find(path).map_or(Ok(()), |entry| entry.event_loop());
+    let Some(reason) = paths.first().and_then(|path| fits(path).err()) else { return Ok(()) };
+    if paths.iter().any(|path| fits(path).is_ok()) {
+        return Ok(());
+    }
+    Err(event_loop(reason.why).hint(reason.hint))
+}
+
+/// E45.
+fn event_loop(what: String) -> Problem {
+    Problem::new("E45", Exit::Usage, what)
 }

@@ -8,10 +8,10 @@ pub(crate) use peeling::peel;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use msgpath_core::path::PathSpec;
+use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{
-    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Extent, Family, Load, MAX_SIZE,
-    MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT,
+    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, Family, Load, MAX_SIZE,
+    MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
 };
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
@@ -94,7 +94,10 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
     meaning::refuse_what_has_no_meaning(verb, options)?;
     let target = with_port(target, options.connection.port)?;
     let mut notes = Vec::new();
-    let paths = paths(verb, options, &target)?;
+    let paths = varied(paths(verb, options, &target)?, options, &mut notes)?;
+    if options.message.event_loop {
+        meaning::an_event_loop_fits(&paths)?;
+    }
     let baseline = match &options.evidence.baseline {
         None => paths[0].clone(),
         Some(List(typed)) => {
@@ -102,27 +105,34 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
                 return Err(problems::bad_value("--baseline", "one path".into()));
             };
             let name = resolve(spec, options.message.poll, &target)?;
-            if !paths.contains(&name) {
-                return Err(usage(format!("the baseline {name} is not among the paths measured"))
-                    .hint(format!("add {name} to the paths")));
-            }
-            name
+            // With --vary a path is measured with several settings; the first of them stands for it.
+            let first = paths.iter().find(|path| **path == name || (*path).clone().with(None) == name);
+            first.cloned().ok_or_else(|| {
+                usage(format!("the baseline {name} is not among the paths measured"))
+                    .hint(format!("add {name} to the paths"))
+            })?
         }
     };
     let all = options.message.paths.as_ref().is_some_and(|List(typed)| typed.contains(&PathArg::All));
     let shapes = shapes(verb, options, all)?;
     let loads = schedules::loads(options)?;
+    let offers: Vec<(Load, Option<OfCapacity>, u32)> = loads
+        .into_iter()
+        .flat_map(|(load, of)| depths(options, load).map(move |depth| (load, of.clone(), depth)))
+        .collect();
     let (mut cases, mut too_large) = (Vec::new(), None);
     for (threads, connections) in threads(options)? {
         for path in &paths {
-            for (pieces, load) in shapes.iter().flat_map(|pieces| loads.iter().map(move |load| (pieces, *load))) {
-                let usual = if load == Load::Closed { 1 } else { OPEN_INFLIGHT };
+            let offered = |pieces| offers.iter().map(move |offer| (pieces, offer));
+            for (pieces, (load, of_capacity, inflight)) in shapes.iter().flat_map(offered) {
                 let case = Case {
                     reply: options.message.reply.unwrap_or(pieces.total()),
                     connections,
                     threads,
-                    inflight: options.message.inflight.unwrap_or(usual),
-                    load,
+                    dispatch: if options.message.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
+                    inflight: *inflight,
+                    load: *load,
+                    of_capacity: of_capacity.clone(),
                     ..Case::new(path.clone(), *pieces)
                 };
                 if let Some(limit) = limit(path).filter(|_| !fits(&case)) {
@@ -182,6 +192,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
         options: channel_of(options)?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
+        unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: options.evidence.stamps.into(),
         message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
         work: options.message.work,
@@ -189,10 +200,13 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         metric: options.evidence.metric,
         expect: options.evidence.expect,
         stages: options.evidence.stages.into(),
+        simulate: options.evidence.simulate_cache,
+        events: options.evidence.events == crate::cli::options::EventsArg::Auto,
         // A trial is judged by its interval, so it needs a case with one.
         try_causes: !options.evidence.no_trials
             && !verb.is_compare()
             && verb.each().is_none()
+            && !options.message.event_loop
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
         refine: !options.evidence.no_refine
@@ -258,13 +272,47 @@ fn paths(verb: Verb, options: &Options, target: &Target) -> Result<Vec<PathName>
     Ok(names)
 }
 
+/// Every TCP path once with each setting of `--vary`. Only `writes` hands a message over in parts that a cork could hold
+/// together; other paths have nothing to vary and are measured once.
+fn varied(paths: Vec<PathName>, options: &Options, notes: &mut Vec<String>) -> Result<Vec<PathName>, Problem> {
+    let Some(List(settings)) = &options.connection.vary else { return Ok(paths) };
+    if let Some(path) = paths.iter().find(|path| path.setting.is_some()) {
+        return Err(problems::setting_twice(path));
+    }
+    if paths.iter().all(|path| path.transport != "tcp") {
+        return Err(problems::no_setting(&paths[0]));
+    }
+    let mut out = Vec::new();
+    for path in paths {
+        let fits = |setting: &&Setting| **setting != Setting::Cork || path.method == "writes";
+        match path.transport.as_str() {
+            "tcp" => out.extend(settings.iter().filter(fits).map(|setting| path.clone().with(Some(*setting)))),
+            _ => {
+                notes.push(format!("{path} is measured once: --vary is about tcp"));
+                out.push(path);
+                continue;
+            }
+        }
+        if settings.iter().any(|setting| !fits(&setting)) {
+            notes.push(format!("left out: {path}+cork (one call a message leaves nothing to hold together)"));
+        }
+    }
+    if out.is_empty() {
+        return Err(usage("--vary cork needs a path that hands a message over in parts").hint("-x tcp:writes"));
+    }
+    Ok(out)
+}
+
 /// The full name of a path as typed; `--poll` makes it spin where it names no wait.
 pub(crate) fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<PathName, Problem> {
     let mut spec = spec.clone();
     if poll && spec.wait.is_none() {
         spec.wait = Some("spin".into());
     }
-    let name = msgpath_paths::resolve(&spec, target.transport())?;
+    let name = msgpath_paths::resolve(&spec, target.transport())?.with(spec.setting);
+    if name.setting.is_some() && name.transport != "tcp" {
+        return Err(problems::no_setting(&name));
+    }
     if reaches(&name, target) { Ok(name) } else { Err(problems::cannot_reach(&name, target)) }
 }
 
@@ -306,6 +354,12 @@ fn whole(size: u64) -> Result<Pieces, Problem> {
     }
 }
 
+/// Messages under way on a connection, each depth a case of its own.
+fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
+    let usual = if load == Load::Closed { 1 } else { OPEN_INFLIGHT };
+    options.message.inflight.as_ref().map_or_else(|| vec![usual], |List(depths)| depths.clone()).into_iter()
+}
+
 /// Thread counts with the connections that go with them.
 fn threads(options: &Options) -> Result<Vec<(u32, u32)>, Problem> {
     let pairs = match (&options.message.threads, options.message.connections) {
@@ -334,7 +388,7 @@ fn add_controls(cases: &mut Vec<Case>, baseline: &PathName) {
 
 /// The link's own bandwidth: large messages over one connection of the same transport.
 fn add_yardstick(cases: &mut Vec<Case>, baseline: &PathName, target: &Target) -> Result<(), Problem> {
-    let bulk = PathSpec { transport: Some(baseline.transport.clone()), method: None, wait: None };
+    let bulk = PathSpec { transport: Some(baseline.transport.clone()), ..PathSpec::default() };
     let path = resolve(&bulk, false, target)?;
     let size = limit(&path).map_or(STREAM_SIZE, |limit| limit.min(STREAM_SIZE));
     cases.push(Case { role: CaseRole::Yardstick, ..Case::new(path, whole(size)?) });

@@ -1,36 +1,46 @@
 //! Open loops: the rates that were asked for, and rounds that their schedules fill.
 
-use msgpath_core::plan::{Extent, Load};
-use msgpath_core::schedule::Rate;
+use msgpath_core::plan::{Extent, Load, OfCapacity};
+use msgpath_core::schedule::{LEAST_IN_A_ROUND, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
 use msgpath_core::{Case, Problem};
 
 use super::{Effort, plural};
 use crate::cli::options::Options;
 use crate::problems::usage;
-use crate::typed::List;
+use crate::typed::{List, Offered};
 
-/// The highest rate that one process is asked to send, messages a second.
-const MOST_PER_SECOND: f64 = 10e6;
-/// The longest schedule of a round, messages.
-const MOST_IN_A_ROUND: f64 = 4e6;
-/// The fewest messages of a schedule on each connection in a round.
-const LEAST_IN_A_ROUND: f64 = 5.0;
-
-/// How messages are offered: back to back, or at each of the rates.
-pub(super) fn loads(options: &Options) -> Result<Vec<Load>, Problem> {
+/// How messages are offered: back to back, at each of the rates, or at each share of a capacity that is not known yet. Until
+/// it is, the rate of such a case is that of a capacity of one message a second.
+pub(super) fn loads(options: &Options) -> Result<Vec<(Load, Option<OfCapacity>)>, Problem> {
     let message = &options.message;
-    let rates: Vec<Rate> = match (&message.rate, message.every) {
-        (Some(List(rates)), _) => rates.clone(),
-        (None, Some(rate)) => vec![rate],
-        (None, None) => return Ok(vec![Load::Closed]),
+    let offered: Vec<Offered> = match (&message.rate, message.every) {
+        (Some(List(offered)), _) => offered.clone(),
+        (None, Some(rate)) => vec![Offered::Rate(rate)],
+        (None, None) => return Ok(vec![(Load::Closed, None)]),
     };
-    if let Some(rate) = rates.iter().find(|rate| rate.value() > MOST_PER_SECOND) {
+    if options.evidence.count.is_some() && offered.iter().any(|one| matches!(one, Offered::Share(_))) {
+        return Err(usage(
+            "-c has no meaning with a share of the capacity: how long it would take is not known before",
+        )
+        .hint("-t 5s"));
+    }
+    let rates: Vec<(Rate, Option<OfCapacity>)> = offered
+        .into_iter()
+        .map(|one| match one {
+            Offered::Rate(rate) => (rate, None),
+            Offered::Share(share_ppm) => {
+                let rate = Rate::per_second(f64::from(share_ppm) / 1e6).expect("a share of at least 0.1 %");
+                (rate, Some(OfCapacity { share_ppm, trials: Vec::new() }))
+            }
+        })
+        .collect();
+    if let Some((rate, _)) = rates.iter().find(|(rate, _)| rate.value() > MOST_PER_SECOND) {
         return Err(usage(format!("{rate} is more than one process can send (at most 10M/s)"))
             .why("every message takes at least a system call or a cache line that moves, some 100 ns")
             .hint("--rate 1M, or without --rate to see how much this path takes"));
     }
     let arrivals = message.arrivals.map(Into::into).unwrap_or_default();
-    Ok(rates.into_iter().map(|rate| Load::Open { rate, arrivals }).collect())
+    Ok(rates.into_iter().map(|(rate, of_capacity)| (Load::Open { rate, arrivals }, of_capacity)).collect())
 }
 
 /// Rounds whose schedules have neither too few messages to say anything nor more than memory is taken for.
@@ -41,7 +51,9 @@ pub(super) fn fit_schedules(
     notes: &mut Vec<String>,
 ) -> Result<(), Problem> {
     // The messages of all rounds, and the fewest of one round, for the case that allows the fewest rounds.
-    let open = cases.iter().filter_map(|case| Some((case.load.rate()?, case)));
+    // A share of the capacity is fitted when that is known (crates/run/src/capacity.rs).
+    let known = cases.iter().filter(|case| case.of_capacity.is_none());
+    let open = known.filter_map(|case| Some((case.load.rate()?, case)));
     let planned = |rate: Rate| match effort.extent {
         Extent::Time(ns) => rate.value() * ns as f64 / 1e9,
         Extent::Count(count) => count as f64,

@@ -176,6 +176,12 @@ fn compare_with_words_takes_them() {
     assert_eq!(controls("compare udp:send,tcp:send -l 64,64K"), [64], "a control is a case that can be measured");
     refused("compare udp:send -l 64K,1M", "E07", "65507");
     refused("echo -x tcp:send,udp:send -l 64K", "E07", "65507");
+    refused("echo -x tcp:send --event-loop", "E45", "serves one connection at a time");
+    refused("echo -x udp:send/epoll --event-loop", "E45", "may lose messages");
+    refused("stream -x tcp:send/epoll --event-loop", "E45", "serves echoes");
+    refused("echo -x tcp:send/epoll --event-loop --rate 1k", "E45", "no schedule");
+    refused("echo -x tcp:send/epoll --event-loop --stages light", "E45", "stages");
+    refused("compare tcp:send,unix:send --inflight 1,4", "E11", "belongs to echo");
     refused("compare --metric p98", "E11", "p50, p99, mean, cpu");
     refused("echo --metric p50", "E11", "belongs to compare");
     refused("compare tcp:send -x tcp:send", "E11", "cannot be used with");
@@ -228,6 +234,11 @@ fn a_rate_is_an_open_loop() {
     refused("echo --rate 1k --every 1ms", "E11", "cannot be used with");
     refused("echo --arrivals constant", "E11", "without a schedule");
     refused("echo --rate 20M", "E11", "at most 10M/s");
+    let shares = plan("echo --rate 10%..110%/12 -t 5s");
+    let ppm = |at: usize| shares.cases[at].of_capacity.as_ref().map(|of| of.share_ppm);
+    assert_eq!((shares.cases.len(), ppm(0), ppm(11)), (12, Some(100_000), Some(1_100_000)));
+    refused("echo --rate 50% -c 100", "E11", "share of the capacity");
+    refused("echo --rate 500%", "E11", "shares of the capacity");
     refused("echo --rate 10k..1k", "E11", "from low to high");
     refused("stream --rate 1k", "E11", "no rate");
     refused("compare --stream --every 1ms", "E11", "no rate");
@@ -349,4 +360,26 @@ fn letters_with_two_meanings_get_a_hint() {
     refused("eco", "E11", "echo");
     refused("echo --pth tcp:send", "E11", "--path");
     refused("echo a b", "E11", "'b'");
+}
+
+#[test]
+fn vary_measures_every_tcp_path_with_each_setting() {
+    let paths = |words: &str| cases(words).into_iter().map(|case| case.0).collect::<Vec<_>>();
+    // Only many writes have something that a cork could hold together, and only TCP has the settings.
+    assert_eq!(
+        paths("echo -x tcp:writes,tcp:send,unix:send --pieces 2x32 --vary nagle,cork"),
+        ["tcp:writes+nagle", "tcp:writes+cork", "tcp:send+nagle", "unix:send"]
+    );
+    let shapes = plan("stream -x tcp:writes,tcp:writev --pieces 15x100 --vary nagle,nodelay --baseline tcp:writev");
+    assert_eq!(shapes.baseline.to_string(), "tcp:writev+nagle");
+    let nodelay: Vec<bool> = shapes.cases.iter().map(|case| shapes.options_of(case).nodelay).collect();
+    // The yardstick is as the plan says.
+    assert_eq!(nodelay, [false, true, false, true, true]);
+    assert_eq!(paths("compare tcp:send,tcp:send+nagle -l 64"), ["tcp:send", "tcp:send+nagle"]);
+    refused("echo -x unix:send --vary nagle", "E51", "--vary has no meaning for unix:send");
+    refused("echo -x unix:send+nagle", "E51", "+nagle has no meaning");
+    refused("echo -x tcp:send+nagle --vary nodelay", "E51", "names its setting");
+    refused("echo -x tcp:send --vary cork", "E11", "in parts");
+    refused("echo --vary nagle,nagle", "E11", "at most once");
+    refused("echo --vary nagle --no-nodelay", "E11", "cannot be used with");
 }

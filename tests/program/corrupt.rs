@@ -53,6 +53,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     environment: Box::<Environment>::default(),
                     cpus: vec![0],
                     counters: Vec::new(),
+                    events: Box::default(),
                 }
             }
             ToFar::Round(_) if matches!(fault, Fault::OutOfTurn) => {
@@ -76,7 +77,14 @@ fn answer(control: &mut TcpStream, fault: Fault) {
             }
             ToFar::Finish => {
                 let report = echo.take().expect("a round was begun").join().unwrap();
-                ToNear::Done { report: Box::new(report), kernel: Default::default(), speed_ns: 1, stamps: Vec::new() }
+                ToNear::Done {
+                    report: Box::new(report),
+                    kernel: Default::default(),
+                    speed_ns: 1,
+                    stamps: Vec::new(),
+                    events: Default::default(),
+                    threads: Vec::new(),
+                }
             }
             ToFar::Alive => continue,
             ToFar::Bye => return,

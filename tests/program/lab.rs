@@ -1,10 +1,11 @@
 //! `msgpath lab` and `--between`: namespaces made, measured between, and gone afterwards.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::{Home, Running};
+use crate::command::{Home, Output, Running, within};
 
 /// A lab that is taken down whatever the test does.
 struct Lab<'a> {
@@ -32,7 +33,7 @@ impl<'a> Lab<'a> {
 
 impl Drop for Lab<'_> {
     fn drop(&mut self) {
-        self.home.run(&format!("lab down {}", self.name));
+        self.home.run(&format!("lab down {} --force", self.name));
     }
 }
 
@@ -47,11 +48,12 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     home.run(&format!("lab up {name}")).ends_with(3).says(&["there is a lab named"]);
     let value =
         home.run(&format!("echo --between {name} -c 400 -r 5 -w 0 --no-trials --no-save --json")).ends_with(0).json();
-    assert_eq!(value["target"], format!("{name}.a → {name}.b"));
+    assert_eq!(value["target"], format!("{name}.a → {name}.b (MTU 1400, 1.00 Gbit/s)"));
     let route = &value["floors"]["route"];
     assert_eq!((route["kind"].as_str(), route["to"].as_str()), (Some("veth"), Some("10.66.0.2")), "{route}");
     let names = format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 --no-trials --no-save --json");
-    assert_eq!(home.run(&names).ends_with(0).json()["target"], format!("{name}.b → {name}.a"));
+    let value = home.run(&names).ends_with(0).json();
+    assert_eq!(value["target"], format!("{name}.b → {name}.a (MTU 1400, 1.00 Gbit/s)"));
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     assert!(a.exists() && b.exists());
     home.run(&format!("lab down {name}")).ends_with(0);
@@ -138,4 +140,275 @@ fn labs_that_cannot_be() {
     home.run("echo --between nowhere").ends_with(3).says(&["no lab named nowhere"]);
     home.run("echo --between a,b").ends_with(3).says(&["no place or namespace"]);
     home.run("echo 127.0.0.1 --between lab").ends_with(2).says(&["both ends"]);
+}
+
+/// What a lab's `ip` or `tc` says of its namespace.
+fn ip(namespace: &str, words: &str) -> String {
+    let output = Command::new("ip").args(["-n", namespace]).args(words.split(' ')).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The fastest message of an echo, there and back, ns.
+fn fastest(output: &Output) -> u64 {
+    output.json()["cases"][0]["fastest_ns"].as_u64().unwrap()
+}
+
+fn own(home: &Home, name: &str) -> serde_json::Value {
+    let status = home.run("lab status --json").ends_with(0).json();
+    status["labs"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned().unwrap_or_default()
+}
+
+#[test]
+fn the_relay_delays_what_the_kernel_cannot() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "r", "--delay 3ms --netem no") else { return };
+    let line = "-c 100 -r 5 -w 0 --no-trials --no-save --json";
+    let output = home.run(&format!("echo --between {} {line}", lab.name)).ends_with(0);
+    let (fastest, target) = (fastest(&output), output.json()["target"].as_str().unwrap().to_owned());
+    // Never early; how late, depends on what else this machine does.
+    assert!(fastest >= 6_000_000, "{fastest} ns there and back");
+    assert!(target.contains("delay 3.00 ms, by msgpath's relay"), "{target}");
+    let value = own(&home, &lab.name);
+    assert_eq!(value["state"], "up");
+    let packets = &value["packets"];
+    assert!(packets["arrived"].as_u64().unwrap() > 200 && packets["lost"] == 0 && packets["no_room"] == 0, "{packets}");
+    let pid = value["relay"]["pid"].as_u64().unwrap();
+    let relay = Path::new("/proc").join(pid.to_string());
+    assert!(relay.exists());
+    let status = home.run("lab status").ends_with(0);
+    assert!(status.out.lines().all(|line| line.chars().count() <= 100), "{}", status.out);
+    home.run(&format!("lab down {}", lab.name)).ends_with(0);
+    // Whoever took it over may not have reaped it yet.
+    let ended = || std::fs::read_to_string(relay.join("stat")).map_or(true, |stat| stat.contains(") Z "));
+    assert!(within(Duration::from_secs(5), ended), "the relay lives on");
+    assert!(!lab.namespace("switch").exists());
+}
+
+#[test]
+fn a_relay_that_was_killed_is_missed() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "k", "--loss 0.1% --netem no --hosts 3") else { return };
+    let pid = own(&home, &lab.name)["relay"]["pid"].to_string();
+    Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+    assert!(within(Duration::from_secs(5), || own(&home, &lab.name)["state"] == "broken"));
+    home.run("lab status").ends_with(0).shows(&["broken", "its relay (process", "has ended"]);
+    home.run(&format!("echo --between {}", lab.name)).ends_with(3).says(&["E40", "is not whole", "its relay"]);
+    home.run(&format!("lab down {}", lab.name)).ends_with(0);
+}
+
+#[test]
+fn a_run_says_what_its_own_cable_is_like() {
+    let home = Home::new();
+    let line = "echo -x udp:send --between lab --link rate=1G,delay=2ms,loss=4%,duplicate=1%,mtu=1400,netem=no";
+    let output = home.run(&format!("{line} -c 200 -r 5 -w 0 --no-trials --json"));
+    if output.code == Some(3) {
+        return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+    }
+    let output = output.ends_with(0).says(&["netem: not wanted; by msgpath's relay"]);
+    let value = output.json();
+    let target = value["target"].as_str().unwrap();
+    assert!(
+        target.starts_with("lab a → lab b (MTU 1400, 1.00 Gbit/s, delay 2.00 ms, loss 4 %, duplicates 1 %, by"),
+        "{target}"
+    );
+    assert_eq!(value["floors"]["route"]["mtu_bytes"], 1400);
+    let delivery = &value["cases"][0]["delivery"];
+    // 200 messages, each of which may be lost twice: 16 expected.
+    assert!(delivery["lost"].as_u64().unwrap() > 3, "{delivery}");
+    assert!(fastest(&output) >= 4_000_000);
+    let name = value["name"].as_str().unwrap();
+    home.run(&format!("show {name}")).ends_with(0).shows(&["delay 2.00 ms"]);
+}
+
+#[test]
+fn offloads_are_switched_on_every_device() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "o", "--offloads off --hosts 3") else { return };
+    assert_eq!(own(&home, &lab.name)["shape"], "offloads off");
+    assert_eq!(own(&home, &lab.name)["notes"], serde_json::json!([]), "all of a veth's offloads can be switched");
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-trials --no-save --json", lab.name);
+    let value = home.run(&line).ends_with(0).json();
+    assert!(value["target"].as_str().unwrap().ends_with("(offloads off)"), "{}", value["target"]);
+}
+
+#[test]
+fn the_same_addresses_may_be_in_two_labs_and_no_cable_joins_them() {
+    let home = Home::new();
+    let Some(one) = Lab::up(&home, "x", "") else { return };
+    let Some(other) = Lab::up(&home, "y", "") else { return };
+    home.run(&format!("echo --between {}.a,{}.b", one.name, other.name)).ends_with(3).says(&["E48", "two labs"]);
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-trials --no-save", other.name);
+    home.run(&line).ends_with(0);
+}
+
+#[test]
+fn paths_that_no_cable_carries_are_left_out() {
+    let home = Home::new();
+    let line = "compare -x tcp:send,unix:send,pipe:write,mq,shm --between lab -c 200 -r 6 -w 0 --no-save --json";
+    let output = home.run(line);
+    if output.code == Some(3) {
+        return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+    }
+    let value = output.json();
+    let left: Vec<&str> =
+        value["unavailable"].as_array().unwrap().iter().map(|one| one["reason"]["why"].as_str().unwrap()).collect();
+    // Some sizes have another reason as well: mq has a largest message.
+    for transport in ["unix", "pipe", "shm"] {
+        let why = format!("both ends are in namespaces of their own, and {transport} does not cross the cable");
+        assert!(left.contains(&why.as_str()), "{transport}: {left:?}");
+    }
+    assert!(value["cases"][0]["rounds"].as_u64().unwrap() > 0, "tcp was measured");
+    home.run("echo -x unix:send --between lab").ends_with(3).says(&["unix does not cross the cable"]);
+}
+
+#[test]
+fn a_cable_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "c", "") else { return };
+    let line = format!("echo --between {} -t 50s --name cut", lab.name);
+    let running = home.start(&line);
+    let begun = within(Duration::from_secs(30), || {
+        std::fs::read_dir(home.runs().join("cut")).is_ok_and(|mut files| files.any(|file| file.is_ok()))
+    });
+    assert!(begun, "no record was begun");
+    std::thread::sleep(Duration::from_millis(1500));
+    // It is in use: not taken away by accident.
+    home.run(&format!("lab down {}", lab.name)).ends_with(3).says(&["E47", "in use", "msgpath"]);
+    ip(&format!("msgpath-{}-a", lab.name), "link delete mp0");
+    let cut = Instant::now();
+    let output = running.finish(Duration::from_secs(40)).ends_with(4).says(&["E46", "the cable between", "is gone"]);
+    assert!(cut.elapsed() < Duration::from_secs(35), "{:?}", cut.elapsed());
+    assert!(output.err.contains("msgpath show cut"), "{}", output.err);
+    home.run("show cut").ends_with(0);
+    home.run(&format!("lab down {}", lab.name)).ends_with(0);
+}
+
+#[test]
+fn a_lab_is_taken_down_under_its_users_when_that_is_wanted() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "f", "") else { return };
+    let mut user = Command::new("ip")
+        .args(["netns", "exec", &format!("msgpath-{}-b", lab.name), "sleep", "60"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let refused = within(Duration::from_secs(10), || home.run(&format!("lab down {}", lab.name)).code == Some(3));
+    if refused {
+        home.run(&format!("lab down {} --force", lab.name)).ends_with(0);
+    }
+    let _ = user.kill();
+    let _ = user.wait();
+    assert!(refused && !lab.namespace("b").exists());
+}
+
+#[test]
+fn a_maker_that_is_killed_leaves_nothing_to_the_next() {
+    let home = Home::new();
+    let Some(first) = Lab::up(&home, "m", "") else { return };
+    let name = first.name.clone();
+    drop(first);
+    for after in [2, 10, 25, 50, 90, 150] {
+        let mut command = home.command(&["lab", "up", &name, "--delay", "1ms", "--netem", "no", "--hosts", "4"]);
+        let mut maker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after));
+        maker.kill().unwrap();
+        let ended = maker.wait().unwrap();
+        if ended.signal().is_none() {
+            // It was through before: then there is a lab.
+            home.run(&format!("lab down {name}")).ends_with(0);
+            continue;
+        }
+        // Whoever comes next clears up what is there and gets the name.
+        // Unless the lab was whole already: then it stays, as a lab does.
+        let next = home.run(&format!("lab up {name}"));
+        assert!(next.code == Some(0) || next.err.contains("there is a lab named"), "{}", next.err);
+        home.run(&format!("lab down {name}")).ends_with(0);
+    }
+    let prefix = format!("msgpath-{name}-");
+    let left = std::fs::read_dir("/run/netns").into_iter().flatten().filter_map(Result::ok);
+    let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(own(&home, &name), serde_json::Value::Null);
+}
+
+/// The processes named like our relay or our holders whose parent is `pid`.
+fn helpers(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    tasks.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn whatever_ends_a_run_ends_its_relay() {
+    let home = Home::new();
+    for (signal, after) in [("KILL", 0), ("KILL", 60), ("KILL", 1500), ("INT", 1500), ("TERM", 1500)] {
+        let mut command = home.command(&["echo", "--between", "lab", "--link", "delay=1ms,netem=no", "-t", "30s"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = command.spawn().unwrap();
+        let begun =
+            within(Duration::from_secs(20), || !helpers(run.id()).is_empty() || run.try_wait().unwrap().is_some());
+        if !begun || run.try_wait().unwrap().is_some() {
+            let _ = (run.kill(), run.wait());
+            return eprintln!("skipped: no lab here");
+        }
+        std::thread::sleep(Duration::from_millis(after));
+        let started = helpers(run.id());
+        Command::new("kill").args(["-s", signal, &run.id().to_string()]).status().unwrap();
+        let over = within(Duration::from_secs(30), || run.try_wait().unwrap().is_some());
+        let _ = (run.kill(), run.wait());
+        assert!(over, "{signal} after {after} ms: it goes on");
+        let gone = |pid: &String| !Path::new("/proc").join(pid).exists();
+        assert!(within(Duration::from_secs(12), || started.iter().all(gone)), "{signal}: {started:?} live on");
+    }
+}
+
+/// msgpath as a user starts it who is not root, or who may not have what is needed.
+fn as_another(home: &Home, program: &str, words: &[&str], line: &str) -> Option<Output> {
+    let mut command = Command::new(program);
+    command.args(words).arg(env!("CARGO_BIN_EXE_msgpath")).args(line.split(' '));
+    command.env("HOME", "/").env("XDG_DATA_HOME", "/nonexistent").env("TMPDIR", home.temporary()).stdin(Stdio::null());
+    let tried = Command::new(program).args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success()).then(|| Running::new(command).finish(Duration::from_secs(30)))
+}
+
+#[test]
+fn without_root_there_is_no_lab_with_a_name() {
+    let home = Home::new();
+    let words = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+    match as_another(&home, "setpriv", &words, "lab up nobody1") {
+        None => eprintln!("skipped: no root here, or no setpriv"),
+        // Where the program's folder is closed to nobody, it cannot even be started.
+        Some(output) if output.code.is_none_or(|code| code > 100) => eprintln!("skipped: {}", output.err),
+        Some(output) => {
+            output.ends_with(3).says(&["E40", "cannot be written down", "as root"]);
+        }
+    }
+}
+
+#[test]
+fn without_namespaces_there_is_no_lab_at_all() {
+    let home = Home::new();
+    // A user namespace in which no more of them, and no network namespaces, are allowed.
+    let script =
+        "echo 0 >/proc/sys/user/max_net_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+    match as_another(&home, "unshare", &["-r", "sh", "-c", script, "sh"], "echo --between lab --no-save -c 100") {
+        None => eprintln!("skipped: no user namespaces here to take others away in"),
+        Some(output) => {
+            output.ends_with(3).says(&["E40", "no network namespace is to be had here"]);
+        }
+    }
+}
+
+#[test]
+fn links_that_cannot_be() {
+    let home = Home::new();
+    home.run("echo --link rate=1G").ends_with(2).says(&["--between"]);
+    home.run("echo --between lab --link speed=1").ends_with(2).says(&["no property of a cable"]);
+    home.run("echo --between lab --link mtu=9").ends_with(2).says(&["no MTU"]);
+    home.run("echo --between lab --link reorder=1%").ends_with(2).says(&["--delay"]);
+    home.run("echo --between lab --link delay=11s").ends_with(2).says(&["at most 10 s"]);
+    home.run("lab up x --rate 1").ends_with(2).says(&["8 kbit/s"]);
+    home.run("lab up x --netem no --delay 1ms --offloads on").ends_with(2).says(&["whole packets"]);
+    let Some(lab) = Lab::up(&home, "l", "") else { return };
+    let line = format!("echo --between {} --link rate=1G", lab.name);
+    home.run(&line).ends_with(2).says(&["cables of its own", "without --link"]);
 }

@@ -104,7 +104,7 @@ fn a_preset_is_a_command_and_writes_its_files() {
     let folder = home.path().join("out");
     let small = "--path shm --processes 3 --count 60 --first 10 --period 5ms --rounds 5";
     home.run(&format!("preset vehicles -o {} -- {small}", folder.display())).ends_with(0);
-    for file in ["report.html", "table.csv", "series.csv"] {
+    for file in ["answers.html", "vehicles.txt", "barrier/report.html", "barrier/rounds.csv", "barrier/messages.csv"] {
         assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 100, "{file}");
     }
 }

@@ -229,3 +229,21 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
     let rows = std::fs::read_to_string(home.path().join("rows.csv")).unwrap().lines().count() as u64;
     assert!(rounds > 0 && rows == rounds + 1, "{rounds} rounds, {rows} rows");
 }
+
+#[test]
+fn traced_messages_say_when_their_send_call_returned() {
+    let home = Home::new();
+    home.run("echo -x tcp:send -c 400 -r 5 -w 0 --no-trials --stages light --name traced -qq").ends_with(0);
+    let csv = home.run("export traced --to messages-csv").ends_with(0);
+    let mut rows = csv::Reader::from_reader(csv.out.as_bytes());
+    let heads = rows.headers().unwrap().clone();
+    let column = |name: &str| heads.iter().position(|head| head == name).unwrap();
+    let (latency, sent) = (column("latency_ns"), column("sent_ns"));
+    let stamps: Vec<(u64, u64)> = rows
+        .records()
+        .map(Result::unwrap)
+        .filter_map(|row| Some((row[sent].parse().ok()?, row[latency].parse().ok()?)))
+        .collect();
+    assert!(stamps.len() >= 100, "{} of the traced messages", stamps.len());
+    assert!(stamps.iter().all(|(sent, latency)| 0 < *sent && sent < latency), "{stamps:?}");
+}

@@ -1,6 +1,7 @@
 //! From the record to findings: pure functions, no clock, no I/O.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 mod association;
 pub mod attribution;
 pub mod causes;
@@ -9,6 +10,7 @@ pub mod control;
 pub mod cost;
 pub mod crossover;
 pub mod diff;
+pub mod events;
 pub mod expected;
 pub mod findings;
 pub mod first;
@@ -48,6 +50,7 @@ mod testing_queue;
 mod testing_rpc;
 #[cfg(test)]
 mod testing_trace;
+pub mod threads;
 pub mod throughput;
 pub mod trials;
 mod verdict;

@@ -10,6 +10,10 @@ pub struct Logs {
     pub rpcs: Vec<RpcRow>,
     /// The messages of a periodic run.
     pub periodic: Vec<MessageRow>,
+    /// Messages of the cases of an echo with several threads, as many as the log kept of them.
+    pub echoes: Vec<MessageRow>,
+    /// The messages of a run of few trials that are shown one by one (`--each`).
+    pub trials: Vec<MessageRow>,
     /// The messages of traced rounds.
     pub traced: Vec<MessageRow>,
     /// The kernel events of traced rounds.

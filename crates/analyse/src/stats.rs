@@ -101,6 +101,18 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// Mean of per-round values with its 95 % t interval; without one below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None` for
+/// nothing.
+pub(crate) fn mean_estimate(values: &[f64]) -> Option<Estimate> {
+    if values.is_empty() {
+        return None;
+    }
+    let value = mean(values);
+    let claim = values.len() >= MIN_ROUNDS_FOR_CLAIMS as usize;
+    let half = t_quantile(0.975, values.len() as f64 - 1.0) * deviation(values) / (values.len() as f64).sqrt();
+    Some(Estimate { value, low: claim.then_some(value - half), high: claim.then_some(value + half) })
+}
+
 /// Geometric mean of positive per-round values with its 95 % t interval on the logarithm (method.md 3.3, last line);
 /// without an interval below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None` without a positive value.
 pub(crate) fn log_estimate(values: &[f64]) -> Option<Estimate> {

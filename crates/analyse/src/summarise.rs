@@ -20,7 +20,7 @@ use crate::quantile;
 use crate::series::{Series, per_second, receiver, sender, series};
 use crate::stats::log_estimate;
 use crate::summary::{CaseSummary, Quantile, Summary, Totals};
-use crate::{cost, first, peel, restarts, rpc, settled, shape, throughput};
+use crate::{cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -36,8 +36,11 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds_of(run, case)).collect();
     let of = |metric| -> Vec<Series> { rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect() };
     let (series, rates) = (of(plan.metric()), of(Metric::Throughput));
-    let cases: Vec<CaseSummary> =
+    let mut cases: Vec<CaseSummary> =
         plan.cases.iter().zip(&rounds).map(|(case, rounds)| summarise_case(run, case, rounds, &rates)).collect();
+    for case in &mut cases {
+        case.threads = threads::figures(&run.header, plan, &case.case, &rounds);
+    }
     let status = match (&run.end, &run.damage) {
         (Some(end), None) => end.status,
         (Some(end), Some(_)) if end.status == Status::Failed => Status::Failed,
@@ -73,7 +76,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
 }
 
 /// The rounds of one case in the order of their passes.
-fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
+pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
     own.sort_by_key(|round| round.pass);
     own
@@ -151,6 +154,15 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         zerocopy: cost::zerocopy(rounds),
         near_tcp: tcp(&near),
         far_tcp: tcp(&far),
+        near_events: {
+            let simulated = run.header.simulated.get(&case.id);
+            let counts = rounds.iter().map(|round| (&round.near, &round.near_events));
+            events::rates(&run.header.near_events, counts, simulated)
+        },
+        far_events: {
+            let counts = rounds.iter().map(|round| (&round.far, &round.far_events));
+            events::rates(&run.header.far_events, counts, None)
+        },
         copied_bytes,
         copied_why,
         connect_ns: connect(rounds),

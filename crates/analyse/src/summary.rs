@@ -13,6 +13,7 @@ use crate::attribution::CaseStages;
 use crate::peel::Layer;
 use crate::periodic::PeriodicSummary;
 use crate::rpc::RpcSummary;
+use crate::threads::ThreadFigures;
 
 /// A run, analysed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,6 +134,23 @@ pub struct Cost {
     pub run_delay_ns: Option<f64>,
 }
 
+/// A hardware or kernel event of one end, over rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventRate {
+    /// As perf(1) calls it: `cycles`, `cpu_core/cycles/`, `L1-dcache-load-misses`.
+    pub name: String,
+    /// Per message; `None`: not counted.
+    pub per_message: Option<Estimate>,
+    /// Share of it in user mode, 0 to 1; `None`: not counted apart.
+    pub user_share: Option<f64>,
+    /// Share of the time in which it was counted, 0 to 1: below 1 the count is scaled (multiplexing).
+    pub running_share: Option<f64>,
+    /// Simulated by cachegrind, not counted.
+    pub simulated: bool,
+    /// Why it was not counted.
+    pub why: Option<String>,
+}
+
 /// Throughput of a stream, over rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
@@ -193,6 +211,9 @@ pub struct CaseSummary {
     pub steadiness: Option<Steadiness>,
     /// The first messages of the connections, apart from the rest.
     pub first: Option<FirstMessages>,
+    /// Threads, connections and depth, where the run has several of one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadFigures>,
     /// Restarts as a level of the design; `None` with a single one.
     pub restarts: Option<Restarts>,
     /// Open loop only.
@@ -202,6 +223,13 @@ pub struct CaseSummary {
     pub near_kernel: BTreeMap<String, u64>,
     /// The same of the far end. In one network namespace both ends count the same events.
     pub far_kernel: BTreeMap<String, u64>,
+    /// Hardware and kernel events of the near end per message, in the order of the run's header: those that are not
+    /// counted with their reason.
+    #[serde(default)]
+    pub near_events: Vec<EventRate>,
+    /// The same of the far end.
+    #[serde(default)]
+    pub far_events: Vec<EventRate>,
     /// What became of the messages, both ends.
     pub delivery: Delivery,
     /// System calls of the near end, all rounds.
@@ -261,10 +289,13 @@ impl CaseSummary {
             message_share_over_100x: None,
             steadiness: None,
             first: None,
+            threads: None,
             restarts: None,
             open: None,
             near_kernel: BTreeMap::new(),
             far_kernel: BTreeMap::new(),
+            near_events: Vec::new(),
+            far_events: Vec::new(),
             delivery: Delivery::default(),
             near_calls: CallCounts::default(),
             far_calls: CallCounts::default(),

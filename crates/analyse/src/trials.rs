@@ -44,7 +44,8 @@ pub struct Spread {
     pub max_ns: u64,
 }
 
-/// Two neighbouring columns compared: Welch's t with the Welch-Satterthwaite degrees of freedom.
+/// Two columns compared: Welch's t with the Welch-Satterthwaite degrees of freedom, and a permutation test, which asks
+/// nothing of the shape of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Position of one column.
@@ -57,12 +58,14 @@ pub struct Difference {
     pub degrees: f64,
     /// Two-sided p-value.
     pub p: f64,
+    /// Share of the ways to deal the trials to the two columns whose means differ at least as much.
+    pub permutation_p: f64,
 }
 
 impl Difference {
-    /// Whether the means differ at [`LEVEL`].
+    /// Whether the means differ at [`LEVEL`], by both tests.
     pub fn differs(&self) -> bool {
-        self.p < LEVEL
+        self.p < LEVEL && self.permutation_p < LEVEL
     }
 
     /// The verdict in words.
@@ -107,7 +110,11 @@ fn spread(mut values: Vec<u64>) -> Option<Spread> {
     Some(Spread { arrived: n as u64, mean_ns, median_ns, deviation_ns, min_ns, max_ns })
 }
 
-fn difference(columns: &[Column], first: usize, second: usize) -> Option<Difference> {
+/// Two columns compared; `None` where one has fewer than two trials that arrived, or neither has any spread.
+///
+/// # Panics
+/// There is no such column.
+pub fn difference(columns: &[Column], first: usize, second: usize) -> Option<Difference> {
     let (a, b) = (columns[first].spread?, columns[second].spread?);
     let of_mean = |s: &Spread| Some((s.deviation_ns?.powi(2) / s.arrived as f64, (s.arrived - 1) as f64));
     let ((va, ka), (vb, kb)) = (of_mean(&a)?, of_mean(&b)?);
@@ -117,7 +124,48 @@ fn difference(columns: &[Column], first: usize, second: usize) -> Option<Differe
     let t = (a.mean_ns - b.mean_ns) / (va + vb).sqrt();
     let degrees = (va + vb).powi(2) / (va.powi(2) / ka + vb.powi(2) / kb);
     let p = 2.0 * StudentsT::new(0.0, 1.0, degrees).ok()?.cdf(-t.abs());
-    Some(Difference { first, second, t, degrees, p })
+    let arrived = |at: usize| columns[at].trials_ns.iter().flatten().map(|ns| *ns as f64).collect::<Vec<f64>>();
+    let permutation_p = permutation(&arrived(first), &arrived(second));
+    Some(Difference { first, second, t, degrees, p, permutation_p })
+}
+
+/// Up to so many values all ways to deal them are tried.
+const EXACT: usize = 20;
+/// Random ways to deal more of them.
+const DEALS: usize = 9_999;
+
+/// Two-sided p-value of the difference of two means under exchange of the values: all ways to deal up to `EXACT` values,
+/// else `DEALS` random ones of a fixed seed, with p = (1 + hits) / (1 + deals).
+pub fn permutation(a: &[f64], b: &[f64]) -> f64 {
+    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    let (n, total) = (all.len(), all.iter().sum::<f64>());
+    if a.is_empty() || b.is_empty() {
+        return 1.0;
+    }
+    // The sum of the first column decides the difference of the means.
+    let expected = total * a.len() as f64 / n as f64;
+    let observed = (a.iter().sum::<f64>() - expected).abs() - 1e-9 * total.abs();
+    let extreme = |sum: f64| (sum - expected).abs() >= observed;
+    if n <= EXACT {
+        let (mut hits, mut deals) = (0_u64, 0_u64);
+        let mut chosen = (1_u64 << a.len()) - 1;
+        while chosen < 1 << n {
+            let sum = all.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, value)| value).sum();
+            (hits, deals) = (hits + u64::from(extreme(sum)), deals + 1);
+            // The next larger number with as many bits set (Gosper).
+            let lowest = chosen & chosen.wrapping_neg();
+            let ripple = chosen + lowest;
+            chosen = ripple | ((chosen ^ ripple) / lowest) >> 2;
+        }
+        return hits as f64 / deals as f64;
+    }
+    let mut random = fastrand::Rng::with_seed(n as u64);
+    let mut dealt = all;
+    let mut once = || {
+        random.shuffle(&mut dealt);
+        extreme(dealt[..a.len()].iter().sum())
+    };
+    (1 + (0..DEALS).filter(|_| once()).count()) as f64 / (1 + DEALS) as f64
 }
 
 #[cfg(test)]
@@ -159,6 +207,21 @@ mod tests {
         assert!((verdict.degrees - 12.171).abs() < 0.01, "{verdict:?}");
         assert!((verdict.p - 0.1598).abs() < 0.001, "{verdict:?}");
         assert_eq!(verdict.verdict(), "no difference shown");
+        // 184 756 ways to deal 20 values.
+        assert!((0.1..0.3).contains(&verdict.permutation_p), "{verdict:?}");
+    }
+
+    #[test]
+    fn deals_are_those_of_the_definition() {
+        // 2 of the 20 ways to deal six values put the three smallest, or the three largest, into one column.
+        assert_eq!(permutation(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1);
+        assert_eq!(permutation(&[1.0, 1.0], &[1.0, 1.0, 1.0]), 1.0);
+        assert_eq!(permutation(&[], &[1.0]), 1.0);
+        // Random deals agree with all of them.
+        let column = |from: u64, n: u64| (0..n).map(|at| (from + at * at % 7) as f64).collect::<Vec<f64>>();
+        let exact = permutation(&column(3, 10), &column(4, 10));
+        let (wide, other) = (column(3, 11), column(4, 10));
+        assert!((permutation(&wide, &other) - exact).abs() < 0.15, "{exact} {}", permutation(&wide, &other));
     }
 
     #[test]

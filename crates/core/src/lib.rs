@@ -9,6 +9,7 @@ pub mod gate;
 pub mod histogram;
 pub mod path;
 pub mod plan;
+pub mod preset;
 pub mod problem;
 pub mod schedule;
 pub mod schema;

@@ -1,4 +1,4 @@
-//! The names of paths: `transport:send-method/wait`.
+//! The names of paths: `transport:send-method/wait`, and `+setting` where the sockets are set otherwise than the plan says.
 //!
 //! This module knows the grammar only. Which names exist is the registry's business.
 
@@ -10,7 +10,38 @@ use serde::{Deserialize, Serialize};
 /// The wait that is not written.
 pub const DEFAULT_WAIT: &str = "block";
 
-/// The full name of a path. Written `tcp:send`, or `tcp:send/epoll` where the wait is not `block`.
+/// How a TCP socket treats small packets: what `--vary` goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Setting {
+    /// TCP_NODELAY on: every packet goes at once.
+    NoDelay,
+    /// TCP_NODELAY off: a small packet waits while another is not acknowledged (Nagle).
+    Nagle,
+    /// TCP_NODELAY on, and TCP_CORK around the pieces of each message.
+    Cork,
+}
+
+impl Setting {
+    /// All of them.
+    pub const ALL: [Setting; 3] = [Setting::NoDelay, Setting::Nagle, Setting::Cork];
+
+    /// As typed and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::NoDelay => "nodelay",
+            Setting::Nagle => "nagle",
+            Setting::Cork => "cork",
+        }
+    }
+
+    /// By its name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| setting.name() == name)
+    }
+}
+
+/// The full name of a path. Written `tcp:send`, or `tcp:send/epoll` where the wait is not `block`, or `tcp:send+nagle`
+/// where it has a setting of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathName {
     /// What carries the bytes: `tcp`, `unix`, `shm` ...
@@ -19,12 +50,20 @@ pub struct PathName {
     pub method: String,
     /// How the receiver waits: `block`, `epoll`, `spin` ...
     pub wait: String,
+    /// Set for this path alone; `None`: as the plan says.
+    pub setting: Option<Setting>,
 }
 
 impl PathName {
     /// A name from its three parts.
     pub fn new(transport: impl Into<String>, method: impl Into<String>, wait: impl Into<String>) -> Self {
-        Self { transport: transport.into(), method: method.into(), wait: wait.into() }
+        Self { transport: transport.into(), method: method.into(), wait: wait.into(), setting: None }
+    }
+
+    /// With this setting.
+    #[must_use]
+    pub fn with(self, setting: Option<Setting>) -> Self {
+        Self { setting, ..self }
     }
 
     /// Whether the receiver keeps its CPU while it waits.
@@ -38,6 +77,9 @@ impl fmt::Display for PathName {
         write!(f, "{}:{}", self.transport, self.method)?;
         if self.wait != DEFAULT_WAIT {
             write!(f, "/{}", self.wait)?;
+        }
+        if let Some(setting) = self.setting {
+            write!(f, "+{}", setting.name())?;
         }
         Ok(())
     }
@@ -54,8 +96,8 @@ impl FromStr for PathName {
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let spec: PathSpec = text.parse()?;
         match spec {
-            PathSpec { transport: Some(transport), method: Some(method), wait } => {
-                Ok(Self { transport, method, wait: wait.unwrap_or_else(|| DEFAULT_WAIT.into()) })
+            PathSpec { transport: Some(transport), method: Some(method), wait, setting } => {
+                Ok(Self { transport, method, wait: wait.unwrap_or_else(|| DEFAULT_WAIT.into()), setting })
             }
             _ => Err(BadPath(text.into())),
         }
@@ -86,6 +128,8 @@ pub struct PathSpec {
     pub method: Option<String>,
     /// After the slash.
     pub wait: Option<String>,
+    /// After the plus.
+    pub setting: Option<Setting>,
 }
 
 impl PathSpec {
@@ -110,9 +154,13 @@ impl FromStr for PathSpec {
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let bad = || BadPath(text.into());
-        let (path, wait) = match text.split_once('/') {
-            Some((path, wait)) => (path, Some(wait)),
+        let (whole, setting) = match text.split_once('+') {
+            Some((path, setting)) => (path, Some(Setting::find(setting).ok_or_else(bad)?)),
             None => (text, None),
+        };
+        let (path, wait) = match whole.split_once('/') {
+            Some((path, wait)) => (path, Some(wait)),
+            None => (whole, None),
         };
         let (transport, method) = match path.split_once(':') {
             Some((transport, method)) => (transport, Some(method)),
@@ -121,7 +169,8 @@ impl FromStr for PathSpec {
         if ![Some(transport), method, wait].into_iter().flatten().all(is_word) {
             return Err(bad());
         }
-        Ok(Self { transport: Some(transport.into()), method: method.map(Into::into), wait: wait.map(Into::into) })
+        let (method, wait) = (method.map(Into::into), wait.map(Into::into));
+        Ok(Self { transport: Some(transport.into()), method, wait, setting })
     }
 }
 
@@ -164,7 +213,9 @@ mod tests {
 
     #[test]
     fn full_names_round_trip() {
-        for text in ["tcp:send", "tcp:send/epoll", "shm:ring/spin", "tcp:uring-zc"] {
+        for text in
+            ["tcp:send", "tcp:send/epoll", "shm:ring/spin", "tcp:uring-zc", "tcp:writes/spin+nagle", "tcp:writes+cork"]
+        {
             assert_eq!(text.parse::<PathName>().unwrap().to_string(), text);
         }
         assert!("tcp".parse::<PathName>().is_err());
@@ -175,7 +226,20 @@ mod tests {
         let spec: PathSpec = "shm/spin".parse().unwrap();
         assert_eq!((spec.bare(), spec.wait.as_deref()), (Some("shm"), Some("spin")));
         assert_eq!("writev".parse::<PathSpec>().unwrap().bare(), Some("writev"));
-        for bad in ["", ":", "tcp:", ":send", "TCP:send", "tcp:send/", "tcp:send:x", "a b", "1tcp"] {
+        for bad in [
+            "",
+            ":",
+            "tcp:",
+            ":send",
+            "TCP:send",
+            "tcp:send/",
+            "tcp:send:x",
+            "a b",
+            "1tcp",
+            "tcp+",
+            "tcp+x",
+            "tcp+cork/spin",
+        ] {
             assert!(bad.parse::<PathSpec>().is_err(), "{bad}");
         }
     }

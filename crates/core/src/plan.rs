@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::PathName;
+use crate::path::{PathName, Setting};
 use crate::schedule::{Arrivals, Rate};
 use crate::units::Pieces;
 
@@ -16,6 +16,8 @@ pub const MAX_CONNECTIONS: u32 = 256;
 pub const MAX_WORK_NS: u64 = 10_000_000_000;
 /// The most bytes that buffers rotate over, 1 GiB.
 pub const MAX_WORKING_SET: u64 = 1 << 30;
+/// The largest share of a capacity that can be asked for, millionths.
+pub const MAX_SHARE_PPM: u32 = 4_000_000;
 /// Messages under way on a connection of an open loop before its sender is held up.
 pub const OPEN_INFLIGHT: u32 = 4096;
 /// Rounds of a case when nothing is asked (method: the unit of evidence is the round).
@@ -108,6 +110,48 @@ impl Load {
             Load::Closed => None,
             Load::Open { rate, .. } => Some(*rate),
         }
+    }
+}
+
+/// How a thread serves several connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatch {
+    /// In turn: it waits for each of them.
+    #[default]
+    Turns,
+    /// Whichever is ready, from one epoll set, at both ends.
+    EventLoop,
+}
+
+impl Dispatch {
+    /// Whether connections are served in turn.
+    pub fn is_turns(&self) -> bool {
+        *self == Dispatch::Turns
+    }
+}
+
+/// A load whose rate is a share of the capacity of its path. The capacity is found before the first round, and the rate of
+/// the case is then the absolute one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OfCapacity {
+    /// Millionths of the capacity.
+    pub share_ppm: u32,
+    /// Messages a second that were answered while more were offered than the path takes, one entry a trial, by size.
+    /// Empty: not found yet, and the rate of the case means nothing.
+    pub trials: Vec<Rate>,
+}
+
+impl OfCapacity {
+    /// The share, 1 for all of it.
+    pub fn share(&self) -> f64 {
+        f64::from(self.share_ppm) / 1e6
+    }
+
+    /// The capacity: the best of the trials, because what others take of the machine only makes them worse; `None`: not
+    /// found yet.
+    pub fn capacity(&self) -> Option<Rate> {
+        self.trials.last().copied()
     }
 }
 
@@ -257,13 +301,19 @@ pub struct Case {
     pub pieces: Pieces,
     /// Connections, all of them together.
     pub connections: u32,
-    /// Measuring threads at each end; each serves `connections / threads` connections in turn.
+    /// Measuring threads at each end; each serves `connections / threads` connections.
     pub threads: u32,
+    /// How it serves them.
+    #[serde(default, skip_serializing_if = "Dispatch::is_turns")]
+    pub dispatch: Dispatch,
     /// Messages under way on a connection: as many as that in a closed loop, at most that many in an open one.
     pub inflight: u32,
     /// How messages are offered.
     #[serde(default)]
     pub load: Load,
+    /// Set where the rate of the load is a share of the capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_capacity: Option<OfCapacity>,
     /// Set for the role [`CaseRole::Trial`].
     #[serde(default)]
     pub trial: Option<Trial>,
@@ -291,8 +341,10 @@ impl Case {
             pieces,
             connections: 1,
             threads: 1,
+            dispatch: Dispatch::Turns,
             inflight: 1,
             load: Load::Closed,
+            of_capacity: None,
             trial: None,
             stage: 0,
             work: None,
@@ -342,6 +394,12 @@ pub struct Between {
     pub near: EndPlace,
     /// The far end.
     pub far: EndPlace,
+    /// What the run asked of the cable of its own lab, in the words of `--link`; `None`: nothing, or the lab was there.
+    #[serde(default)]
+    pub link: Option<String>,
+    /// What the cable does to what passes, for people; empty: nothing but carry it.
+    #[serde(default)]
+    pub cable: String,
 }
 
 /// Options of the connection. `None` is 'leave it as the kernel has it'.
@@ -462,6 +520,9 @@ pub struct Plan {
     pub options: ChannelOptions,
     /// CPUs.
     pub placement: Placement,
+    /// An empty placement is meant: no thread is pinned. Else CPUs are chosen for an end that has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unpinned: bool,
     /// Where stamps are taken.
     pub stamps: Stamps,
     /// Messages kept one by one; histograms count every message whatever this says.
@@ -487,6 +548,12 @@ pub struct Plan {
     /// Each case is measured once more while the kernel is traced.
     #[serde(default)]
     pub stages: Option<StageSet>,
+    /// Events of CPU and kernel are counted in the measuring threads, as far as the machines have them.
+    #[serde(default)]
+    pub events: bool,
+    /// After the rounds the near end of each case runs once more under cachegrind.
+    #[serde(default)]
+    pub simulate: bool,
     /// The cases are the same message over ever thinner stacks, in this order; what each layer adds is the result.
     #[serde(default)]
     pub peel: bool,
@@ -511,6 +578,7 @@ impl Plan {
             trim: DEFAULT_TRIM,
             options: ChannelOptions::default(),
             placement: Placement::default(),
+            unpinned: false,
             stamps: Stamps::Near,
             message_log: DEFAULT_MESSAGE_LOG,
             work: None,
@@ -520,6 +588,8 @@ impl Plan {
             try_causes: false,
             refine: false,
             stages: None,
+            events: true,
+            simulate: false,
             peel: false,
         }
     }
@@ -529,9 +599,13 @@ impl Plan {
         self.metric.unwrap_or(Metric::of(self.workload))
     }
 
-    /// Connection options of a case: those of the plan, with what a trial changes.
+    /// Connection options of a case: those of the plan, with the setting of its path and with what a trial changes.
     pub fn options_of(&self, case: &Case) -> ChannelOptions {
         let mut options = self.options.clone();
+        if let Some(setting) = case.path.setting {
+            options.nodelay = setting != Setting::Nagle;
+            (options.cork, options.hold_cork) = (setting == Setting::Cork, false);
+        }
         match case.trial.as_ref().map(|trial| &trial.change) {
             Some(Change::NoDelay) => options.nodelay = true,
             Some(Change::NoCork) => (options.cork, options.hold_cork) = (false, false),
@@ -578,6 +652,16 @@ impl Plan {
             _ => self.working_set,
         }
     }
+
+    /// Messages that a case has under way at a time, all connections together: what rate times time must be in a closed
+    /// loop. A thread that serves its connections in turn, one message each, has one.
+    pub fn under_way(case: &Case) -> u64 {
+        match (case.dispatch, case.inflight) {
+            (Dispatch::Turns, 1) => case.threads.into(),
+            (_, inflight) => u64::from(case.connections) * u64::from(inflight),
+        }
+    }
+
     /// Rounds of all cases together.
     pub fn total_rounds(&self) -> u64 {
         self.cases.len() as u64 * u64::from(self.rounds)
@@ -646,6 +730,14 @@ impl Plan {
                     "leave out -T, or make it the same as -P",
                 );
             }
+            if case.dispatch == Dispatch::EventLoop && (case.load != Load::Closed || self.workload != Workload::Echo) {
+                return usage("an event loop serves the echoes of a closed loop".into(), "leave out --event-loop");
+            }
+            if let Some(of) = &case.of_capacity
+                && (case.load == Load::Closed || !(1..=MAX_SHARE_PPM).contains(&of.share_ppm))
+            {
+                return usage("a share of the capacity is a rate above 0 % and up to 400 %".into(), "--rate 50%");
+            }
             if case.load != Load::Closed && self.workload == Workload::Stream {
                 return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
             }
@@ -702,6 +794,34 @@ mod tests {
         refused(|plan| plan.cases[0].pieces = Pieces { count: 2, size: 3 }, "pieces");
         refused(|plan| plan.extent = Extent::Count(u64::MAX), "no run");
         refused(|plan| plan.cases[0].inflight = 5000, "flight");
+        refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, trials: Vec::new() }), "400 %");
+    }
+
+    #[test]
+    fn the_capacity_is_the_best_of_its_trials() {
+        let rate = |per_s: f64| Rate::per_second(per_s).unwrap();
+        let mut of = OfCapacity { share_ppm: 250_000, trials: Vec::new() };
+        assert_eq!((of.share(), of.capacity()), (0.25, None));
+        of.trials = vec![rate(90.0), rate(100.0), rate(400.0)];
+        assert_eq!(of.capacity(), Some(rate(400.0)));
+    }
+
+    #[test]
+    fn the_setting_of_a_path_stands_over_the_plan_and_under_a_trial() {
+        let mut plan = plan();
+        (plan.options.hold_cork, plan.options.nodelay) = (true, false);
+        let of = |plan: &Plan| {
+            let options = plan.options_of(&plan.cases[0]);
+            (options.nodelay, options.cork, options.hold_cork)
+        };
+        assert_eq!(of(&plan), (false, false, true));
+        for (setting, expected) in Setting::ALL.into_iter().zip([(true, false), (false, false), (true, true)]) {
+            plan.cases[0].path.setting = Some(setting);
+            assert_eq!(of(&plan), (expected.0, expected.1, false), "{setting:?}");
+        }
+        plan.cases[0].path.setting = Some(Setting::Nagle);
+        plan.cases[0].trial = Some(Trial { of: 0, change: Change::NoDelay });
+        assert_eq!(of(&plan), (true, false, false));
     }
 
     #[test]

@@ -14,6 +14,13 @@ pub struct Rate(u64);
 /// The highest rate that can be asked for: 100 million messages a second.
 const MAX_MILLI: u64 = 100_000_000_000;
 
+/// The highest rate that one process is asked to send, messages a second.
+pub const MOST_PER_SECOND: f64 = 10e6;
+/// The longest schedule of a round, messages.
+pub const MOST_IN_A_ROUND: f64 = 4e6;
+/// The fewest messages of a schedule on each connection in a round.
+pub const LEAST_IN_A_ROUND: f64 = 5.0;
+
 impl Rate {
     /// From messages a second; `None` below a thousandth or above 10^8.
     pub fn per_second(rate: f64) -> Option<Self> {

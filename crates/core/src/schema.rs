@@ -53,6 +53,15 @@ pub struct RunHeader {
     /// The same at the far end.
     #[serde(default)]
     pub far_counters: Vec<String>,
+    /// Which hardware and kernel events are counted at the near end.
+    #[serde(default)]
+    pub near_events: EventFacts,
+    /// The same at the far end.
+    #[serde(default)]
+    pub far_events: EventFacts,
+    /// What was simulated of each case, by its id; empty unless it was asked for. Written when the rounds are recorded.
+    #[serde(default)]
+    pub simulated: BTreeMap<u32, Simulated>,
     /// How the kernel was traced in the traced cases, where there are any.
     #[serde(default)]
     pub tracing: Option<Tracing>,
@@ -84,6 +93,9 @@ impl RunHeader {
             floors: None,
             near_counters: Vec::new(),
             far_counters: Vec::new(),
+            near_events: EventFacts::default(),
+            far_events: EventFacts::default(),
+            simulated: BTreeMap::new(),
             tracing: None,
             rpc: None,
             periodic: None,
@@ -708,6 +720,57 @@ impl EndReport {
     }
 }
 
+/// What the CPU and the kernel counted of threads, measured messages only; by the name of the event
+/// (`cycles`, `cpu_core/cycles/`, `L1-dcache-load-misses`, `context-switches`). An event that is listed in the header and
+/// missing here was not counted in this round.
+pub type EventCounts = BTreeMap<String, EventCount>;
+
+/// One event (perf_event_open(2)), summed over the threads that counted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventCount {
+    /// How often, user and kernel mode together where both may be counted; scaled where the event shared its counter.
+    pub count: u64,
+    /// The part in user mode; `None`: not counted apart (software clocks ignore it, or the kernel forbids the rest).
+    pub user: Option<u64>,
+    /// Time for which the event was to be counted, ns.
+    pub enabled_ns: u64,
+    /// Time for which it was: less than `enabled_ns` where events took turns on a counter (multiplexing).
+    pub running_ns: u64,
+}
+
+impl EventCount {
+    /// Adds what another thread counted.
+    pub fn add(&mut self, other: &EventCount) {
+        self.count += other.count;
+        self.user = self.user.zip(other.user).map(|(a, b)| a + b);
+        self.enabled_ns += other.enabled_ns;
+        self.running_ns += other.running_ns;
+    }
+}
+
+/// Which events are counted at one end, and which are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventFacts {
+    /// Events that are counted, by name.
+    pub counted: Vec<String>,
+    /// Events that cannot be, each with its reason (`no PMU driver: ENOENT`).
+    pub refused: Vec<(String, Unavailable)>,
+    /// Only user mode may be counted here (perf_event_paranoid).
+    pub user_only: bool,
+}
+
+/// One measuring thread of an end in a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// The CPU that it was pinned to.
+    pub cpu: Option<u32>,
+    /// What it counted.
+    pub report: EndReport,
+    /// Events that it counted.
+    #[serde(default)]
+    pub events: EventCounts,
+}
+
 /// One round of one case: the unit of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
@@ -746,6 +809,18 @@ pub struct RoundRecord {
     /// The same at the far end.
     #[serde(default)]
     pub far_speed_ns: Option<u64>,
+    /// Events counted at the near end, all of its threads together.
+    #[serde(default)]
+    pub near_events: EventCounts,
+    /// Events counted at the far end.
+    #[serde(default)]
+    pub far_events: EventCounts,
+    /// The near end's threads in order, where there are several.
+    #[serde(default)]
+    pub near_threads: Vec<ThreadRecord>,
+    /// The far end's.
+    #[serde(default)]
+    pub far_threads: Vec<ThreadRecord>,
     /// Open loop only.
     #[serde(default)]
     pub open: Option<OpenRound>,
@@ -805,6 +880,20 @@ pub enum Status {
     Partial,
     /// Ended by an error.
     Failed,
+}
+
+/// What cachegrind simulated of the near end of a case: user mode only, so nothing of what the kernel does. The loop ran
+/// twice, once with fewer and once with more messages, and what the two differ by belongs to the messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Messages of the two runs.
+    pub messages: [u64; 2],
+    /// Counts of the two runs, by the name of the event that they stand for.
+    pub counts: BTreeMap<String, [u64; 2]>,
+    /// What simulated it (`valgrind-3.19.0`).
+    pub by: String,
+    /// Why there is nothing.
+    pub why: Option<Unavailable>,
 }
 
 /// The last block of a run.

@@ -184,6 +184,43 @@ pub fn parse_rates(text: &str) -> Result<Vec<Rate>, ParseError> {
     Ok(rates)
 }
 
+/// Shares of a capacity, in millionths: `50%`, `10%,50%,90%`, or so many even steps `10%..110%/12`.
+///
+/// # Errors
+/// A part that is no share from 0.1 % to 400 %, a range that runs backwards or has fewer than 2 steps, or more than
+/// [`MAX_LIST`] shares.
+pub fn parse_shares(text: &str) -> Result<Vec<u32>, ParseError> {
+    const WHAT: &str = "shares of the capacity such as 50%, 10%,50%,90% or 10%..110%/12 (12 even steps)";
+    let one = |part: &str| {
+        let percent = part.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        percent
+            .filter(|percent| (0.1..=400.0).contains(percent))
+            .map(|percent| (percent * 1e4).round() as u32)
+            .ok_or_else(|| wrong(WHAT, text))
+    };
+    let mut shares = Vec::new();
+    for part in text.split(',') {
+        let Some((low, high)) = part.split_once("..") else {
+            shares.push(one(part)?);
+            continue;
+        };
+        let (high, steps) = high.split_once('/').ok_or_else(|| wrong(WHAT, text))?;
+        let (low, high) = (one(low)?, one(high)?);
+        let steps: u32 = steps.trim().parse().map_err(|_| wrong(WHAT, text))?;
+        if low >= high || steps < 2 || steps as usize > MAX_LIST {
+            return Err(wrong(WHAT, text));
+        }
+        let gap = f64::from(high - low) / f64::from(steps - 1);
+        shares.extend((0..steps).map(|step| low + (f64::from(step) * gap).round() as u32));
+    }
+    let mut seen = std::collections::HashSet::new();
+    shares.retain(|share| seen.insert(*share));
+    if shares.len() > MAX_LIST {
+        return Err(wrong(&format!("at most {MAX_LIST} shares"), text));
+    }
+    Ok(shares)
+}
+
 /// The gap between two messages, as the rate that it is: `100us` is 10 000 messages a second.
 ///
 /// # Errors
@@ -450,6 +487,31 @@ mod tests {
         assert_eq!(parse_gap("2s").unwrap().to_string(), "0.5/s");
         for text in ["0us", "100", "1h", "9ns", "soon"] {
             assert!(parse_gap(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_of_a_capacity_step_evenly() {
+        assert_eq!(parse_shares("50%, 10%,50%").unwrap(), [500_000, 100_000]);
+        let steps = parse_shares("10%..110%/12").unwrap();
+        assert_eq!((steps.len(), steps[0], steps[1], steps[11]), (12, 100_000, 190_909, 1_100_000));
+        for text in [
+            "",
+            "%",
+            "50",
+            "0%",
+            "401%",
+            "-5%",
+            "nan%",
+            "inf%",
+            "10%..50%",
+            "50%..10%/3",
+            "10%..50%/1",
+            "1%..2%/0",
+            "1%..2%/9999999999",
+            "10..50%/3",
+        ] {
+            assert!(parse_shares(text).is_err(), "{text}");
         }
     }
 

@@ -99,6 +99,15 @@ pub trait Channel: Send + 'static {
     fn cookie(&self) -> Option<u64> {
         None
     }
+    /// Bytes of the message under way that were handed over before there was no room; only where sending never waits.
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        0
+    }
+    /// Remembers that so many bytes were; 0: the message is through. `false`: this channel waits for room instead.
+    fn pause(&mut self, _done: usize) -> bool {
+        false
+    }
     /// Every option that was asked for or that bounds the numbers, as the kernel granted it. `end` is `near` or `far`.
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted>;
 }
@@ -127,6 +136,17 @@ pub trait Receive: Channel {
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// What to poll.
     fn recv_fd(&self) -> BorrowedFd<'_>;
+    /// Neither sending nor receiving waits from now on, where the channel can do that: see [`Channel::pause`].
+    ///
+    /// # Errors
+    /// As fcntl(2).
+    fn never_wait(&mut self) -> io::Result<()> {
+        self.never_block()
+    }
+    /// What to poll for room to send.
+    fn room_fd(&self) -> BorrowedFd<'_> {
+        self.recv_fd()
+    }
 }
 
 /// A channel with descriptors that write(2) and read(2) work on.
@@ -143,6 +163,8 @@ pub struct Socket {
     limits: Limits,
     /// Whether the connection ends with this value; false for a twin.
     ends: bool,
+    /// Where sending never waits: bytes of the message under way that were handed over.
+    begun: Option<usize>,
 }
 
 impl Socket {
@@ -154,7 +176,7 @@ impl Socket {
         if limits.timed {
             socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
         }
-        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true })
+        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true, begun: None })
     }
 
     /// The socket.
@@ -192,6 +214,13 @@ impl Channel for Socket {
     }
     fn cookie(&self) -> Option<u64> {
         msgpath_sys::cookie::cookie(self.fd()).ok()
+    }
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        self.begun.unwrap_or(0)
+    }
+    fn pause(&mut self, done: usize) -> bool {
+        self.begun.as_mut().map(|begun| *begun = done).is_some()
     }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let mut list = Vec::new();
@@ -237,6 +266,10 @@ impl Receive for Socket {
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+    fn never_wait(&mut self) -> io::Result<()> {
+        self.begun = Some(0);
+        msgpath_sys::set_nonblocking(self.fd.as_fd(), true)
+    }
 }
 
 impl Fds for Socket {
@@ -252,12 +285,14 @@ pub struct Pipe {
     write: OwnedFd,
     counts: CallCounts,
     limits: Limits,
+    /// As that of a socket.
+    begun: Option<usize>,
 }
 
 impl Pipe {
     /// A descriptor to read and one to write.
     pub fn new(read: OwnedFd, write: OwnedFd, limits: Limits) -> Self {
-        Self { read, write, counts: CallCounts::default(), limits }
+        Self { read, write, counts: CallCounts::default(), limits, begun: None }
     }
 }
 
@@ -274,6 +309,13 @@ impl Channel for Pipe {
     }
     fn room(&self) -> Option<u64> {
         rustix::pipe::fcntl_getpipe_size(&self.write).ok().map(|bytes| bytes as u64)
+    }
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        self.begun.unwrap_or(0)
+    }
+    fn pause(&mut self, done: usize) -> bool {
+        self.begun.as_mut().map(|begun| *begun = done).is_some()
     }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let asked = options.send_buffer.map(|bytes| bytes.to_string());
@@ -295,6 +337,14 @@ impl Receive for Pipe {
     }
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
+    }
+    fn never_wait(&mut self) -> io::Result<()> {
+        self.begun = Some(0);
+        msgpath_sys::set_nonblocking(self.write.as_fd(), true)?;
+        self.never_block()
+    }
+    fn room_fd(&self) -> BorrowedFd<'_> {
+        self.write.as_fd()
     }
 }
 
@@ -551,6 +601,7 @@ impl AnyChannel {
                 counts: CallCounts::default(),
                 limits: limits.clone(),
                 ends: false,
+                begun: None,
             }),
             AnyChannel::Pipe(pipe) => {
                 AnyChannel::Pipe(Pipe::new(pipe.read.try_clone()?, pipe.write.try_clone()?, pipe.limits.clone()))

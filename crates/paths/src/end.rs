@@ -1,6 +1,7 @@
 //! One end of a path: channel, send method and wait together.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use msgpath_core::units::Pieces;
 use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
@@ -75,7 +76,8 @@ pub trait Method<C: Channel>: Part + Sized + 'static {
     /// Hands the message in the slot over, whole (or queues it until [`Method::flush`]).
     ///
     /// # Errors
-    /// As the system call; short sends are continued inside.
+    /// As the system call; short sends are continued inside. `WouldBlock` on a channel that never waits: there was no
+    /// room, and the same call goes on where this one ended ([`Part::IN_EVENT_LOOP`]).
     fn send(&mut self, channel: &mut C) -> io::Result<()>;
 
     /// Hands over whatever was queued.
@@ -115,6 +117,35 @@ pub trait Wait<C: Channel>: Part + Sized + 'static {
     /// # Errors
     /// `WouldBlock` when the channel's slice is over without a byte.
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Leaves the waiting to an event loop that serves many channels: from now on neither sending nor receiving waits on
+    /// this one, and [`Wait::take`] receives.
+    ///
+    /// # Errors
+    /// This wait serves one channel at a time ([`Part::IN_EVENT_LOOP`]), or the kernel refused.
+    fn join(&mut self, _channel: &mut C) -> Result<Doors, Unavailable> {
+        Err(Unavailable::new(
+            format!("the wait {} serves one connection at a time", Self::META.name),
+            "a path with /epoll",
+        ))
+    }
+
+    /// Receives once without waiting, after [`Wait::join`]. 0: the other end has closed.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing is there.
+    fn take(&mut self, _channel: &mut C, _buffer: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+}
+
+/// What an event loop watches of a channel: copies of its descriptors, so that each can be watched on its own.
+#[derive(Debug)]
+pub struct Doors {
+    /// Readable when something has come.
+    pub input: OwnedFd,
+    /// Writable when there is room.
+    pub output: OwnedFd,
 }
 
 /// One end.

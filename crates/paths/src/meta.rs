@@ -16,6 +16,10 @@ pub trait Part {
     /// Its texts.
     const META: Meta;
 
+    /// Whether it serves many connections of one thread in one epoll set: a wait that can be shared, a send method whose
+    /// `send` goes on where it found no room.
+    const IN_EVENT_LOOP: bool = false;
+
     /// Why it makes no sense on this transport; `Ok` where it does.
     ///
     /// # Errors

@@ -31,6 +31,8 @@ pub struct Listed {
     pub meta: &'static Meta,
     /// Whether it makes sense on a transport.
     pub fits: Fits,
+    /// Whether it serves an event loop: [`Part::IN_EVENT_LOOP`](crate::Part::IN_EVENT_LOOP).
+    pub in_event_loop: bool,
 }
 
 /// The parts of one family of channels.
@@ -90,6 +92,7 @@ macro_rules! registry {
         &[$($crate::registry::Listed {
             meta: const { &<$part as $crate::Part>::META },
             fits: <$part as $crate::Part>::fits,
+            in_event_loop: <$part as $crate::Part>::IN_EVENT_LOOP,
         }),*]
     };
     (@methods $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
@@ -132,15 +135,15 @@ mod program {
         unixseq::UnixSeq,
     };
     use crate::waits::{
-        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, sigio::SigIo, spin::Spin,
-        uring::Uring,
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, quickack::QuickAck, sigio::SigIo,
+        spin::Spin, uring::Uring,
     };
 
     crate::registry! {
         transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
-            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo];
+            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo, QuickAck];
         Pipe(Pipe):
             methods [Write, Writes, Writev, Flatten, uring::Uring],
             waits [Block, Spin, Poll, Epoll, Uring, SigIo];
@@ -235,6 +238,30 @@ impl Entry {
     /// What a far end must prepare for this path: whether senders wake receivers by futex.
     pub fn notify(&self) -> bool {
         self.wait.name == "futex"
+    }
+
+    /// Whether one event loop can serve many connections of this path.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn event_loop(&self) -> Result<(), Unavailable> {
+        let listed = |list: fn(&'static FamilyParts) -> &'static [Listed], meta: &Meta| {
+            let mut own = FAMILIES.iter().filter(|parts| parts.family == self.transport.meta().family).flat_map(list);
+            own.any(|listed| listed.meta.name == meta.name && listed.in_event_loop)
+        };
+        let why = if self.transport.meta().lossy {
+            format!("{} may lose messages, and an event loop waits for every reply", self.name.transport)
+        } else if !listed(|parts| parts.waits, self.wait) {
+            format!("the wait {} serves one connection at a time", self.wait.name)
+        } else if !listed(|parts| parts.methods, self.method) {
+            format!("{} does not go on where it found no room", self.method.name)
+        } else {
+            return Ok(());
+        };
+        Err(Unavailable::new(
+            format!("no event loop over {}: {why}", self.name),
+            "tcp:send/epoll, or leave out --event-loop",
+        ))
     }
 
     /// Tries the real thing on this machine: makes a connection and both ends, and sends a message across.

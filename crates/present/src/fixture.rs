@@ -28,6 +28,13 @@ const MESSAGES: u64 = 2_000;
 /// Rounds that hold the far-out messages.
 const WITH_TAIL: u64 = 2;
 
+/// Figures of a case with more threads than CPUs.
+pub(crate) fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::ThreadFigures {
+    let end = "both ends, which share this machine".into();
+    let oversubscribed = Some(msgpath_analyse::threads::Oversubscribed { threads, cpus, end });
+    msgpath_analyse::threads::ThreadFigures { oversubscribed, under_way: threads / 2, ..Default::default() }
+}
+
 pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
     let whole = Case::new(path.parse().unwrap(), Pieces::whole(size as u32));
     Case { id, connections: threads, threads, ..whole }
@@ -288,6 +295,27 @@ pub(crate) fn echo_sizes() -> (Run, Summary) {
 }
 
 /// Three paths by eight sizes by two thread counts.
+/// The grid of the primitives lab in small: two sizes, one and two threads, nothing counted by a PMU.
+pub(crate) fn ladder() -> (Run, Summary) {
+    let mut cases = Vec::new();
+    for (at, path) in ["tcp:flatten", "tcp:sendmsg", "tcp:zerocopy", "tcp:writes", "tcp:send"].iter().enumerate() {
+        for size in [64, 4096] {
+            for threads in [1, 2] {
+                let base = (8_000.0 + 700.0 * at as f64 + size as f64 / 4.0) * f64::from(threads);
+                cases.push((case(cases.len() as u32, path, size, threads), base));
+            }
+        }
+    }
+    let bases: Vec<f64> = cases.iter().map(|(case, base)| base / f64::from(case.threads)).collect();
+    let (mut run, summary) = build("compare", Workload::Echo, cases);
+    for round in &mut run.rounds {
+        let at = round.case as usize;
+        round.far.bytes_received = MESSAGES * run.header.plan.cases[at].size;
+        round.far.elapsed_ns = (bases[at] * MESSAGES as f64 * (1.0 + 0.01 * f64::from(round.pass % 4))) as u64;
+    }
+    (run, summary)
+}
+
 pub(crate) fn compare() -> (Run, Summary) {
     static ONCE: LazyLock<(Run, Summary)> = LazyLock::new(build_compare);
     ONCE.clone()

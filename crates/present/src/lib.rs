@@ -4,6 +4,7 @@
 //! in the trial table of [`msgpath_analyse::trials`], or is read off the merged histograms of the rounds.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod html;
 pub mod json;
 pub mod matplotlib;

@@ -2,6 +2,7 @@
 
 mod cases;
 mod crossing;
+pub(crate) mod events;
 mod load;
 mod rpc;
 

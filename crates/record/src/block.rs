@@ -224,7 +224,9 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
 /// Refuses a round whose sums over a run could overflow.
 fn check(round: &RoundRecord) -> Result<(), String> {
     let value = serde_json::to_value(round).map_err(|error| error.to_string())?;
-    for (part, limit) in [(&value["near"], MAX_COUNT), (&value["far"], MAX_COUNT), (&value, MAX_NUMBER)] {
+    let of_ends = ["near", "far", "near_events", "far_events", "near_threads", "far_threads"];
+    let of_ends = of_ends.into_iter().map(|part| (&value[part], MAX_COUNT));
+    for (part, limit) in of_ends.chain([(&value, MAX_NUMBER)]) {
         if let Some(number) = above(part, limit) {
             return Err(format!("a number of {number} in a round; the limit is {limit}"));
         }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::doctor::{Doctor, Examine};
-use msgpath_core::plan::{ChannelOptions, Placement};
+use msgpath_core::plan::{ChannelOptions, Family, Placement};
 use msgpath_core::schema::{Environment, Floors};
 use msgpath_core::{Exit, Plan, Problem, Target};
 use msgpath_sys::clock;
@@ -96,12 +96,28 @@ pub(crate) fn floors_of(plan: &Plan, link: &Link, one_machine: bool) -> Floors {
     let size = plan.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(1);
     let first = |cpus: &[u32]| cpus.first().copied();
     let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
-    let floors = floors::measure(first(&plan.placement.near), first(&plan.placement.far), one_machine, size, link.peer);
+    let peer = link.peer.or_else(|| peer_here(plan));
+    let floors = floors::measure(first(&plan.placement.near), first(&plan.placement.far), one_machine, size, peer);
     Floors {
         wake_round_trip_ns: measured(floors.wake_round_trip_ns),
         switch_round_trip_ns: measured(floors.switch_round_trip_ns),
         spin_round_trip_ns: measured(floors.spin_round_trip_ns),
         copy_bytes_per_s: floors.copy_bytes_per_s.map(f64::round),
         ..floors
+    }
+}
+
+/// Where the packets of a far end on this machine go, where any path of the plan sends some.
+fn peer_here(plan: &Plan) -> Option<std::net::IpAddr> {
+    let inet = |case: &msgpath_core::Case| {
+        msgpath_paths::transport(&case.path.transport).is_some_and(|transport| transport.meta().inet)
+    };
+    if !plan.cases.iter().any(inet) {
+        return None;
+    }
+    match (&plan.options.between, plan.options.family) {
+        (Some(between), _) => between.far.address.parse().ok(),
+        (None, Family::V6) => Some(std::net::Ipv6Addr::LOCALHOST.into()),
+        (None, Family::Any | Family::V4) => Some(std::net::Ipv4Addr::LOCALHOST.into()),
     }
 }

@@ -9,7 +9,7 @@ use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
 
 /// Files whose one line is a fact, by the name it gets.
-const FILES: [(&str, &str); 24] = [
+const FILES: [(&str, &str); 25] = [
     ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("cpu governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     ("cgroup cpu.max", "/sys/fs/cgroup/cpu.max"),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str); 24] = [
     ("mqueue msgsize_max", "/proc/sys/fs/mqueue/msgsize_max"),
     ("mqueue msg_max", "/proc/sys/fs/mqueue/msg_max"),
     ("smt", "/sys/devices/system/cpu/smt/control"),
+    ("numa nodes", "/sys/devices/system/node/online"),
 ];
 
 fn line(path: &str) -> Result<String, String> {

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::plan::{Between, ChannelOptions, Extent, Load, Stamps, Workload};
-use msgpath_core::schema::{ClockFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase};
+use msgpath_core::plan::{Between, ChannelOptions, Dispatch, Extent, Load, Stamps, Workload};
+use msgpath_core::schema::{
+    ClockFacts, EventFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
+};
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
+use msgpath_paths::meta::Family;
 use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::clock;
@@ -15,11 +18,11 @@ use msgpath_sys::clock;
 use crate::diagnose::{diagnose, floors_of};
 use crate::loops::LOST;
 use crate::near::{Kept, Round, RoundError};
-use crate::observe::Tracer;
+use crate::observe::{Tracer, events};
 use crate::orders::Orders;
 use crate::pilot::{Pace, pilot};
 use crate::place::{Link, cpu_order, placement};
-use crate::{counters, environment, speed, suspects, twins};
+use crate::{capacity, counters, environment, lab, simulate, speed, suspects, twins};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -52,6 +55,10 @@ pub trait Progress {
 const STEAL: &str = "stat.steal";
 /// A round of a time is cut short after so many times the time it was planned for, and after 1 s.
 const ROUND_PATIENCE: u64 = 10;
+/// Events are counted in one of so many passes.
+const COUNTED_EVERY: u32 = 4;
+/// They are counted in at least so many passes, where there are so many.
+const FEWEST_COUNTED: u32 = 10;
 /// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
 const OPEN_PATIENCE: f64 = 4.0;
 
@@ -77,31 +84,29 @@ pub fn execute(
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = cpu_order();
     let chosen = placement(&order, &link.cpus, one_machine, threads);
-    if plan.placement.near.is_empty() {
+    if plan.placement.near.is_empty() && !plan.unpinned {
         plan.placement.near = chosen.near;
     }
-    if plan.placement.far.is_empty() {
+    if plan.placement.far.is_empty() && !plan.unpinned {
         plan.placement.far = chosen.far;
     }
     let spare = spare(&order, &plan, one_machine);
     let (cost_ns, step_ns) = clock::measure(100_000);
     let unavailable = leave_out_unavailable(&mut plan, &spare)?;
     let counters = counters::Reader::new(&plan.placement.near);
-    let header_between = plan.options.between.clone();
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: match &header_between {
-            Some(Between { near, far }) => format!("{} → {}", near.name, far.name),
-            None => target.to_string(),
-        },
+        target: target_of(&target, plan.options.between.as_ref()),
         unavailable,
         near,
         far: link.environment.clone(),
         clock: ClockFacts { cost_ns, step_ns },
         near_counters: counters.names(),
         far_counters: link.counters.clone(),
+        near_events: if plan.events { events::set().facts().clone() } else { EventFacts::default() },
+        far_events: if plan.events { link.events.clone() } else { EventFacts::default() },
         ..RunHeader::new(name, verb, plan)
     };
     let spin = header.plan.cases.iter().any(|case| case.path.never_sleeps());
@@ -122,11 +127,17 @@ pub fn execute(
         done: 0,
         tracer: None,
     };
-    run.pilot_all(progress, stop)?;
+    let between = run.header.plan.options.between.clone();
+    let blame = |problem| lab::blame(between.as_ref(), problem);
+    run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
     let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     run.begin = clock::now();
-    let result = run.stages(&mut writer, progress, next_stage, stop);
+    let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
+    if matches!(result, Ok(true)) && simulate::is_asked(&run.header.plan) {
+        run.header.simulated = simulate::cases(&run.header.plan, &target, stop);
+        writer.replace_header(&run.header).map_err(Problem::from)?;
+    }
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
         Ok(false) => (Status::Partial, None),
@@ -148,6 +159,15 @@ pub fn execute(
             Err(problem.hint(format!("msgpath show {}   for what was measured before", header.name)))
         }
         Err(problem) => Err(problem),
+    }
+}
+
+/// Between whom is measured, and over which cable, for people.
+fn target_of(target: &Target, between: Option<&Between>) -> String {
+    match between {
+        None => target.to_string(),
+        Some(Between { near, far, cable, .. }) if cable.is_empty() => format!("{} → {}", near.name, far.name),
+        Some(Between { near, far, cable, .. }) => format!("{} → {} ({cable})", near.name, far.name),
     }
 }
 
@@ -189,10 +209,20 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
             "as many threads as connections (-T), or --inflight 1",
         ));
     }
+    if case.dispatch == Dispatch::EventLoop {
+        entry.event_loop()?;
+    }
     if case.load != Load::Closed && spare.is_empty() && case.path.never_sleeps() {
         return Err(Unavailable::new(
             "an open loop sends from a thread of its own, and a receiver that spins leaves it no CPU",
             "a wait that sleeps, or a machine with a CPU more",
+        ));
+    }
+    if options.between.is_some() && !(entry.transport.meta().inet || entry.transport.meta().family == Family::Packet) {
+        let transport = entry.transport.meta().meta.name;
+        return Err(Unavailable::new(
+            format!("both ends are in namespaces of their own, and {transport} does not cross the cable"),
+            "without --between",
         ));
     }
     entry.transport.suits(options, largest)?;
@@ -292,8 +322,10 @@ impl Run<'_> {
             }
             progress.warming(&case, done, of);
             let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
-            match pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns) {
-                Ok(pace) => {
+            let piloted = capacity::with_rate(&mut self.link, &orders, &case)
+                .and_then(|case| Ok((pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns)?, case)));
+            match piloted {
+                Ok((pace, case)) => {
                     self.header.plan.cases.push(case);
                     self.paces.push(pace);
                 }
@@ -391,6 +423,7 @@ impl Run<'_> {
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
         let orders = Orders { plan, one_machine: self.one_machine, spare: &self.spare, stop };
         let mut round_order = orders.round(case, messages, trim);
+        round_order.events &= is_counted(plan, place.pass);
         round_order.patience_ns = patience(plan, case, messages + trim);
         let own = orders.own(case, pace.batch, rows, place.pass);
         let speed_ns = speed::probe();
@@ -414,6 +447,8 @@ impl Run<'_> {
                 .why("no histogram holds it, and nothing is clipped"));
         }
         let (trace, events) = measured.trace.take().unzip();
+        let [near_events, far_events] = std::mem::take(&mut measured.events);
+        let [near_threads, far_threads] = std::mem::take(&mut measured.threads);
         let record = RoundRecord {
             case: case.id,
             pass: place.pass,
@@ -430,6 +465,10 @@ impl Run<'_> {
             far_kernel: measured.far_kernel.clone(),
             near_speed_ns: Some(speed_ns),
             far_speed_ns: Some(measured.far_speed_ns),
+            near_events,
+            far_events,
+            near_threads,
+            far_threads,
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
             service: measured.service.to_sparse(),
@@ -484,6 +523,13 @@ impl Run<'_> {
         });
         rows.take(keep).collect()
     }
+}
+
+/// Whether events are counted in the rounds of a pass. Counters make each switch of a thread longer, so most rounds go
+/// without: those of every fourth pass are counted, or of as many passes as there are ten with counts. In a pass either
+/// all cases are counted or none, so that a comparison stays fair.
+fn is_counted(plan: &Plan, pass: u32) -> bool {
+    pass.is_multiple_of((plan.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
 }
 
 /// Where a round stands in the run.

@@ -13,7 +13,8 @@ use msgpath_paths::Offer;
 use msgpath_paths::registry::Entry;
 use msgpath_sys::{affinity, clock};
 
-use crate::team::{Own, Team, need, problem};
+use crate::observe::events;
+use crate::team::{Own, Team, need, problem, thread_records};
 use crate::wire::{self, RoundOrder, ToFar, ToNear};
 use crate::{counters, doctor, environment, lab, place, speed};
 
@@ -97,6 +98,7 @@ pub fn session(from: &mut impl Read, to: &mut impl Write, peer: Peer, lease: &Le
                         environment: Box::new(environment::read()),
                         cpus: place::cpu_order(),
                         counters: counters.names(),
+                        events: Box::new(events::set().facts().clone()),
                     },
                     Vec::new(),
                 ))
@@ -220,7 +222,9 @@ fn bring_home(team: Team, kernel: KernelCounts, speed_ns: u64) -> (ToNear, Vec<u
                 }
                 bytes.extend(all.into_iter().flat_map(u64::to_le_bytes));
             }
-            (ToNear::Done { report: Box::new(report), kernel, speed_ns, stamps }, bytes)
+            let events = events::together(outcomes.iter().map(|outcome| &outcome.events));
+            let threads = thread_records(&outcomes);
+            (ToNear::Done { report: Box::new(report), kernel, speed_ns, events, threads, stamps }, bytes)
         }
         Err(error) => (ToNear::Failed(problem(&error, "far")), Vec::new()),
     }

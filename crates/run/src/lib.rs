@@ -1,10 +1,13 @@
 //! Executes a plan: the message loops, the agent and its wire, the environment. Writes through `record`.
 #![forbid(unsafe_code)]
 
+mod capacity;
+pub mod compat;
 mod counters;
 mod diagnose;
 mod doctor;
 pub mod environment;
+pub mod event_loop;
 mod execute;
 mod far;
 mod floors;
@@ -22,6 +25,7 @@ pub mod place;
 mod route;
 pub mod rpc;
 mod serve;
+mod simulate;
 mod speed;
 mod suspects;
 mod team;
@@ -33,3 +37,4 @@ pub use diagnose::{DoctorRequest, examine};
 pub use execute::{NextStage, Progress, Request, execute};
 pub use far::{Lease, Peer, agent, session};
 pub use serve::{ServeAddress, ServeOptions, serve};
+pub use simulate::near_end;

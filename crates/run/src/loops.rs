@@ -96,6 +96,24 @@ impl Inbox {
         &mut self.buffer[self.begin..self.begin + self.window]
     }
 
+    /// Goes on to the next buffer.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self) {
+        let _ = self.next();
+    }
+
+    /// The buffer in use behind its first `got` bytes, as far as one call may write into it.
+    #[inline(always)]
+    pub(crate) fn rest(&mut self, got: usize) -> &mut [u8] {
+        &mut self.buffer[self.begin + got..self.begin + self.window]
+    }
+
+    /// Bytes of a message.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> usize {
+        self.message
+    }
+
     /// Receives one whole message, as [`receive`].
     #[inline(always)]
     pub(crate) fn receive<C: Channel, W: Wait<C>>(
@@ -490,7 +508,7 @@ impl Service {
 
     /// Works for message number `sequence`: computes until its time is over.
     #[inline(always)]
-    fn work(&self, sequence: u64) {
+    pub(crate) fn work(&self, sequence: u64) {
         let until = clock::now() + self.times[sequence as usize & (self.times.len() - 1)];
         while clock::now() < until {
             std::hint::spin_loop();

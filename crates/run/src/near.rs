@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use msgpath_core::schema::{EndReport, Granted, KernelCounts, KernelEvent, OpenRound, TraceRound};
+use msgpath_core::schema::{
+    EndReport, EventCounts, Granted, KernelCounts, KernelEvent, OpenRound, ThreadRecord, TraceRound,
+};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
 
 use crate::loops::{FarStamps, LOST, LoopError, Row};
-use crate::observe::{Traced, Tracer};
+use crate::observe::{Traced, Tracer, events};
 use crate::place::Link;
-use crate::team::{Own, Team, need, problem};
+use crate::team::{Own, Team, need, problem, thread_records};
 use crate::thread::ThreadError;
 use crate::wire::{RoundOrder, ToFar, ToNear};
 
@@ -49,6 +51,10 @@ pub struct Round {
     pub far_kernel: KernelCounts,
     /// Time of a fixed piece of computing at the far end just before, ns.
     pub far_speed_ns: u64,
+    /// Events that the near end's threads counted, and the far end's.
+    pub events: [EventCounts; 2],
+    /// The threads of the near end one by one where there are several, and those of the far end.
+    pub threads: [Vec<ThreadRecord>; 2],
     /// Options of the first connection at both ends.
     pub granted: Vec<Granted>,
     /// What the kernel said, where it was traced: with times of the monotonic clock.
@@ -196,8 +202,15 @@ pub fn round(
     let outcomes = team.outcomes();
     let traced = tracer.map(Tracer::end).transpose();
     link.send(&ToFar::Finish)?;
-    let (far, far_kernel, speed_ns, stamps, bytes) = match link.answer()? {
-        (ToNear::Done { report, kernel, speed_ns, stamps }, bytes) => (*report, kernel, speed_ns, stamps, bytes),
+    let (far, far_kernel, speed_ns, far_events, far_thread_records, stamps, bytes) = match link.answer()? {
+        (ToNear::Done { report, kernel, speed_ns, events, mut threads, stamps }, bytes) => {
+            let events = events::plausible(events, &link.events);
+            threads.truncate(order.threads as usize);
+            for thread in &mut threads {
+                thread.events = events::plausible(std::mem::take(&mut thread.events), &link.events);
+            }
+            (*report, kernel, speed_ns, events, threads, stamps, bytes)
+        }
         // What the far end saw first is the cause; what the near end saw is its echo.
         (ToNear::Failed(problem), _) => {
             return Err(match outcomes {
@@ -226,6 +239,8 @@ pub fn round(
             (sum, one) => *sum = sum.take().or_else(|| one.clone()),
         }
     }
+    let events = [events::together(outcomes.iter().map(|outcome| &outcome.events)), far_events];
+    let threads = [thread_records(&outcomes), far_thread_records];
     let lossless = near.delivery.lost == 0 && far.delivery.received == near.delivery.sent;
     let far_stamps =
         if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes, order.traced) } else { Vec::new() };
@@ -279,6 +294,8 @@ pub fn round(
         rows,
         far_kernel,
         far_speed_ns: speed_ns,
+        events,
+        threads,
         granted,
         trace,
     })

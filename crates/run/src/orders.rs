@@ -41,6 +41,7 @@ impl Orders<'_> {
             reply: case.reply,
             connections: case.connections,
             threads: case.threads,
+            dispatch: case.dispatch,
             inflight: match case.load {
                 Load::Closed => case.inflight,
                 Load::Open { .. } => case.inflight.min(OPEN_BUFFERS),
@@ -52,6 +53,7 @@ impl Orders<'_> {
             stamps: if Plan::traced(case).is_some() { Stamps::Both } else { plan.stamps },
             traced: Plan::traced(case).is_some(),
             urgent: Plan::urgent(case),
+            events: plan.events,
             options: plan.options_of(case),
             work: plan.work_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),

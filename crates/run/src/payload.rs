@@ -44,6 +44,12 @@ impl Payload {
         }
     }
 
+    /// The same, with every message compared byte by byte.
+    #[must_use]
+    pub fn thorough(self) -> Self {
+        Self { every: 1, ..self }
+    }
+
     /// Bytes of a message.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {

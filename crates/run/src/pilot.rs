@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{Extent, Load, Plan, Stamps, Workload};
+use msgpath_core::plan::{Dispatch, Extent, Load, Plan, Stamps, Workload};
 use msgpath_core::schema::Granted;
 use msgpath_sys::clock;
 
@@ -101,7 +101,7 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
     };
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = orders.round(&closed, messages, trim);
-        (order.stamps, order.traced) = (Stamps::Near, false);
+        (order.stamps, order.traced, order.events) = (Stamps::Near, false, false);
         if plan.workload == Workload::Echo {
             order.patience_ns = PILOT_PATIENCE_NS;
         }
@@ -147,6 +147,7 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
 fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
     let median = pilot.latency.quantile(0.5).flatten().unwrap_or(0) as f64;
     let one_by_one = case.inflight > 1
+        || case.dispatch != Dispatch::Turns
         || case.load != Load::Closed
         || case.connections > case.threads
         || is_lossy(case)

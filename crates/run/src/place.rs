@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{Between, ChannelOptions, Family, Placement};
-use msgpath_core::schema::Environment;
+use msgpath_core::schema::{Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::affinity;
 
@@ -33,6 +33,8 @@ pub struct Link {
     pub cpus: Vec<u32>,
     /// Kernel counters that it can read, by name.
     pub counters: Vec<String>,
+    /// Events of CPU and kernel that its threads can count.
+    pub events: EventFacts,
     /// Its address, where it was reached over IP.
     pub peer: Option<std::net::IpAddr>,
     last_sent: Instant,
@@ -79,8 +81,9 @@ impl Link {
         let cannot = |error: io::Error| {
             Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}"))
         };
-        let place: Vec<&String> =
-            between.map(|Between { near, far }| vec![&far.namespace, &far.address, &near.address]).unwrap_or_default();
+        let place: Vec<&String> = between
+            .map(|Between { near, far, .. }| vec![&far.namespace, &far.address, &near.address])
+            .unwrap_or_default();
         let mut child = Command::new("/proc/self/exe")
             .arg("__agent")
             .args(place)
@@ -92,6 +95,14 @@ impl Link {
         let mut link = Self::greet(Box::new(from), Box::new(to), Some(child))?;
         link.peer = between.and_then(|between| between.far.address.parse().ok());
         Ok(link)
+    }
+
+    /// Greets a far end at standard input and output.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    pub(crate) fn at_standard_streams() -> Result<Self, Problem> {
+        Self::greet(Box::new(io::stdin()), Box::new(io::stdout()), None)
     }
 
     fn greet(mut from: Box<dyn Read + Send>, to: Box<dyn Write + Send>, child: Option<Child>) -> Result<Self, Problem> {
@@ -112,13 +123,14 @@ impl Link {
             environment: Environment::default(),
             cpus: Vec::new(),
             counters: Vec::new(),
+            events: EventFacts::default(),
             peer: None,
             last_sent: Instant::now(),
         };
         let version = env!("CARGO_PKG_VERSION");
         link.send(&ToFar::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
         match link.answer()? {
-            (ToNear::Hello { version: far, environment, cpus, counters }, _) => {
+            (ToNear::Hello { version: far, environment, cpus, counters, events }, _) => {
                 if far != version {
                     return Err(Problem::new(
                         "E03",
@@ -130,6 +142,7 @@ impl Link {
                 link.environment = *environment;
                 link.cpus = cpus;
                 link.counters = counters;
+                link.events = *events;
                 Ok(link)
             }
             _ => Err(Problem::new("E03", Exit::CannotStart, "the far end does not greet as msgpath does")),

@@ -54,10 +54,11 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
     let plan: &Plan = &header.plan;
     let tcp = case.path.transport == "tcp";
     let slow = pace.median_ns.is_some_and(|ns| ns > TIMER_NS);
+    let options = plan.options_of(case);
     let mut changes = Vec::new();
-    if tcp && plan.options.hold_cork {
+    if tcp && options.hold_cork {
         changes.push(Change::NoCork);
-    } else if tcp && slow && !plan.options.nodelay {
+    } else if tcp && slow && !options.nodelay {
         changes.push(Change::NoDelay);
     }
     if plan.workload == Workload::Echo && !slow && plan.work.is_none() {

@@ -7,13 +7,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use msgpath_core::schema::TracedThread;
+use msgpath_core::schema::{ThreadRecord, TracedThread};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::channel::Limits;
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Breaker, Need};
 
 use crate::loops::LoopError;
+use crate::observe::events::Counting;
 use crate::open::{Flow, Load};
 use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
 use crate::wire::RoundOrder;
@@ -117,6 +118,7 @@ impl Team {
                 finish: Arc::clone(&team.finish),
                 ready: ready_in.clone(),
                 go,
+                counting: Counting::default(),
             };
             let outcome_in = outcome_in.clone();
             let name = format!("{}-{at}", if own.near { "near" } else { "far" });
@@ -242,6 +244,12 @@ impl Team {
             let _ = thread.join();
         }
     }
+}
+
+/// What each thread of an end brought home, where there are several.
+pub fn thread_records(outcomes: &[Outcome]) -> Vec<ThreadRecord> {
+    let record = |one: &Outcome| ThreadRecord { cpu: one.cpu, report: one.report, events: one.events.clone() };
+    if outcomes.len() > 1 { outcomes.iter().map(record).collect() } else { Vec::new() }
 }
 
 /// What one thread gets.

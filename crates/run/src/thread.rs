@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 
-use msgpath_core::plan::{Stamps, Workload};
-use msgpath_core::schema::{EndReport, Granted, OpenRound, TcpInfo, TracedThread};
+use msgpath_core::plan::{Dispatch, Stamps, Workload};
+use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TcpInfo, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable, ZeroCopyCounts};
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, transport, with_ends};
 use msgpath_sys::{affinity, clock, priority, schedstat, usage};
 
+use crate::event_loop::{self, EventLoop, Sizes};
 use crate::loops::{
     Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, echo_far, echo_near,
     echo_near_batch, echo_near_window, record, stream_receive, stream_send,
 };
+use crate::observe::events::Counting;
 use crate::open::{Flow, Generator, open_receive, open_send, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
 use crate::wire::RoundOrder;
@@ -97,6 +99,8 @@ pub struct Job {
     pub ready: Sender<Result<Ready, Unavailable>>,
     /// Says go when all ends are made; closed without it: give up.
     pub go: Receiver<()>,
+    /// Its counters of events; none until it has made them itself.
+    pub counting: Counting,
 }
 
 /// What is known once the ends are made.
@@ -136,6 +140,10 @@ pub struct Outcome {
     pub late: Vec<u64>,
     /// Open loop: the rest of the account.
     pub open: Option<OpenRound>,
+    /// The CPU that it was pinned to.
+    pub cpu: Option<u32>,
+    /// Events that it counted.
+    pub events: EventCounts,
 }
 
 impl Outcome {
@@ -151,6 +159,8 @@ impl Outcome {
             lateness: Histogram::new(),
             late: Vec::new(),
             open: None,
+            cpu: None,
+            events: EventCounts::new(),
         }
     }
 }
@@ -197,7 +207,8 @@ pub enum ThreadError {
 }
 
 /// Counters at the start of the measured part.
-struct Meter {
+struct Meter<'a> {
+    counting: &'a Counting,
     calls: CallCounts,
     delivery: Delivery,
     tcp: Vec<Option<TcpInfo>>,
@@ -221,20 +232,29 @@ fn zerocopy<C: Channel, S: Method<C>, W>(ends: &[End<C, S, W>]) -> ZeroCopyCount
     sum
 }
 
-impl Meter {
-    fn start<C: Channel, S: Method<C>, W>(ends: &mut [End<C, S, W>], delivery: Delivery) -> Self {
-        Self {
+impl<'a> Meter<'a> {
+    fn start<C: Channel, S: Method<C>, W>(
+        counting: &'a Counting,
+        ends: &mut [End<C, S, W>],
+        delivery: Delivery,
+    ) -> Self {
+        let mut meter = Self {
+            counting,
             calls: calls(ends),
             delivery,
             tcp: ends.iter().map(|end| end.channel.tcp_info()).collect(),
             run_delay: schedstat::run_delay().ok(),
             usage: usage::thread(),
-            start: clock::now(),
-        }
+            start: 0,
+        };
+        counting.go();
+        meter.start = clock::now();
+        meter
     }
 
     /// The report up to `end`, without what comes later (the last zero-copy completions).
     fn stop<C: Channel, S: Method<C>, W>(self, ends: &mut [End<C, S, W>], end: u64, delivery: Delivery) -> EndReport {
+        self.counting.pause();
         let usage = usage::thread();
         let run_delay_ns = schedstat::run_delay().ok().zip(self.run_delay).map(|(after, before)| after - before);
         let calls = calls(ends).since(&self.calls);
@@ -289,13 +309,34 @@ fn is_the_end(error: &std::io::Error) -> bool {
 impl Driver for Job {
     type Out = Result<Outcome, LoopError>;
 
-    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(mut self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        if self.order.events {
+            self.counting = Counting::open();
+        }
         let order = &*self.order;
         let (outgoing, incoming) = (Payload::new(self.role.outgoing(order)), Payload::new(self.role.incoming(order)));
         let lossy = transport(&order.path.transport).is_some_and(|transport| transport.meta().lossy);
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let framed = ends[0].channel.framed();
         let copies = copies(order, self.role.incoming(order));
+        let mut event_loop = match order.dispatch {
+            Dispatch::Turns => None,
+            Dispatch::EventLoop => {
+                let sizes = Sizes {
+                    incoming: self.role.incoming(order),
+                    largest: order.largest(),
+                    inflight: order.inflight,
+                    copies,
+                };
+                match EventLoop::new(&mut ends, sizes) {
+                    Ok(event_loop) => Some(event_loop),
+                    Err(reason) => {
+                        let _ = self.ready.send(Err(reason));
+                        return Err(std::io::Error::from(std::io::ErrorKind::Unsupported).into());
+                    }
+                }
+            }
+        };
         let mut inbox = Inbox::new(incoming.len(), order.largest() as usize, framed, copies);
         let first = &ends[0].channel;
         let end = if self.near { "near" } else { "far" };
@@ -316,14 +357,15 @@ impl Driver for Job {
             return Err(error.into());
         }
         self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted))?;
-        match self.role {
-            Role::EchoNear => self.echo_near(&mut ends, &messages, &mut inbox),
-            Role::EchoFar => self.echo_far(&mut ends, &messages, &mut inbox),
+        let outcome = match self.role {
+            Role::EchoNear => self.echo_near(&mut ends, event_loop.as_mut(), &messages, &mut inbox),
+            Role::EchoFar => self.echo_far(&mut ends, event_loop.as_mut(), &messages, &mut inbox),
             Role::Sender => self.sender(&mut ends, &messages, &mut inbox),
             Role::Receiver => self.receiver(&mut ends, &messages, &mut inbox),
             Role::OpenSender => self.open_sender(&mut ends[0], &messages),
             Role::OpenReceiver => self.open_receiver(&mut ends[0], &messages, &mut inbox),
-        }
+        }?;
+        Ok(Outcome { cpu: self.cpu, events: self.counting.read(), ..outcome })
     }
 }
 
@@ -331,6 +373,7 @@ impl Job {
     fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
         &self,
         ends: &mut [End<C, S, W>],
+        mut event_loop: Option<&mut EventLoop>,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
@@ -343,24 +386,31 @@ impl Job {
         let mut windows = Windows::new(ends.len(), order.inflight);
         let mut latency = Histogram::new();
         let mut kept = Vec::with_capacity(self.keep.min((order.messages * connections) as usize));
+        // Stamps of the trimmed messages come first.
+        let trimmed = (order.trim * connections) as usize;
         let mut sent = match order.traced {
-            true => vec![0; kept.capacity()], // touched
+            true => vec![1; kept.capacity() + trimmed], // touched
             false => Vec::new(),
         };
+        sent.clear();
         let mut delivery = Delivery::default();
         let mut first = Histogram::new();
 
-        let mut measure = |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range, delivery: &mut Delivery| {
-            if order.traced {
-                echo_near::<C, S, W, true>(ends, messages, inbox, range, rows, &mut sent, delivery)
-            } else if self.batch > 1 {
-                echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
-            } else if order.inflight > 1 {
-                echo_near_window(ends, &mut windows, messages, inbox, range, rows, delivery)
-            } else {
-                echo_near::<C, S, W, false>(ends, messages, inbox, range, rows, &mut sent, delivery)
-            }
-        };
+        let mut measure =
+            |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range: (u64, u64), delivery: &mut Delivery| {
+                if let Some(event_loop) = event_loop.as_deref_mut() {
+                    let (first, count) = range;
+                    event_loop::echo_near(ends, event_loop, messages, (first, count, order.inflight), rows, delivery)
+                } else if order.traced {
+                    echo_near::<C, S, W, true>(ends, messages, inbox, range, rows, &mut sent, delivery)
+                } else if self.batch > 1 {
+                    echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
+                } else if order.inflight > 1 {
+                    echo_near_window(ends, &mut windows, messages, inbox, range, rows, delivery)
+                } else {
+                    echo_near::<C, S, W, false>(ends, messages, inbox, range, rows, &mut sent, delivery)
+                }
+            };
         let mut next = 0;
         while next < order.trim {
             let count = segment.min(order.trim - next);
@@ -377,7 +427,7 @@ impl Job {
             0 => segment,
             _ => (CHUNK * self.batch * u64::from(order.inflight)).min(segment),
         };
-        let meter = Meter::start(ends, delivery);
+        let meter = Meter::start(&self.counting, ends, delivery);
         let (mut begin, mut end, mut elapsed_ns) = (meter.start, meter.start, 0);
         let is_over = |now: u64| order.patience_ns > 0 && now - meter.start > order.patience_ns;
         while next < order.trim + order.messages && !is_over(end) {
@@ -393,15 +443,20 @@ impl Job {
                 }
             }
             elapsed_ns += end - begin;
+            self.counting.pause(); // folding is not part of the events
             fold(&rows, &mut latency);
             let room = kept.capacity() - kept.len();
             kept.extend(rows.iter().take(room));
-            begin = clock::now(); // folding is not part of the time
+            if next < order.trim + order.messages && !is_over(end) {
+                self.counting.go();
+            }
+            begin = clock::now(); // nor of the time
         }
         let mut report = EndReport { elapsed_ns, ..meter.stop(ends, end, delivery) };
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         report.bytes_received = report.delivery.received * order.reply;
         self.settle(ends, &mut report)?;
+        sent.drain(..trimmed.min(sent.len()));
         sent.truncate(kept.len());
         Ok(Outcome { latency, rows: kept, sent, first, ..Outcome::new(report) })
     }
@@ -409,6 +464,7 @@ impl Job {
     fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
         &self,
         ends: &mut [End<C, S, W>],
+        mut event_loop: Option<&mut EventLoop>,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
@@ -418,9 +474,18 @@ impl Job {
         let same_bytes = order.reply == order.pieces.total() && first.method.slot(&mut first.channel)?.count() == 1;
         let service = Service::new(order.work, order.seed);
         let answer = Answer { same_bytes, finish: &self.finish, service: &service };
-        let answering = match service.is_some() {
-            true => echo_far::<C, S, W, true>,
-            false => echo_far::<C, S, W, false>,
+        let mut answering = |ends: &mut [End<C, S, W>], range, stamps: &mut FarStamps, delivery: &mut Delivery| match (
+            event_loop.as_deref_mut(),
+            service.is_some(),
+        ) {
+            (None, true) => echo_far::<C, S, W, true>(ends, messages, inbox, range, &answer, stamps, delivery),
+            (None, false) => echo_far::<C, S, W, false>(ends, messages, inbox, range, &answer, stamps, delivery),
+            (Some(set), true) => {
+                event_loop::echo_far::<C, S, W, true>(ends, set, messages, range, &answer, stamps, delivery)
+            }
+            (Some(set), false) => {
+                event_loop::echo_far::<C, S, W, false>(ends, set, messages, range, &answer, stamps, delivery)
+            }
         };
         let mut delivery = Delivery::default();
         let mut no_stamps = FarStamps::default();
@@ -428,7 +493,7 @@ impl Job {
             Err(LoopError::Io(error)) if order.patience_ns > 0 && is_the_end(&error) => Ok(()),
             result => result,
         };
-        may_end(answering(ends, messages, inbox, (0, order.trim), &answer, &mut no_stamps, &mut delivery))?;
+        may_end(answering(ends, (0, order.trim), &mut no_stamps, &mut delivery))?;
         let room = match order.stamps {
             Stamps::Near => 0,
             Stamps::Both => (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize,
@@ -436,11 +501,16 @@ impl Job {
         // Touched: no page fault in the loop.
         let mut stamps =
             FarStamps { arrived: vec![1; room], left: if order.traced { vec![1; room] } else { Vec::new() } };
-        stamps.arrived.clear();
+        // The event loop writes each into its place, the others one behind the other.
+        if order.dispatch == Dispatch::Turns {
+            stamps.arrived.clear();
+        } else {
+            stamps.arrived.fill(0);
+        }
         stamps.left.clear();
-        let meter = Meter::start(ends, delivery);
+        let meter = Meter::start(&self.counting, ends, delivery);
         let range = (order.trim, order.messages);
-        may_end(answering(ends, messages, inbox, range, &answer, &mut stamps, &mut delivery))?;
+        may_end(answering(ends, range, &mut stamps, &mut delivery))?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_received = report.delivery.received * order.pieces.total();
         report.bytes_sent = report.delivery.sent * order.reply;
@@ -457,7 +527,7 @@ impl Job {
         let order = &*self.order;
         let mut delivery = Delivery::default();
         stream_send(ends, messages, (0, order.trim), &mut delivery)?;
-        let meter = Meter::start(ends, delivery);
+        let meter = Meter::start(&self.counting, ends, delivery);
         stream_send(ends, messages, (order.trim, order.messages), &mut delivery)?;
         if !messages.lossy {
             // The last acknowledgement: what is still in a buffer is not through.
@@ -494,7 +564,7 @@ impl Job {
             0 => (Delivery::default(), delivery.received),
             _ => (delivery, 0),
         };
-        let meter = Meter::start(ends, counted_from);
+        let meter = Meter::start(&self.counting, ends, counted_from);
         let end = receive(ends, (trim, order.trim + order.messages - trim), &mut delivery)?.max(meter.start);
         if !messages.lossy {
             stream_send(ends, messages, (0, 1), &mut Delivery::default())?;
@@ -530,7 +600,7 @@ impl Job {
         open_send(end, messages, &mut generator, 0..order.trim, until, &mut delivery)?;
         generator.forget();
         let ends = std::slice::from_mut(end);
-        let meter = Meter::start(ends, delivery);
+        let meter = Meter::start(&self.counting, ends, delivery);
         let [end] = &mut *ends else { unreachable!("one end") };
         // A round that was given up while its messages were trimmed has sent its last one.
         if !flow.is_cut() {
@@ -560,7 +630,7 @@ impl Job {
             open_receive(end, messages, inbox, flow, 0..order.trim, &mut arrived, &mut delivery)?;
         }
         let ends = std::slice::from_mut(end);
-        let meter = Meter::start(ends, delivery);
+        let meter = Meter::start(&self.counting, ends, delivery);
         let [end] = &mut *ends else { unreachable!("one end") };
         open_receive(end, messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
         let mut report = meter.stop(ends, clock::now(), delivery);

@@ -6,17 +6,19 @@
 use std::io::{self, Read, Write};
 
 use msgpath_core::doctor::{Check, Examine};
-use msgpath_core::plan::{ChannelOptions, Stamps, Work, Workload};
-use msgpath_core::schema::{EndReport, Environment, Granted, KernelCounts, TracedThread};
+use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps, Work, Workload};
+use msgpath_core::schema::{
+    EndReport, Environment, EventCounts, EventFacts, Granted, KernelCounts, ThreadRecord, TracedThread,
+};
 use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 3;
-/// Most bytes of JSON in a frame.
-pub const MAX_JSON: usize = 1 << 20;
+pub const VERSION: u8 = 4;
+/// Most bytes of JSON in a frame: what all threads of the largest round counted has room.
+pub const MAX_JSON: usize = 2 << 20;
 /// Most bytes that follow the JSON.
 pub const MAX_BYTES: usize = 64 << 20;
 const MAGIC: [u8; 2] = *b"mp";
@@ -64,6 +66,8 @@ pub enum ToNear {
         cpus: Vec<u32>,
         /// Kernel counters that can be read here, by name.
         counters: Vec<String>,
+        /// Events of CPU and kernel that its threads can count.
+        events: Box<EventFacts>,
     },
     /// Answer to `Examine`.
     Examined {
@@ -92,6 +96,10 @@ pub enum ToNear {
         kernel: KernelCounts,
         /// Time of a fixed piece of computing just before the round, ns.
         speed_ns: u64,
+        /// Events that its threads counted, all together.
+        events: EventCounts,
+        /// The threads one by one, where there are several.
+        threads: Vec<ThreadRecord>,
         /// How many arrival stamps follow for each thread (u64 little-endian each). In a traced round as many stamps of
         /// the moments just before each reply was sent follow them.
         stamps: Vec<u32>,
@@ -119,6 +127,8 @@ pub struct RoundOrder {
     pub connections: u32,
     /// Threads.
     pub threads: u32,
+    /// How a thread serves its connections.
+    pub dispatch: Dispatch,
     /// Messages under way on a connection.
     pub inflight: u32,
     /// Measured messages on each connection.
@@ -136,6 +146,8 @@ pub struct RoundOrder {
     pub traced: bool,
     /// The measuring threads get a higher priority.
     pub urgent: bool,
+    /// They count events of CPU and kernel.
+    pub events: bool,
     /// Connection options.
     pub options: ChannelOptions,
     /// Work for each message before it is answered (echo).

@@ -1,4 +1,5 @@
-//! What a network device's driver says of itself: the reading commands of SIOCETHTOOL, which need no privileges.
+//! What a network device's driver says of itself: the reading commands of SIOCETHTOOL, which need no privileges, and those
+//! that switch its offloads, which need CAP_NET_ADMIN.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,16 +12,46 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 
-/// An offload that has a reading command of its own.
+/// An offload that has a reading command of its own; the number after it is the command that switches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Offload {
+    /// ETHTOOL_GRXCSUM.
+    ReceiveChecksum = 0x14,
+    /// ETHTOOL_GTXCSUM.
+    SendChecksum = 0x16,
+    /// ETHTOOL_GSG.
+    ScatterGather = 0x18,
     /// ETHTOOL_GTSO.
     TcpSegmentation = 0x1e,
     /// ETHTOOL_GGSO.
     Segmentation = 0x23,
     /// ETHTOOL_GGRO.
     Receive = 0x2b,
+}
+
+impl Offload {
+    /// All, in an order in which they can be switched on: segmentation by the device needs what stands before it.
+    pub const ALL: [Self; 6] = [
+        Self::ReceiveChecksum,
+        Self::SendChecksum,
+        Self::ScatterGather,
+        Self::TcpSegmentation,
+        Self::Segmentation,
+        Self::Receive,
+    ];
+
+    /// As ethtool(8) names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReceiveChecksum => "rx",
+            Self::SendChecksum => "tx",
+            Self::ScatterGather => "sg",
+            Self::TcpSegmentation => "tso",
+            Self::Segmentation => "gso",
+            Self::Receive => "gro",
+        }
+    }
 }
 
 /// Devices of the network namespace that the calling thread was in when it opened this.
@@ -45,6 +76,15 @@ impl Ethtool {
         Ok(self.ask::<2>(device, offload as u32)?[1] != 0) // struct ethtool_value
     }
 
+    /// Switches an offload, and reads it back: what is returned is how it is now.
+    ///
+    /// # Errors
+    /// `PermissionDenied`; `ENODEV`; `EOPNOTSUPP`: the device cannot switch it.
+    pub fn set_offload(&self, device: &str, offload: Offload, on: bool) -> io::Result<bool> {
+        self.send::<2>(device, [offload as u32 + 1, u32::from(on)])?;
+        self.offload(device, offload)
+    }
+
     /// Microseconds and packets that a receive interrupt waits for.
     ///
     /// # Errors
@@ -67,6 +107,11 @@ impl Ethtool {
     fn ask<const N: usize>(&self, device: &str, command: u32) -> io::Result<[u32; N]> {
         let mut words = [0_u32; N];
         words[0] = command;
+        self.send(device, words)
+    }
+
+    /// The command is the first word.
+    fn send<const N: usize>(&self, device: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
         // struct ifreq: the name, then a union of 24 bytes whose first member here is a pointer.
         let mut name = [0_u8; libc::IFNAMSIZ];
         if device.len() >= name.len() || device.contains('\0') {
@@ -81,7 +126,7 @@ impl Ethtool {
         }
         let mut request = Request { name, data: words.as_mut_ptr(), rest: [0; 2] };
         // SAFETY: `request` is laid out as struct ifreq and as large; `data` points to `words`, which is as large as the
-        // structure of `command`, so the kernel writes inside it. Both outlive the call.
+        // structure of the command, so the kernel reads and writes inside it. Both outlive the call.
         check_int(unsafe { libc::ioctl(self.fd.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
         Ok(words)
     }
@@ -90,6 +135,14 @@ impl Ethtool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_switched_is_an_error() {
+        let ethtool = Ethtool::open().unwrap();
+        let now = ethtool.offload("lo", Offload::TcpSegmentation).unwrap();
+        assert!(ethtool.set_offload("no such device", Offload::Receive, false).is_err());
+        assert_eq!(ethtool.offload("lo", Offload::TcpSegmentation).unwrap(), now);
+    }
 
     #[test]
     fn the_loopback_device_tells_of_its_offloads() {

@@ -191,7 +191,7 @@ fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
 
 /// Where frames go: interface, EtherType and station.
 #[derive(Clone, Copy)]
-pub struct Station(libc::sockaddr_ll);
+pub struct Station(pub(crate) libc::sockaddr_ll);
 
 // SAFETY: a sockaddr_ll is plain numbers.
 unsafe impl Send for Station {}

@@ -53,6 +53,17 @@ impl Epoll {
         Ok(Self { fd })
     }
 
+    /// epoll_ctl(DEL): the descriptor is waited for elsewhere.
+    ///
+    /// # Errors
+    /// As the manual page.
+    pub fn forget(&self, watched: BorrowedFd<'_>) -> io::Result<()> {
+        let null = std::ptr::null_mut();
+        // SAFETY: no event is needed to remove; both descriptors are open.
+        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_DEL, watched.as_raw_fd(), null) };
+        check_int(done).map(drop)
+    }
+
     /// epoll_wait for one event. `false`: the time was over.
     ///
     /// # Errors

@@ -18,6 +18,15 @@ pub struct Event {
     pub ended: bool,
 }
 
+/// What [`ReadySet::watch`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Something to read.
+    Input,
+    /// Room to write.
+    Output,
+}
+
 /// Room for the reports of one [`ReadySet::wait`], kept by the caller so that no call allocates.
 pub struct Events {
     raw: Vec<libc::epoll_event>,
@@ -28,6 +37,11 @@ impl Events {
     /// Room for so many at once, at least one.
     pub fn new(room: usize) -> Self {
         Self { raw: vec![libc::epoll_event { events: 0, u64: 0 }; room.max(1)], filled: 0 }
+    }
+
+    /// Whether the last wait found nothing.
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
     }
 
     /// What the last wait found.
@@ -74,6 +88,33 @@ impl ReadySet {
         // SAFETY: `event` is valid for the call; both descriptors are open.
         let done =
             unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, watched.as_raw_fd(), &mut event) };
+        check_int(done).map(drop)
+    }
+
+    /// epoll_ctl(ADD) of one direction, level-triggered: a report comes as long as it is possible.
+    ///
+    /// # Errors
+    /// As [`ReadySet::add`].
+    pub fn watch(&self, watched: BorrowedFd<'_>, direction: Direction, token: u64) -> io::Result<()> {
+        let wanted = match direction {
+            Direction::Input => libc::EPOLLIN,
+            Direction::Output => libc::EPOLLOUT,
+        };
+        let mut event = libc::epoll_event { events: wanted as u32, u64: token };
+        // SAFETY: `event` is valid for the call; both descriptors are open.
+        let done =
+            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, watched.as_raw_fd(), &mut event) };
+        check_int(done).map(drop)
+    }
+
+    /// epoll_ctl(DEL).
+    ///
+    /// # Errors
+    /// As the manual page: it is not in the set.
+    pub fn forget(&self, watched: BorrowedFd<'_>) -> io::Result<()> {
+        let null = std::ptr::null_mut();
+        // SAFETY: no event is needed to remove; both descriptors are open.
+        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_DEL, watched.as_raw_fd(), null) };
         check_int(done).map(drop)
     }
 
@@ -163,6 +204,27 @@ mod tests {
         drop(near);
         set.wait(&mut events, 1000).unwrap();
         assert!(events.iter().next().is_some_and(|event| event.ended));
+    }
+
+    #[test]
+    fn what_is_watched_is_reported_until_it_is_taken_or_forgotten() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let (set, mut events) = (ReadySet::new().unwrap(), Events::new(4));
+        set.watch(far.as_fd(), Direction::Input, 3).unwrap();
+        set.wait(&mut events, 0).unwrap();
+        assert_eq!(events.iter().count(), 0, "room to write is not asked for");
+        near.write_all(&[1]).unwrap();
+        for _ in 0..2 {
+            set.wait(&mut events, 1000).unwrap();
+            assert!(events.iter().next().is_some_and(|event| event.token == 3 && event.readable && !event.writable));
+        }
+        set.forget(far.as_fd()).unwrap();
+        assert!(set.forget(far.as_fd()).is_err());
+        set.watch(far.as_fd(), Direction::Output, 4).unwrap();
+        set.wait(&mut events, 0).unwrap();
+        assert!(events.iter().next().is_some_and(|event| event.token == 4 && event.writable));
     }
 
     #[test]

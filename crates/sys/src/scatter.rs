@@ -58,7 +58,24 @@ impl Scatter {
         Self::rotating(count, size, 1)
     }
 
-    /// The same in at least so many copies, the number rounded up to a power of two.
+    /// One copy of buffers of these sizes, zeroed and touched: a message whose parts are not equally long.
+    pub fn uneven(sizes: &[usize]) -> Self {
+        assert!(!sizes.is_empty(), "a message has at least one buffer");
+        let blocks: Vec<Block> = sizes.iter().map(|size| Block::new(*size)).collect();
+        let vectors =
+            blocks.iter().zip(sizes).map(|(block, size)| libc::iovec { iov_base: block.start.cast(), iov_len: *size });
+        let vectors = vectors.collect();
+        let (count, total) = (sizes.len(), sizes.iter().sum());
+        let framed = Vec::new();
+        let mut scatter = Self { _blocks: blocks, vectors, framed, count, total, copy: 0, mask: 0, begin: 0 };
+        for piece in 0..count {
+            scatter.piece_mut(piece).fill(1); // pre-fault, as below
+            scatter.piece_mut(piece).fill(0);
+        }
+        scatter
+    }
+
+    /// `count` buffers of `size` bytes in at least so many copies, the number rounded up to a power of two.
     pub fn rotating(count: usize, size: usize, copies: usize) -> Self {
         Self::behind(count, size, copies, &[])
     }
@@ -195,6 +212,16 @@ mod tests {
             assert_eq!(scatter.vectors_after(8).len(), 1);
             scatter.turn();
         }
+    }
+
+    #[test]
+    fn buffers_may_be_of_different_sizes() {
+        let mut scatter = Scatter::uneven(&[0, 3, 5]);
+        scatter.piece_mut(2).fill(7);
+        assert_eq!((scatter.len(), scatter.count(), scatter.piece(0), scatter.piece(1)), (8, 3, &[][..], &[0; 3][..]));
+        assert_eq!(scatter.vectors_after(4).iter().map(|vector| vector.iov_len).collect::<Vec<_>>(), [4]);
+        scatter.turn();
+        assert_eq!(scatter.piece(2), [7; 5]);
     }
 
     #[test]

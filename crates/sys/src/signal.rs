@@ -33,6 +33,13 @@ pub fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
+/// Sends SIGTERM to a process. One that has ended meanwhile is no error.
+pub fn ask_to_end(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
 /// Ignores SIGINT and SIGTERM: the far end on this machine ends when its control channel does, not when Ctrl-C or
 /// timeout(1) reach the whole process group.
 pub fn ignore_interrupt() {

@@ -85,6 +85,15 @@ pub fn cork(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_cork(fd, on)?)
 }
 
+/// TCP_QUICKACK: acknowledgements go at once, until the kernel leaves the mode by itself.
+///
+/// # Errors
+/// Not a TCP socket.
+#[inline]
+pub fn quickack(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_tcp_quickack(fd, true)?)
+}
+
 /// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are 0 and beyond `length`.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of struct tcp_info in linux/tcp.h

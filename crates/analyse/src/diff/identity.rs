@@ -98,6 +98,7 @@ fn planned(header: &RunHeader) -> Vec<(&'static str, String)> {
         ("working set", format!("{} bytes", plan.working_set)),
         ("trimmed messages", plan.trim.to_string()),
         ("stamps", format!("{:?}", plan.stamps).to_lowercase()),
+        ("event loop", plan.cases.iter().any(|case| !case.dispatch.is_turns()).to_string()),
         ("CPUs used", format!("{} and {}", cpus(&plan.placement.near), cpus(&plan.placement.far))),
     ]
 }

@@ -170,7 +170,7 @@ fn lost(plan: &Plan, round: &RoundRecord) -> u64 {
 }
 
 /// The ways to cut the rounds into units: one by one, in stretches, by restart.
-fn cuts(rounds: &[&RoundRecord]) -> Vec<Vec<Range<usize>>> {
+pub(super) fn cuts(rounds: &[&RoundRecord]) -> Vec<Vec<Range<usize>>> {
     let n = rounds.len();
     let stretches = |count: usize| (0..count).map(|at| at * n / count..(at + 1) * n / count).collect::<Vec<_>>();
     let mut cuts = vec![stretches(n), stretches(STRETCHES)];
@@ -207,7 +207,7 @@ fn discounted(level: Level, n: f64, worth: f64) -> Level {
 }
 
 /// Mean over the rounds.
-fn of_values(values: &[f64], cuts: &[Vec<Range<usize>>]) -> Level {
+pub(super) fn of_values(values: &[f64], cuts: &[Vec<Range<usize>>]) -> Level {
     let at = mean(values);
     let n = values.len() as f64;
     widest(cuts.iter().map(|units| {

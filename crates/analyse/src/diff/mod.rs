@@ -4,6 +4,7 @@
 //! contain the drift of each run; what changed between the runs cannot be seen from within them, so identity comes
 //! first, and a gate fails only on a difference that is sure.
 
+mod events;
 mod gates;
 mod identity;
 mod level;
@@ -81,9 +82,9 @@ pub struct DiffRow {
     pub case_b: u32,
     /// The case, as it is printed.
     pub case: String,
-    /// `p50`, `p99`, `mean`, `cpu`, `throughput`.
+    /// `p50`, `p99`, `mean`, `cpu`, `throughput`, or a hardware event and its end: `cycles, near`.
     pub metric: String,
-    /// Unit of the values: `ns`, `bit/s`.
+    /// Unit of the values: `ns`, `bit/s`, `a message`.
     pub unit: String,
     /// In the first run: geometric mean of the rounds, or the quantile of all rounds together.
     pub a: Option<f64>,
@@ -138,8 +139,13 @@ pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
         status: if run_a.status == Status::Ok { run_b.status } else { run_a.status },
         identity: identity(a, b),
         margin,
-        rows: rows(&pairs, &metrics(&b.header.plan, gates), margin, |one, two, watched| {
-            [of(a, one, watched), of(b, two, watched)]
+        rows: rows(&pairs, margin, |one, two| {
+            let watched = metrics(&b.header.plan, gates).into_iter().map(|watched| {
+                let unit = if watched == Watched::Throughput { "bit/s" } else { "ns" };
+                (watched.to_string(), unit, [of(a, one, watched), of(b, two, watched)])
+            });
+            let events = events::levels((a, one), (b, two)).into_iter();
+            watched.chain(events.map(|(name, levels)| (name, "a message", levels))).collect()
         }),
         gates: judge(&pairs, gates, margin, |one, two, watched| [of(a, one, watched), of(b, two, watched)]),
         unpaired,
@@ -241,14 +247,12 @@ fn both([a, b]: [Result<Level, String>; 2]) -> Result<(Level, Level), String> {
 
 fn rows(
     pairs: &[(&Case, &Case)],
-    metrics: &[Watched],
     margin: f64,
-    levels: impl Fn(&Case, &Case, Watched) -> [Result<Level, String>; 2],
+    metrics: impl Fn(&Case, &Case) -> Vec<(String, &'static str, [Result<Level, String>; 2])>,
 ) -> Vec<DiffRow> {
     let mut out = Vec::new();
     for (one, two) in pairs {
-        for watched in metrics {
-            let levels = levels(one, two, *watched);
+        for (metric, unit, levels) in metrics(one, two) {
             let value = |level: &Result<Level, String>| level.as_ref().ok().map(|level| level.at.exp());
             let (a, b) = (value(&levels[0]), value(&levels[1]));
             let (difference, why) = match both(levels) {
@@ -260,8 +264,8 @@ fn rows(
                 case_a: one.id,
                 case_b: two.id,
                 case: name(two),
-                metric: watched.to_string(),
-                unit: if *watched == Watched::Throughput { "bit/s" } else { "ns" }.into(),
+                metric,
+                unit: unit.into(),
                 a,
                 b,
                 ratio: difference.map(|difference| difference.at.exp()),

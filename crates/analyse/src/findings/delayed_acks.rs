@@ -15,11 +15,11 @@ const COUNTER: &str = "TcpExt.DelayedACKs";
 const MANY: f64 = 0.2;
 
 fn detect(input: &Input) -> Vec<Said> {
-    let options = &input.plan.options;
-    if !options.nodelay || options.cork || options.hold_cork {
-        return Vec::new();
-    }
-    let many = measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| {
+    let at_once = |case: &&CaseSummary| {
+        let options = input.plan.options_of(&case.case);
+        case.case.path.transport == "tcp" && options.nodelay && !options.cork && !options.hold_cork
+    };
+    let many = measured(input).filter(at_once).filter_map(|case| {
         // Against the most messages there can have been: trimmed ones are acknowledged as well.
         let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
         (case.rounds > 0 && each >= MANY).then_some((each, case))

@@ -11,11 +11,11 @@ use crate::summary::{CaseSummary, Confidence};
 pub(super) const DETECTOR: Detector = Detector { code: "W31", detect };
 
 fn detect(input: &Input) -> Vec<Said> {
-    let options = &input.plan.options;
-    if !options.cork && !options.hold_cork {
-        return Vec::new();
-    }
-    measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| say(input, case)).collect()
+    let corked = |case: &&CaseSummary| {
+        let options = input.plan.options_of(&case.case);
+        case.case.path.transport == "tcp" && (options.cork || options.hold_cork)
+    };
+    measured(input).filter(corked).filter_map(|case| say(input, case)).collect()
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
@@ -25,7 +25,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     if timeouts.is_some_and(|timeouts| 2 * timeouts >= waiting.messages) {
         return None;
     }
-    let how = if input.plan.options.hold_cork {
+    let how = if input.plan.options_of(&case.case).hold_cork {
         "TCP_CORK is set and never released, so the last segment of a message leaves when the kernel's timer of 200 ms \
          runs out"
     } else {

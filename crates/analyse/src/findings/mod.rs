@@ -18,12 +18,14 @@ mod autocorking;
 mod batch_means;
 mod better_or_worse;
 mod busy_poll_without_queue;
+mod capacity;
 mod client_saturated;
 mod cold_first_call;
 mod conditions;
 mod control_differed;
 mod copied_zero_copy;
 mod counters;
+mod counting_costs;
 mod cpu_speed;
 mod crossover_size;
 mod debug_build;
@@ -34,6 +36,7 @@ mod equivalent;
 mod fastest_path;
 mod few_slow_take_the_time;
 mod first_messages;
+mod full_core;
 mod generator_late;
 mod headline;
 mod held_cork;
@@ -50,7 +53,8 @@ mod loss_by_place;
 mod lost_messages;
 mod merged_signals;
 mod missed_deadlines;
-mod modes;
+pub(crate) mod modes;
+mod multiplexed;
 mod nagle;
 mod neighbours;
 mod never_settled;
@@ -59,9 +63,11 @@ mod not_granted;
 mod not_sustained;
 mod one_core;
 mod other_size;
+mod oversubscribed;
 mod paced_congestion;
 mod page_faults;
 mod periodic;
+pub(crate) mod queueing;
 mod receiver_copies;
 mod restarts;
 mod rpc_above_wire;
@@ -109,6 +115,8 @@ mod stretches;
 mod throttled;
 mod too_few_to_say;
 mod trying;
+mod unfair_threads;
+mod user_mode_only;
 mod waking;
 mod wording;
 
@@ -156,6 +164,7 @@ pub const DETECTORS: &[Detector] = &[
     fastest_path::DETECTOR,
     no_difference::DETECTOR,
     knee::DETECTOR,
+    capacity::DETECTOR,
     hidden_waiting::DETECTOR,
     few_slow_take_the_time::DETECTOR,
     first_messages::DETECTOR,
@@ -200,7 +209,15 @@ pub const DETECTORS: &[Detector] = &[
     doctor_stops::DETECTOR,
     in_cache::DETECTOR,
     page_faults::DETECTOR,
+    multiplexed::DETECTOR,
+    user_mode_only::DETECTOR,
+    counting_costs::DETECTOR,
     waking::DETECTOR,
+    // Several threads.
+    oversubscribed::DETECTOR,
+    queueing::DETECTOR,
+    unfair_threads::DETECTOR,
+    full_core::DETECTOR,
     // Calls of a key-value server.
     rpc_same_machine::DETECTOR,
     rpc_above_wire::DETECTOR,

@@ -20,7 +20,7 @@ pub(super) const SHARE: f64 = 0.05;
 const PASSES: usize = 6;
 
 /// Where a timer puts the latency, ns.
-pub(super) struct Mode {
+pub(crate) struct Mode {
     /// Where the request or the reply waits for it.
     once: Range<u64>,
     /// Where both do.
@@ -28,9 +28,9 @@ pub(super) struct Mode {
 }
 
 /// The kernel delays an acknowledgement by 40 ms (TCP_DELACK_MIN); with what comes on top, the mode lies here.
-pub(super) const DELAYED_ACK: Mode = Mode { once: 32_000_000..48_000_000, twice: 64_000_000..96_000_000 };
+pub(crate) const DELAYED_ACK: Mode = Mode { once: 32_000_000..48_000_000, twice: 64_000_000..96_000_000 };
 /// A corked tail leaves after the least retransmission timeout of 200 ms (tcp(7), TCP_CORK); 208 ms were seen.
-pub(super) const CORKED: Mode = Mode { once: 190_000_000..230_000_000, twice: 380_000_000..460_000_000 };
+pub(crate) const CORKED: Mode = Mode { once: 190_000_000..230_000_000, twice: 380_000_000..460_000_000 };
 
 /// The messages of a case that lie in a mode.
 pub(super) struct Waiting {
@@ -76,6 +76,17 @@ pub(super) enum Tried {
 }
 
 impl Mode {
+    /// Share of the messages that lie in it, 0 to 1; `None` without a message.
+    pub(crate) fn share(&self, pooled: &Pooled) -> Option<f64> {
+        let inside = |mode: &Range<u64>| pooled.count_between(mode.start, mode.end);
+        (pooled.total() > 0).then(|| (inside(&self.once) + inside(&self.twice)) as f64 / pooled.total() as f64)
+    }
+
+    /// Whether a time is that of one wait.
+    pub(crate) fn is_one(&self, ns: f64) -> bool {
+        self.once.contains(&(ns.max(0.0) as u64))
+    }
+
     /// The shortest wait that counts, ns.
     pub(super) fn start(&self) -> u64 {
         self.once.start

@@ -12,11 +12,15 @@ use crate::summary::{CaseSummary, Confidence};
 pub(super) const DETECTOR: Detector = Detector { code: "W25", detect };
 
 fn detect(input: &Input) -> Vec<Said> {
-    let options = &input.plan.options;
-    if options.nodelay || options.cork || options.hold_cork {
-        return Vec::new();
-    }
-    measured(input).filter(|case| hands_over_in_parts(case)).filter_map(|case| say(input, case)).collect()
+    let held_back = |case: &&CaseSummary| {
+        let options = input.plan.options_of(&case.case);
+        !options.nodelay && !options.cork && !options.hold_cork
+    };
+    measured(input)
+        .filter(held_back)
+        .filter(|case| hands_over_in_parts(case))
+        .filter_map(|case| say(input, case))
+        .collect()
 }
 
 /// TCP, and more than one send call for a message.

@@ -1,32 +1,17 @@
 //! W28: more threads that spin than CPUs to spin on (method.md, trap 54).
 
-use std::collections::BTreeSet;
-
 use msgpath_core::Workload;
 
-use super::conditions::one_machine;
 use super::wording::{measured, warning};
 use super::{Detector, Input, Said};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
-/// Threads that want a CPU all the time or most of it, CPUs that they have, and whose: where there are more of the former.
-pub(super) type Crowd = (usize, usize, &'static str);
+pub(super) use crate::threads::Crowd;
 
-/// The ends at which `near` and `far` threads outnumber the CPUs. An end that did not say which it has is not judged.
+/// The ends at which `near` and `far` threads outnumber the CPUs.
 pub(super) fn crowds(input: &Input, near: usize, far: usize) -> Vec<Crowd> {
-    let (plan, header) = (input.plan, &input.run.header);
-    let cpus = |pinned: &[u32], allowed: &[u32]| -> BTreeSet<u32> {
-        if pinned.is_empty() { allowed } else { pinned }.iter().copied().collect()
-    };
-    let near_cpus = cpus(&plan.placement.near, &header.near.cpus);
-    let far_cpus = cpus(&plan.placement.far, &header.far.cpus);
-    let ends = if one_machine(input) {
-        vec![(near + far, near_cpus.union(&far_cpus).count(), "both ends, which share this machine")]
-    } else {
-        vec![(near, near_cpus.len(), "the near end"), (far, far_cpus.len(), "the far end")]
-    };
-    ends.into_iter().filter(|(threads, cpus, _)| *cpus > 0 && threads > cpus).collect()
+    crate::threads::crowds(&input.run.header, near, far)
 }
 
 /// The ends at which the threads that spin outnumber the CPUs.

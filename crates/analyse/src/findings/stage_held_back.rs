@@ -23,7 +23,7 @@ fn detect(input: &Input) -> Vec<Said> {
         }
         let slow = stages.band("p98.5–99.5").map_or(f64::NAN, |band| stages.mean_ns(band, Kind::HeldBack));
         let time = |ns| Glyphs::Unicode.time(ns);
-        let options = &input.plan.options;
+        let options = input.plan.options_of(&case.case);
         let why = if options.cork || options.hold_cork {
             "a cork holds them"
         } else if !options.nodelay && case.case.path.transport == "tcp" {

@@ -131,6 +131,9 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
     if measured(input).any(|other| other.case.threads != case.case.threads) {
         parts.push(threads(case.case.threads));
     }
+    if measured(input).any(|other| other.case.inflight != case.case.inflight) {
+        parts.push(format!("{} under way", case.case.inflight));
+    }
     if let Some(rate) = case.case.load.rate() {
         parts.push(rate.to_string());
     }

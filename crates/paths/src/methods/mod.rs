@@ -20,7 +20,7 @@ use msgpath_sys::clock;
 use crate::channel::Channel;
 
 /// Repeats `call` (which hands over what follows the first `done` bytes) until `total` bytes are handed over. The first
-/// call has no loop around it: one compare a message.
+/// call has no loop around it: one compare a message. A channel that never waits remembers how far it came.
 #[inline(always)]
 pub(crate) fn hand_over<C: Channel>(
     channel: &mut C,
@@ -28,9 +28,10 @@ pub(crate) fn hand_over<C: Channel>(
     mut call: impl FnMut(&mut C, usize) -> io::Result<usize>,
 ) -> io::Result<()> {
     channel.counts().send_calls += 1;
-    match call(channel, 0) {
+    let begun = channel.begun();
+    match call(channel, begun) {
         Ok(sent) if sent == total => Ok(()),
-        first => the_rest(channel, total, first, call),
+        first => the_rest(channel, total, begun, first, call),
     }
 }
 
@@ -38,21 +39,23 @@ pub(crate) fn hand_over<C: Channel>(
 fn the_rest<C: Channel>(
     channel: &mut C,
     total: usize,
+    mut done: usize,
     mut last: io::Result<usize>,
     mut call: impl FnMut(&mut C, usize) -> io::Result<usize>,
 ) -> io::Result<()> {
     let mut since = clock::now();
-    let mut done = 0;
     loop {
         match last {
             Ok(sent) => {
                 done += sent;
                 since = clock::now();
                 if done >= total {
+                    channel.pause(0);
                     return Ok(());
                 }
                 channel.counts().send_short += 1;
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && channel.pause(done) => return Err(error),
             Err(error) => channel.limits().again(error, since)?,
         }
         channel.counts().send_calls += 1;

@@ -23,6 +23,7 @@ impl Part for Send {
         summary: "one send() of one buffer (mq: mq_send; eth: sendto)",
         manual: "The whole message in one buffer, one call. The kernel copies it.",
     };
+    const IN_EVENT_LOOP: bool = true;
 }
 
 impl Method<Socket> for Send {

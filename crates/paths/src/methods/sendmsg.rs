@@ -23,6 +23,7 @@ impl Part for Sendmsg {
         summary: "all pieces with one sendmsg(), one iovec a piece",
         manual: "As writev, through the call that also takes addresses and control messages.",
     };
+    const IN_EVENT_LOOP: bool = true;
 }
 
 impl Method<Socket> for Sendmsg {

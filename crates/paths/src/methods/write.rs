@@ -22,6 +22,7 @@ impl Part for Write {
         summary: "one write() of one buffer",
         manual: "As send, through the call that works on every descriptor. The kernel copies the bytes.",
     };
+    const IN_EVENT_LOOP: bool = true;
 }
 
 impl<C: Fds> Method<C> for Write {

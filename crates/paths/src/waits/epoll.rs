@@ -7,7 +7,7 @@ use msgpath_sys::poll;
 
 use super::receive_when_ready;
 use crate::channel::Receive;
-use crate::end::Wait;
+use crate::end::{Doors, Wait};
 use crate::meta::{Meta, Part};
 
 /// `epoll`.
@@ -21,6 +21,7 @@ impl Part for Epoll {
         summary: "epoll_wait(), then receive; level-triggered",
         manual: "Two calls a message, as event loops do. The descriptor is registered once.",
     };
+    const IN_EVENT_LOOP: bool = true;
 }
 
 impl<C: Receive> Wait<C> for Epoll {
@@ -34,5 +35,24 @@ impl<C: Receive> Wait<C> for Epoll {
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();
         receive_when_ready(channel, buffer, |_| self.epoll.wait(slice_ms))
+    }
+
+    fn join(&mut self, channel: &mut C) -> Result<Doors, Unavailable> {
+        let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
+        channel.never_wait().map_err(failed)?;
+        self.epoll.forget(channel.recv_fd()).map_err(failed)?;
+        let input = channel.recv_fd().try_clone_to_owned().map_err(failed)?;
+        let output = channel.room_fd().try_clone_to_owned().map_err(failed)?;
+        Ok(Doors { input, output })
+    }
+
+    #[inline(always)]
+    fn take(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        channel.counts().recv_calls += 1;
+        let received = channel.recv_now(buffer);
+        if matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            channel.counts().recv_empty += 1;
+        }
+        received
     }
 }

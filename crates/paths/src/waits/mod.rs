@@ -5,6 +5,7 @@ pub mod busy_poll;
 pub mod epoll;
 pub mod futex;
 pub mod poll;
+pub mod quickack;
 pub mod sigio;
 pub mod spin;
 pub mod uring;

@@ -5,7 +5,7 @@ mod embed;
 mod encode;
 mod explained;
 pub mod figures;
-mod page;
+pub(crate) mod page;
 mod png;
 mod scene;
 mod tables;
@@ -28,7 +28,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 const G: Glyphs = Glyphs::Unicode;
 
 /// Colours and classes of the pictures.
-const FIGURES: &str = include_str!("style/figures.css");
+pub(crate) const FIGURES: &str = include_str!("style/figures.css");
 /// The same colours for dark screens.
 const DARK: &str = include_str!("style/dark.css");
 /// The page around them.
@@ -69,6 +69,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     tables::latency(&mut page, &cases);
     tables::throughput(&mut page, run, summary);
     tables::costs(&mut page, &cases);
+    tables::events(&mut page, &cases);
     tables::unavailable(&mut page, summary);
     tables::environment(&mut page, run, &cases);
     page.raw(&format!(
@@ -78,11 +79,19 @@ pub fn report(scene: &Scene<'_>) -> String {
         escape(&summary.name),
         G.thousands(summary.totals.rounds)
     ));
+    document(&format!("msgpath {} {}", summary.verb, summary.name), &page.finish(), SCRIPT)
+}
+
+/// A whole HTML file: `body` inside the page's style, with `script` where there is one.
+pub(crate) fn document(title: &str, body: &str, script: &str) -> String {
+    let script = match script {
+        "" => String::new(),
+        script => format!("<script type=\"module\">\n{script}</script>\n"),
+    };
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n<script type=\"module\">\n{SCRIPT}</script>\n</body>\n</html>\n",
-        escape(&format!("msgpath {} {}", summary.verb, summary.name)),
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n{script}</body>\n</html>\n",
+        escape(title),
         style(),
-        page.finish()
     )
 }
 

@@ -198,6 +198,36 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
     page.long_table(&columns, &rows);
 }
 
+/// What CPU and kernel counted at both ends, event by event, and what was simulated.
+pub(crate) fn events(page: &mut Page, cases: &[&CaseSummary]) {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for case in cases.iter().filter(|case| case.rounds > 0) {
+        for (end, rates) in [("near", &case.near_events), ("far", &case.far_events)] {
+            // What was refused stands below, once.
+            for rate in rates.iter().filter(|rate| rate.per_message.is_some()) {
+                let [value, interval, user, running, what] = words::events::cells(rate);
+                let mut row: Vec<Cell> = vec![label(case).into(), end.into(), rate.name.clone().into()];
+                row.extend([value, interval, user, running].map(Cell::from));
+                row.push(Cell::of("w l", what));
+                rows.push(row);
+            }
+        }
+    }
+    let reasons = words::events::reasons(cases);
+    if rows.is_empty() && reasons.is_empty() {
+        return;
+    }
+    page.heading("What CPU and kernel counted");
+    page.note("Per message, from the first to the last measured one, in the measuring threads only: mean over rounds.");
+    if !rows.is_empty() {
+        let columns = ["case", "end", "event", "a message", "95 % interval", "in user mode", "time counted", ""];
+        page.long_table(&heads(&columns), &rows);
+    }
+    for reason in reasons {
+        page.note(&format!("{reason}."));
+    }
+}
+
 /// Cases that could not be measured, with the reason.
 pub(crate) fn unavailable(page: &mut Page, summary: &Summary) {
     let rows: Vec<Vec<Cell>> = view::unavailable(summary)

@@ -33,6 +33,11 @@ fn identity(case: &Case) -> Value {
         rename(open, &[("rate", "rate_per_s")]);
         open["rate_per_s"] = value(&rate.value());
     }
+    if let Some(of) = &case.of_capacity {
+        let trials: Vec<f64> = of.trials.iter().map(|rate| rate.value()).collect();
+        let capacity = of.capacity().map(|rate| rate.value());
+        out["of_capacity"] = json!({ "share": of.share(), "capacity_per_s": capacity, "trials_per_s": trials });
+    }
     if let Value::Object(map) = &mut out {
         map.retain(|key, value| !["label", "work"].contains(&key.as_str()) || !value.is_null());
         match map.get_mut("trial") {
@@ -85,6 +90,11 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
         "connect_ns" => "the transport does not connect",
         "one_way" => "arrival was not stamped, or the ends do not share a clock",
         "steadiness" | "steadiness.kpss" => "too few rounds to say",
+        "threads.oversubscribed" => "there is a CPU for every thread",
+        "threads.scaling" => "there is no other thread count to compare with, or this is the case with one thread",
+        "threads.scaling.time_factor" | "threads.implied" if no_latency => "a stream does not time single messages",
+        _ if path.starts_with("threads.") && path.ends_with("cpu") => "the thread was not pinned",
+        _ if path.starts_with("threads.") => "too few rounds, or it was not counted",
         "first" => "no message was kept apart at the start of a connection",
         "first.p50_ns" => "the median is a lost message",
         "restarts" => "there was a single start, or too few rounds in each",
@@ -92,6 +102,9 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
         "open" => "closed loop",
         "open.backlog_per_s" => "the backlog was not sampled",
         "open.client_busy" => "the CPU time of the near end was not counted",
+        "near_events.per_message" | "far_events.per_message" => "not counted: why stands beside it",
+        "near_events.user_share" | "far_events.user_share" => "not counted apart from the kernel's part",
+        "near_events.running_share" | "far_events.running_share" => "not counted, or on cores that no thread ran on",
         "near_cost.run_delay_ns" | "far_cost.run_delay_ns" => "schedstat could not be read",
         _ if path.starts_with("near_cost.") || path.starts_with("far_cost.") => "not a finite number",
         _ if is_end(path) => "no interval can be claimed",

@@ -30,6 +30,28 @@ impl Svg {
     }
 }
 
+/// Pictures side by side in rows of `columns`, as one.
+pub fn grid(panels: &[Svg], columns: usize) -> Svg {
+    let columns = columns.clamp(1, panels.len().max(1));
+    let (mut body, mut width, mut y) = (String::new(), 0.0_f64, 0.0);
+    for row in panels.chunks(columns) {
+        let mut x = 0.0;
+        for panel in row {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                body,
+                "<svg x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n{2}</svg>",
+                panel.width, panel.height, panel.body
+            );
+            x += panel.width + MARGIN;
+        }
+        width = width.max(x - MARGIN);
+        y += row.iter().map(|panel| panel.height).fold(0.0, f64::max) + MARGIN;
+    }
+    let labels: Vec<&str> = panels.iter().map(|panel| panel.label.as_str()).collect();
+    Svg { width, height: (y - MARGIN).max(0.0), label: labels.join(". "), attributes: String::new(), body }
+}
+
 const MARGIN: f64 = 16.0;
 const TITLE: f64 = 34.0;
 

@@ -6,5 +6,5 @@ mod file;
 mod scale;
 
 pub use drawing::{Anchor, Drawing, escape};
-pub use file::{Svg, file};
+pub use file::{Svg, file, grid};
 pub use scale::{Scale, label_positions, stretch, time_ticks, unstretch};

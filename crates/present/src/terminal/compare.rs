@@ -75,6 +75,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
             page.text(0, "There is no second path to compare with.", Paint::Yellow);
         }
     }
+    page.threads(&cases);
     page.trials(run, summary);
     page.findings(&summary.findings);
     costs(&mut page, &grid);
@@ -294,4 +295,7 @@ fn costs(page: &mut Page, grid: &Grid) {
     for why in whys {
         page.hanging(&["  ".into()], 4, &format!("copied: {why}"), Paint::Dim);
     }
+    let cases: Vec<_> = grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)).collect();
+    let labels: Vec<String> = cases.iter().map(|case| case.case.path.to_string()).collect();
+    page.events(&labels.iter().map(String::as_str).zip(cases).collect::<Vec<_>>());
 }

@@ -140,7 +140,11 @@ fn judged(gate: &Judged, style: Style) -> String {
 }
 
 fn value_in(unit: &str, value: f64, style: Style) -> String {
-    if unit == "bit/s" { bits_per_second(value, BitUnits::Si) } else { style.glyphs.time(value) }
+    match unit {
+        "bit/s" => bits_per_second(value, BitUnits::Si),
+        "a message" => crate::words::per_message(value),
+        _ => style.glyphs.time(value),
+    }
 }
 
 /// `+30.1 %` and `+28.8 to +32.1 %`.

@@ -88,20 +88,21 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         let mean =
             |at: usize| table.columns[at].spread.map_or_else(|| "n/a".into(), |spread| glyphs.time(spread.mean_ns));
         let text = format!(
-            "{} against {}: mean {} and {}, Welch t = {}, p {}: {}",
+            "{} against {}: mean {} and {}, Welch t = {}, p {}, permutation p {}: {}",
             label(difference.first),
             label(difference.second),
             mean(difference.first),
             mean(difference.second),
             three_digits(difference.t),
-            if difference.p < 0.001 { "< 0.001".into() } else { format!("= {:.3}", difference.p) },
+            p_value(difference.p),
+            p_value(difference.permutation_p),
             difference.verdict()
         );
         page.hanging(&["  ".into()], 4, &text, if difference.differs() { Paint::Plain } else { Paint::Yellow });
     }
     if !table.differences.is_empty() {
         let text = format!(
-            "'No difference shown' is p of {LEVEL} or more. Trials of one connection follow each other closely and are not independent: for a difference that must hold use msgpath compare."
+            "'No difference shown' is p of {LEVEL} or more in one of the two tests. Trials of one connection follow each other closely and are not independent: for a difference that must hold use msgpath compare."
         );
         page.text(2, &text, Paint::Dim);
     }
@@ -111,6 +112,10 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
     page.findings(&told);
     page.saved(run, summary);
     page.finish()
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".into() } else { format!("= {p:.3}") }
 }
 
 /// The value whose unit the whole column is printed in.

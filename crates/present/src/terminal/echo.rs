@@ -51,6 +51,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
         }
         details(&mut page, summary, case, cases.len() == 1);
     }
+    page.threads(&cases);
     page.trials(run, summary);
     page.refusals(&cases);
     page.findings(&summary.findings);
@@ -79,6 +80,7 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         .optional("a second", Align::Right, 1);
     let many_paths = cases.iter().any(|case| case.case.path != cases[0].case.path);
     let many_threads = cases.iter().any(|case| case.case.threads != cases[0].case.threads);
+    let many_depths = cases.iter().any(|case| case.case.inflight != cases[0].case.inflight);
     for case in cases {
         let mut label = words::message(&case.case);
         if many_paths {
@@ -86,6 +88,9 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         }
         if many_threads {
             label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread", glyphs));
+        }
+        if many_depths {
+            label = format!("{label}, {} under way", case.case.inflight);
         }
         if let Some(open) = words::overloaded(case) {
             table.row_with_note([label.into(), Paint::Yellow.span(words::not_sustained(open))]);

@@ -23,6 +23,7 @@ mod shape;
 mod stages;
 mod stream;
 mod table;
+mod threads;
 mod verify;
 
 pub use compare::compare;

@@ -8,7 +8,7 @@ use msgpath_record::Run;
 use super::page::{Page, Paint, Style, width};
 use super::table::{Align, Table};
 use crate::view;
-use crate::words;
+use crate::words::{self, events};
 
 /// Where the text of a finding starts.
 const TEXT: usize = 14;
@@ -114,6 +114,33 @@ impl Page {
         }
         self.gap();
         self.table(table);
+        self.events(cases);
+    }
+
+    /// Hardware events of a message at both ends of each case given, and why some are not there. Those of the kernel stand
+    /// among the costs already.
+    pub(crate) fn events(&mut self, cases: &[(&str, &CaseSummary)]) {
+        let mut table = Table::new().column("counted per message", Align::Left);
+        for (at, head) in events::HEADS.into_iter().enumerate() {
+            table = table.optional(head, Align::Right, 8 - at as u8);
+        }
+        let mut rows = 0;
+        for (label, case) in cases.iter().filter(|(_, case)| case.rounds > 0) {
+            for by in events::By::ALL {
+                let Some(cells) = events::row(case, by) else { continue };
+                let label = if label.is_empty() { by.name().to_owned() } else { format!("{label}, {}", by.name()) };
+                table.row(std::iter::once(label.into()).chain(cells.map(Into::into)));
+                rows += 1;
+            }
+        }
+        if rows > 0 {
+            self.gap();
+            self.table(table);
+        }
+        let cases: Vec<&CaseSummary> = cases.iter().map(|(_, case)| *case).collect();
+        for reason in events::reasons(&cases) {
+            self.hanging(&["  ".into()], 4, &reason, Paint::Dim);
+        }
     }
 
     /// Options that the kernel did not grant as asked, and conditions that were lost.

@@ -103,8 +103,16 @@ impl Table {
         }
     }
 
-    /// The lines, none wider than `room` as long as the columns that stay allow it.
-    pub(crate) fn lines(mut self, style: Style, room: usize) -> Vec<Vec<Span>> {
+    /// Heads of the columns that go for want of room.
+    pub(crate) fn without_room(&self, style: Style, room: usize) -> Vec<String> {
+        let mut left = self.clone();
+        left.narrow(style, room);
+        let stays = |column: &&Column| left.columns.iter().any(|kept| kept.head == column.head);
+        self.columns.iter().filter(|column| !stays(column)).map(|column| column.head.clone()).collect()
+    }
+
+    /// Removes columns until the rest fits, as far as there are some that may go; the widths of the rest.
+    fn narrow(&mut self, style: Style, room: usize) -> Vec<usize> {
         const NARROWEST: usize = 20;
         let mut widths = self.widths(style);
         loop {
@@ -119,9 +127,14 @@ impl Table {
                     self.remove(at);
                     widths = self.widths(style);
                 }
-                _ => break,
+                _ => return widths,
             }
         }
+    }
+
+    /// The lines, none wider than `room` as long as the columns that stay allow it.
+    pub(crate) fn lines(mut self, style: Style, room: usize) -> Vec<Vec<Span>> {
+        let widths = self.narrow(style, room);
         let mut lines = Vec::new();
         if self.columns.iter().any(|column| !column.head.is_empty()) {
             let head: Vec<Span> = self.columns.iter().map(|column| Paint::Bold.span(&column.head)).collect();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use msgpath_core::schema::{EndReport, RoundRecord, TcpInfo};
+use msgpath_core::schema::{EndReport, EventCount, EventFacts, RoundRecord, TcpInfo};
 use msgpath_core::{Case, ZeroCopyCounts};
 
 use super::{Exporter, case, failed, receiver_bits_per_s, reply, role_word};
@@ -28,15 +28,47 @@ impl Exporter for Csv {
         let ends = ["near", "far"];
         let own = ROUND.iter().map(|(name, _)| (*name).to_string());
         let of_ends = ends.iter().flat_map(|end| END.iter().map(move |(name, _)| format!("{end}_{name}")));
-        csv.write_record(own.chain(of_ends)).map_err(failed)?;
+        let events = events(run);
+        let of_events = events.iter().flat_map(|(end, name)| {
+            let name = column(name);
+            ["", "_user", "_running_share"].map(|part| format!("{end}_events_{name}{part}"))
+        });
+        csv.write_record(own.chain(of_ends).chain(of_events)).map_err(failed)?;
         for round in &run.rounds {
             let row = Row { run, case: case(run, round.case), round };
             let own = ROUND.iter().map(|(_, cell)| cell(&row));
             let of_ends = [&round.near, &round.far].into_iter().flat_map(|end| END.iter().map(|(_, cell)| cell(end)));
-            csv.write_record(own.chain(of_ends)).map_err(failed)?;
+            let of_events = events.iter().flat_map(|(end, name)| {
+                let counts = if *end == "near" { &round.near_events } else { &round.far_events };
+                event(counts.get(*name))
+            });
+            csv.write_record(own.chain(of_ends).chain(of_events)).map_err(failed)?;
         }
         csv.flush().map_err(failed)
     }
+}
+
+/// Events that were counted, with the end; those that could not be have no column.
+fn events(run: &Run) -> Vec<(&'static str, &str)> {
+    fn of<'a>(end: &'static str, facts: &'a EventFacts) -> impl Iterator<Item = (&'static str, &'a str)> {
+        facts.counted.iter().map(move |name| (end, name.as_str()))
+    }
+    of("near", &run.header.near_events).chain(of("far", &run.header.far_events)).collect()
+}
+
+/// `cpu_core/cycles/` as a name of a column: `cpu_core_cycles`.
+fn column(event: &str) -> String {
+    event.trim_matches('/').replace(['/', '-'], "_")
+}
+
+/// Count, the part in user mode, and the share of the time in which it was counted; empty where it was not.
+fn event(count: Option<&EventCount>) -> [String; 3] {
+    let share = count.filter(|count| count.enabled_ns > 0);
+    [
+        cell(count.map(|count| count.count)),
+        cell(count.and_then(|count| count.user)),
+        cell(share.map(|count| format!("{:.4}", count.running_ns as f64 / count.enabled_ns as f64))),
+    ]
 }
 
 struct Row<'a> {

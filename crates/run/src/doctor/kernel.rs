@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use msgpath_core::Unavailable;
+use msgpath_core::schema::EventFacts;
+
 use super::verdict::Verdict;
 use super::{Context, read};
 use crate::environment;
+use crate::observe::events;
 
 /// Check 13.
 pub(super) fn kernel(context: &Context) -> Verdict {
@@ -22,8 +26,30 @@ pub(super) fn kernel(context: &Context) -> Verdict {
         Verdict::read(status, |status| seccomp(&status)),
         Verdict::ok(format!("mitigations {}", environment::mitigations())),
         lsm,
+        events(events::set().facts()),
         Verdict::ok(if auditd { "auditd runs: system calls may be audited" } else { "no auditd" }),
     ])
+}
+
+/// Which events can be counted while messages are measured. None of them is needed to measure.
+fn events(facts: &EventFacts) -> Verdict {
+    let mut parts = Vec::new();
+    if !facts.counted.is_empty() {
+        let mode = if facts.user_only { " in user mode only" } else { "" };
+        parts.push(format!("events counted{mode}: {}", facts.counted.join(", ")));
+    }
+    let mut reasons: Vec<(&Unavailable, Vec<&str>)> = Vec::new();
+    for (name, reason) in &facts.refused {
+        match reasons.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    for (reason, names) in reasons {
+        let hint = if reason.hint.is_empty() { String::new() } else { format!(" ({})", reason.hint) };
+        parts.push(format!("not counted: {}: {}{hint}", names.join(", "), reason.why));
+    }
+    Verdict::ok(parts.join("; ")).with("events_counted", facts.counted.len() as f64)
 }
 
 fn traced(status: &str) -> Verdict {
@@ -84,6 +110,22 @@ mod tests {
             "seccomp filters 1: every system call pays for them"
         );
         assert_eq!(seccomp("").state, CheckState::NotAvailable);
+    }
+
+    #[test]
+    fn events_are_named_with_one_reason_for_many() {
+        let refused = |name: &str| (name.to_owned(), Unavailable::new("no PMU driver: ENOENT", "a PMU"));
+        let facts = EventFacts {
+            counted: vec!["page-faults".into()],
+            refused: vec![refused("cycles"), refused("instructions")],
+            user_only: true,
+        };
+        let said = events(&facts);
+        assert_eq!(said.state, CheckState::Ok, "nothing of this spoils a measurement");
+        assert_eq!(
+            said.what,
+            "events counted in user mode only: page-faults; not counted: cycles, instructions: no PMU driver: ENOENT (a PMU)"
+        );
     }
 
     #[test]

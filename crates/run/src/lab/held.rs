@@ -1,6 +1,7 @@
 //! A lab that the processes of a run hold: it has no name and ends with them.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use msgpath_core::plan::{Between, EndPlace};
@@ -8,20 +9,25 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::netns;
 
 use super::iproute::{Program, batch};
+use super::relay::{self, Counts, Relay};
+use super::shape::Shape;
 use super::spec::LabSpec;
+use super::{needs_relay, offloads, within};
 
-/// Device of this end, and of the other.
-const DEVICES: [&str; 2] = ["mp0", "mp1"];
+/// The device of each place.
+const DEVICE: &str = "mp0";
 
 /// Name of the near end's place in a lab that a run makes for itself.
 pub const HELD_NEAR: &str = "lab a";
 
-/// Two places: this process's own namespace, and one that a child of it holds.
+/// Two places: this process's own namespace, and one that a child of it holds; and a third where a relay is needed.
 pub struct HeldLab {
     holder: Child,
     /// Its end is the holder's end.
     _input: ChildStdin,
+    relay: Option<Relay>,
     between: Between,
+    notes: Vec<String>,
 }
 
 impl HeldLab {
@@ -43,7 +49,7 @@ impl HeldLab {
             }
             other => other.map_err(not_allowed)?,
         }
-        let (holder, input, lines) = Self::start_holder(spec).map_err(|error| {
+        let (holder, input, lines) = Self::start_holder().map_err(|error| {
             Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}"))
         })?;
         let place = |host: u32, namespace: String| EndPlace {
@@ -52,16 +58,56 @@ impl HeldLab {
             address: spec.address(host).to_string(),
         };
         let own = format!("/proc/{}/ns/net", std::process::id());
-        let between = Between { near: place(0, own), far: place(1, format!("/proc/{}/ns/net", holder.id())) };
+        let between = Between {
+            near: place(0, own),
+            far: place(1, format!("/proc/{}/ns/net", holder.id())),
+            link: (spec.shape != Shape::default()).then(|| spec.shape.to_string()),
+            cable: spec.shape.describe(),
+        };
         // From here on the holder is ended with this value.
-        let lab = Self { holder, _input: input, between };
-        let mut make =
-            vec![format!("link add {} type veth peer name {} netns {}", DEVICES[0], DEVICES[1], lab.holder.id())];
-        make.extend(spec.configure(DEVICES[0], 0));
+        let mut lab = Self { holder, _input: input, relay: None, between, notes: Vec::new() };
+        if needs_relay(&spec.shape) {
+            lab.relay = Some(Relay::start(None, true)?);
+        }
+        let relayed = lab.relay.is_some();
+        let far = lab.holder.id();
+        let mut make = match lab.relay.as_ref().map(Relay::id) {
+            None => vec![format!("link add {DEVICE} type veth peer name {DEVICE} netns {far}")],
+            Some(relay) => vec![
+                format!("link add {DEVICE} type veth peer name port0 netns {relay}"),
+                format!("link add {DEVICE} netns {far} type veth peer name port1 netns {relay}"),
+            ],
+        };
+        make.extend(spec.configure(DEVICE, 0));
         batch(Program::Ip, None, &make)?;
-        batch(Program::Tc, None, &spec.shape(DEVICES[0])).map_err(|problem| spec.explain(problem, Program::Tc))?;
-        lab.configure_far(spec, lines)?;
+        batch(Program::Tc, None, &spec.shape(DEVICE, relayed)).map_err(|problem| spec.explain(problem))?;
+        lab.configure_far(spec, relayed, lines).map_err(|problem| spec.explain(problem))?;
+        if let Some(on) = spec.offloads(relayed) {
+            let near = offloads::switch(DEVICE, on);
+            let namespace = PathBuf::from(&lab.between.far.namespace);
+            let far = within(&namespace, move || offloads::switch(DEVICE, on))?;
+            let notes = [(&lab.between.near, near), (&lab.between.far, far)];
+            lab.notes.extend(notes.iter().filter_map(|(place, left)| offloads::note(&place.name, on, left)));
+        }
+        if let Some(relay) = &mut lab.relay {
+            relay.open_ports(2, spec.shape.mtu)?;
+            let added = relay::added(spec.address(0).into(), spec.address(1).into());
+            relay.shape(&spec.shape, relay::seed())?;
+            let (note, words) = relay::words(&spec.shape, added);
+            lab.notes.push(note);
+            lab.between.cable += &words;
+        }
         Ok(lab)
+    }
+
+    /// What its user must know, sentence by sentence.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What has become of the frames, where a relay passed them on and still does.
+    pub fn counts(&mut self) -> Option<Counts> {
+        self.relay.as_mut()?.counts()
     }
 
     /// Where the two ends are.
@@ -69,7 +115,7 @@ impl HeldLab {
         &self.between
     }
 
-    fn start_holder(_spec: &LabSpec) -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
+    fn start_holder() -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
         let mut holder =
             Command::new("/proc/self/exe").arg("__hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = holder.stdin.take().expect("piped");
@@ -85,12 +131,17 @@ impl HeldLab {
     }
 
     /// The holder makes its own end ready.
-    fn configure_far(&self, spec: &LabSpec, mut output: BufReader<std::process::ChildStdout>) -> Result<(), Problem> {
+    fn configure_far(
+        &self,
+        spec: &LabSpec,
+        relayed: bool,
+        mut output: BufReader<std::process::ChildStdout>,
+    ) -> Result<(), Problem> {
         let mut text = String::new();
-        for line in spec.configure(DEVICES[1], 1) {
+        for line in spec.configure(DEVICE, 1) {
             text += &format!("ip {line}\n");
         }
-        for line in spec.shape(DEVICES[1]) {
+        for line in spec.shape(DEVICE, relayed) {
             text += &format!("tc {line}\n");
         }
         text += "end\n";

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::netns;
 
 /// `ip` or `tc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,14 @@ pub fn batch(program: Program, namespace: Option<&str>, lines: &[String]) -> Res
         Err(said) => Err(Problem::new("E40", Exit::CannotStart, format!("the lab could not be made: {said}"))
             .hint("msgpath lab status   for what is there; msgpath lab down   removes it")),
     }
+}
+
+/// Whether the kernel has netem: tried in a namespace that is gone afterwards. Needs CAP_SYS_ADMIN.
+pub fn has_netem() -> bool {
+    let tried = std::thread::spawn(|| {
+        netns::unshare().is_ok() && batch(Program::Tc, None, &["qdisc add dev lo root netem delay 1us".into()]).is_ok()
+    });
+    tried.join().unwrap_or(false)
 }
 
 /// The first address of a named namespace that is not its loopback's.

@@ -4,17 +4,25 @@
 //! one and cleared away. Nothing is ever removed that is not written down.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::pidfd::{self, started};
 use serde::{Deserialize, Serialize};
 
 use super::iproute::{Program, batch};
+use super::relay::{self, Counts, Relay};
 use super::spec::LabSpec;
+use super::{needs_relay, offloads, within};
 
 /// The device of each place.
 const DEVICE: &str = "mp0";
+/// How long a relay may take to end, ns.
+const RELAY_ENDS_NS: u64 = 2_000_000_000;
+/// Ending of a file that is being written.
+const DRAFT: &str = "draft";
 
 /// A lab that somebody put up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,12 +31,37 @@ pub struct KeptLab {
     pub name: String,
     /// Its places, in order.
     pub places: Vec<EndPlace>,
-    /// The namespace of the bridge, where there are more than two places.
+    /// The namespace of the bridge or of the relay, where there is one.
     pub switch: Option<String>,
     /// What the cables do, for people.
     pub shape: String,
     /// Process that makes it, and when that was started (clock ticks since boot); `None`: it is made.
     pub making: Option<(u32, u64)>,
+    /// What its users must know, sentence by sentence.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// The relay, where there is one instead of the bridge.
+    #[serde(default)]
+    pub relay: Option<KeptRelay>,
+}
+
+/// The relay of a lab that somebody put up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRelay {
+    /// Its process.
+    pub pid: u32,
+    /// When that was started, clock ticks since boot.
+    pub started: u64,
+    /// From which the fates of all frames follow.
+    pub seed: u64,
+    /// What it adds to the way there by itself, ns; `None`: not known.
+    pub added_ns: Option<u64>,
+}
+
+impl KeptRelay {
+    fn process(&self) -> Option<pidfd::Process> {
+        pidfd::Process::find(self.pid, self.started, relay::NAME).ok()
+    }
 }
 
 /// A lab as it is found.
@@ -52,8 +85,7 @@ impl KeptLab {
         check_name(name)?;
         clear_unfinished();
         if Self::find(name).is_some() {
-            return Err(Problem::new("E40", Exit::CannotStart, format!("there is a lab named {name} already"))
-                .hint(format!("msgpath lab down {name}, or another name")));
+            return Err(there_is(name));
         }
         let namespace = |end: String| format!("msgpath-{name}-{end}");
         let places = (0..spec.hosts).map(|host| {
@@ -64,35 +96,44 @@ impl KeptLab {
                 address: spec.address(host).to_string(),
             }
         });
+        let relayed = needs_relay(&spec.shape);
         let mut lab = Self {
             name: name.into(),
             places: places.collect(),
-            switch: (spec.hosts > 2).then(|| namespace("switch".into())),
-            shape: describe(spec),
+            switch: (spec.hosts > 2 || relayed).then(|| namespace("switch".into())),
+            shape: spec.shape.describe(),
             making: Some((std::process::id(), started(std::process::id()).unwrap_or(0))),
+            notes: Vec::new(),
+            relay: None,
         };
         if let Some(taken) = lab.namespaces().iter().find(|name| Path::new("/run/netns").join(name).exists()) {
             return Err(Problem::new("E40", Exit::CannotStart, format!("the namespace {taken} is taken"))
                 .why("it was not made by msgpath, so it is left alone")
                 .hint("another name for the lab"));
         }
-        lab.write()?;
-        if let Err(problem) = lab.make(spec) {
-            lab.clear();
-            return Err(problem);
+        // Only one of two that are started at once gets the name.
+        lab.write(true)?;
+        let made = lab.make(spec, relayed).and_then(|()| {
+            lab.making = None;
+            lab.write(false)
+        });
+        match made {
+            Ok(()) => Ok(lab),
+            Err(problem) => {
+                lab.clear();
+                Err(problem)
+            }
         }
-        lab.making = None;
-        lab.write()?;
-        Ok(lab)
     }
 
-    fn make(&self, spec: &LabSpec) -> Result<(), Problem> {
+    fn make(&mut self, spec: &LabSpec, relayed: bool) -> Result<(), Problem> {
         batch(
             Program::Ip,
             None,
             &self.namespaces().iter().map(|name| format!("netns add {name}")).collect::<Vec<_>>(),
         )?;
-        let host = |at: usize| own_name(&self.places[at].namespace);
+        let names = self.namespaces();
+        let host = |at: usize| names[at].as_str();
         match &self.switch {
             None => {
                 let (a, b) = (host(0), host(1));
@@ -106,33 +147,113 @@ impl KeptLab {
                     })
                     .collect();
                 batch(Program::Ip, None, &cables)?;
-                let mut bridge = vec!["link add br0 type bridge".to_owned(), "link set dev br0 up".into()];
-                for at in 0..self.places.len() {
-                    if let Some(mtu) = spec.shape.mtu {
-                        bridge.push(format!("link set dev port{at} mtu {mtu}"));
-                    }
-                    bridge.push(format!("link set dev port{at} master br0"));
-                    bridge.push(format!("link set dev port{at} up"));
+                // The relay makes its ports ready itself.
+                if !relayed {
+                    batch(Program::Ip, Some(switch), &bridge(self.places.len(), spec.shape.mtu))?;
                 }
-                batch(Program::Ip, Some(switch), &bridge)?;
             }
         }
         for (at, place) in self.places.iter().enumerate() {
             let namespace = own_name(&place.namespace);
             batch(Program::Ip, Some(namespace), &spec.configure(DEVICE, at as u32))?;
-            batch(Program::Tc, Some(namespace), &spec.shape(DEVICE))
-                .map_err(|problem| spec.explain(problem, Program::Tc))?;
+            batch(Program::Tc, Some(namespace), &spec.shape(DEVICE, relayed))
+                .map_err(|problem| spec.explain(problem))?;
+        }
+        if let Some(on) = spec.offloads(relayed) {
+            self.switch_offloads(on, relayed)?;
+        }
+        if relayed { self.start_relay(spec) } else { Ok(()) }
+    }
+
+    /// Offloads of every device of the lab; those of the relay's ports are the relay's business.
+    fn switch_offloads(&mut self, on: bool, relayed: bool) -> Result<(), Problem> {
+        let place = |place: &EndPlace| (place.name.clone(), place.namespace.clone(), DEVICE.to_owned());
+        let mut devices: Vec<_> = self.places.iter().map(place).collect();
+        if let Some(switch) = self.switch.as_ref().filter(|_| !relayed) {
+            let file = format!("/run/netns/{switch}");
+            devices.extend((0..self.places.len()).map(|at| (format!("port{at}"), file.clone(), format!("port{at}"))));
+        }
+        for (name, namespace, device) in devices {
+            let left = within(Path::new(&namespace), move || offloads::switch(&device, on))?;
+            self.notes.extend(offloads::note(&name, on, &left));
         }
         Ok(())
     }
 
-    /// Takes a lab down.
+    /// Starts the relay, measures what it adds, and tells it what to do. It is written down before it may outlive us.
+    fn start_relay(&mut self, spec: &LabSpec) -> Result<(), Problem> {
+        let switch = self.switch.as_deref().unwrap_or_default();
+        let mut relay = Relay::start(Some(&Path::new("/run/netns").join(switch)), false)?;
+        let seed = relay::seed();
+        let kept = KeptRelay { pid: relay.id(), started: started(relay.id()).unwrap_or(0), seed, added_ns: None };
+        self.relay = Some(kept.clone());
+        self.write(false)?;
+        relay.open_ports(spec.hosts, spec.shape.mtu)?;
+        let (own, far) = (spec.address(0).into(), spec.address(1).into());
+        let added_ns = within(Path::new(&self.places[0].namespace), move || relay::added(own, far))?;
+        relay.shape(&spec.shape, seed)?;
+        let (note, words) = relay::words(&spec.shape, added_ns);
+        self.notes.push(note);
+        self.shape += &words;
+        self.relay = Some(KeptRelay { added_ns, ..kept });
+        relay.stay(self.socket())
+    }
+
+    /// What the relay has done with the frames since the lab was made; `None`: there is none, or it does not say.
+    pub fn counts(&self) -> Option<Counts> {
+        self.relay.as_ref().and_then(|_| relay::ask(&self.socket()))
+    }
+
+    /// What is wrong with it, for people; `None`: nothing.
+    pub fn missing(&self) -> Option<String> {
+        let gone: Vec<String> =
+            self.namespaces().into_iter().filter(|name| !Path::new("/run/netns").join(name).exists()).collect();
+        match (&self.relay, gone.is_empty()) {
+            (_, false) => Some(format!("gone: {}", gone.join(", "))),
+            (Some(relay), true) if relay.process().is_none() => {
+                Some(format!("its relay (process {}) has ended", relay.pid))
+            }
+            _ if self.making.is_some() && self.state() == LabState::Broken => Some("its maker was ended".into()),
+            _ => None,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        folder().join(format!("{}.sock", self.name))
+    }
+
+    /// Processes that are in one of its places, the relay aside.
+    fn users(&self) -> Vec<String> {
+        let id = |file: &Path| fs::metadata(file).ok().map(|data| (data.dev(), data.ino()));
+        let places: Vec<_> =
+            self.places.iter().filter_map(|place| Some((place, id(Path::new(&place.namespace))?))).collect();
+        let mut users = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(found) = id(&entry.path().join("ns/net")) else { continue };
+            if let Some((place, _)) = places.iter().find(|(_, place)| *place == found) {
+                let name = pidfd::name(pid).unwrap_or_default();
+                users.push(format!("{name} (process {pid}) in {}", place.name));
+            }
+        }
+        users
+    }
+
+    /// Takes a lab down. `force`: also where somebody is in it.
     ///
     /// # Errors
-    /// E40: there is none of that name, or some of it could not be removed.
-    pub fn down(name: &str) -> Result<(), Problem> {
+    /// E40: there is none of that name, or some of it could not be removed. E47: somebody is in it.
+    pub fn down(name: &str, force: bool) -> Result<(), Problem> {
         clear_unfinished();
         let lab = Self::find(name).ok_or_else(|| no_such(name))?;
+        let users = lab.users();
+        if !users.is_empty() && !force {
+            return Err(Problem::new("E47", Exit::CannotStart, format!("the lab {name} is in use"))
+                .why(users.join(", "))
+                .hint(format!(
+                    "when they are through, or msgpath lab down {name} --force, which takes their cables away"
+                )));
+        }
         let left = lab.clear();
         match left.is_empty() {
             true => Ok(()),
@@ -163,7 +284,7 @@ impl KeptLab {
         match self.making {
             Some((pid, start)) if started(pid) == Some(start) => LabState::Making,
             Some(_) => LabState::Broken,
-            None if self.namespaces().iter().all(|name| Path::new("/run/netns").join(name).exists()) => LabState::Up,
+            None if self.missing().is_none() => LabState::Up,
             None => LabState::Broken,
         }
     }
@@ -175,13 +296,14 @@ impl KeptLab {
     pub fn between(&self, near: Option<&str>, far: Option<&str>) -> Result<Between, Problem> {
         if self.state() != LabState::Up {
             return Err(Problem::new("E40", Exit::CannotStart, format!("the lab {} is not whole", self.name))
+                .why(self.missing().unwrap_or_else(|| "it is being made".into()))
                 .hint(format!("msgpath lab down {0}, then msgpath lab up {0}", self.name)));
         }
         let place = |wanted: Option<&str>, usual: usize| match wanted {
             None => Ok(self.places[usual].clone()),
             Some(name) => self.places.iter().find(|place| place.name == name).cloned().ok_or_else(|| no_such(name)),
         };
-        Ok(Between { near: place(near, 0)?, far: place(far, 1)? })
+        Ok(Between { near: place(near, 0)?, far: place(far, 1)?, link: None, cable: self.shape.clone() })
     }
 
     fn namespaces(&self) -> Vec<String> {
@@ -196,7 +318,8 @@ impl KeptLab {
         check_name(&self.name).is_ok() && self.places.len() >= 2 && self.namespaces().iter().all(ours)
     }
 
-    fn write(&self) -> Result<(), Problem> {
+    /// Writes it down, whole or not at all. `first`: the name must be free.
+    fn write(&self, first: bool) -> Result<(), Problem> {
         let cannot = |error: std::io::Error| {
             Problem::new("E40", Exit::CannotStart, format!("the lab cannot be written down: {error}"))
                 .why("what is not written down cannot be removed again, so it is not made")
@@ -204,15 +327,33 @@ impl KeptLab {
         };
         fs::create_dir_all(folder()).map_err(cannot)?;
         let json = serde_json::to_vec_pretty(self).expect("plain values");
-        fs::write(file_of(&self.name), json).map_err(cannot)
+        let (draft, file) =
+            (folder().join(format!("{}.{}.{DRAFT}", self.name, std::process::id())), file_of(&self.name));
+        fs::write(&draft, json).map_err(cannot)?;
+        if !first {
+            return fs::rename(&draft, file).map_err(cannot);
+        }
+        let linked = fs::hard_link(&draft, file);
+        let _ = fs::remove_file(&draft);
+        linked.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => there_is(&self.name),
+            _ => cannot(error),
+        })
     }
 
     /// Removes what is written down, then the writing. Returns what is still there.
     fn clear(&self) -> Vec<String> {
+        let relay = self.relay.as_ref().and_then(KeptRelay::process);
+        if relay.is_some_and(|relay| !matches!(relay.end(RELAY_ENDS_NS), Ok(true))) {
+            return vec![format!("the relay, process {}", self.relay.as_ref().map_or(0, |relay| relay.pid))];
+        }
+        let _ = fs::remove_file(self.socket());
         let there = |name: &String| Path::new("/run/netns").join(name).exists();
         let all: Vec<String> = self.namespaces().into_iter().filter(there).collect();
         // One by one: the failure of one must not keep the others.
         for name in &all {
+            // A namespace with somebody in it lives on without its name; its cable does not.
+            let _ = batch(Program::Ip, Some(name), &[format!("link delete {DEVICE}")]);
             let _ = batch(Program::Ip, None, &[format!("netns delete {name}")]);
         }
         let left: Vec<String> = all.into_iter().filter(there).collect();
@@ -232,6 +373,31 @@ fn clear_unfinished() {
             lab.clear();
         }
     }
+    // Drafts of those who were killed before they had a lab.
+    for entry in fs::read_dir(folder()).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let maker =
+            name.strip_suffix(DRAFT).and_then(|rest| rest.trim_end_matches('.').rsplit_once('.')?.1.parse().ok());
+        if maker.is_some_and(|pid| started(pid).is_none()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The commands that make the bridge between more than two places.
+fn bridge(ports: usize, mtu: Option<u32>) -> Vec<String> {
+    let mut lines = vec!["link add br0 type bridge".to_owned(), "link set dev br0 up".into()];
+    for at in 0..ports {
+        lines.extend(mtu.map(|mtu| format!("link set dev port{at} mtu {mtu}")));
+        lines.push(format!("link set dev port{at} master br0"));
+        lines.push(format!("link set dev port{at} up"));
+    }
+    lines
+}
+
+fn there_is(name: &str) -> Problem {
+    Problem::new("E40", Exit::CannotStart, format!("there is a lab named {name} already"))
+        .hint(format!("msgpath lab down {name}, or another name"))
 }
 
 fn no_such(name: &str) -> Problem {
@@ -264,27 +430,6 @@ fn letter(host: u32) -> String {
     char::from(b'a' + (host % 26) as u8).to_string()
 }
 
-/// When a process was started, clock ticks since boot (proc(5), field 22 of stat); `None`: there is none.
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-fn describe(spec: &LabSpec) -> String {
-    use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
-    let shape = &spec.shape;
-    let share = |word: &str, ppm: Option<u32>| ppm.map(|ppm| format!("{word} {} %", f64::from(ppm) / 1e4));
-    let parts = [
-        shape.mtu.map(|mtu| format!("MTU {mtu}")),
-        shape.rate.map(|rate| bits_per_second(rate as f64, BitUnits::Si)),
-        shape.delay_ns.map(|ns| format!("delay {}", Glyphs::Unicode.time(ns as f64))),
-        share("loss", shape.loss_ppm),
-        share("duplicates", shape.duplicate_ppm),
-        share("reordering", shape.reorder_ppm),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +446,8 @@ mod tests {
             switch: None,
             shape: String::new(),
             making: Some((std::process::id(), started(std::process::id()).unwrap())),
+            notes: Vec::new(),
+            relay: None,
         }
     }
 
@@ -323,6 +470,15 @@ mod tests {
         let made = KeptLab { making: None, ..lab() };
         assert_eq!(made.state(), LabState::Broken, "its namespaces are not there");
         assert!(made.between(None, None).is_err());
+    }
+
+    #[test]
+    fn a_foreign_process_is_not_our_relay() {
+        let own = std::process::id();
+        let relay = KeptRelay { pid: own, started: started(own).unwrap(), seed: 0, added_ns: None };
+        assert!(relay.process().is_none(), "this test has another name");
+        let lab = KeptLab { relay: Some(relay), ..lab() };
+        assert_eq!(lab.clear(), Vec::<String>::new(), "and is still here");
     }
 
     #[test]

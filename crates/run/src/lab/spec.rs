@@ -4,27 +4,12 @@ use std::net::Ipv4Addr;
 
 use msgpath_core::{Exit, Problem};
 
-use super::iproute::Program;
+use super::shape::Shape;
 
 /// Most places of a lab.
 pub const MOST_HOSTS: u32 = 16;
-
-/// What the cables do to what passes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
-    /// Largest packet, bytes; `None`: as the kernel has it (1500).
-    pub mtu: Option<u32>,
-    /// Bits per second in each direction, by a token bucket filter.
-    pub rate: Option<u64>,
-    /// Delay in each direction, ns; needs netem.
-    pub delay_ns: Option<u64>,
-    /// Share of packets that are lost in each direction, parts in a million; needs netem.
-    pub loss_ppm: Option<u32>,
-    /// Share of packets that come twice, parts in a million; needs netem.
-    pub duplicate_ppm: Option<u32>,
-    /// Share of packets that overtake others, parts in a million; needs netem and a delay.
-    pub reorder_ppm: Option<u32>,
-}
+/// Longest delay, ns.
+const MOST_DELAY_NS: u64 = 10_000_000_000;
 
 /// A lab to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +49,18 @@ impl LabSpec {
         if u64::from(self.hosts) > room {
             return usage(format!("{address}/{prefix} has room for {room} places"), "a larger network");
         }
+        if self.shape.rate.is_some_and(|rate| !(8_000..=1_000_000_000_000).contains(&rate)) {
+            return usage("a rate is 8 kbit/s to 1 Tbit/s".into(), "--rate 1G");
+        }
+        if self.shape.delay_ns.is_some_and(|ns| ns > MOST_DELAY_NS) {
+            return usage("a delay is at most 10 s".into(), "--delay 1ms");
+        }
+        if self.shape.offloads == Some(true) && self.shape.netem == Some(false) && self.shape.wants_netem() {
+            return usage(
+                "msgpath's relay takes whole packets, so offloads are off with it".into(),
+                "without --offloads on",
+            );
+        }
         if self.shape.reorder_ppm.is_some() && self.shape.delay_ns.is_none() {
             return usage("packets are reordered by sending some without the delay".into(), "--delay 1ms as well");
         }
@@ -88,9 +85,11 @@ impl LabSpec {
         lines
     }
 
-    /// The commands for tc that shape what `device` sends; none where nothing is asked.
-    pub(super) fn shape(&self, device: &str) -> Vec<String> {
-        let shape = &self.shape;
+    /// The commands for tc that shape what `device` sends; none where nothing is asked. `relayed`: what netem would do is
+    /// the relay's.
+    pub(super) fn shape(&self, device: &str, relayed: bool) -> Vec<String> {
+        let rate = self.shape.rate;
+        let shape = if relayed { &Shape::default() } else { &self.shape };
         let mut netem = String::new();
         if let Some(ns) = shape.delay_ns {
             netem += &format!(" delay {}us", ns as f64 / 1e3);
@@ -103,7 +102,7 @@ impl LabSpec {
                 netem += &format!(" {word} {}", share(ppm));
             }
         }
-        let tbf = shape.rate.map(|rate| format!("tbf rate {rate}bit burst {} latency 50ms", burst(rate)));
+        let tbf = rate.map(|rate| format!("tbf rate {rate}bit burst {} latency 50ms", burst(rate)));
         match (netem.is_empty(), tbf) {
             (true, None) => Vec::new(),
             (true, Some(tbf)) => vec![format!("qdisc add dev {device} root {tbf}")],
@@ -115,21 +114,23 @@ impl LabSpec {
         }
     }
 
-    /// The shape where this kernel cannot have it: said before anything is made.
-    ///
-    /// # Errors
-    /// E41.
-    pub(super) fn explain(&self, problem: Problem, program: Program) -> Problem {
-        let wants_netem = self.shape.delay_ns.is_some()
-            || self.shape.loss_ppm.is_some()
-            || self.shape.duplicate_ppm.is_some()
-            || self.shape.reorder_ppm.is_some();
-        if program == Program::Tc && wants_netem && problem.what.contains("qdisc kind is unknown") {
-            return Problem::new("E41", Exit::CannotStart, "this kernel has no netem (CONFIG_NET_SCH_NETEM)")
-                .why("delay, loss, duplication and reordering need it")
-                .hint("without these options, or a kernel that has it; --rate works without");
+    /// What tc said, where the reason is known.
+    pub(super) fn explain(&self, problem: Problem) -> Problem {
+        if self.shape.rate.is_some() && problem.what.contains("qdisc kind is unknown") {
+            return Problem::new(
+                "E41",
+                Exit::CannotStart,
+                "this kernel has no token bucket filter (CONFIG_NET_SCH_TBF)",
+            )
+            .why("a rate needs it")
+            .hint("without --rate, or a kernel that has it");
         }
         problem
+    }
+
+    /// The offloads that are asked for: a relay takes whole frames with whole checksums.
+    pub(super) fn offloads(&self, relayed: bool) -> Option<bool> {
+        if relayed { Some(false) } else { self.shape.offloads }
     }
 }
 
@@ -161,15 +162,25 @@ mod tests {
         assert!(refused(|spec| spec.network.1 = 30));
         assert!(refused(|spec| (spec.hosts, spec.network.1) = (7, 29)));
         assert!(refused(|spec| spec.shape.reorder_ppm = Some(1)));
+        assert!(refused(|spec| spec.shape.rate = Some(0)) && refused(|spec| spec.shape.delay_ns = Some(u64::MAX)));
+        let relayed = |spec: &mut LabSpec| {
+            spec.shape = Shape::parse("delay=1ms,netem=no,offloads=on").unwrap();
+        };
+        assert!(refused(relayed));
     }
 
     #[test]
     fn shapes_are_written_for_tc() {
-        let shaped = |shape: Shape| LabSpec { shape, ..LabSpec::default() }.shape("mp0");
+        let shaped = |shape: Shape| LabSpec { shape, ..LabSpec::default() }.shape("mp0", false);
         assert_eq!(shaped(Shape::default()), Vec::<String>::new());
         let rate = Shape { rate: Some(1_000_000_000), ..Shape::default() };
         assert_eq!(shaped(rate.clone()), ["qdisc add dev mp0 root tbf rate 1000000000bit burst 32768 latency 50ms"]);
         let both = Shape { delay_ns: Some(1_500_000), loss_ppm: Some(5_000), ..rate };
+        assert_eq!(
+            LabSpec { shape: both.clone(), ..LabSpec::default() }.shape("mp0", true),
+            ["qdisc add dev mp0 root tbf rate 1000000000bit burst 32768 latency 50ms"],
+            "the rate stays where it is"
+        );
         assert_eq!(
             shaped(both),
             [

@@ -14,6 +14,7 @@
 //! nothing. Whatever is attached lives in file descriptors of this process and ends with it.
 
 mod bpf;
+pub mod events;
 mod perf;
 mod self_test;
 mod threads;

@@ -53,6 +53,8 @@ pub(super) struct Place {
     pub(super) begin: u64,
     /// When the processes were told to start.
     pub(super) go: Option<u64>,
+    /// [`super::orders::Order::border`].
+    pub(super) border: u32,
 }
 
 /// One slice of a session while it is put together.
@@ -103,7 +105,10 @@ pub(super) fn join(
                 *newest = (*newest).max(row.number);
             }
         }
-        for (sender, other) in homes.iter().enumerate().filter(|(sender, _)| *sender != receiver) {
+        for (sender, other) in homes.iter().enumerate() {
+            if sender == receiver || !orders::crosses(place.border, sender as u32, receiver as u32) {
+                continue;
+            }
             for (number, sent) in other.sent.iter().enumerate() {
                 let id = (sender as u32, number as u32);
                 let row = got.get(&id).filter(|row| row.made == sent.made);
@@ -307,9 +312,26 @@ mod tests {
             .collect()
     }
 
+    fn place(border: u32) -> Place {
+        Place { restart: 1, position: 0, begin: 1_000, go: Some(5_000), border }
+    }
+
+    #[test]
+    fn messages_of_one_side_of_a_cable_are_neither_delivered_nor_lost() {
+        let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
+        let mut homes = homes();
+        // The first two are at one side, the third at the other.
+        for (receiver, home) in homes.iter_mut().enumerate() {
+            home.received.retain(|row| orders::crosses(2, row.sender, receiver as u32));
+        }
+        let (rounds, _) = join(&periodic(Start::Barrier), &case, homes, &place(2));
+        let delivery = rounds[0].0.near.delivery;
+        assert_eq!((delivery.sent, delivery.received, delivery.lost), (12, 12, 0));
+    }
+
     fn joined(start: Start, homes: Vec<Home>) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
         let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
-        join(&periodic(start), &case, homes, &Place { restart: 1, position: 0, begin: 1_000, go: Some(5_000) })
+        join(&periodic(start), &case, homes, &place(0))
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use mac::Mac;
 pub use orders::Start;
 pub use process::process;
 
-use crate::{environment, wire};
+use crate::{environment, route, wire};
 use home::{Home, Place, join, last_words, unpack};
 use orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
 
@@ -142,6 +142,12 @@ impl Periodic {
         Ok(())
     }
 
+    /// Number of the first component at the far side of the cable; 0: this engine crosses none.
+    fn border(&self, case: &Case, options: &ChannelOptions) -> u32 {
+        let crosses = options.between.is_some() && case.path.transport == "eth";
+        if crosses { self.processes.div_ceil(2) * self.components } else { 0 }
+    }
+
     fn components_of_all(&self) -> u32 {
         self.processes * self.components
     }
@@ -170,6 +176,12 @@ impl Periodic {
 /// Whether an engine can be had here.
 fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
     engine::carries(&case.path)?;
+    if options.between.is_some() && case.path.transport == "udp" {
+        return Err(Unavailable::new(
+            "udp reaches all processes at loopback addresses, and those do not lead into another namespace",
+            "-x eth/sigio, or no --between",
+        ));
+    }
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     if let Some(limit) = entry.transport.max_message().filter(|limit| case.size > *limit) {
@@ -190,6 +202,11 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
     }
     plan.validate()?;
     let mut unavailable = Vec::new();
+    if let Some(between) = &plan.options.between
+        && let Some(route) = between.far.address.parse().ok().and_then(|address| route::to(address).ok())
+    {
+        plan.options.interface = route.device;
+    }
     let options = plan.options.clone();
     plan.cases.retain(|case| match available(case, &options) {
         Ok(()) => true,
@@ -271,7 +288,17 @@ fn sessions(
                 periodic.length().as_secs() + 1,
                 session * header.plan.cases.len(),
             ));
-            let place = |go| Place { restart, position: position as u32, begin, go };
+            let border = periodic.border(&case, &header.plan.options);
+            if let (1.., Some(between)) = (border, &header.plan.options.between) {
+                let near = border / periodic.components;
+                told(&format!(
+                    "{near} processes in {}, {} in {}: messages cross the cable, and nobody hears his own side",
+                    between.near.name,
+                    periodic.processes - near,
+                    between.far.name
+                ));
+            }
+            let place = |go| Place { restart, position: position as u32, begin, go, border };
             let (homes, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
             let (rounds, facts) = join(periodic, &case, homes, &place(go));
             record(header, writer, rounds, facts)?;
@@ -402,6 +429,14 @@ impl Fleet {
                 tag,
                 port,
                 network,
+                place: plan.options.between.as_ref().map(|between| {
+                    let (own, other) = match process < periodic.processes.div_ceil(2) {
+                        true => (&between.near, &between.far),
+                        false => (&between.far, &between.near),
+                    };
+                    (own.namespace.clone(), other.address.clone())
+                }),
+                border: periodic.border(case, &plan.options),
                 area: place.clone(),
                 spawned_ns: clock::now(),
                 life_ns: life.as_nanos() as u64,

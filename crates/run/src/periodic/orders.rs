@@ -78,6 +78,10 @@ pub struct Order {
     pub port: u16,
     /// UDP: a and b.
     pub network: [u8; 2],
+    /// The namespace that the process moves to, and an address that is reached through its cable.
+    pub place: Option<(String, String)>,
+    /// Number of the first component at the far side of a cable that the messages cross; 0: there is none, and all hear all.
+    pub border: u32,
     /// Shared memory: where the parent's descriptor can be opened.
     pub area: Option<String>,
     /// When the process was started, ns of the monotonic clock.
@@ -92,10 +96,20 @@ impl Order {
         slice(number, self.first, self.messages, self.slices)
     }
 
+    /// How many components are heard by component `number`.
+    pub fn heard_by(&self, number: u32) -> u64 {
+        (0..self.of).filter(|other| *other != number && crosses(self.border, *other, number)).count() as u64
+    }
+
     /// Number of the process's component `at` among all.
     pub fn number(&self, at: u32) -> u32 {
         self.process * self.components + at
     }
+}
+
+/// Whether a message of `sender` reaches `receiver`: with a border, those of one side do not hear one another.
+pub fn crosses(border: u32, sender: u32, receiver: u32) -> bool {
+    border == 0 || (sender < border) != (receiver < border)
 }
 
 /// The slice of message `number` (from 0): the first ones belong to the first slice, the rest is cut evenly.
@@ -266,6 +280,12 @@ mod tests {
         assert_eq!(counts(0, 6), [2, 1, 2, 1]);
         assert_eq!(counts(5, 5), [5, 0, 0, 0]);
         assert_eq!(counts(9, 5), [5, 0, 0, 0]);
+    }
+
+    #[test]
+    fn with_a_border_only_the_other_side_is_heard() {
+        assert!(crosses(0, 1, 2) && crosses(2, 1, 2) && crosses(2, 3, 0));
+        assert!(!crosses(2, 0, 1) && !crosses(2, 2, 3));
     }
 
     proptest! {

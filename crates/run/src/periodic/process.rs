@@ -90,6 +90,16 @@ struct Ready {
 fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), FromProcess> {
     let Ok(ToProcess::Order(order)) = orders.recv_timeout(PATIENCE) else { return Err(failed("no order came")) };
     signal::die_with_parent(order.parent).map_err(|error| failed(format!("PR_SET_PDEATHSIG: {error}")))?;
+    let mut order = order;
+    if let Some((namespace, _)) = &order.place {
+        // This thread moves, and all that it starts from here on are where it is.
+        crate::lab::enter_namespace(namespace).map_err(|problem| failed(problem.what))?;
+    }
+    if let (Some((_, beyond)), true) = (&order.place, order.path.transport == "eth") {
+        let beyond = beyond.parse().map_err(failed)?;
+        let route = crate::route::to(beyond).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
+        order.options.interface = route.device;
+    }
     let life = Duration::from_nanos(order.life_ns);
     std::thread::spawn(move || {
         std::thread::sleep(life);
@@ -189,7 +199,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
 /// Makes one component: memory, sockets, the first calls of the authentication.
 fn set_up(order: &Order, number: u32, key: &[u8; KEY], own: Vec<(String, u64)>) -> Result<Ready, Unavailable> {
     let mut stages = Stages { since: clock::now(), list: own };
-    let peers = u64::from(order.of) - 1;
+    let peers = order.heard_by(number);
     // Touched here: a page fault belongs to the set-up, not to a message.
     let mut sent = vec![SentRow { due: 1, ..SentRow::default() }; order.messages as usize];
     let mut received = vec![ReceivedRow { made: 1, ..ReceivedRow::default() }; (order.messages * peers) as usize];
@@ -338,7 +348,11 @@ impl Deliver for Inbox<'_> {
     fn message(&mut self, bytes: &[u8], calls: &CallCounts) {
         let received = clock::now();
         let Some((made, sender, number)) = head(bytes, self.order.of) else { return };
-        if sender == self.own || u64::from(number) >= self.order.messages || bytes.len() != self.order.size as usize {
+        if sender == self.own
+            || !super::orders::crosses(self.order.border, sender, self.own)
+            || u64::from(number) >= self.order.messages
+            || bytes.len() != self.order.size as usize
+        {
             return;
         }
         let mut delivered = received;

@@ -1,4 +1,5 @@
 //! The RPC lab's two ends.
 
 pub mod client;
+pub mod own;
 pub mod server;

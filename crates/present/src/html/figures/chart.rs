@@ -8,29 +8,29 @@ use super::{SERIES, short, tick_name};
 use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, time_ticks};
 use crate::words;
 
-const LEFT: f64 = 66.0;
+const LEFT: f64 = 76.0;
 const RIGHT: f64 = 132.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
 /// An axis: logarithmic, with its ticks.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// What it says.
-    pub(super) name: String,
+    pub(crate) name: String,
     range: (f64, f64),
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// Sizes of messages, bytes, one tick each.
-    pub(super) fn sizes(sizes: impl Iterator<Item = u64> + Clone) -> Self {
+    pub(crate) fn sizes(sizes: impl Iterator<Item = u64> + Clone) -> Self {
         let name = |size| (size as f64, units::size_short(size));
         Self::of("message size in bytes (log)", sizes.map(name))
     }
 
     /// Counts such as threads, one tick each.
-    pub(super) fn counts(name: &str, counts: impl Iterator<Item = u32> + Clone) -> Self {
+    pub(crate) fn counts(name: &str, counts: impl Iterator<Item = u32> + Clone) -> Self {
         Self::of(name, counts.map(|count| (f64::from(count), count.to_string())))
     }
 
@@ -43,13 +43,13 @@ impl Axis {
     }
 
     /// Values that are positive, with ticks at 1, 2 and 5 times the powers of ten.
-    pub(super) fn values(name: &str, (low, high): (f64, f64), print: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn values(name: &str, (low, high): (f64, f64), print: impl Fn(f64) -> String) -> Self {
         let range = (low * 0.85, high * 1.18);
         Self { name: name.into(), range, ticks: decades(range, print) }
     }
 
     /// Times, ns.
-    pub(super) fn times(name: &str, range: (f64, f64)) -> Self {
+    pub(crate) fn times(name: &str, range: (f64, f64)) -> Self {
         Self::values(name, range, tick_name)
     }
 
@@ -59,7 +59,7 @@ impl Axis {
 }
 
 /// Ticks of a time axis, ns.
-pub(super) fn times_between(low: f64, high: f64) -> Vec<(f64, String)> {
+pub(crate) fn times_between(low: f64, high: f64) -> Vec<(f64, String)> {
     decades((low, high), tick_name)
 }
 
@@ -79,7 +79,7 @@ fn decades((low, high): (f64, f64), print: impl Fn(f64) -> String) -> Vec<(f64, 
 }
 
 /// The positive range of values.
-pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |range, value| {
         let (low, high) = range.unwrap_or((value, value));
         Some((f64::min(low, value), f64::max(high, value)))
@@ -88,20 +88,20 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// A value with its interval, somewhere on the first axis.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) low: Option<f64>,
-    pub(super) high: Option<f64>,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
     /// Drawn with a hole: not a claim, or not reached.
-    pub(super) hollow: bool,
+    pub(crate) hollow: bool,
     /// What it tells when pointed at.
-    pub(super) title: String,
+    pub(crate) title: String,
 }
 
 impl Point {
     /// A quantile of a case; `None` where it is a lost message.
-    pub(super) fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
+    pub(crate) fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
         let title = format!(
             "{name}, {}: {}, {}",
             words::quantile_name(quantile.p),
@@ -119,7 +119,7 @@ impl Point {
     }
 
     /// An estimate.
-    pub(super) fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
         let interval = words::estimate_interval(estimate, &print);
         Self {
             x,
@@ -134,29 +134,29 @@ impl Point {
 
 /// Points that belong together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
-    pub(super) label: String,
-    pub(super) points: Vec<Point>,
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) points: Vec<Point>,
 }
 
 /// The range of all values, intervals included.
-pub(super) fn extent(lines: &[Line]) -> Option<(f64, f64)> {
+pub(crate) fn extent(lines: &[Line]) -> Option<(f64, f64)> {
     let points = lines.iter().take(SERIES).flat_map(|line| &line.points);
     range(points.flat_map(|point| [Some(point.y), point.low, point.high]).flatten())
 }
 
 /// The frame with its axes, ready for lines and for what a figure adds.
-pub(super) struct Chart {
-    pub(super) drawing: Drawing,
-    pub(super) x: Scale,
-    pub(super) y: Scale,
+pub(crate) struct Chart {
+    pub(crate) drawing: Drawing,
+    pub(crate) x: Scale,
+    pub(crate) y: Scale,
     size: (f64, f64),
     names: Vec<String>,
 }
 
 impl Chart {
     /// A frame of this size in pixels.
-    pub(super) fn new(size: (f64, f64), x: &Axis, y: &Axis) -> Self {
+    pub(crate) fn new(size: (f64, f64), x: &Axis, y: &Axis) -> Self {
         let (width, height) = size;
         let mut drawing = Drawing::new(width, height);
         let (left, right, top, bottom) = (LEFT, width - RIGHT, TOP, height - BOTTOM);
@@ -181,12 +181,12 @@ impl Chart {
     }
 
     /// Left, right, top and bottom of the frame.
-    pub(super) fn frame(&self) -> (f64, f64, f64, f64) {
+    pub(crate) fn frame(&self) -> (f64, f64, f64, f64) {
         (LEFT, self.size.0 - RIGHT, TOP, self.size.1 - BOTTOM)
     }
 
     /// The first [`SERIES`] lines with their intervals, each labelled where it ends.
-    pub(super) fn lines(&mut self, lines: &[Line]) {
+    pub(crate) fn lines(&mut self, lines: &[Line]) {
         let (_, right, top, bottom) = self.frame();
         let shown: Vec<&Line> = lines.iter().take(SERIES).collect();
         for (at, line) in shown.iter().enumerate() {
@@ -212,22 +212,22 @@ impl Chart {
     }
 
     /// The picture of these lines: `what` says what is shown of them.
-    pub(super) fn finish(self, what: &str) -> Svg {
+    pub(crate) fn finish(self, what: &str) -> Svg {
         self.drawing.finish(&format!("{what}: {}", self.names.join(", ")))
     }
 }
 
 /// What a figure says where it shows some of the lines only.
-pub(super) fn and_more(all: usize) -> String {
+pub(crate) fn and_more(all: usize) -> String {
     if all > SERIES { format!("{} more are in the numbers below.", all - SERIES) } else { String::new() }
 }
 
 /// The receiver's throughput of a stream, or the messages a second of an echo.
-pub(super) fn rate(case: &CaseSummary) -> Option<&Estimate> {
+pub(crate) fn rate(case: &CaseSummary) -> Option<&Estimate> {
     case.throughput.as_ref().map(|throughput| &throughput.receiver_bits).or(case.rate_per_s.as_ref())
 }
 
 /// `20 Gbit/s`, `50 k/s`.
-pub(super) fn rate_text(case: &CaseSummary) -> fn(f64) -> String {
+pub(crate) fn rate_text(case: &CaseSummary) -> fn(f64) -> String {
     if case.throughput.is_some() { |bits| words::throughput(bits, Default::default()) } else { words::per_second }
 }

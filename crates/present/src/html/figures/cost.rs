@@ -94,7 +94,11 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     for case in cases.iter().filter(|case| case.copied_bytes.is_none() && !case.copied_why.is_empty()) {
         view::push_new(&mut whys, format!("{} copied: n/a: {}.", case.case.path, case.copied_why));
     }
-    whys.push("Cache misses: n/a: this version reads no performance counters.".into());
+    // Said where there is no row for them in the table of events.
+    let uncounted = |near| cases.iter().find_map(|case| msgpath_analyse::events::no_hardware(case, near));
+    if let Some(why) = uncounted(true).or_else(|| uncounted(false)) {
+        whys.push(format!("Cache misses: n/a: {why}."));
+    }
     for why in whys {
         note.push(' ');
         note.push_str(&why);

@@ -6,7 +6,7 @@
 
 mod axes;
 mod bars;
-mod chart;
+pub(crate) mod chart;
 mod conditions;
 mod cost;
 mod counters;

@@ -43,6 +43,12 @@ fn describe(case: &CaseSummary) -> String {
     format!("{}, {}", case.case.path, words::counted(case.case.threads.into(), "thread", G))
 }
 
+/// `oversubscribed: 16 threads on 2 CPUs`; `None`: there is a CPU for every thread.
+fn oversubscribed(case: &CaseSummary) -> Option<String> {
+    let crowd = case.threads.as_ref()?.oversubscribed.as_ref()?;
+    Some(format!("oversubscribed: {} threads on {} CPUs", crowd.threads, crowd.cpus))
+}
+
 fn note(grid: &Grid, shape: Shape) -> String {
     format!("Messages of {}. {}", grid.head(shape, false), and_more(grid.paths.len())).trim_end().to_owned()
 }
@@ -84,7 +90,12 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(shape) = middle(&grid) else { return Drawn::Nothing };
     let lines = lines(&grid, shape, |threads, case| {
-        Some(Point::estimate(threads, rate(case)?, &describe(case), rate_text(case)))
+        let mut point = Point::estimate(threads, rate(case)?, &describe(case), rate_text(case));
+        if let Some(crowd) = oversubscribed(case) {
+            point.hollow = true;
+            point.title = format!("{}; {crowd}", point.title);
+        }
+        Some(point)
     });
     let Some(case) = scene.measured().into_iter().find(|case| rate(case).is_some()) else { return Drawn::Nothing };
     let print = rate_text(case);
@@ -125,7 +136,13 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
         ]);
     }
     let panels = vec![chart.finish("What all threads get done against their number")];
-    Drawn::Picture(Picture { panels, data, note: note(&grid, shape), ..Picture::default() })
+    let mut note = note(&grid, shape);
+    let crowded = scene.measured().into_iter().find_map(|case| Some((case.case.threads, oversubscribed(case)?)));
+    if let Some((threads, crowd)) = crowded {
+        let threads = words::counted(threads.into(), "thread", G);
+        note.push_str(&format!(" Hollow points from {threads} on are {crowd}, so they show no scaling."));
+    }
+    Drawn::Picture(Picture { panels, data, note, ..Picture::default() })
 }
 
 #[cfg(test)]
@@ -140,6 +157,12 @@ mod tests {
         let scene = Scene::new(&run, &summary);
         insta::assert_snapshot!("latency-threads", drawn(&LATENCY, &scene));
         insta::assert_snapshot!("scaling", drawn(&SCALING, &scene));
+        let (run, mut summary) = fixture::compare();
+        for case in summary.cases.iter_mut().filter(|case| case.case.threads > 1) {
+            case.threads = Some(fixture::crowd(2 * u64::from(case.case.threads), 2));
+        }
+        let marked = drawn(&SCALING, &Scene::new(&run, &summary));
+        assert!(marked.contains("hollow") && marked.contains("so they show no scaling"), "{marked}");
         for (run, summary) in [fixture::echo(), fixture::shapes()] {
             assert_eq!(drawn(&LATENCY, &Scene::new(&run, &summary)), "nothing");
             assert_eq!(drawn(&SCALING, &Scene::new(&run, &summary)), "nothing");

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use msgpath_core::doctor::{Doctor, Examine};
-use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Load, Workload};
+use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Extent, Load, Workload};
 use msgpath_core::schema::{
     ClockFacts, DeviceKind, EndReport, Environment, KernelCounts, OpenRound, RoundRecord, Route, RpcFacts, RpcPair,
     RunEnd, RunHeader, Status,
@@ -86,6 +86,8 @@ pub struct RpcRequest {
     pub seed: u64,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
+    /// The namespaces of the two ends, where a server of one's own runs in the other one.
+    pub between: Option<Between>,
     /// The command line.
     pub command: Vec<String>,
     /// Name of the run.
@@ -103,11 +105,16 @@ pub struct Way {
     pub from: SocketAddr,
     /// The device, or why it is not known.
     pub route: Result<Route, String>,
+    /// The namespaces of client and server, where both are on this machine.
+    pub between: Option<Between>,
 }
 
 impl Way {
     /// Why both ends are on one machine, where they are known to be.
     pub fn same_machine(&self) -> Option<String> {
+        if let Some(Between { near, far, .. }) = &self.between {
+            return Some(format!("two network namespaces of it, {} and {}", near.name, far.name));
+        }
         if self.to.ip() == self.from.ip() {
             return Some("both addresses are the same".into());
         }
@@ -228,6 +235,7 @@ fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         ..Plan::new(Workload::Rpc, cases)
     };
     plan.placement.near.clone_from(&request.cpus);
+    plan.options.between.clone_from(&request.between);
     plan.validate()?;
     Ok(plan)
 }
@@ -272,7 +280,7 @@ pub fn call(
         connections.push(connection::Connection::open(index, address, connect_timeout)?);
     }
     let from = connections[0].stream.local_addr().unwrap_or(address);
-    let way = Way { to: address, from, route: route::to(address.ip()) };
+    let way = Way { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
     listener.way(&way);
     plan.baseline = plan.cases[0].path.clone();
     let mut counters = counters::Reader::new(&request.cpus);

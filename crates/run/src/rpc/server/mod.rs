@@ -12,10 +12,12 @@
 //! | `memory` | the budget, and buffers that are used again |
 //! | `connection` | one connection: received, answered, sent |
 //! | `worker` | one thread and its connections |
+//! | `hog` | threads that take its lock or CPUs away, where that is asked for |
 //! | `log` | the lab's log of calls |
 //! | `trouble` | what goes wrong: counted, and said a few times a second |
 
 mod connection;
+pub mod hog;
 mod log;
 pub mod memory;
 pub mod parser;
@@ -78,6 +80,10 @@ pub struct ServerOptions {
     pub verbose: bool,
     /// Waits are told from the kernel's receive stamps.
     pub kernel_stamps: bool,
+    /// A thread that takes the store's lock.
+    pub lock_hog: Option<hog::LockHog>,
+    /// Threads that do nothing but spin.
+    pub cpu_hogs: u32,
 }
 
 impl Default for ServerOptions {
@@ -94,6 +100,8 @@ impl Default for ServerOptions {
             log: None,
             verbose: false,
             kernel_stamps: false,
+            lock_hog: None,
+            cpu_hogs: 0,
         }
     }
 }
@@ -139,6 +147,8 @@ pub struct Server {
     connections: usize,
     /// What the user should know before the first connection.
     remarks: Vec<String>,
+    /// Troubles that are wanted.
+    hogs: (Option<hog::LockHog>, u32),
 }
 
 impl Server {
@@ -192,7 +202,8 @@ impl Server {
             over: AtomicBool::new(false),
             quit: AtomicBool::new(false),
         };
-        Ok(Self { listener, address, posts, shared, connections, remarks })
+        let hogs = (options.lock_hog, options.cpu_hogs.min(hog::MOST_CPU_HOGS));
+        Ok(Self { listener, address, posts, shared, connections, remarks, hogs })
     }
 
     /// Where it listens.
@@ -213,7 +224,7 @@ impl Server {
     /// # Errors
     /// As [`Server::run`].
     pub fn run_saying(self, stop: &AtomicBool, say: &mut dyn FnMut(Event<'_>)) -> Result<Totals, Problem> {
-        let Self { listener, address, posts, shared, connections, remarks } = self;
+        let Self { listener, address, posts, shared, connections, remarks, hogs } = self;
         remarks.iter().for_each(|remark| say(Event::Wrong(remark)));
         say(Event::Course(&format!(
             "serving the RPC lab's keys and values at {address}   {}, {}   Ctrl-C stops",
@@ -231,6 +242,13 @@ impl Server {
                         Err(Problem::new("E00", Exit::CannotStart, format!("no thread could be started: {error}")));
                     break;
                 }
+            }
+            if let (Ok(()), Some(lock)) = (&started, hogs.0) {
+                let shared = &shared;
+                scope.spawn(move || hog::lock(lock, shared.service.store(), &shared.over));
+            }
+            for _ in 0..if started.is_ok() { hogs.1 } else { 0 } {
+                scope.spawn(|| hog::cpu(&shared.over));
             }
             while started.is_ok() && !stop.load(Ordering::Relaxed) && !shared.quit.load(Ordering::Relaxed) {
                 door.open_for(100);

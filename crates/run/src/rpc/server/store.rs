@@ -144,6 +144,12 @@ impl Store {
         Found { is: inner.waits, waited_ns }
     }
 
+    /// Holds the lock for a time, sleeping.
+    pub fn hold(&self, time: std::time::Duration) {
+        let _held = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::sleep(time);
+    }
+
     /// Number of keys.
     pub fn keys(&self) -> usize {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.len()

@@ -1,0 +1,277 @@
+//! The page of the preset `aa-control`: how small a difference this machine can show today.
+
+use msgpath_core::Case;
+use msgpath_core::plan::{CaseRole, MIN_ROUNDS_FOR_CLAIMS, Metric};
+use msgpath_core::schema::RoundRecord;
+use msgpath_core::units::size;
+
+use crate::answers::cell::{Cell, Table, Value};
+use crate::answers::rows::{beyond, number, percent, ratio_with};
+use crate::answers::{Answer, Page, Part};
+use crate::paired::paired;
+use crate::resample::{RESAMPLES, unit_count};
+use crate::series::{Series, log_ratios, same_cell, series};
+use crate::stats::{deviation, joined, mean, percentile, t_quantile};
+use crate::summary::Confidence;
+
+/// Numbers of rounds that the resolution is shown for.
+const ROUNDS: [usize; 6] = [5, 10, 20, 40, 80, 160];
+/// Differences that people publish.
+const PUBLISHED: [f64; 5] = [0.001, 0.003, 0.01, 0.03, 0.1];
+/// Two-sided 5 % and a power of 80 %: normal quantiles 1.960 + 0.842 (Cohen 1988, 2.4).
+const DETECTED: f64 = 1.960 + 0.842;
+
+pub(super) fn page(parts: &[Part<'_>]) -> Page {
+    let twins: Vec<Twins> = parts.iter().flat_map(twins).collect();
+    if twins.is_empty() {
+        return Page {
+            answers: vec![Answer::cannot(SMALLEST, "no run measured a path against itself in enough rounds")],
+            ..Page::default()
+        };
+    }
+    let tables = vec![resolutions(&twins), needed(&twins)];
+    Page { tables, answers: vec![smallest(&twins), one_after_the_other(parts)], ..Page::default() }
+}
+
+const SMALLEST: &str = "How small a difference can this machine show today?";
+
+/// A path measured against itself: two cases in turn, with the logarithm of their ratio by pass.
+struct Twins {
+    run: String,
+    size: u64,
+    d: Vec<f64>,
+}
+
+impl Twins {
+    /// Standard deviation of one pass: where neighbours resemble each other, what blocks of them say it would be if they did
+    /// not.
+    fn deviation(&self) -> f64 {
+        let units = unit_count(&self.d);
+        deviation(&joined(&self.d, units)) * (self.d.len() as f64 / units as f64).sqrt()
+    }
+
+    /// p95 of |A'/A - 1| over so many rounds: passes drawn with replacement, in blocks of four where neighbours resemble
+    /// each other.
+    fn resolution(&self, rounds: usize) -> f64 {
+        let units = joined(&self.d, unit_count(&self.d));
+        let draws = (rounds * units.len() / self.d.len()).max(1);
+        let mut random = fastrand::Rng::with_seed(rounds as u64 ^ self.size);
+        let mut errors: Vec<f64> = (0..RESAMPLES)
+            .map(|_| {
+                let sum: f64 = (0..draws).map(|_| units[random.usize(..units.len())]).sum();
+                ((sum / draws as f64).exp() - 1.0).abs()
+            })
+            .collect();
+        percentile(&mut errors, 0.95)
+    }
+
+    /// Rounds after which a true difference of so much is shown four times in five.
+    fn needed(&self, difference: f64) -> u64 {
+        let rounds = (DETECTED * self.deviation() / difference.ln_1p()).powi(2).ceil();
+        rounds.max(f64::from(MIN_ROUNDS_FOR_CLAIMS)) as u64
+    }
+}
+
+/// The rounds of a case by the median, by pass.
+fn medians(part: &Part<'_>, case: &Case) -> Series {
+    let mut rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.id).collect();
+    rounds.sort_by_key(|round| round.pass);
+    series(&part.run.header.plan, Metric::P50, &rounds)
+}
+
+fn twins(part: &Part<'_>) -> Vec<Twins> {
+    let cases = &part.run.header.plan.cases;
+    let controls = cases.iter().filter(|case| case.role == CaseRole::Control);
+    controls
+        .filter_map(|case| {
+            let same =
+                |other: &&Case| other.role == CaseRole::Measured && other.path == case.path && same_cell(other, case);
+            let twin = cases.iter().find(same)?;
+            let d: Vec<f64> =
+                log_ratios(&medians(part, case), &medians(part, twin)).into_iter().map(|(_, d)| d).collect();
+            let enough = d.len() >= 2 * MIN_ROUNDS_FOR_CLAIMS as usize;
+            enough.then(|| Twins { run: part.name.into(), size: case.size, d })
+        })
+        .collect()
+}
+
+/// By number of rounds.
+fn resolutions(twins: &[Twins]) -> Table {
+    let heads: Vec<String> = ROUNDS.iter().map(|rounds| format!("{rounds} rounds")).collect();
+    let mut columns = vec!["run", "message", "rounds", "A'/A, p50"];
+    columns.extend(heads.iter().map(String::as_str));
+    let mut table = Table::new("resolution", "resolution: |A'/A - 1| stays below it 19 times in 20", &columns);
+    for one in twins {
+        let ratio = paired(&one.d, 1, one.size).map(|paired| {
+            let end = |sign: f64| paired.half.map(|half| (paired.mean + sign * half).exp());
+            Value { value: paired.mean.exp(), low: end(-1.0), high: end(1.0) }
+        });
+        let mut cells = vec![
+            Cell::text(&one.run),
+            Cell::size(one.size),
+            Cell::count(one.d.len() as u64),
+            Cell::or_missing(ratio, Cell::Ratio, "no rounds"),
+        ];
+        cells.extend(ROUNDS.map(|rounds| Cell::Share(one.resolution(rounds).into())));
+        table.row(cells);
+    }
+    table.note("more rounds than were measured: what they would resolve if they were like these")
+}
+
+/// By difference.
+fn needed(twins: &[Twins]) -> Table {
+    let heads = PUBLISHED.map(|difference| format!("{} %", 100.0 * difference));
+    let mut columns = vec!["run", "message"];
+    columns.extend(heads.iter().map(String::as_str));
+    let mut table =
+        Table::new("rounds-needed", "rounds that show a true difference of so much four times in five", &columns);
+    for one in twins {
+        let mut cells = vec![Cell::text(&one.run), Cell::size(one.size)];
+        cells.extend(PUBLISHED.map(|difference| Cell::count(one.needed(difference))));
+        table.row(cells);
+    }
+    table
+}
+
+fn smallest(twins: &[Twins]) -> Answer {
+    let worst = |of: &dyn Fn(&Twins) -> f64| twins.iter().map(of).fold(0.0, f64::max);
+    let rounds = twins.iter().map(|one| one.d.len()).min().unwrap_or(0);
+    let resolution = worst(&|one| one.resolution(rounds));
+    let published = 0.003;
+    let needs = worst(&|one| one.needed(published) as f64) as u64;
+    let verdict = match needs > rounds as u64 {
+        true => format!(
+            "a published difference of {} cannot be shown here with {rounds} rounds; needed: {} rounds",
+            percent(published),
+            number(needs)
+        ),
+        false => format!(
+            "a difference of {} can be shown with {rounds} rounds ({} are enough)",
+            percent(published),
+            number(needs)
+        ),
+    };
+    let text = format!(
+        "with {rounds} rounds taken in turn, a path differs from itself by up to {} (p95 of |A'/A - 1|, the worse of {} pairs): \
+         {verdict}.",
+        percent(resolution),
+        twins.len()
+    );
+    Answer::new(SMALLEST, Confidence::Sure, text)
+}
+
+/// What a comparison of two runs would have claimed.
+fn one_after_the_other(parts: &[Part<'_>]) -> Answer {
+    let question = "Are two runs one after the other as good as one run in turns?";
+    let [first, second, ..] = parts else { return Answer::cannot(question, "there are not two runs") };
+    let mut table = Table::new(
+        "run-to-run",
+        "the same case in the second run and in the first",
+        &["message", "twin", "second run to first, p50"],
+    );
+    let mut ratios = Vec::new();
+    for case in &second.run.header.plan.cases {
+        let same = |other: &&Case| other.role == case.role && other.path == case.path && same_cell(other, case);
+        let Some(other) = first.run.header.plan.cases.iter().find(same) else { continue };
+        let logs = |part, case| -> Vec<f64> { medians(part, case).values().map(|value| value.ln()).collect() };
+        let Some(ratio) = unpaired(&logs(second, case), &logs(first, other)) else { continue };
+        let twin = if case.role == CaseRole::Control { "A'" } else { "A" };
+        table.row([Cell::size(case.size), Cell::text(twin), Cell::Ratio(ratio)]);
+        ratios.push((format!("{} {twin}", size(case.size)), ratio));
+    }
+    let Some((widest, ratio)) =
+        ratios.iter().max_by(|a, b| a.1.value.ln().abs().total_cmp(&b.1.value.ln().abs())).cloned()
+    else {
+        return Answer::cannot(question, "the two runs have no case in common with enough rounds");
+    };
+    let apart = ratios.iter().filter(|(_, ratio)| beyond(ratio, 1.0) == Confidence::Sure).count();
+    let text = match apart {
+        0 => format!(
+            "this time they are: none of {} cases differs from run to run beyond its 95 % interval; the largest ratio is {} \
+             ({widest}). Another day it may differ.",
+            ratios.len(),
+            ratio_with(&ratio)
+        ),
+        _ => format!(
+            "no: {apart} of {} cases differ between the runs beyond their 95 % intervals although nothing was changed, at most \
+             by a factor of {} ({widest}). A comparison of two such runs would claim it.",
+            ratios.len(),
+            ratio_with(&ratio)
+        ),
+    };
+    let confidence = if apart > 0 { Confidence::Sure } else { Confidence::CantTell };
+    let answer = Answer::new(question, confidence, text).with(table);
+    if apart > 0 { answer } else { answer.next("msgpath preset aa-control") }
+}
+
+/// Geometric means of two sets of rounds, one divided by the other, with Welch's 95 % interval on the logarithm, over
+/// blocks where neighbours resemble each other.
+fn unpaired(a: &[f64], b: &[f64]) -> Option<Value> {
+    if a.len().min(b.len()) < 2 * MIN_ROUNDS_FOR_CLAIMS as usize {
+        return None;
+    }
+    let [a, b] = [a, b].map(|values| joined(values, unit_count(values)));
+    let part = |values: &[f64]| deviation(values).powi(2) / values.len() as f64;
+    let (part_a, part_b) = (part(&a), part(&b));
+    let freedom =
+        (part_a + part_b).powi(2) / (part_a.powi(2) / (a.len() as f64 - 1.0) + part_b.powi(2) / (b.len() as f64 - 1.0));
+    let difference = mean(&a) - mean(&b);
+    let half = t_quantile(0.975, freedom) * (part_a + part_b).sqrt();
+    let end = |at: f64| Some(at.exp()).filter(|ratio| ratio.is_finite());
+    Some(Value { value: difference.exp(), low: end(difference - half), high: end(difference + half) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::rows::testing::Made;
+    use crate::testing::{Build, slow_down};
+
+    fn made(noise: f64, spread: f64, second: f64) -> [Made; 2] {
+        let build = Build::echo(&["tcp:send"], &[64]).control(64).noise(noise).spread(spread).rounds(40);
+        let mut run = build.run();
+        slow_down(&mut run, second, |_| true);
+        [Made::of("a", &build), Made::from("b", run)]
+    }
+
+    #[test]
+    fn a_noisy_machine_cannot_show_little() {
+        let made = made(0.05, 0.1, 1.0);
+        let page = page(&Made::parts(&made));
+        let text = &page.answers[0].text;
+        assert!(
+            text.contains("a published difference of 0.300 % cannot be shown here with 40 rounds; needed: "),
+            "{text}"
+        );
+        // 2.8 * 0.05 * sqrt 2 / 0.003 = 66: squared.
+        let [Cell::Count { count: tenth }, Cell::Count { count }] = &page.tables[1].rows[0][2..4] else { panic!() };
+        assert!((2_500..6_500).contains(count) && *tenth > 8 * count, "{tenth} {count}");
+        assert_eq!(page.answers[1].confidence, Confidence::CantTell);
+        assert!(page.answers[1].text.starts_with("this time they are"), "{}", page.answers[1].text);
+    }
+
+    #[test]
+    fn a_steady_machine_can() {
+        let made = made(0.0001, 0.0005, 1.0);
+        let text = &page(&Made::parts(&made)).answers[0].text;
+        assert!(text.contains("a difference of 0.300 % can be shown with 40 rounds"), "{text}");
+    }
+
+    #[test]
+    fn runs_that_drift_apart_are_no_comparison() {
+        let made = made(0.01, 0.1, 1.2);
+        let answer = page(&Made::parts(&made)).answers.remove(1);
+        assert_eq!(answer.confidence, Confidence::Sure);
+        assert!(
+            answer.text.starts_with("no: 2 of 2 cases") && answer.text.contains("factor of 1.2"),
+            "{}",
+            answer.text
+        );
+    }
+
+    #[test]
+    fn without_twins_nothing_is_said() {
+        let made = [Made::of("a", &Build::echo(&["tcp:send"], &[64]))];
+        assert!(page(&Made::parts(&made)).answers[0].text.starts_with("cannot be answered on this path"));
+    }
+}

@@ -1,0 +1,70 @@
+//! W103: events took turns on the counters of the CPU, so their counts are scaled from a part of the time.
+
+use super::wording::{finding, list, measured, percent, prefix};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence, EventRate};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W103", detect };
+
+/// A share of the time above this is the whole time: opening and closing are not at one moment.
+const WHOLE: f64 = 0.99;
+
+fn detect(input: &Input) -> Vec<Said> {
+    let worst = measured(input).filter_map(|case| Some((least(case)?, case)));
+    let Some((share, case)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Vec::new() };
+    let ends = [("near", &case.near_events), ("far", &case.far_events)];
+    let shared = ends.map(|(end, rates)| {
+        let names: Vec<String> = rates.iter().filter(|rate| is_shared(rate)).map(|rate| rate.name.clone()).collect();
+        (!names.is_empty()).then(|| format!("{} at the {end} end", list(&names)))
+    });
+    let text = format!(
+        "{}More events than the CPU has counters: {} were counted for a part of the time, the least of them for {} % of \
+         it, and scaled to all of it. That is right on average and wrong for what comes in bursts.",
+        prefix(input, case),
+        list(&shared.into_iter().flatten().collect::<Vec<_>>()),
+        percent(share)
+    );
+    vec![finding("W103", Confidence::Sure, text, [("least_share", share)], Vec::new())]
+}
+
+fn is_shared(rate: &EventRate) -> bool {
+    rate.per_message.is_some() && rate.running_share.is_some_and(|share| share < WHOLE)
+}
+
+fn least(case: &CaseSummary) -> Option<f64> {
+    let rates = case.near_events.iter().chain(&case.far_events).filter(|rate| is_shared(rate));
+    rates.filter_map(|rate| rate.running_share).min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::schema::EventCount;
+
+    use crate::testing::{Build, said};
+
+    fn texts(running_ns: u64) -> Vec<String> {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.far_events.counted = vec!["cycles".into()];
+        for round in &mut run.rounds {
+            let count = EventCount { count: 5_000, user: None, enabled_ns: 1_000, running_ns };
+            round.far_events.insert("cycles".into(), count);
+        }
+        said(&run, "W103")
+    }
+
+    #[test]
+    fn speaks_of_counters_that_are_shared() {
+        let texts = texts(400);
+        assert_eq!(texts.len(), 1);
+        assert!(
+            texts[0].contains("cycles at the far end were counted") && texts[0].contains("for 40 % of it"),
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn is_silent_where_every_event_has_its_counter() {
+        assert!(texts(1_000).is_empty() && texts(995).is_empty());
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W103").is_empty());
+    }
+}

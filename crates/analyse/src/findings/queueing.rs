@@ -1,0 +1,163 @@
+//! W108: more under way made messages wait longer and brought nothing: a queue at a fixed capacity, not contention.
+//!
+//! In a closed loop the messages under way are the rate times their mean time (Little's law; W54 is about open loops). So
+//! where the rate stays, the time must grow with the number; only a rate that falls would show that they cost each other
+//! work.
+
+use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::units::three_digits;
+
+use super::wording::{finding, measured, message};
+use super::{Detector, Input, Said};
+use crate::summary::{CaseSummary, Confidence, Estimate};
+use crate::threads::{arrangement, rates, ratio, time_ratio};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W108", detect };
+
+/// A rate within this of 1 has stayed.
+pub(crate) const STAYED: f64 = 0.1;
+/// It may have with this.
+pub(crate) const MAY_HAVE_STAYED: f64 = 0.25;
+
+/// Two cases of which the second has more under way and nothing else to tell them apart.
+pub(crate) struct Deeper<'a> {
+    pub(crate) few: &'a CaseSummary,
+    pub(crate) many: &'a CaseSummary,
+    /// Rate of the second divided by that of the first.
+    pub(crate) rate: Estimate,
+    /// Mean time likewise.
+    pub(crate) time: Estimate,
+}
+
+impl Deeper<'_> {
+    /// How many times as many messages are under way.
+    pub(crate) fn depth(&self) -> f64 {
+        Plan::under_way(&self.many.case) as f64 / Plan::under_way(&self.few.case) as f64
+    }
+
+    /// Whether the whole interval of the rate lies within `margin` of 1.
+    pub(crate) fn stayed(&self, margin: f64) -> bool {
+        self.rate.low.zip(self.rate.high).is_some_and(|(low, high)| low > 1.0 - margin && high < 1.0 + margin)
+    }
+}
+
+/// For every path and size the pair that is furthest apart: the deepest case against the shallowest at which the rate was
+/// as high, or else against the shallowest of all.
+pub(crate) fn deeper<'a>(
+    plan: &Plan,
+    cases: &[&'a CaseSummary],
+    rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
+) -> Vec<Deeper<'a>> {
+    if plan.workload != Workload::Echo {
+        return Vec::new();
+    }
+    let mut out: Vec<Deeper<'a>> = Vec::new();
+    let with = |case: &&&'a CaseSummary| case.threads.is_some();
+    let key = |case: &CaseSummary| {
+        let case = &case.case;
+        (case.path.clone(), case.size, case.pieces, case.reply, case.dispatch)
+    };
+    let pair = |few: &'a CaseSummary, many: &'a CaseSummary| {
+        let (own, other) = (rounds.get(many.case.id as usize)?, rounds.get(few.case.id as usize)?);
+        let rate = ratio(plan, &many.case, &few.case, &rates(plan, own), &rates(plan, other))?;
+        let time = time_ratio(plan, &many.case, &few.case, own, other)?;
+        Some(Deeper { few, many, rate, time })
+    };
+    for many in cases.iter().filter(with) {
+        let alike = || cases.iter().filter(with).filter(|case| key(case) == key(many));
+        let depth = |case: &CaseSummary| Plan::under_way(&case.case);
+        if alike().any(|other| depth(other) > depth(many)) {
+            continue;
+        }
+        let mut shallower: Vec<&&CaseSummary> = alike().filter(|few| 2 * depth(few) <= depth(many)).collect();
+        shallower.sort_by_key(|few| depth(few));
+        let mut pairs: Vec<Deeper<'a>> = shallower.into_iter().filter_map(|few| pair(few, many)).collect();
+        let at = pairs.iter().position(|pair| pair.stayed(MAY_HAVE_STAYED)).unwrap_or(0);
+        if at < pairs.len() {
+            out.push(pairs.swap_remove(at));
+        }
+    }
+    out
+}
+
+/// `3.98 times (95 %: 3.9 to 4.1)`.
+pub(crate) fn times(estimate: &Estimate) -> String {
+    match estimate.low.zip(estimate.high) {
+        Some((low, high)) => {
+            format!("{} times (95 %: {} to {})", three_digits(estimate.value), three_digits(low), three_digits(high))
+        }
+        None => format!("{} times", three_digits(estimate.value)),
+    }
+}
+
+fn detect(input: &Input) -> Vec<Said> {
+    let cases: Vec<&CaseSummary> = measured(input).filter(|case| case.rounds > 0).collect();
+    deeper(input.plan, &cases, input.rounds).iter().filter_map(|pair| say(input, pair)).collect()
+}
+
+fn say(input: &Input, pair: &Deeper<'_>) -> Option<Said> {
+    let confidence = match () {
+        () if pair.stayed(STAYED) => Confidence::Sure,
+        () if pair.stayed(MAY_HAVE_STAYED) => Confidence::Likely,
+        () => return None,
+    };
+    let several =
+        measured(input).any(|case| case.case.path != pair.many.case.path || case.case.size != pair.many.case.size);
+    let prefix =
+        if several { format!("{}, {}: ", pair.many.case.path, message(&pair.many.case)) } else { String::new() };
+    let text = format!(
+        "{prefix}from {} to {} the mean round trip became {} as long while the rate stayed ({}): a queue at a fixed \
+         capacity, not contention",
+        arrangement(&pair.few.case),
+        arrangement(&pair.many.case),
+        times(&pair.time),
+        times(&pair.rate),
+    );
+    let bound = |end: Option<f64>| end.unwrap_or(f64::NAN);
+    let numbers = [
+        ("under_way_ratio", pair.depth()),
+        ("rate_ratio", pair.rate.value),
+        ("rate_ratio_low", bound(pair.rate.low)),
+        ("rate_ratio_high", bound(pair.rate.high)),
+        ("time_ratio", pair.time.value),
+        ("time_ratio_low", bound(pair.time.low)),
+        ("time_ratio_high", bound(pair.time.high)),
+    ];
+    Some(finding("W108", confidence, super::wording::sentence(&text), numbers, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::said;
+    use crate::threads::testing::closed;
+
+    #[test]
+    fn speaks_where_the_rate_stays() {
+        let texts = said(&closed(&[2, 4, 16], 2.0, 64), "W108");
+        assert!(
+            texts[0].starts_with(
+                "sure: From 2 connections, a thread each to 16 connections, a thread each the mean round trip became 8."
+            ) || texts[0].contains("became 7.9"),
+            "{texts:?}"
+        );
+        assert!(texts[0].ends_with("): a queue at a fixed capacity, not contention") && texts.len() == 1, "{texts:?}");
+        // One thread is slower than two, so the comparison begins where the capacity is reached.
+        assert!(said(&closed(&[1, 2, 16], 2.0, 64), "W108")[0].contains("From 2 connections"));
+    }
+
+    #[test]
+    fn is_silent_where_the_rate_grows_or_falls() {
+        assert!(said(&closed(&[1, 2, 4, 8], 8.0, 32), "W108").is_empty());
+        let mut falls = closed(&[1, 8], 1.0, 32);
+        for round in falls.rounds.iter_mut().filter(|round| round.case == 1) {
+            // Each message costs twice the work when there are eight.
+            let mut slow = msgpath_core::Histogram::new();
+            for (from, to, count) in round.latency.ranges() {
+                slow.record_n(from + to, count);
+            }
+            round.latency = slow.to_sparse();
+            round.near.elapsed_ns *= 2;
+        }
+        assert!(said(&falls, "W108").is_empty());
+    }
+}

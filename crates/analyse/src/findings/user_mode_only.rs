@@ -1,0 +1,56 @@
+//! W104: only user mode may be counted, so the kernel's part of a message, most of it, is in no count.
+
+use super::wording::finding;
+use super::{Detector, Input, Said};
+use crate::summary::Confidence;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W104", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let header = &input.run.header;
+    let end = match (header.near_events.user_only, header.far_events.user_only) {
+        (false, false) => return Vec::new(),
+        (true, true) => "both ends",
+        (true, false) => "the near end",
+        (false, true) => "the far end",
+    };
+    // The share of the kernel in the CPU time is known whatever may be counted: it says how much is missing.
+    let cases: Vec<_> = input.summary.cases.iter().filter(|case| case.rounds > 0).collect();
+    let sum = |of: fn(&crate::summary::Cost) -> f64| -> f64 {
+        cases.iter().map(|case| of(&case.near_cost) + of(&case.far_cost)).sum()
+    };
+    let (user, system) = (sum(|cost| cost.user_ns), sum(|cost| cost.system_ns));
+    let share = if user + system > 0.0 { system / (user + system) } else { f64::NAN };
+    let missing = match share.is_finite() {
+        true => format!("; of the CPU time {} % is the kernel's", super::wording::percent(share)),
+        false => String::new(),
+    };
+    let text = format!(
+        "Only user mode was counted at {end}: what the kernel does for a message, its copies too, is in none of the \
+         counts{missing}."
+    );
+    let next = vec!["sudo sysctl kernel.perf_event_paranoid=1".into()];
+    vec![finding("W104", Confidence::Sure, text, [("kernel_share_of_cpu", share)], next)]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Build, said};
+
+    #[test]
+    fn speaks_where_the_kernel_is_not_counted() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.far_events.user_only = true;
+        for round in &mut run.rounds {
+            (round.near.user_ns, round.near.system_ns) = (1_000_000, 3_000_000);
+            (round.far.user_ns, round.far.system_ns) = (1_000_000, 3_000_000);
+        }
+        let texts = said(&run, "W104");
+        assert!(texts[0].contains("at the far end") && texts[0].contains("75 % is the kernel's"), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_where_both_modes_are() {
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W104").is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! How the cells of a table are written.
+
+use msgpath_analyse::answers::cell::{Cell, Value};
+use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+
+/// A cell as written: the number, its interval apart.
+pub(super) struct Written {
+    pub(super) text: String,
+    /// `8.00 µs to 8.20 µs`.
+    pub(super) interval: Option<String>,
+    /// The same where room is short: `±2 %`, the larger of both sides; of a ratio its ends.
+    pub(super) short: Option<String>,
+}
+
+/// Whether cells of this kind lie on the right.
+pub(super) fn is_number(cell: &Cell) -> bool {
+    !matches!(cell, Cell::Text { .. } | Cell::Missing { .. })
+}
+
+pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
+    let value = |value: &Value, print: &dyn Fn(f64) -> String| {
+        let ends = value.low.zip(value.high);
+        let interval = ends.map(|(low, high)| format!("{} to {}", print(low), print(high)));
+        let short = ends.filter(|_| value.value > 0.0).map(|(low, high)| {
+            let side = (high - value.value).max(value.value - low) / value.value * 100.0;
+            format!("{}{} %", glyphs.plus_minus(), side.round())
+        });
+        let text = if value.value.is_finite() { print(value.value) } else { "lost".into() };
+        Written { text, interval, short }
+    };
+    let plain = |text: String| Written { text, interval: None, short: None };
+    match cell {
+        Cell::Text { text } => plain(text.clone()),
+        Cell::Time(time) => value(time, &|ns| glyphs.time(ns)),
+        Cell::Bits(bits) => value(bits, &|bits| units::bits_per_second(bits, BitUnits::Si)),
+        Cell::Number(number) => value(number, &three_digits),
+        Cell::Count { count } => plain(glyphs.thousands(*count)),
+        Cell::Size { bytes } => plain(units::size(*bytes)),
+        Cell::Share(share) => value(share, &|share| format!("{} %", three_digits(share * 100.0))),
+        Cell::Ratio(ratio) => {
+            let ends = ratio.low.zip(ratio.high).map(|(low, high)| format!("({low:.2} to {high:.2})"));
+            Written { short: ends, ..value(ratio, &|ratio| format!("{ratio:.3}")) }
+        }
+        Cell::Missing { why } => plain(format!("n/a: {why}")),
+    }
+}
+
+/// The columns of a table that hold numbers.
+pub(super) fn number_columns(table: &msgpath_analyse::answers::Table) -> Vec<bool> {
+    let numbers = |at: usize| table.rows.iter().filter_map(|row| row.get(at)).any(is_number);
+    (0..table.columns.len()).map(numbers).collect()
+}

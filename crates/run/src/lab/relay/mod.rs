@@ -1,0 +1,206 @@
+//! msgpath's own relay: delay, loss, duplication and reordering where the kernel has no netem.
+//!
+//! The cables of all places end in one namespace. A process there reads every frame (AF_PACKET), keeps it until it is due,
+//! and sends it on to the port behind which its station is, or to all others. This file is the side of who makes the lab.
+
+mod process;
+mod queue;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use msgpath_core::units::Glyphs;
+use msgpath_core::{Exit, Problem};
+use serde::{Deserialize, Serialize};
+
+use super::Shape;
+
+pub use process::serve;
+pub use queue::Counts;
+
+/// Name of the process (`/proc/PID/comm`).
+pub(super) const NAME: &str = "msgpath-relay";
+/// Connections that are tried for one figure of [`added`].
+const TRIES: usize = 31;
+/// Most bytes of an answer.
+const MOST_ANSWER: u64 = 4 << 10;
+
+/// What the relay is told: one line of JSON each, answered by one line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Order {
+    /// Moves to a namespace, or into a new one. `parent`: ends with that process.
+    Enter { namespace: Option<PathBuf>, parent: Option<u32> },
+    /// Opens `port0` and those after it.
+    Ports { count: u32, mtu: Option<u32> },
+    /// What becomes of frames from now on.
+    Shape { shape: Shape, seed: u64 },
+    /// Says what has become of them.
+    Count,
+    /// Lives on when its maker has ended; says its counts to who connects to this socket.
+    Stay { socket: PathBuf },
+}
+
+/// A relay that this process has started; it ends with this value, unless it was told to stay.
+pub(super) struct Relay {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    stays: bool,
+}
+
+impl Relay {
+    /// Starts it in a namespace, or in a new one of its own. `held`: it ends with this process, whatever ends that.
+    ///
+    /// # Errors
+    /// E40.
+    pub fn start(namespace: Option<&Path>, held: bool) -> Result<Self, Problem> {
+        let mut child = Command::new("/proc/self/exe")
+            .arg("__relay")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(broken)?;
+        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut relay = Self { child, input, output: BufReader::new(output), stays: false };
+        relay.order(&Order::Enter { namespace: namespace.map(Path::to_owned), parent: held.then(std::process::id) })?;
+        Ok(relay)
+    }
+
+    /// Its process, by which its namespace is named as well.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The cables are there.
+    ///
+    /// # Errors
+    /// E40.
+    pub fn open_ports(&mut self, count: u32, mtu: Option<u32>) -> Result<(), Problem> {
+        self.order(&Order::Ports { count, mtu }).map(drop)
+    }
+
+    /// What becomes of frames from now on.
+    ///
+    /// # Errors
+    /// E40.
+    pub fn shape(&mut self, shape: &Shape, seed: u64) -> Result<(), Problem> {
+        self.order(&Order::Shape { shape: shape.clone(), seed }).map(drop)
+    }
+
+    /// What has become of them; `None`: it is gone.
+    pub fn counts(&mut self) -> Option<Counts> {
+        serde_json::from_str(&self.order(&Order::Count).ok()?).ok()
+    }
+
+    /// It lives on after this process.
+    ///
+    /// # Errors
+    /// E40.
+    pub fn stay(mut self, socket: PathBuf) -> Result<(), Problem> {
+        self.order(&Order::Stay { socket })?;
+        self.stays = true;
+        Ok(())
+    }
+
+    fn order(&mut self, order: &Order) -> Result<String, Problem> {
+        let line = serde_json::to_string(order).expect("plain values") + "\n";
+        self.input.write_all(line.as_bytes()).map_err(broken)?;
+        let mut answer = String::new();
+        self.output.by_ref().take(MOST_ANSWER).read_line(&mut answer).map_err(broken)?;
+        match answer.trim_end_matches('\n').split_once(' ') {
+            Some(("ok", rest)) => Ok(rest.to_owned()),
+            Some(("no", why)) => Err(broken(why)),
+            _ => Err(broken("it ended without a word")),
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if !self.stays {
+            // Our own child, which keeps nothing.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A seed that no other relay has.
+pub(super) fn seed() -> u64 {
+    msgpath_sys::clock::now() ^ u64::from(std::process::id()) << 32
+}
+
+/// That the relay does it and what it costs: a sentence, and words for the end of a description.
+pub(super) fn words(shape: &Shape, added_ns: Option<u64>) -> (String, String) {
+    let why = if shape.netem == Some(false) { "not wanted" } else { "not in this kernel" };
+    let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
+    match added_ns {
+        Some(ns) => (
+            format!("netem: {why}; by msgpath's relay, which adds about {} itself, each way", time(ns)),
+            format!(", by msgpath's relay (about {} itself)", time(ns)),
+        ),
+        None => (
+            format!("netem: {why}; by msgpath's relay; what it adds itself could not be measured"),
+            ", by msgpath's relay".into(),
+        ),
+    }
+}
+
+fn broken(why: impl std::fmt::Display) -> Problem {
+    Problem::new("E40", Exit::CannotStart, format!("msgpath's relay does not work here: {why}"))
+        .why("this kernel has no netem, or --netem no was given, so the relay does what netem would do")
+        .hint("without delay, loss, duplication and reordering")
+}
+
+/// Asks the relay of a lab that is up; `None`: it does not answer.
+pub(super) fn ask(socket: &Path) -> Option<Counts> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(500))).ok()?;
+    let mut text = String::new();
+    Read::by_ref(&mut stream).take(MOST_ANSWER).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// What the relay adds to the way there by itself, ns: half of what a connection that is refused at once takes longer to
+/// `far` than within the own namespace, medians. Measured from the calling thread's namespace, while the relay still passes
+/// everything on at once. `None`: nothing came back.
+pub(super) fn added(own: IpAddr, far: IpAddr) -> Option<u64> {
+    let median = |to: IpAddr| {
+        let mut times: Vec<u64> = (0..TRIES).filter_map(|_| refused(to)).collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    // The first asks for the station's address (ARP).
+    refused(far)?;
+    Some(median(far)?.saturating_sub(median(own)?) / 2)
+}
+
+/// How long it takes until a connection is refused, ns.
+fn refused(to: IpAddr) -> Option<u64> {
+    // The port discard: nobody listens in a namespace that was just made.
+    let begun = Instant::now();
+    let result = TcpStream::connect_timeout(&SocketAddr::new(to, 9), Duration::from_millis(200));
+    let took = begun.elapsed().as_nanos() as u64;
+    matches!(result, Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused).then_some(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_relay_is_named_with_what_it_adds() {
+        let shape = Shape::parse("delay=1ms").unwrap();
+        let (note, words) = super::words(&shape, Some(21_300));
+        assert_eq!(note, "netem: not in this kernel; by msgpath's relay, which adds about 21.3 µs itself, each way");
+        assert_eq!(words, ", by msgpath's relay (about 21.3 µs itself)");
+        let forced = Shape::parse("delay=1ms,netem=no").unwrap();
+        assert!(super::words(&forced, None).0.starts_with("netem: not wanted; by msgpath's relay; what it adds"));
+    }
+}

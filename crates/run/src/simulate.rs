@@ -1,0 +1,334 @@
+//! `--simulate-cache`: the near end's loop of each case once more under cachegrind (valgrind), where no PMU counts.
+//!
+//! What comes out is simulated and says so: user mode only, so nothing of what the kernel does and copies, on caches
+//! that are modelled after this machine's. Two runs of different length are compared, so that start and end of the program
+//! cancel out; what is left of each message is the loop with its stamps, its check of the payload and its entry in the
+//! histogram. The far end is an agent that runs as ever: it is started here and its ends are joined to those of the near end,
+//! which valgrind runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use msgpath_core::plan::{Load, Plan, Workload};
+use msgpath_core::schema::Simulated;
+use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Unavailable};
+use msgpath_sys::poll::{Interest, poll};
+
+use crate::near::{RoundError, round};
+use crate::orders::Orders;
+use crate::place::Link;
+use crate::team::Own;
+use crate::wire::RoundOrder;
+
+/// Cases that are simulated at most.
+pub const MOST_CASES: usize = 8;
+/// Time for both runs of a case.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an agent may take to end when its near end is gone.
+const AGENT_ENDS: Duration = Duration::from_secs(2);
+/// Messages of the longer run on each connection.
+const MESSAGES: std::ops::RangeInclusive<u64> = 24..=1200;
+/// Payload bytes of the longer run, about: simulating is some fifty times slower than running.
+const BYTES: u64 = 4 << 20;
+/// Cachegrind's events, and those of perf(1) that they stand for.
+const EVENTS: [(&str, &str); 3] =
+    [("Ir", "instructions"), ("D1mr", "L1-dcache-load-misses"), ("DLmr", "LLC-load-misses")];
+/// Most bytes of a file of cachegrind that are read: it ends with the sums.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Simulates the measured cases of a plan, the first [`MOST_CASES`] of them; each of the others has a reason.
+pub(crate) fn cases(plan: &Plan, target: &Target, stop: &AtomicBool) -> BTreeMap<u32, Simulated> {
+    let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured && case.trial.is_none());
+    let tool = tool(target);
+    let one = |(at, case): (usize, &Case)| {
+        let result = match &tool {
+            _ if at >= MOST_CASES => {
+                Err(Unavailable::new(format!("only the first {MOST_CASES} cases are simulated"), ""))
+            }
+            _ if stop.load(Ordering::Relaxed) => Err(Unavailable::new("interrupted before it", "")),
+            Ok(tool) => suits(case).and_then(|()| simulate(tool, plan, case, stop)),
+            Err(reason) => Err(reason.clone()),
+        };
+        (case.id, result.unwrap_or_else(|reason| Simulated { why: Some(reason), ..Simulated::default() }))
+    };
+    measured.enumerate().map(one).collect()
+}
+
+/// What simulates.
+struct Tool {
+    valgrind: PathBuf,
+    version: String,
+    program: PathBuf,
+}
+
+fn tool(target: &Target) -> Result<Tool, Unavailable> {
+    if *target != Target::Local {
+        return Err(Unavailable::new("the far end was not started by this run", "a run without a target"));
+    }
+    let absent = || Unavailable::new("valgrind is not installed", "sudo apt install valgrind");
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let valgrind = std::env::split_paths(&paths)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("valgrind"))
+        .find(|file| file.is_file())
+        .ok_or_else(absent)?;
+    let said = Command::new(&valgrind).arg("--version").stdin(Stdio::null()).output();
+    let said = said.map_err(|error| Unavailable::new(format!("valgrind does not start: {error}"), ""))?;
+    let version: String = String::from_utf8_lossy(&said.stdout).trim().chars().take(40).collect();
+    // Under valgrind /proc/self/exe is valgrind, so the file is named; a new one may have taken its place meanwhile.
+    let program = std::env::current_exe().ok().filter(|file| file.is_file());
+    let program = program.ok_or_else(|| Unavailable::new("the file of this program is gone", "start it again"))?;
+    Ok(Tool { valgrind, version, program })
+}
+
+/// Whether the instructions of a message say anything.
+fn suits(case: &Case) -> Result<(), Unavailable> {
+    if case.path.never_sleeps() {
+        let why =
+            "a receiver that spins executes as many instructions as it has to wait, and waits longer when simulated";
+        return Err(Unavailable::new(why, "a wait that sleeps: /block"));
+    }
+    if case.load != Load::Closed {
+        return Err(Unavailable::new("a schedule is a matter of time, which is not simulated", "no --rate"));
+    }
+    Ok(())
+}
+
+/// Messages on each connection of the shorter and of the longer run.
+fn lengths(case: &Case) -> [u64; 2] {
+    let many = (BYTES / (case.size + case.reply).max(1) / u64::from(case.connections))
+        .clamp(*MESSAGES.start(), *MESSAGES.end())
+        .next_multiple_of(u64::from(case.inflight.max(1)));
+    [many / 6, many]
+}
+
+fn simulate(tool: &Tool, plan: &Plan, case: &Case, stop: &AtomicBool) -> Result<Simulated, Unavailable> {
+    let deadline = Instant::now() + PATIENCE;
+    let orders = Orders { plan, one_machine: true, spare: &[], stop };
+    let lengths = lengths(case);
+    let mut runs = Vec::new();
+    for messages in lengths {
+        let order = RoundOrder {
+            events: false,
+            traced: false,
+            urgent: false,
+            stamps: msgpath_core::plan::Stamps::Near,
+            ..orders.round(case, messages, 0)
+        };
+        runs.push(once(tool, plan, &order, &plan.placement_of(case).near, deadline, stop)?);
+    }
+    let connections = u64::from(case.connections);
+    let counts = EVENTS.into_iter().filter_map(|(event, name)| {
+        let of = |run: &BTreeMap<String, u64>| run.get(event).copied();
+        Some((name.to_owned(), [of(&runs[0])?, of(&runs[1])?]))
+    });
+    let messages = lengths.map(|messages| messages * connections);
+    Ok(Simulated { messages, counts: counts.collect(), by: tool.version.clone(), why: None })
+}
+
+/// A folder that goes with its value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        let name = format!("msgpath-simulate-{}-{}", std::process::id(), msgpath_sys::clock::now());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A child that is not left behind.
+struct Owned(Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// One run under cachegrind; its sums.
+fn once(
+    tool: &Tool,
+    plan: &Plan,
+    order: &RoundOrder,
+    cpus: &[u32],
+    deadline: Instant,
+    stop: &AtomicBool,
+) -> Result<BTreeMap<String, u64>, Unavailable> {
+    let cannot = |what: &str, error: &dyn std::fmt::Display| Unavailable::new(format!("{what}: {error}"), "");
+    let scratch = Scratch::new().map_err(|error| cannot("no folder for the result", &error))?;
+    let (sums, said) = (scratch.0.join("sums"), scratch.0.join("said"));
+    let task = serde_json::to_string(&(order, cpus)).map_err(|error| cannot("the task", &error))?;
+    let errors = std::fs::File::create(&said).map_err(|error| cannot("no file for errors", &error))?;
+    let near = Command::new(&tool.valgrind)
+        .args(["-q", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=no"])
+        .arg(format!("--cachegrind-out-file={}", sums.display()))
+        .arg(&tool.program)
+        .args(["__near", &task])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .spawn();
+    let mut near = Owned(near.map_err(|error| cannot("valgrind does not start", &error))?);
+    let (to, from) = (near.0.stdin.take().expect("piped"), near.0.stdout.take().expect("piped"));
+    // Valgrind takes its time to start, and an agent that hears nothing ends: it is started at the first word.
+    while !poll(from.as_fd(), Interest::Read, 50).unwrap_or(false) {
+        still_worth_it(deadline, stop)?;
+    }
+    let mut agent = Command::new("/proc/self/exe");
+    agent.arg("__agent").stdin(from).stdout(to).stderr(Stdio::null());
+    if let Some(between) = &plan.options.between {
+        agent.args([&between.far.namespace, &between.far.address, &between.near.address]);
+    }
+    let started = agent.spawn();
+    drop(agent); // it holds the near end's ends, which must close with the far end
+    let mut agent = Owned(started.map_err(|error| cannot("no far end", &error))?);
+    let status = loop {
+        match near.0.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => {}
+            Err(error) => return Err(cannot("valgrind", &error)),
+        }
+        still_worth_it(deadline, stop)?;
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let until = Instant::now() + AGENT_ENDS;
+    while matches!(agent.0.try_wait(), Ok(None)) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if !status.success() {
+        let said = std::fs::read_to_string(&said).unwrap_or_default();
+        let first = first_word(&said);
+        return Err(Unavailable::new(format!("under valgrind it ended with {status}: {first}"), ""));
+    }
+    read(&sums).ok_or_else(|| Unavailable::new("cachegrind left no sums", ""))
+}
+
+/// Neither too late nor interrupted.
+fn still_worth_it(deadline: Instant, stop: &AtomicBool) -> Result<(), Unavailable> {
+    if Instant::now() > deadline {
+        let why = format!("it took more than {} s", PATIENCE.as_secs());
+        return Err(Unavailable::new(why, "a quieter machine, or fewer bytes a message"));
+    }
+    if stop.load(Ordering::Relaxed) { Err(Unavailable::new("interrupted", "")) } else { Ok(()) }
+}
+
+/// The first line that is not valgrind's own.
+fn first_word(said: &str) -> String {
+    let own = |line: &&str| !line.trim().is_empty() && !line.starts_with("--") && !line.starts_with("==");
+    said.lines().find(own).unwrap_or("no word").chars().take(200).collect()
+}
+
+/// The sums at the end of a file of cachegrind.
+fn read(file: &Path) -> Option<BTreeMap<String, u64>> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    sums(&text)
+}
+
+/// The lines `events: NAMES` and `summary: NUMBERS` brought together.
+fn sums(text: &str) -> Option<BTreeMap<String, u64>> {
+    let line = |key: &str| text.lines().rev().find_map(|line| line.strip_prefix(key));
+    let (names, numbers) = (line("events:")?, line("summary:")?);
+    let sums: Option<BTreeMap<String, u64>> = names
+        .split_whitespace()
+        .zip(numbers.split_whitespace())
+        .map(|(name, number)| Some((name.to_owned(), number.parse().ok().filter(|number| *number < 1 << 62)?)))
+        .collect();
+    sums.filter(|sums| !sums.is_empty() && names.split_whitespace().count() == numbers.split_whitespace().count())
+}
+
+/// The near end of one round, with the far end at standard input and output: what valgrind runs. `task`: the order, and the
+/// CPUs of the threads.
+pub fn near_end(task: &str) -> ExitCode {
+    let fail = |problem: &dyn std::fmt::Display| {
+        eprintln!("{problem}");
+        ExitCode::from(Exit::Unfinished.code())
+    };
+    let (order, cpus): (RoundOrder, Vec<u32>) = match serde_json::from_str(task) {
+        Ok(task) => task,
+        Err(error) => {
+            return fail(&Problem::new("E43", Exit::Usage, format!("this is no task of a near end: {error}")));
+        }
+    };
+    if let Err(what) = order.check() {
+        return fail(&Problem::new("E43", Exit::Usage, format!("this is no task of a near end: {what}")));
+    }
+    let own = Own { near: true, cpus, batch: 1, keep: 0, load: None };
+    let done = Link::at_standard_streams()
+        .map_err(RoundError::Problem)
+        .and_then(|mut link| round(&mut link, &order, &own, true, None, &AtomicBool::new(false)).map(drop));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(RoundError::Unavailable(reason)) => fail(&reason),
+        Err(RoundError::Problem(problem)) => fail(&problem),
+        Err(RoundError::Stopped) => fail(&"interrupted"),
+    }
+}
+
+/// Whether a plan can be simulated at all: messages there and back, or a stream.
+pub(crate) fn is_asked(plan: &Plan) -> bool {
+    plan.simulate && matches!(plan.workload, Workload::Echo | Workload::Stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::PathName;
+    use msgpath_core::schedule::{Arrivals, Rate};
+    use msgpath_core::units::Pieces;
+
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_last_lines() {
+        let text = "desc: I1 cache: 32768 B\ncmd: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nfl=a.c\nfn=f\n1 2 3\n\
+                    summary: 120 1 2 30 4 5 6 7 8\n";
+        let sums = sums(text).unwrap();
+        assert_eq!((sums["Ir"], sums["D1mr"], sums["DLmr"]), (120, 4, 5));
+        for broken in
+            ["", "events: Ir\n", "events: Ir Dr\nsummary: 1\n", "events: Ir\nsummary: x\n", "events:\nsummary:\n"]
+        {
+            assert_eq!(super::sums(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn what_went_wrong_is_not_what_valgrind_warns_of() {
+        assert_eq!(first_word("--7-- warning: L3 cache\n==7== x\nerror[E17]: gone\n  why\n"), "error[E17]: gone");
+        assert_eq!(first_word("--7-- warning\n"), "no word");
+    }
+
+    #[test]
+    fn long_messages_are_fewer() {
+        let case = |size| Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(size));
+        assert_eq!(lengths(&case(64)), [200, 1200]);
+        assert_eq!(lengths(&case(1 << 20)), [4, 24]);
+        let window = Case { inflight: 32, ..case(1 << 20) };
+        assert_eq!(lengths(&window)[1] % 32, 0);
+    }
+
+    #[test]
+    fn what_depends_on_time_is_not_simulated() {
+        let case = |wait| Case::new(PathName::new("tcp", "send", wait), Pieces::whole(64));
+        assert!(suits(&case("block")).is_ok());
+        assert!(suits(&case("spin")).unwrap_err().why.contains("spins"));
+        let load = Load::Open { rate: Rate::per_second(1000.0).unwrap(), arrivals: Arrivals::Poisson };
+        assert!(suits(&Case { load, ..case("block") }).is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! What the programs of courses send and print: lines, probes, numbers of reads, rows, receipts.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use msgpath_rpc::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, said};
+use msgpath_rpc::classic::css432::{REPETITIONS_END, Row, plausible};
+use msgpath_rpc::classic::lines::Lines;
+use msgpath_rpc::classic::primitives::Totals;
+use msgpath_rpc::classic::{Receipt, shown};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    // Lines do not depend on how they arrive, and a probe server answers each within its rules.
+    let (mut lines, mut session, mut back) = (Lines::default(), Session::new(DelayUnit::Ms), Vec::new());
+    'all: for part in rest.chunks(usize::from(*first).max(1)) {
+        lines.push(part);
+        loop {
+            let limit = session.limit();
+            match lines.next_line(limit) {
+                Ok(Some(line)) => {
+                    assert!(line.len() <= limit && line.ends_with(b"\n"));
+                    back.extend_from_slice(line);
+                    let answer = session.take(line);
+                    let probes = session.setup().map_or(0, |setup| setup.probes);
+                    assert!(session.answered() <= probes);
+                    if answer == Answer::Echo {
+                        assert_eq!(came_back(line, line).map(|taken| taken.is_some()), Ok(true));
+                    }
+                    if answer.ends() {
+                        break 'all;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    assert!(session.too_long().ends());
+                    break 'all;
+                }
+            }
+        }
+    }
+    assert!(rest.starts_with(&back));
+    if let Some(setup) = session.setup() {
+        assert!(bare(setup.line().as_bytes()).len() + 1 == setup.line().len());
+    }
+    for expected in [Expected::Ready, Expected::Closing] {
+        for ended in [false, true] {
+            if let Some((_, taken)) = said(rest, expected, ended) {
+                assert!((1..=rest.len()).contains(&taken));
+            }
+        }
+    }
+    let (probe, reply) = rest.split_at(rest.len() / 2);
+    if let Ok(Some(taken)) = came_back(reply, probe) {
+        assert!(taken <= reply.len());
+    }
+    if let Some((number, _)) = rest.split_first_chunk::<4>()
+        && let Some((value, order)) = plausible(*number, REPETITIONS_END)
+    {
+        assert!((1..REPETITIONS_END).contains(&value) && order.bytes(value) == *number);
+    }
+    if let Some(receipt) = Receipt::parse(rest) {
+        assert_eq!(Receipt::parse(receipt.line().as_bytes()), Some(receipt));
+    }
+    assert!(shown(rest).is_ascii());
+    for line in String::from_utf8_lossy(rest).lines() {
+        if let Some(row) = Row::parse(line) {
+            let _ = (row.unit(30_000_000), row.unit(u64::MAX), row.unit(0));
+        }
+        if let Some(totals) = Totals::parse(line) {
+            assert!(Totals::parse(&totals.line()).is_some());
+        }
+    }
+});

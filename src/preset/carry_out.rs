@@ -1,0 +1,121 @@
+//! Carries out the runs of a preset, one process each: a run may move into a network namespace, and a process that has
+//! moved stays there. Then everything is read back from the records.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Result;
+use msgpath_analyse::answers::{self, Missing};
+use msgpath_core::{Exit, Problem};
+use msgpath_present::answers as present;
+use msgpath_record::store;
+
+use super::{Found, folder};
+use crate::cli::options::Look;
+use crate::looks;
+use crate::report::Reported;
+use crate::request::random_seed;
+
+/// How a preset is carried out.
+pub(crate) struct Wanted<'a> {
+    /// Options that were typed, for every run.
+    pub(crate) typed: &'a [String],
+    /// Where table, CSV, pictures and page go.
+    pub(crate) folder: Option<PathBuf>,
+    /// The page only, not the tables of each run.
+    pub(crate) quiet: bool,
+    /// Colours, characters, JSON.
+    pub(crate) look: &'a Look,
+}
+
+/// Carries out a preset, prints its page and writes its folder.
+///
+/// # Errors
+/// No run could be made, or something could not be written.
+pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> {
+    let preset = &found.preset;
+    if let Some(folder) = &wanted.folder {
+        folder::can_be_made(folder)?;
+    }
+    let stop = msgpath_sys::signal::stop_flag();
+    let base = store::new_name(&store::default_root(), random_seed());
+    let (mut reported, mut missing) = (Vec::new(), Vec::new());
+    let mut code = Exit::Ok.code();
+    for (at, run) in preset.runs.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            missing.push(Missing { name: run.name.clone(), why: "interrupted before it began".into() });
+            continue;
+        }
+        if preset.runs.len() > 1 {
+            eprintln!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, about(&run.about));
+        }
+        let name = format!("{base}-{}", run.name);
+        let mut words = run.command(&super::by_long_names(&run.verb, wanted.typed));
+        words.splice(1..1, ["--name".to_owned(), name.clone()]);
+        let ended = child(&words, wanted)?;
+        if ended != Exit::Ok.code() && (code == Exit::Ok.code() || ended == Exit::Interrupted.code()) {
+            code = ended;
+        }
+        // What was recorded is shown, however the run ended.
+        match Reported::find(&name) {
+            Ok(one) => reported.push((run.name.clone(), one)),
+            Err(_) => missing.push(Missing {
+                name: run.name.clone(),
+                why: format!("the run ended with exit code {ended}; it said why above"),
+            }),
+        }
+    }
+    if reported.is_empty() {
+        let exit = if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { Exit::CannotStart };
+        return Err(Problem::new("E05", exit, format!("no run of {} could be made", found.name)).into());
+    }
+    let parts: Vec<answers::Part<'_>> = reported
+        .iter()
+        .map(|(name, one)| answers::Part { name, run: &one.run, summary: &one.summary, logs: &one.logs })
+        .collect();
+    let page_name = preset.page.as_ref().map(|(page, _)| page.as_str());
+    let page = answers::page(preset, &format!("{}: {}", found.name, preset.summary), &parts, missing);
+    let text = match wanted.look.json {
+        true => serde_json::to_string_pretty(&page)? + "\n",
+        false => present::text(&page, looks::stdout(wanted.look)),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    if let Some(folder) = &wanted.folder {
+        let written = folder::write(folder, page_name, &page, &parts, &reported)?;
+        eprintln!("note: {} has {}", folder.display(), written.join(", "));
+    }
+    Ok(code.into())
+}
+
+fn about(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(", {text}") }
+}
+
+/// Runs `msgpath` with these words; the exit code. A request to stop reaches it as well: from the terminal, or from here.
+fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
+    let silent = wanted.quiet || wanted.look.json;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(words).stdin(Stdio::null());
+    if silent {
+        command.stdout(Stdio::null());
+    }
+    let cannot =
+        |error: std::io::Error| Problem::new("E19", Exit::CannotStart, format!("a run could not be started: {error}"));
+    let mut child = command.spawn().map_err(cannot)?;
+    let stop = msgpath_sys::signal::stop_flag();
+    let mut told = false;
+    loop {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Unfinished.code()));
+        }
+        if stop.load(Ordering::Relaxed) && !told {
+            told = true;
+            // A second SIGTERM is no impatience (signal.rs), so it does not matter that the terminal told it already.
+            msgpath_sys::signal::ask_to_end(child.id());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,78 @@
+//! What `-o DIR` writes: the page, the tables as CSV, pictures, a report and the rounds of each run.
+
+use std::path::Path;
+
+use msgpath_analyse::answers::{Page, Part};
+use msgpath_core::{Problem, Workload};
+use msgpath_present::html::figures::FIGURES;
+use msgpath_present::{answers as present, html};
+use msgpath_record::export;
+
+use crate::problems::{cannot_write, usage};
+use crate::report::{self, Reported};
+use crate::runs;
+
+/// Said before the measurement, not after it.
+pub(super) fn can_be_made(folder: &Path) -> Result<(), Problem> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(usage(format!("{} is a file; -o takes a folder", folder.display())));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+}
+
+/// Writes everything; what there is, for people.
+pub(super) fn write(
+    folder: &Path,
+    page_name: Option<&str>,
+    page: &Page,
+    parts: &[Part<'_>],
+    reported: &[(String, Reported)],
+) -> Result<Vec<String>, Problem> {
+    let put = |name: &str, text: &[u8]| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).map_err(|error| cannot_write(&file, &error))
+    };
+    let mut written = vec!["answers.html".to_owned(), "answers.txt".into(), "answers.json".into()];
+    let pictures = page_name.map(|name| present::pictures(name, parts)).unwrap_or_default();
+    put("answers.html", present::html(page, &pictures).as_bytes())?;
+    put("answers.txt", present::text(page, msgpath_present::Style::default()).as_bytes())?;
+    put("answers.json", &serde_json::to_vec_pretty(page).expect("plain values"))?;
+    let answers = page.answers.iter().flat_map(|answer| &answer.evidence);
+    for table in page.tables.iter().chain(answers).filter(|table| !table.rows.is_empty()) {
+        put(&format!("{}.csv", table.name), present::csv(table).as_bytes())?;
+        written.push(format!("{}.csv", table.name));
+    }
+    for picture in &pictures {
+        put(&format!("{}.svg", picture.name), picture.file().as_bytes())?;
+        written.push(format!("{}.svg", picture.name));
+    }
+    for extra in page_name.map(|name| present::extras(name, parts)).unwrap_or_default() {
+        put(&extra.name, extra.text.as_bytes())?;
+        written.push(extra.name);
+    }
+    for (name, one) in reported {
+        let own = folder.join(name);
+        std::fs::create_dir_all(&own).map_err(|error| cannot_write(&own, &error))?;
+        let scene = one.scene(html::DEFAULT_EMBED, None);
+        report::write(&scene, &own.join("report.html"))?;
+        for figure in FIGURES {
+            let Ok(svg) = html::figure_file(&scene, figure) else { continue };
+            let file = own.join(format!("{}.svg", figure.name));
+            std::fs::write(&file, svg).map_err(|error| cannot_write(&file, &error))?;
+        }
+        let mut formats = vec![("rounds.csv", "csv")];
+        // Calls have a log of their own.
+        if one.run.header.plan.workload.is_timed() && one.run.header.plan.workload != Workload::Rpc {
+            formats.push(("messages.csv", "messages-csv"));
+        }
+        if one.run.header.plan.workload == Workload::Rpc {
+            formats.push(("calls.csv", "rpc-csv"));
+        }
+        for (file, format) in formats {
+            let exporter = export::exporter(format).expect("a format of the record");
+            runs::export_to(&one.run, exporter, &own.join(file))?;
+        }
+        written.push(format!("{name}/"));
+    }
+    Ok(written)
+}

@@ -1,0 +1,212 @@
+//! Presets: ready-made experiments as data. Found, checked against the verbs they name, carried out run by run, written
+//! into a folder.
+
+mod carry_out;
+mod estimate;
+mod folder;
+
+use std::path::Path;
+
+use msgpath_analyse::answers::PAGES;
+use msgpath_core::path::nearest;
+use msgpath_core::preset::{Mistake, Preset, PresetRun, Spot};
+use msgpath_core::{Exit, Problem};
+
+use crate::problems::{self, usage};
+
+pub(crate) use carry_out::{Wanted, carry_out};
+pub(crate) use estimate::{Estimate, estimate};
+
+/// Every preset that comes with the program: its name and its file.
+pub(crate) const PRESETS: &[(&str, &str)] = &[
+    ("aa-control", include_str!("../../presets/aa-control.toml")),
+    ("bulk-split", include_str!("../../presets/bulk-split.toml")),
+    ("copy-ladder", include_str!("../../presets/copy-ladder.toml")),
+    ("echo-sizes", include_str!("../../presets/echo-sizes.toml")),
+    ("ipc-zoo", include_str!("../../presets/ipc-zoo.toml")),
+    ("load-curve", include_str!("../../presets/load-curve.toml")),
+    ("nagle-trap", include_str!("../../presets/nagle-trap.toml")),
+    ("notify-modes", include_str!("../../presets/notify-modes.toml")),
+    ("rpc-timeline", include_str!("../../presets/rpc-timeline.toml")),
+    ("threads-and-queues", include_str!("../../presets/threads-and-queues.toml")),
+    ("vehicles", include_str!("../../presets/vehicles.toml")),
+    ("write-shape", include_str!("../../presets/write-shape.toml")),
+    ("zerocopy-truth", include_str!("../../presets/zerocopy-truth.toml")),
+];
+
+/// Published tables that a machine can attempt: presets of their own, for `--repro`.
+pub(crate) const PUBLISHED: &[(&str, &str)] = &[
+    ("echo-lab", include_str!("../../presets/published/echo-lab.toml")),
+    ("echo-servers", include_str!("../../presets/published/echo-servers.toml")),
+    ("ipc-ping-pong", include_str!("../../presets/published/ipc-ping-pong.toml")),
+    ("nagle", include_str!("../../presets/published/nagle.toml")),
+    ("primitives-lab", include_str!("../../presets/published/primitives-lab.toml")),
+    ("send-zc-udp", include_str!("../../presets/published/send-zc-udp.toml")),
+    ("vehicles", include_str!("../../presets/published/vehicles.toml")),
+    ("write-shapes", include_str!("../../presets/published/write-shapes.toml")),
+    ("zerocopy-local", include_str!("../../presets/published/zerocopy-local.toml")),
+    ("zerocopy-udp", include_str!("../../presets/published/zerocopy-udp.toml")),
+    ("zerocopy-veth", include_str!("../../presets/published/zerocopy-veth.toml")),
+];
+
+/// Published tables that are not attempted, and why.
+pub(crate) const NOT_ATTEMPTED: &[(&str, &str)] = &[
+    ("SEND_ZC notification stacking", "its gain is that of a network card, which takes no part on one machine"),
+    ("zero-copy receive at 200 Gbit/s", "needs two machines and a card with header split and flow steering"),
+    ("host stack at 100 Gbit/s", "needs two machines and such a card"),
+    ("core-to-core latency", "a cache line that two cores swap; shm:ring/spin is the nearest path and does more"),
+    (
+        "coordinated omission, a freeze of 1.4 s",
+        "a far end that freezes on purpose is not built; preset load-curve shows both latencies",
+    ),
+    ("duet benchmarking", "CPU benchmarks, no messages"),
+    ("RPC lab on 1 Gbit/s Ethernet", "needs two machines; preset rpc-timeline measures the same calls here"),
+    (
+        "the rule that zero copy pays above 10 KB",
+        "a text without figures; preset zerocopy-truth gives the crossover of this path",
+    ),
+];
+
+/// A preset that was asked for.
+pub(crate) struct Found {
+    /// Its name: that of the file without its ending.
+    pub(crate) name: String,
+    /// What it says.
+    pub(crate) preset: Preset,
+}
+
+/// By its name, or by the file of one's own: a word with a slash or the ending `.toml`.
+///
+/// # Errors
+/// E11: there is none; E42: a mistake, with its line and column.
+pub(crate) fn find(name: &str) -> Result<Found, Problem> {
+    if name.contains('/') || name.ends_with(".toml") {
+        let file = Path::new(name);
+        let too_long = msgpath_core::preset::LONGEST as u64;
+        let length = std::fs::metadata(file).map_or(0, |facts| facts.len());
+        if length > too_long {
+            return Err(usage(format!("{name} has {length} bytes; a preset has at most {too_long}")));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| usage(format!("{name} cannot be read: {error}")))?;
+        let stem = file.file_stem().map_or_else(|| "preset".into(), |stem| stem.to_string_lossy().into_owned());
+        return read(&text).map(|preset| Found { name: stem, preset }).map_err(|mistake| wrong(name, &mistake));
+    }
+    named(name, PRESETS, "preset", "msgpath preset")
+}
+
+/// A published table by its name.
+///
+/// # Errors
+/// E11: there is none.
+pub(crate) fn published(name: &str) -> Result<Found, Problem> {
+    named(name, PUBLISHED, "published table", "msgpath preset --repro")
+}
+
+fn named(name: &str, all: &[(&str, &str)], kind: &str, command: &str) -> Result<Found, Problem> {
+    let Some((_, text)) = all.iter().find(|(known, _)| *known == name) else {
+        let names = || all.iter().map(|(name, _)| *name);
+        let hint = nearest(name, names()).map_or_else(|| names().collect::<Vec<_>>().join(", "), Into::into);
+        return Err(usage(format!("there is no {kind} {name:?}")).hint(format!("{command} {hint}")));
+    };
+    let preset = read(text).map_err(|mistake| wrong(name, &mistake))?;
+    Ok(Found { name: name.into(), preset })
+}
+
+fn wrong(name: &str, mistake: &Mistake) -> Problem {
+    let Spot { line, column } = mistake.at;
+    Problem::new("E42", Exit::Usage, format!("{name}:{line}:{column}: {}", mistake.what))
+        .hint("docs/presets.md describes the format; msgpath preset show NAME shows one that works")
+}
+
+/// A preset whose page exists, and whose runs are commands that parse.
+fn read(text: &str) -> Result<Preset, Mistake> {
+    let preset = Preset::parse(text)?;
+    if let Some((page, at)) = &preset.page
+        && !PAGES.iter().any(|(known, _)| known == page)
+    {
+        let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        return Err(Mistake { at: *at, what: format!("there is no page {page:?} ({})", names.join(", ")) });
+    }
+    preset.runs.iter().try_for_each(|run| check(run, &[]))?;
+    Ok(preset)
+}
+
+/// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
+pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
+    let command = crate::cli::command();
+    let Some(verb) = command.find_subcommand(verb) else { return typed.to_vec() };
+    let long = |letter: char| {
+        let option = verb.get_arguments().find(|option| option.get_short() == Some(letter))?;
+        Some((format!("--{}", option.get_long()?), option.get_action().takes_values()))
+    };
+    let spelled = |word: &String| {
+        let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
+        match letters.next().and_then(long) {
+            Some((name, true)) => {
+                let value = letters.as_str().to_owned();
+                std::iter::once(name).chain(Some(value).filter(|value| !value.is_empty())).collect()
+            }
+            Some((name, false)) if letters.as_str().is_empty() => vec![name],
+            _ => vec![word.clone()],
+        }
+    };
+    typed.iter().flat_map(spelled).collect()
+}
+
+/// Whether a run is a command that parses; a mistake stands where its option does.
+fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
+    let words = std::iter::once("msgpath".to_owned()).chain(run.command(typed)).map(Into::into);
+    let what = match crate::cli::sorted(words.collect()) {
+        Err(problem) => problem.what,
+        Ok(words) => {
+            let Err(error) = crate::cli::command().try_get_matches_from(words) else { return Ok(()) };
+            problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what)
+        }
+    };
+    let named = |option: &&msgpath_core::preset::PresetOption| {
+        let long = format!("--{}", option.name);
+        what.split(|c: char| c.is_whitespace() || "='\"`,:;".contains(c)).any(|word| word == long)
+    };
+    let at = run.options.iter().find(named).map_or(run.verb_at, |option| option.at);
+    Err(Mistake { at, what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_made_of_commands_that_parse() {
+        for (name, text) in PRESETS.iter().chain(PUBLISHED) {
+            let preset = read(text).unwrap_or_else(|mistake| panic!("{name}: {mistake}"));
+            assert!(preset.summary.chars().count() <= 90 && !preset.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_its_verb_does_not_have_is_found_in_the_file() {
+        let text = "summary='a'\nabout='b'\n[[run]]\nname='a'\nverb='echo'\n[run.options]\nlen='64'\nproceses=3\n";
+        let mistake = read(text).unwrap_err();
+        assert_eq!((mistake.at.line, mistake.at.column), (8, 1), "{mistake}");
+        let text = text.replace("proceses=3", "rounds='many'");
+        let mistake = read(&text).unwrap_err();
+        assert_eq!(mistake.at.line, 8, "{mistake}");
+        let text = text.replace("about='b'", "about='b'\npage='none'");
+        assert!(read(&text).unwrap_err().what.contains("no page"));
+    }
+
+    #[test]
+    fn options_may_be_typed_by_their_letters() {
+        let long = |words: &str| {
+            let typed: Vec<String> = words.split(' ').map(Into::into).collect();
+            by_long_names("compare", &typed).join(" ")
+        };
+        assert_eq!(long("-t 200ms -r8 --len 64 -v -5"), "--time 200ms --rounds 8 --len 64 --verbose -5");
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_understood() {
+        let Err(problem) = find("vehicle") else { panic!("there is none") };
+        assert!(problem.hint.contains("vehicles"), "{problem}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Events of CPU and kernel, counted at both ends or refused with a reason, and cachegrind's simulation.
+
+use std::path::Path;
+
+use crate::command::{Home, Output};
+
+const ECHO: &str = "echo -c 400 -r 8 -w 0 --no-trials --no-save";
+
+fn near<'a>(value: &'a serde_json::Value, name: &str, simulated: bool) -> Option<&'a serde_json::Value> {
+    let rates = value["cases"][0]["near_events"].as_array()?;
+    rates.iter().find(|rate| rate["name"] == name && rate["simulated"] == simulated)
+}
+
+#[test]
+fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
+    let value = Home::new().run(&format!("{ECHO} --json")).ends_with(0).json();
+    let case = &value["cases"][0];
+    for end in ["near", "far"] {
+        let rates = case[format!("{end}_events")].as_array().unwrap();
+        let of = |name: &str| rates.iter().find(|rate| rate["name"] == name).unwrap();
+        let switches = of("context-switches");
+        let Some(counted) = switches["per_message"]["value"].as_f64() else {
+            println!("skipped: {}", switches["why"]);
+            return;
+        };
+        let cost = &case[format!("{end}_cost")];
+        let by_usage = cost["voluntary"].as_f64().unwrap() + cost["involuntary"].as_f64().unwrap();
+        assert!((counted - by_usage).abs() < 0.1 * by_usage.max(0.1), "{end}: {counted} and {by_usage}");
+        // Counted, or null with a reason: never 0 cycles.
+        let cycles = of("cycles");
+        match cycles["per_message"]["value"].as_f64() {
+            Some(cycles) => assert!(cycles > 0.0),
+            None => assert!(cycles["per_message"].is_null() && cycles["why"].is_string(), "{cycles}"),
+        }
+    }
+}
+
+#[test]
+fn events_can_be_switched_off() {
+    let value = Home::new().run(&format!("{ECHO} --events off --json")).ends_with(0).json();
+    assert_eq!(value["cases"][0]["near_events"], serde_json::json!([]));
+}
+
+#[test]
+fn threads_are_recorded_one_by_one() {
+    let home = Home::new();
+    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-trials --name two -qq").ends_with(0);
+    let bytes = std::fs::read(home.runs().join("two/rounds.mpl")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("\"near_threads\":[{\"cpu\":") && text.contains("\"far_threads\":[{\"cpu\":"));
+    home.run("verify two").ends_with(0);
+    let csv = home.run("export two --to csv").ends_with(0);
+    let head = csv.out.lines().next().unwrap_or_default().to_owned();
+    if !head.contains("_events_") {
+        return println!("skipped: no event can be counted here (perf_event_open)");
+    }
+    // Without privileges switches happen in a mode that is not counted; page faults are counted everywhere.
+    assert!(head.contains("near_events_page_faults") && head.contains("far_events_page_faults"), "{head}");
+}
+
+fn left_behind() -> Vec<String> {
+    let names = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("msgpath-simulate-")).collect()
+}
+
+fn simulated(line: &str) -> Option<Output> {
+    let output = Home::new().run(line).ends_with(0);
+    let installed = ["/usr/bin/valgrind", "/usr/local/bin/valgrind"].iter().any(|file| Path::new(file).is_file());
+    if !installed {
+        assert!(output.out.contains("valgrind is not installed"), "{}", output.out);
+        println!("skipped: valgrind is not installed");
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn the_loop_is_simulated_and_the_figures_say_so() {
+    let Some(output) = simulated(&format!("{ECHO} --simulate-cache --json")) else { return };
+    let value = output.json();
+    let instructions = near(&value, "instructions", true).unwrap();
+    if instructions["why"].as_str().is_some_and(|why| why.contains("took more than")) {
+        println!("skipped: {}", instructions["why"]);
+        return;
+    }
+    let each = instructions["per_message"]["value"].as_f64().unwrap_or_else(|| panic!("{instructions}"));
+    // Two calls, two stamps and a check of 64 bytes: neither nothing nor a program's start.
+    assert!((50.0..100_000.0).contains(&each), "{each}");
+    assert!(near(&value, "instructions", false).is_none_or(|counted| counted["simulated"] == false));
+    assert_eq!(left_behind(), [""; 0]);
+}
+
+#[test]
+fn what_depends_on_time_is_not_simulated() {
+    let Some(output) = simulated(&format!("{ECHO} -x tcp:send/poll,tcp:send/spin --simulate-cache --json")) else {
+        return;
+    };
+    let value = output.json();
+    let spin = value["cases"].as_array().unwrap().iter().find(|case| case["case"]["path"] == "tcp:send/spin");
+    let rates = spin.unwrap()["near_events"].as_array().unwrap().clone();
+    let simulated = rates.iter().find(|rate| rate["simulated"] == true).unwrap();
+    assert!(simulated["per_message"].is_null() && simulated["why"].as_str().unwrap().contains("spins"), "{simulated}");
+}
