@@ -13,6 +13,7 @@ use msgpath_core::schema::{Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::affinity;
 
+use crate::greeting;
 use crate::wire::{self, ToFar, ToNear};
 
 /// The far end gives up after this much silence.
@@ -48,12 +49,13 @@ impl Link {
     /// Reaches the far end and greets it.
     ///
     /// # Errors
-    /// E01 nobody answers, E03 another version, E17 it ended at once.
+    /// E01 nobody answers, E03 another version or another program, E17 it ended at once.
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         match target {
             Target::Local => Self::spawn(options.between.as_ref()),
             Target::Host { host, port, .. } => {
-                let stream = connect(host, *port, options)?;
+                let mut stream = connect(host, *port, options)?;
+                greeting::expect(&mut stream, target)?;
                 let read = stream.try_clone().map_err(vanished)?;
                 let _ = stream.set_nodelay(true);
                 let peer = stream.peer_addr().ok().map(|address| address.ip());
@@ -70,7 +72,9 @@ impl Link {
     }
 
     fn over(stream: io::Result<UnixStream>, target: &Target) -> Result<Self, Problem> {
-        let stream = stream.map_err(|error| nobody(&target.to_string(), &error, &format!("msgpath serve {target}")))?;
+        let mut stream =
+            stream.map_err(|error| nobody(&target.to_string(), &error, &format!("msgpath serve {target}")))?;
+        greeting::expect(&mut stream, target)?;
         let read = stream.try_clone().map_err(vanished)?;
         Self::greet(Box::new(read), Box::new(stream), None)
     }

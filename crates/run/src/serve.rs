@@ -15,6 +15,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::far::{Lease, Peer, session};
+use crate::greeting::GREETING;
 use crate::place::service_name;
 
 /// Where `serve` listens.
@@ -169,8 +170,9 @@ pub fn serve(
 type Closer = Box<dyn Fn() + Send>;
 type Streams = (Box<dyn Read + Send>, Box<dyn Write + Send>, Peer, Closer);
 
-fn tcp_session(stream: TcpStream, from: SocketAddr) -> io::Result<Streams> {
+fn tcp_session(mut stream: TcpStream, from: SocketAddr) -> io::Result<Streams> {
     stream.set_nodelay(true)?;
+    stream.write_all(&GREETING)?; // a new connection has room for it: this never waits
     let plain = |ip: IpAddr| ip.to_canonical();
     let peer = Peer { host: Some(plain(stream.local_addr()?.ip())), address: Some(plain(from.ip())) };
     let (read, close) = (stream.try_clone()?, stream.try_clone()?);
@@ -178,7 +180,8 @@ fn tcp_session(stream: TcpStream, from: SocketAddr) -> io::Result<Streams> {
     Ok((Box::new(read), Box::new(stream), peer, closer))
 }
 
-fn unix_session(stream: UnixStream) -> io::Result<Streams> {
+fn unix_session(mut stream: UnixStream) -> io::Result<Streams> {
+    stream.write_all(&GREETING)?;
     let (read, close) = (stream.try_clone()?, stream.try_clone()?);
     let closer = Box::new(move || drop(close.shutdown(std::net::Shutdown::Both)));
     Ok((Box::new(read), Box::new(stream), Peer::default(), closer))
