@@ -62,6 +62,11 @@ pub(crate) fn names() -> Vec<String> {
     store::list(&store::default_root()).into_iter().map(|run| run.name).collect()
 }
 
+/// What [`list`] leaves out, and why.
+pub(crate) fn unreadable() -> Vec<msgpath_record::RecordError> {
+    store::unreadable(&store::default_root())
+}
+
 /// All runs, the newest first.
 pub(crate) fn list() -> Vec<RunRow> {
     store::list(&store::default_root())

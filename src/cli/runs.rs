@@ -33,5 +33,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         msgpath_present::terminal::runs(&rows, looks::stdout(&arguments.look))
     };
     std::io::stdout().write_all(text.as_bytes())?;
+    for error in runs::unreadable() {
+        eprintln!("not listed: {error}");
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -97,7 +97,14 @@ fn write(folder: &Path) -> Result<(), RecordError> {
         }
     }
     let (status, problem, granted) = (Status::Ok, None, Default::default());
-    writer.finish(RunEnd { status, ended: String::new(), problem, messages_not_kept: 0, granted })?;
+    writer.finish(RunEnd {
+        status,
+        ended: String::new(),
+        problem,
+        messages_not_kept: 0,
+        granted,
+        header_crc32: None,
+    })?;
     Ok(())
 }
 

@@ -173,6 +173,7 @@ impl Calls {
                 problem: None,
                 messages_not_kept: 0,
                 granted: Default::default(),
+                header_crc32: None,
             }),
             damage: None,
         };

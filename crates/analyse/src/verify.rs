@@ -101,6 +101,9 @@ pub fn verify_with(
         }
         None => check.differ("summary.json", "missing".into(), "a summary".into()),
     }
+    if run.end.as_ref().is_some_and(|end| end.header_crc32.is_none()) {
+        notes.push("run.json is not protected: the version that wrote it kept no checksum of it".into());
+    }
     if header.version != version {
         notes.push(format!(
             "msgpath {} wrote the summary, this is {version}: what the versions compute differently is listed too",

@@ -909,4 +909,7 @@ pub struct RunEnd {
     pub messages_not_kept: u64,
     /// Options as asked and as granted, per case id.
     pub granted: BTreeMap<u32, Vec<Granted>>,
+    /// CRC-32 of the bytes of `run.json`; `None`: an earlier version wrote the run. The writer of the record fills it in.
+    #[serde(default)]
+    pub header_crc32: Option<u32>,
 }

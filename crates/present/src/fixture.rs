@@ -260,6 +260,7 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
         problem: None,
         messages_not_kept: 0,
         granted: BTreeMap::new(),
+        header_crc32: None,
     };
     let run =
         Run { folder: "/runs/test-data".into(), header: header(verb, plan), rounds, end: Some(end), damage: None };

@@ -134,6 +134,9 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
     match summary.status {
         Status::Ok => {}
+        Status::Partial if run.end.as_ref().is_some_and(|end| end.status == Status::Ok) => {
+            parts.push("The record is not as it was written.".to_owned());
+        }
         Status::Partial => parts.push("The run was cut short; what is shown are the rounds that are whole.".to_owned()),
         Status::Failed => parts.push("The run ended with an error; what is shown are the rounds before it.".to_owned()),
     }
@@ -141,7 +144,7 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
         parts.push(format!("{}: {}.", problem.code, problem.what));
     }
     if let Some(damage) = &run.damage {
-        parts.push(format!("{} is whole up to byte {}: {}.", damage.file, damage.offset, damage.why));
+        parts.push(format!("{damage}."));
     }
     (!parts.is_empty()).then(|| parts.join(" "))
 }

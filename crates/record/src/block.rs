@@ -10,7 +10,7 @@
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | magic, the bytes `6d 70 6c 0a` (`mpl` and a line feed) |
-//! | 4 | 1 | version of this format: 3 |
+//! | 4 | 1 | version of this format: 3. The head keeps its form in every version |
 //! | 5 | 1 | kind: 1 round, 2 messages, 3 end, 4 calls, 5 kernel events |
 //! | 6 | 2 | 0 |
 //! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1, 2 and 5), 16 MiB (kind 4) or 64 MiB (kind 3) |
@@ -36,12 +36,14 @@
 //!
 //! JSON of the `RunEnd`. A file without it is of a run that was killed, or that is still going on.
 
+use std::cmp::Ordering;
 use std::io::{self, Read};
 
 use msgpath_core::schema::{RoundRecord, RunEnd};
 use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
+use crate::error::WrittenBy;
 
 const MAGIC: [u8; 4] = *b"mpl\n";
 /// The version of the block format.
@@ -52,6 +54,36 @@ pub(crate) const HEAD: usize = 16;
 pub const MAX_ROWS: usize = 1 << 16;
 /// The largest count or time of one end in a round.
 const MAX_COUNT: u64 = 1 << 48;
+
+/// Why a block cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not whole, or its content is impossible.
+    Damaged(String),
+    /// It is whole, and another version of msgpath wrote it.
+    Foreign(WrittenBy),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Fault {
+        Fault::Damaged(why)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Fault {
+        Fault::Damaged(why.into())
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Damaged(why) => f.write_str(why),
+            Fault::Foreign(by) => by.fmt(f),
+        }
+    }
+}
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,23 +157,27 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    fn parse(raw: [u8; HEAD]) -> Result<Head, String> {
+    /// A head of this version, or one that says that another version wrote the block. The latter is to be believed only when
+    /// its checksum fits.
+    fn parse(raw: [u8; HEAD]) -> Result<(Head, Option<WrittenBy>), String> {
         let [m0, m1, m2, m3, version, kind, r0, r1, l0, l1, l2, l3, ..] = raw;
         if [m0, m1, m2, m3] != MAGIC {
             return Err("no block begins here".into());
         }
-        if version != VERSION {
-            return Err(format!("block format {version}; this msgpath reads {VERSION}"));
-        }
-        let kind = Kind::from_byte(kind).ok_or_else(|| format!("unknown kind of block {kind}"))?;
-        if (r0, r1) != (0, 0) {
+        let (known, foreign) = match (Kind::from_byte(kind), version.cmp(&VERSION)) {
+            (Some(kind), Ordering::Equal) => (kind, None),
+            (_, Ordering::Less) => (Kind::End, Some(WrittenBy::Older)),
+            // A kind that this version does not have was added later.
+            _ => (Kind::End, Some(WrittenBy::Newer)),
+        };
+        if foreign.is_none() && (r0, r1) != (0, 0) {
             return Err("reserved bytes are not 0".into());
         }
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if length > kind.max_length() {
-            return Err(format!("a block of {length} bytes; the limit is {}", kind.max_length()));
+        if length > known.max_length() {
+            return Err(format!("a block of {length} bytes; the limit is {}", known.max_length()));
         }
-        Ok(Head { kind, length, raw })
+        Ok((Head { kind: known, length, raw }, foreign))
     }
 
     fn checksum(&self) -> u32 {
@@ -163,13 +199,19 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The head of the next block; `None` at the end of the file.
-    pub(crate) fn head(&mut self) -> Result<Option<Head>, String> {
+    pub(crate) fn head(&mut self) -> Result<Option<Head>, Fault> {
         let mut raw = [0; HEAD];
-        match fill(&mut self.input, &mut raw)? {
-            0 => Ok(None),
-            HEAD => Head::parse(raw).map(Some),
-            got => Err(format!("the block is cut off: {got} bytes of its head are there")),
-        }
+        let (head, foreign) = match fill(&mut self.input, &mut raw)? {
+            0 => return Ok(None),
+            HEAD => Head::parse(raw)?,
+            got => return Err(format!("the block is cut off: {got} bytes of its head are there").into()),
+        };
+        let Some(by) = foreign else { return Ok(Some(head)) };
+        // A version byte that was flipped does not fit the checksum: then this is damage.
+        let at = self.offset;
+        self.payload(&head, &mut Vec::new())?;
+        self.offset = at;
+        Err(Fault::Foreign(by))
     }
 
     /// Reads and checks the payload that belongs to `head` into `payload`; the memory used follows what is there, not
@@ -188,7 +230,7 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The whole next block; `None` at the end of the file.
-    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Kind>, String> {
+    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Kind>, Fault> {
         let Some(head) = self.head()? else { return Ok(None) };
         self.payload(&head, payload)?;
         Ok(Some(head.kind))
@@ -269,7 +311,16 @@ pub(crate) fn encode_round(round: &RoundRecord) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, String> {
+/// What is wrong with the JSON of a whole block or header. A value that this version has no name for was added later.
+pub(crate) fn json_fault(what: &str, error: &serde_json::Error) -> Fault {
+    let why = error.to_string();
+    if error.is_data() && why.starts_with("unknown variant") {
+        return Fault::Foreign(WrittenBy::Newer);
+    }
+    Fault::Damaged(format!("{what} is not what it should be: {why}"))
+}
+
+pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, Fault> {
     let mut part = || {
         let length = varint::take(&mut payload).and_then(|length| usize::try_from(length).ok());
         let (part, rest) = payload.split_at_checked(length?)?;
@@ -283,8 +334,7 @@ pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, String> {
     if !payload.is_empty() {
         return Err("the round does not end where its block does".into());
     }
-    let mut round: RoundRecord =
-        serde_json::from_slice(json).map_err(|error| format!("the round is not what it should be: {error}"))?;
+    let mut round: RoundRecord = serde_json::from_slice(json).map_err(|error| json_fault("the round", &error))?;
     let histogram = |bytes| SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up");
     round.latency = histogram(latency)?;
     round.one_way = histogram(one_way)?;
@@ -299,8 +349,8 @@ pub(crate) fn encode_end(end: &RunEnd) -> Result<Vec<u8>, String> {
     serde_json::to_vec(end).map_err(|error| error.to_string())
 }
 
-pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, String> {
-    serde_json::from_slice(payload).map_err(|error| format!("the end is not what it should be: {error}"))
+pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, Fault> {
+    serde_json::from_slice(payload).map_err(|error| json_fault("the end", &error))
 }
 
 /// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, as the payload of each kind,
@@ -378,7 +428,7 @@ mod tests {
             varint::put(&mut payload, part.len() as u64);
             payload.extend_from_slice(&part);
         }
-        assert!(decode_round(&payload).unwrap_err().contains("limit"));
+        assert!(decode_round(&payload).unwrap_err().to_string().contains("limit"));
     }
 
     #[test]
@@ -386,21 +436,56 @@ mod tests {
         let mut bytes = frame(Kind::End, b"{}").unwrap();
         bytes[8..12].copy_from_slice(&(60_u32 << 20).to_le_bytes());
         let mut payload = Vec::new();
-        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().contains("cut off"));
+        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().to_string().contains("cut off"));
         assert!(payload.capacity() < 1 << 16);
         bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().contains("limit"));
+        assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().to_string().contains("limit"));
         assert!(frame(Kind::Round, &vec![0; (4 << 20) + 1]).is_err());
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_damage() {
         let whole = frame(Kind::Round, &encode_round(&test_run::round(0, 0)).unwrap()).unwrap();
-        for at in 0..whole.len() {
+        for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
             let mut bytes = whole.clone();
-            bytes[at] ^= 1 << (at % 8);
-            assert!(Blocks::new(bytes.as_slice()).next(&mut Vec::new()).is_err(), "byte {at}");
+            bytes[at] ^= 1 << bit;
+            let fault = Blocks::new(bytes.as_slice()).next(&mut Vec::new()).unwrap_err();
+            assert!(matches!(fault, Fault::Damaged(_)), "byte {at}: {fault}");
         }
+    }
+
+    /// A whole block as another version, or one with further kinds, writes it.
+    fn foreign(version: u8, kind: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = frame(Kind::End, payload).unwrap();
+        (bytes[4], bytes[5]) = (version, kind);
+        let sum = checksum(&bytes[4..12], payload);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_whole_block_of_another_version_is_not_damage() {
+        let of = |bytes: &[u8]| Blocks::new(bytes).next(&mut Vec::new()).unwrap_err();
+        for (version, kind, by) in [
+            (1, 1, WrittenBy::Older),
+            (2, 3, WrittenBy::Older),
+            (VERSION + 1, 1, WrittenBy::Newer),
+            (u8::MAX, 200, WrittenBy::Newer),
+            (VERSION, 6, WrittenBy::Newer),
+        ] {
+            let mut bytes = foreign(version, kind, b"what it holds is not looked at");
+            assert_eq!(of(&bytes), Fault::Foreign(by), "version {version}, kind {kind}");
+            bytes.pop();
+            assert!(of(&bytes).to_string().contains("cut off"));
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_added_later_is_not_damage() {
+        let json = serde_json::to_vec(&test_run::end(msgpath_core::schema::Status::Ok)).unwrap();
+        let newer = String::from_utf8(json).unwrap().replace("\"ok\"", "\"superb\"");
+        assert_eq!(decode_end(newer.as_bytes()), Err(Fault::Foreign(WrittenBy::Newer)));
+        assert!(matches!(decode_end(b"{}"), Err(Fault::Damaged(_))));
     }
 
     proptest! {

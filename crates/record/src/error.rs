@@ -3,8 +3,25 @@
 use std::io;
 use std::path::PathBuf;
 
-use msgpath_core::schema::SCHEMA;
 use msgpath_core::{Exit, Problem};
+
+/// Which other version of msgpath wrote something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenBy {
+    /// A later one.
+    Newer,
+    /// An earlier one whose form is not read any more.
+    Older,
+}
+
+impl std::fmt::Display for WrittenBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WrittenBy::Newer => "written by a newer version of msgpath",
+            WrittenBy::Older => "written by an older version of msgpath that this one does not read",
+        })
+    }
+}
 
 /// A run that cannot be written, read or exported.
 #[derive(Debug, thiserror::Error)]
@@ -50,13 +67,13 @@ pub enum RecordError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// The run was written with another schema.
-    #[error("{} has schema {found:?}, this msgpath reads {SCHEMA:?}", file.display())]
-    Version {
-        /// `run.json`.
+    /// Another version of msgpath wrote the run.
+    #[error("{} was {by}", file.display())]
+    OtherVersion {
+        /// The file that shows it.
         file: PathBuf,
-        /// The schema it names.
-        found: String,
+        /// Which one.
+        by: WrittenBy,
     },
     /// `run.json` is not a header.
     #[error("{} is damaged: {why}", file.display())]
@@ -107,7 +124,7 @@ impl From<RecordError> for Problem {
                 Problem::new("E08", Exit::Usage, what).why("it has no run.json    list: msgpath runs")
             }
             RecordError::Read { .. } | RecordError::BadHeader { .. } => Problem::new("E13", Exit::CannotStart, what),
-            RecordError::Version { .. } => Problem::new("E13", Exit::CannotStart, what)
+            RecordError::OtherVersion { .. } => Problem::new("E37", Exit::CannotStart, what)
                 .hint("the version of msgpath that wrote it (`version` in run.json)"),
             RecordError::NoMessages { .. } => Problem::new("E14", Exit::CannotStart, what)
                 .why("none was asked for when it was measured, or it ended before the first message was kept")

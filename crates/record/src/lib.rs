@@ -19,6 +19,8 @@ pub mod block;
 mod columns;
 mod error;
 pub mod export;
+#[cfg(test)]
+mod golden;
 pub mod import;
 mod reader;
 pub mod store;
@@ -29,7 +31,7 @@ pub mod utc;
 mod writer;
 
 pub use block::fuzz_blocks;
-pub use error::RecordError;
+pub use error::{RecordError, WrittenBy};
 pub use reader::{Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, rpcs};
 pub use summary::{read_summary, write_summary};
 pub use writer::RunWriter;

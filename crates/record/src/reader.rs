@@ -8,11 +8,15 @@ use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader, SCHEMA};
 use serde::Deserialize;
 
-use crate::block::{self, Blocks, Kind};
+use crate::block::{self, Blocks, Fault, Kind};
+use crate::error::WrittenBy;
 use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns};
 
 /// The largest `run.json` that is read, bytes.
 const MAX_HEADER: u64 = 64 << 20;
+
+/// What is said of a header that does not fit the checksum that the end holds.
+const CHANGED: &str = "the header was changed after the run ended";
 
 /// The most kernel events of one round.
 pub const MAX_EVENTS: usize = 1 << 24;
@@ -45,15 +49,23 @@ pub struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is whole up to byte {}: {}", self.file, self.offset, self.why)
+        match self.file.as_str() {
+            HEADER_FILE => write!(f, "{HEADER_FILE}: {}", self.why),
+            file => write!(f, "{file} is whole up to byte {}: {}", self.offset, self.why),
+        }
     }
 }
 
 /// The header of the run in `folder`. Its plan is valid and the id of each case is its position.
 ///
 /// # Errors
-/// No `run.json`, one that cannot be read, of another schema, or damaged.
+/// No `run.json`, one that cannot be read, of another version, or damaged.
 pub fn header(folder: &Path) -> Result<RunHeader, RecordError> {
+    header_and_sum(folder).map(|(header, _)| header)
+}
+
+/// The header and the checksum of the bytes in which it stands.
+fn header_and_sum(folder: &Path) -> Result<(RunHeader, u32), RecordError> {
     let file = folder.join(HEADER_FILE);
     let mut bytes = Vec::new();
     let read = File::open(&file).and_then(|input| input.take(MAX_HEADER + 1).read_to_end(&mut bytes));
@@ -61,7 +73,16 @@ pub fn header(folder: &Path) -> Result<RunHeader, RecordError> {
         Ok(length) if length as u64 > MAX_HEADER => {
             Err(RecordError::BadHeader { file, why: format!("it has more than {MAX_HEADER} bytes") })
         }
-        Ok(_) => parse_header(&file, &bytes),
+        Ok(_) => {
+            let sum = crc32fast::hash(&bytes);
+            parse_header(&file, &bytes).map(|header| (header, sum)).map_err(|error| match glance(folder) {
+                // What looks like another version's may be one of this version that somebody changed.
+                Ok((_, Some(end))) if end.header_crc32.is_some_and(|written| written != sum) => {
+                    RecordError::BadHeader { file, why: CHANGED.into() }
+                }
+                _ => error,
+            })
+        }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(RecordError::NotARun { folder: folder.into() })
         }
@@ -79,14 +100,60 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     // The schema first: a header of another version need not have the fields of this one.
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     if versioned.schema != SCHEMA {
-        return Err(RecordError::Version { file: file.into(), found: versioned.schema });
+        let number = |schema: &str| schema.strip_prefix("msgpath/run/")?.parse::<u64>().ok();
+        return Err(match number(&versioned.schema) {
+            Some(found) if Some(found) > number(SCHEMA) => other_version(file, WrittenBy::Newer),
+            Some(_) => other_version(file, WrittenBy::Older),
+            None => bad(format!("its schema is {:?}, not {SCHEMA:?}", versioned.schema)),
+        });
     }
-    let header: RunHeader = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
+    let header: RunHeader =
+        serde_json::from_slice(bytes).map_err(|error| match block::json_fault("the header", &error) {
+            Fault::Foreign(by) => other_version(file, by),
+            Fault::Damaged(_) => bad(error.to_string()),
+        })?;
     header.plan.validate().map_err(|problem| bad(problem.what))?;
     if header.plan.cases.iter().enumerate().any(|(position, case)| case.id as usize != position) {
         return Err(bad("the id of a case is not its position".into()));
     }
     Ok(header)
+}
+
+fn other_version(file: &Path, by: WrittenBy) -> RecordError {
+    RecordError::OtherVersion { file: file.into(), by }
+}
+
+/// Counts the rounds and finds the end without reading the rounds. What is not whole ends the count.
+///
+/// # Errors
+/// Another version wrote them.
+pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError> {
+    let file = folder.join(ROUNDS_FILE);
+    let Ok(input) = File::open(&file) else { return Ok((0, None)) };
+    let length = input.metadata().map_or(0, |data| data.len());
+    let (mut blocks, mut payload, mut rounds) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
+    let foreign = |fault| match fault {
+        Fault::Foreign(by) => Err(other_version(&file, by)),
+        Fault::Damaged(_) => Ok(()),
+    };
+    loop {
+        let head = match blocks.head() {
+            Ok(Some(head)) => head,
+            Ok(None) => return Ok((rounds, None)),
+            Err(fault) => return foreign(fault).map(|()| (rounds, None)),
+        };
+        if head.kind == Kind::End {
+            let end = blocks.payload(&head, &mut payload).map_err(Fault::from);
+            return match end.and_then(|()| block::decode_end(&payload)) {
+                Ok(end) => Ok((rounds, Some(end))),
+                Err(fault) => foreign(fault).map(|()| (rounds, None)),
+            };
+        }
+        if blocks.skip(&head).is_err() || blocks.offset > length {
+            return Ok((rounds, None));
+        }
+        rounds += u64::from(head.kind == Kind::Round);
+    }
 }
 
 /// Reads the run in `folder` up to the last whole block. Only the rounds are kept in memory; the logs are
@@ -95,25 +162,45 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
 /// # Errors
 /// As [`header`], or a file that cannot be opened. Damage is no error: it is in the result.
 pub fn read(folder: &Path) -> Result<Run, RecordError> {
-    let header = header(folder)?;
+    let (header, sum) = header_and_sum(folder)?;
     let mut run = Run { folder: folder.into(), header, rounds: Vec::new(), end: None, damage: None };
+    let damage = |file: &str, offset, why| Some(Damage { file: file.into(), offset, why });
     if let Some(mut blocks) = open(folder, ROUNDS_FILE)? {
-        if let Err(why) = read_rounds(&mut blocks, &mut run) {
-            run.damage = Some(Damage { file: ROUNDS_FILE.into(), offset: blocks.offset, why });
+        match read_rounds(&mut blocks, &mut run) {
+            Ok(()) => {}
+            Err(Fault::Damaged(why)) => run.damage = damage(ROUNDS_FILE, blocks.offset, why),
+            Err(Fault::Foreign(by)) => return Err(other_version(&folder.join(ROUNDS_FILE), by)),
         }
     } else {
-        run.damage = Some(Damage { file: ROUNDS_FILE.into(), offset: 0, why: "it is missing".into() });
+        run.damage = damage(ROUNDS_FILE, 0, "it is missing".into());
+    }
+    let written = run.end.as_ref().and_then(|end| end.header_crc32);
+    if run.damage.is_none() && written.is_some_and(|written| written != sum) {
+        run.damage = damage(HEADER_FILE, 0, CHANGED.into());
     }
     if run.damage.is_none() {
-        run.damage = messages(folder)?.find_map(Result::err);
+        run.damage = checked(messages(folder)?, folder)?;
     }
     if run.damage.is_none() {
-        run.damage = rpcs(folder)?.find_map(Result::err);
+        run.damage = checked(rpcs(folder)?, folder)?;
     }
     if run.damage.is_none() {
-        run.damage = events(folder)?.find_map(Result::err);
+        let mut events = events(folder)?;
+        run.damage = events.find_map(Result::err);
+        if let Some(by) = events.foreign {
+            return Err(other_version(&folder.join(EVENTS_FILE), by));
+        }
     }
     Ok(run)
+}
+
+/// The first place at which a log is not whole.
+fn checked<T: Copy>(mut log: Log<T>, folder: &Path) -> Result<Option<Damage>, RecordError> {
+    let damage = log.find_map(Result::err);
+    match log.foreign {
+        Some(by) => Err(other_version(&folder.join(log.name), by)),
+        None => Ok(damage),
+    }
 }
 
 fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
@@ -125,7 +212,7 @@ fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, Re
     }
 }
 
-fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run) -> Result<(), String> {
+fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run) -> Result<(), Fault> {
     let mut payload = Vec::new();
     loop {
         let at = blocks.offset;
@@ -134,29 +221,29 @@ fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run) -> Result<(), Stri
         match block {
             Ok(Some(())) => {}
             Ok(None) => return Ok(()),
-            Err(why) => {
+            Err(fault) => {
                 blocks.offset = at; // the damage is the block, not what follows
-                return Err(why);
+                return Err(fault);
             }
         }
     }
 }
 
-fn take_round(kind: Kind, payload: &[u8], run: &mut Run) -> Result<(), String> {
+fn take_round(kind: Kind, payload: &[u8], run: &mut Run) -> Result<(), Fault> {
     if run.end.is_some() {
         return Err("a block after the end of the run".into());
     }
     match kind {
         Kind::Round => {
             if run.rounds.len() as u64 >= MAX_ROUNDS {
-                return Err(format!("more than {MAX_ROUNDS} rounds"));
+                return Err(format!("more than {MAX_ROUNDS} rounds").into());
             }
             let round = block::decode_round(payload)?;
             case_exists(round.case, &run.header)?;
             run.rounds.push(round);
         }
         Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages | Kind::Calls | Kind::Events => return Err(format!("{} among the rounds", kind.name())),
+        Kind::Messages | Kind::Calls | Kind::Events => return Err(format!("{} among the rounds", kind.name()).into()),
     }
     Ok(())
 }
@@ -218,6 +305,8 @@ pub struct Log<T> {
     decode: Decode<T>,
     blocks: Option<Blocks<BufReader<File>>>,
     missing: bool,
+    /// Why it ended, where another version wrote the rest.
+    foreign: Option<WrittenBy>,
     payload: Vec<u8>,
     rows: Vec<T>,
     next: usize,
@@ -226,11 +315,12 @@ pub struct Log<T> {
 impl<T> Log<T> {
     fn open(folder: &Path, name: &'static str, header: RunHeader, decode: Decode<T>) -> Result<Self, RecordError> {
         let blocks = open(folder, name)?;
-        Ok(Self { name, header, decode, blocks, missing: false, payload: Vec::new(), rows: Vec::new(), next: 0 })
+        let (missing, foreign, payload, rows) = (false, None, Vec::new(), Vec::new());
+        Ok(Self { name, header, decode, blocks, missing, foreign, payload, rows, next: 0 })
     }
 
     /// Reads the next block into `self.rows`; `false` at the end of the file.
-    fn refill(&mut self) -> Result<bool, String> {
+    fn refill(&mut self) -> Result<bool, Fault> {
         (self.next, _) = (0, self.rows.clear());
         if std::mem::take(&mut self.missing) {
             return Err("it is missing".into());
@@ -251,16 +341,21 @@ impl<T: Copy> Iterator for Log<T> {
             match self.refill() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(why) => {
+                Err(fault) => {
+                    self.foreign = foreign(&fault);
                     self.blocks = None;
                     self.rows.clear();
-                    return Some(Err(Damage { file: self.name.into(), offset, why }));
+                    return Some(Err(Damage { file: self.name.into(), offset, why: fault.to_string() }));
                 }
             }
         }
         self.next += 1;
         Some(Ok(self.rows[self.next - 1]))
     }
+}
+
+fn foreign(fault: &Fault) -> Option<WrittenBy> {
+    if let Fault::Foreign(by) = fault { Some(*by) } else { None }
 }
 
 /// Kernel events of one case and pass, in the order of time.
@@ -281,7 +376,7 @@ pub struct Events {
 pub fn events(folder: &Path) -> Result<EventsOfRounds, RecordError> {
     let header = header(folder)?;
     let blocks = open(folder, EVENTS_FILE)?;
-    Ok(EventsOfRounds { header, blocks, payload: Vec::new(), ahead: Events::default(), damage: None })
+    Ok(EventsOfRounds { header, blocks, payload: Vec::new(), ahead: Events::default(), damage: None, foreign: None })
 }
 
 /// The events of one round after the other; holds one round and a block in memory. Ends with the first [`Damage`]; what
@@ -293,11 +388,13 @@ pub struct EventsOfRounds {
     /// A block that was read and not yet given: the begin of its round.
     ahead: Events,
     damage: Option<Damage>,
+    /// Why it ended, where another version wrote the rest.
+    foreign: Option<WrittenBy>,
 }
 
 impl EventsOfRounds {
     /// The next block; `None` at the end of the file.
-    fn block(&mut self) -> Result<Option<Events>, String> {
+    fn block(&mut self) -> Result<Option<Events>, Fault> {
         let Some(blocks) = &mut self.blocks else { return Ok(None) };
         let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(None) };
         expect(kind, Kind::Events)?;
@@ -318,7 +415,7 @@ impl Iterator for EventsOfRounds {
             let next = self.block().and_then(|next| match next {
                 Some(next) if !round.events.is_empty() && (next.case, next.pass) == (round.case, round.pass) => {
                     if round.events.len() + next.events.len() > MAX_EVENTS {
-                        return Err(format!("more than {MAX_EVENTS} kernel events in a round"));
+                        return Err(format!("more than {MAX_EVENTS} kernel events in a round").into());
                     }
                     if round.events.last().map(|event| event.t_ns) > next.events.first().map(|event| event.t_ns) {
                         return Err("kernel events that are not in the order of time".into());
@@ -337,9 +434,10 @@ impl Iterator for EventsOfRounds {
                     return Some(Ok(round));
                 }
                 Ok(None) => break,
-                Err(why) => {
+                Err(fault) => {
+                    self.foreign = foreign(&fault);
                     self.blocks = None;
-                    self.damage = Some(Damage { file: EVENTS_FILE.into(), offset, why });
+                    self.damage = Some(Damage { file: EVENTS_FILE.into(), offset, why: fault.to_string() });
                     break;
                 }
             }

@@ -1,7 +1,6 @@
 //! The folder in which runs are kept: their names, the list of them, and what a user means by `RUN`.
 
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,8 +10,7 @@ use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
-use crate::block::{self, Blocks, Kind};
-use crate::{HEADER_FILE, ROUNDS_FILE, reader, utc};
+use crate::{HEADER_FILE, RecordError, reader, utc};
 
 /// Where runs are kept when nothing else is said: `msgpath` in `$XDG_DATA_HOME`, else in `~/.local/share`, else in the
 /// folder for temporary files. As the XDG Base Directory Specification has it, a relative path does not count.
@@ -45,12 +43,18 @@ pub struct Listing {
 /// The runs in `root`, newest first. What is not a run, or not one that this version reads, is passed over; a root that
 /// cannot be read holds none.
 pub fn list(root: &Path) -> Vec<Listing> {
-    let mut found: Vec<_> = folders(root).filter_map(|folder| Some((changed(&folder), listing(folder)?))).collect();
+    let runs = folders(root).filter_map(|folder| Some((changed(&folder), listing(folder)?.ok()?)));
+    let mut found: Vec<_> = runs.collect();
     // `started` is RFC 3339 in UTC, so the text sorts as the time does; the file's time decides within its resolution.
     found.sort_by(|(a_changed, a), (b_changed, b)| {
         (&b.header.started, b_changed, &b.name).cmp(&(&a.header.started, a_changed, &a.name))
     });
     found.into_iter().map(|(_, listing)| listing).collect()
+}
+
+/// What [`list`] passes over in `root` although it is a run: those that are damaged or that another version wrote.
+pub fn unreadable(root: &Path) -> Vec<RecordError> {
+    folders(root).filter_map(|folder| listing(folder)?.err()).collect()
 }
 
 fn folders(root: &Path) -> impl Iterator<Item = PathBuf> {
@@ -61,34 +65,15 @@ fn changed(folder: &Path) -> Option<SystemTime> {
     fs::metadata(folder.join(HEADER_FILE)).and_then(|data| data.modified()).ok()
 }
 
-fn listing(folder: PathBuf) -> Option<Listing> {
-    let header = reader::header(&folder).ok()?;
+/// The run in `folder`; `None`: none is there.
+fn listing(folder: PathBuf) -> Option<Result<Listing, RecordError>> {
     let name = folder.file_name()?.to_str()?.to_string();
-    let (rounds, status) = glance(&folder.join(ROUNDS_FILE));
-    Some(Listing { name, folder, header, status, rounds })
-}
-
-/// Counts the rounds and finds the end without reading the rounds.
-fn glance(file: &Path) -> (u64, Option<Status>) {
-    let (mut rounds, mut status) = (0, None);
-    let Ok(input) = File::open(file) else { return (0, None) };
-    let length = input.metadata().map_or(0, |data| data.len());
-    let (mut blocks, mut payload) = (Blocks::new(BufReader::new(input)), Vec::new());
-    while let Ok(Some(head)) = blocks.head() {
-        let passed = match head.kind {
-            Kind::End => {
-                let read = blocks.payload(&head, &mut payload).and_then(|()| block::decode_end(&payload));
-                status = read.ok().map(|end| end.status);
-                false // the last block
-            }
-            _ => blocks.skip(&head).is_ok() && blocks.offset <= length,
-        };
-        if !passed {
-            break;
-        }
-        rounds += u64::from(head.kind == Kind::Round);
-    }
-    (rounds, status)
+    let read = reader::header(&folder).and_then(|header| Ok((header, reader::glance(&folder)?)));
+    Some(match read {
+        Ok((header, (rounds, end))) => Ok(Listing { name, folder, header, status: end.map(|end| end.status), rounds }),
+        Err(RecordError::NotARun { .. }) => return None,
+        Err(error) => Err(error),
+    })
 }
 
 /// The folder that the user means by `text`: the name of a run in `root`, a folder, `@last` for the newest run, `@-2`
@@ -189,7 +174,9 @@ const ANIMALS: [&str; 64] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RunWriter, test_run};
+    use std::fs::File;
+
+    use crate::{ROUNDS_FILE, RunWriter, test_run};
 
     /// A root with runs of these names and starts, one round each and no end.
     fn root(runs: &[(&str, &str)]) -> tempfile::TempDir {
@@ -229,6 +216,8 @@ mod tests {
         File::options().write(true).open(&rounds).unwrap().set_len(length / 2).unwrap();
         assert_eq!(list(root.path())[0].rounds, reader::read(&whole).unwrap().rounds.len() as u64);
         assert!(list(&root.path().join("nowhere")).is_empty());
+        let unreadable = unreadable(root.path());
+        assert!(matches!(unreadable.as_slice(), [RecordError::BadHeader { .. }]), "{unreadable:?}");
     }
 
     #[test]

@@ -167,6 +167,7 @@ pub(crate) fn end(status: Status) -> RunEnd {
         problem: None,
         messages_not_kept: 0,
         granted: [(0, vec![granted])].into(),
+        header_crc32: None,
     }
 }
 

@@ -63,6 +63,8 @@ pub struct RunWriter {
     messages_not_kept: u64,
     calls_kept: u64,
     events_kept: u64,
+    /// Checksum of the header as it stands on disk.
+    header_crc32: u32,
     finished: bool,
 }
 
@@ -96,6 +98,7 @@ impl RunWriter {
             messages_not_kept: 0,
             calls_kept: 0,
             events_kept: 0,
+            header_crc32: crc32fast::hash(&json),
             finished: false,
         })
     }
@@ -103,11 +106,14 @@ impl RunWriter {
     /// Writes the header anew: cases were added to the plan while the run went on. It is replaced whole.
     ///
     /// # Errors
-    /// A write that failed (the old header stays), or a header that could not be read back.
+    /// A write that failed (the old header stays), a header that could not be read back, or a run that has ended.
     pub fn replace_header(&mut self, header: &RunHeader) -> Result<(), RecordError> {
+        self.not_ended("a header")?;
         let path = self.folder.join(HEADER_FILE);
         let json = header_bytes(&path, header)?;
-        write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })
+        write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })?;
+        self.header_crc32 = crc32fast::hash(&json);
+        Ok(())
     }
 
     /// The folder of the run.
@@ -176,7 +182,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes how the run ended, with the number of messages that were not kept, and returns it.
+    /// Writes how the run ended, with the number of messages that were not kept and the checksum of the header, and
+    /// returns it.
     ///
     /// # Errors
     /// A write that failed, or a second end.
@@ -184,7 +191,8 @@ impl RunWriter {
         if self.finished {
             return Err(RecordError::Unrecordable("a second end of the run".into()));
         }
-        let end = RunEnd { messages_not_kept: self.messages_not_kept, ..end };
+        let header_crc32 = Some(self.header_crc32);
+        let end = RunEnd { messages_not_kept: self.messages_not_kept, header_crc32, ..end };
         self.append_round_block(Kind::End, block::encode_end(&end))?;
         self.finished = true;
         Ok(end)
@@ -552,12 +560,12 @@ mod tests {
     #[test]
     fn another_schema_is_named() {
         let place = tempfile::tempdir().unwrap();
-        test_run::write(place.path(), 0);
+        drop(RunWriter::create(place.path(), &test_run::header(0)).unwrap());
         let file = place.path().join(HEADER_FILE);
         let json = fs::read_to_string(&file).unwrap();
         fs::write(&file, r#"{"schema": "msgpath/run/7", "new": 1}"#).unwrap();
         let problem = Problem::from(read(place.path()).unwrap_err());
-        assert!(problem.what.contains("msgpath/run/7") && problem.exit == Exit::CannotStart, "{problem}");
+        assert!(problem.what.contains("by a newer version") && problem.exit == Exit::CannotStart, "{problem}");
         fs::write(&file, json.replace("\"rounds\": 3", "\"rounds\": 0")).unwrap();
         assert!(matches!(read(place.path()), Err(RecordError::BadHeader { .. })));
         fs::write(&file, &json[..json.len() / 2]).unwrap();

@@ -146,7 +146,14 @@ pub fn execute(
     let Run { header, paces, .. } = run;
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
-    let end = RunEnd { status, ended: msgpath_record::utc::now(), problem, messages_not_kept: 0, granted };
+    let end = RunEnd {
+        status,
+        ended: msgpath_record::utc::now(),
+        problem,
+        messages_not_kept: 0,
+        granted,
+        header_crc32: None,
+    };
     // A disk that is full cannot take the last block either; the first error is the one that matters.
     let end = match (writer.finish(end), &result) {
         (Ok(end), _) => end,

@@ -110,6 +110,7 @@ pub(crate) fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut 
         problem: None,
         messages_not_kept: 0,
         granted: Default::default(),
+        header_crc32: None,
     };
     (Run { header, rounds, end: Some(end), damage: None, folder: Default::default() }, Logs::default())
 }

@@ -138,8 +138,14 @@ pub(super) fn write(
             writer.rpcs(&rows)?;
         }
     }
-    let end =
-        RunEnd { status: Status::Ok, ended: utc::now(), problem: None, messages_not_kept: 0, granted: BTreeMap::new() };
+    let end = RunEnd {
+        status: Status::Ok,
+        ended: utc::now(),
+        problem: None,
+        messages_not_kept: 0,
+        granted: BTreeMap::new(),
+        header_crc32: None,
+    };
     writer.finish(end)?;
     Ok(header)
 }

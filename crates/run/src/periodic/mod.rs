@@ -256,6 +256,7 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
         problem,
         messages_not_kept: 0,
         granted: std::collections::BTreeMap::<u32, Vec<Granted>>::new(),
+        header_crc32: None,
     };
     let end = writer.finish(end).map_err(Problem::from);
     result?;

@@ -329,6 +329,7 @@ pub fn call(
         problem: outcome.problem.clone(),
         messages_not_kept: 0,
         granted: BTreeMap::new(),
+        header_crc32: None,
     };
     let finished = replaced.and_then(|()| writer.finish(end));
     match (finished, &outcome.problem) {
