@@ -131,8 +131,8 @@ pub(crate) struct EvidenceOptions {
     /// (light) or with the system calls and who else ran as well (full)
     #[arg(long, value_enum, value_name = "SET", hide_possible_values = true, default_value_t)]
     pub(crate) stages: StagesArg,
-    /// Count events of CPU and kernel in the measuring threads of both ends: cycles, instructions, cache misses, switches,
-    /// as far as the machine has them
+    /// Count events of CPU and kernel in the measuring threads of both ends: cycles, instructions, cache misses, switches.
+    /// In rounds of their own, whose times are in no result. auto: where a CPU counts; on: everywhere; off
     #[arg(long, value_enum, value_name = "WHEN", hide_possible_values = true, default_value_t)]
     pub(crate) events: EventsArg,
     /// Afterwards the near end's loop of each case (the first 8) runs once more under valgrind's cachegrind, where that is
@@ -328,9 +328,11 @@ impl From<StagesArg> for Option<StageSet> {
 /// `--events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventsArg {
-    /// What can be counted is
+    /// Where a CPU counts
     #[default]
     Auto,
+    /// Everywhere, be it only what the kernel counts
+    On,
     /// Nothing is
     Off,
 }

@@ -17,7 +17,7 @@ use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
 
-use crate::cli::options::Options;
+use crate::cli::options::{EventsArg, Options};
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
 
@@ -201,7 +201,8 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         expect: options.evidence.expect,
         stages: options.evidence.stages.into(),
         simulate: options.evidence.simulate_cache,
-        events: options.evidence.events == crate::cli::options::EventsArg::Auto,
+        events: options.evidence.events != EventsArg::Off,
+        events_forced: options.evidence.events == EventsArg::On,
         // A trial is judged by its interval, so it needs a case with one.
         try_causes: !options.evidence.no_trials
             && !verb.is_compare()

@@ -13,7 +13,7 @@ fn near<'a>(value: &'a serde_json::Value, name: &str, simulated: bool) -> Option
 
 #[test]
 fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
-    let value = Home::new().run(&format!("{ECHO} --json")).ends_with(0).json();
+    let value = Home::new().run(&format!("{ECHO} --events on --json")).ends_with(0).json();
     let case = &value["cases"][0];
     for end in ["near", "far"] {
         let rates = case[format!("{end}_events")].as_array().unwrap();
@@ -42,9 +42,21 @@ fn events_can_be_switched_off() {
 }
 
 #[test]
+fn without_a_cpu_that_counts_nothing_is_counted_unless_it_is_asked_for() {
+    let home = Home::new();
+    home.run("echo -c 40 -r 5 -w 0 --no-trials --name auto -qq").ends_with(0);
+    let bytes = std::fs::read(home.runs().join("auto/rounds.mpl")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    if text.contains("\"counted\":[\"c") {
+        return println!("skipped: a CPU counts here");
+    }
+    assert!(!text.contains("\"change\":\"counted\"") && text.contains("\"events\":false"), "no round of its own");
+}
+
+#[test]
 fn threads_are_recorded_one_by_one() {
     let home = Home::new();
-    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-trials --name two -qq").ends_with(0);
+    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-trials --events on --name two -qq").ends_with(0);
     let bytes = std::fs::read(home.runs().join("two/rounds.mpl")).unwrap();
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("\"near_threads\":[{\"cpu\":") && text.contains("\"far_threads\":[{\"cpu\":"));

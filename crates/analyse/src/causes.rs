@@ -1,21 +1,23 @@
 //! What was tried to find a cause: a measured case once more with one thing changed, paired by pass.
 
-use msgpath_core::plan::Trial;
+use msgpath_core::plan::{Plan, Trial};
 
 use crate::compare::Results;
 use crate::summary::{Estimate, TrialResult};
 use crate::verdict::{LEAST_MARGIN, holm_levels, judge};
 
-/// Every trial that has passes in common with its case. `resolution`: what this machine resolves, where it is known.
+/// Every trial that has passes in common with its case, but those that only count events: they try no cause. `resolution`: what this machine resolves, where it is known.
 pub fn causes(results: &Results, resolution: Option<f64>) -> Vec<TrialResult> {
     let plan = results.plan;
+    let cases = plan.cases.iter().filter(|case| !Plan::counted(case)).count();
     let trials: Vec<_> = plan
         .cases
         .iter()
+        .filter(|case| !Plan::counted(case))
         .filter_map(|case| {
             let Trial { of, change } = case.trial.as_ref()?;
             let of = plan.cases.get(*of as usize)?;
-            let evidence = results.evidence(plan.metric(), case, of, plan.cases.len())?;
+            let evidence = results.evidence(plan.metric(), case, of, cases)?;
             Some((case, of, change, evidence, results.typical(case)?, results.typical(of)?))
         })
         .collect();

@@ -3,7 +3,9 @@
 //! A figure is there because it was counted (perf_event_open(2)) or because it was simulated (cachegrind); the two have
 //! entries of their own and are never added or divided by one another. What is neither has a reason and no number.
 
-use msgpath_core::schema::{EndReport, EventCounts, EventFacts, Simulated};
+use msgpath_core::plan::{Case, Plan};
+use msgpath_core::schema::{EndReport, EventCounts, EventFacts, RoundRecord, Simulated};
+use msgpath_record::Run;
 
 use crate::answers::cell::Value;
 use crate::cost::handled;
@@ -20,6 +22,13 @@ pub const L1D_MISSES: &str = "L1-dcache-load-misses";
 pub const LAST_LEVEL_MISSES: &str = "LLC-load-misses";
 /// What simulated figures are, wherever they are shown.
 pub const SIMULATED: &str = "simulated (cachegrind, user mode only: the kernel's copies are not in it)";
+
+/// The rounds of a case whose events count for it, in the order of passes: those of its counted twin. In a record of an
+/// older version that is the case itself.
+pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
+    let is_twin = |twin: &&Case| Plan::counted(twin) && twin.trial.as_ref().is_some_and(|trial| trial.of == case.id);
+    crate::summarise::rounds_of(run, run.header.plan.cases.iter().find(is_twin).unwrap_or(case))
+}
 
 /// The events of one end of a case: those that were counted, in the order of the header, those that were not, with the
 /// reason, then those that were simulated.

@@ -82,18 +82,20 @@ pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     own
 }
 
+/// Without the rounds that only count events, but for the time that they took.
 fn totals(plan: &Plan, run: &Run, cases: &[CaseSummary]) -> Totals {
     let start = run.rounds.iter().map(|round| round.start_ns).min().unwrap_or(0);
     let end = run
         .rounds
         .iter()
         .map(|round| round.start_ns + sender(plan, round).elapsed_ns.max(receiver(plan, round).elapsed_ns));
+    let sum = |of: fn(&CaseSummary) -> u64| cases.iter().filter(|case| !Plan::counted(&case.case)).map(of).sum();
     Totals {
-        rounds: run.rounds.len() as u64,
-        messages: cases.iter().map(|case| case.messages).sum(),
-        lost: cases.iter().map(|case| case.delivery.lost).sum(),
+        rounds: sum(|case| case.rounds),
+        messages: sum(|case| case.messages),
+        lost: sum(|case| case.delivery.lost),
         elapsed_ns: end.max().unwrap_or(start) - start,
-        verified: cases.iter().map(|case| case.delivery.verified).sum(),
+        verified: sum(|case| case.delivery.verified),
     }
 }
 
@@ -116,6 +118,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let (time_share_over_10x, message_share_over_10x) = above(10.0);
     let (time_share_over_100x, message_share_over_100x) = above(100.0);
     let timed = settled::timed(plan, case, rounds);
+    let counted = events::rounds_of(run, case);
     let (copied_bytes, copied_why) = cost::copied(plan, case, rounds);
     let mut summary = CaseSummary {
         rounds: rounds.len() as u64,
@@ -156,11 +159,11 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         far_tcp: tcp(&far),
         near_events: {
             let simulated = run.header.simulated.get(&case.id);
-            let counts = rounds.iter().map(|round| (&round.near, &round.near_events));
+            let counts = counted.iter().map(|round| (&round.near, &round.near_events));
             events::rates(&run.header.near_events, counts, simulated)
         },
         far_events: {
-            let counts = rounds.iter().map(|round| (&round.far, &round.far_events));
+            let counts = counted.iter().map(|round| (&round.far, &round.far_events));
             events::rates(&run.header.far_events, counts, None)
         },
         copied_bytes,

@@ -24,6 +24,10 @@ pub const OPEN_INFLIGHT: u32 = 4096;
 pub const DEFAULT_ROUNDS: u32 = 40;
 /// Below this many rounds no interval is claimed.
 pub const MIN_ROUNDS_FOR_CLAIMS: u32 = 5;
+/// Events are counted in one of so many passes.
+const COUNTED_EVERY: u32 = 4;
+/// They are counted in at least so many passes, where there are so many.
+const FEWEST_COUNTED: u32 = 10;
 /// Messages dropped at the start of every connection.
 pub const DEFAULT_TRIM: u64 = 100;
 /// Messages of one run that the per-message log keeps.
@@ -199,6 +203,8 @@ pub enum Change {
     Work(u64),
     /// Traced: from its rounds come the stages, and from the ratio to the case what tracing costs.
     Traced(StageSet),
+    /// Events of CPU and kernel are counted in its rounds, and in no others.
+    Counted,
 }
 
 impl std::fmt::Display for Change {
@@ -213,6 +219,7 @@ impl std::fmt::Display for Change {
             Change::Priority => f.write_str("nice -20"),
             Change::WorkingSet(bytes) => write!(f, "buffers over {}", crate::units::size(*bytes)),
             Change::Traced(set) => write!(f, "tracing ({})", set.name()),
+            Change::Counted => f.write_str("counting events"),
             Change::Work(ns) => write!(f, "{} of work", crate::units::Glyphs::Unicode.time(*ns as f64)),
         }
     }
@@ -548,9 +555,13 @@ pub struct Plan {
     /// Each case is measured once more while the kernel is traced.
     #[serde(default)]
     pub stages: Option<StageSet>,
-    /// Events of CPU and kernel are counted in the measuring threads, as far as the machines have them.
+    /// Events of CPU and kernel are counted in the measuring threads, where a CPU counts: in rounds of their own
+    /// ([`Change::Counted`]), whose times are in no result.
     #[serde(default)]
     pub events: bool,
+    /// They are counted even where the kernel alone counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub events_forced: bool,
     /// After the rounds the near end of each case runs once more under cachegrind.
     #[serde(default)]
     pub simulate: bool,
@@ -589,6 +600,7 @@ impl Plan {
             refine: false,
             stages: None,
             events: true,
+            events_forced: false,
             simulate: false,
             peel: false,
         }
@@ -645,6 +657,18 @@ impl Plan {
         }
     }
 
+    /// Whether events are counted while a case is measured.
+    pub fn counted(case: &Case) -> bool {
+        case.trial.as_ref().is_some_and(|trial| trial.change == Change::Counted)
+    }
+
+    /// Whether a case has a round in a pass. Counts need few rounds: they are taken in every fourth pass, or in as many
+    /// as make ten; every other case is measured in each.
+    pub fn measures_in(&self, case: &Case, pass: u32) -> bool {
+        !Self::counted(case)
+            || (pass % self.rounds).is_multiple_of((self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
+    }
+
     /// Bytes over which the buffers of a case rotate.
     pub fn working_set_of(&self, case: &Case) -> u64 {
         match case.trial.as_ref().map(|trial| &trial.change) {
@@ -664,7 +688,11 @@ impl Plan {
 
     /// Rounds of all cases together.
     pub fn total_rounds(&self) -> u64 {
-        self.cases.len() as u64 * u64::from(self.rounds)
+        let counted = |case: &&Case| Self::counted(case);
+        let counted_passes = |case| (0..self.rounds).filter(|pass| self.measures_in(case, *pass)).count() as u64;
+        let few = self.cases.iter().find(counted).map_or(0, counted_passes);
+        let twins = self.cases.iter().filter(counted).count() as u64;
+        (self.cases.len() as u64 - twins) * u64::from(self.rounds) + twins * few
     }
 
     /// Checks what no parser can see: products that overflow, sizes without a byte, limits of the tool.

@@ -20,7 +20,7 @@ use crate::loops::LOST;
 use crate::near::{Kept, Round, RoundError};
 use crate::observe::{Tracer, events};
 use crate::orders::Orders;
-use crate::pilot::{Pace, pilot};
+use crate::pilot::{Pace, is_a_twin, model, pilot};
 use crate::place::{Link, cpu_order, placement};
 use crate::{capacity, counters, environment, lab, simulate, speed, suspects, twins};
 
@@ -55,10 +55,6 @@ pub trait Progress {
 const STEAL: &str = "stat.steal";
 /// A round of a time is cut short after so many times the time it was planned for, and after 1 s.
 const ROUND_PATIENCE: u64 = 10;
-/// Events are counted in one of so many passes.
-const COUNTED_EVERY: u32 = 4;
-/// They are counted in at least so many passes, where there are so many.
-const FEWEST_COUNTED: u32 = 10;
 /// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
 const OPEN_PATIENCE: f64 = 4.0;
 
@@ -94,6 +90,11 @@ pub fn execute(
     let (cost_ns, step_ns) = clock::measure(100_000);
     let unavailable = leave_out_unavailable(&mut plan, &spare)?;
     let counters = counters::Reader::new(&plan.placement.near);
+    let (mut near_events, mut far_events) = match plan.events {
+        true => (events::set().facts().clone(), link.events.clone()),
+        false => (EventFacts::default(), EventFacts::default()),
+    };
+    plan.events = plan.events && twins::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
@@ -105,8 +106,8 @@ pub fn execute(
         clock: ClockFacts { cost_ns, step_ns },
         near_counters: counters.names(),
         far_counters: link.counters.clone(),
-        near_events: if plan.events { events::set().facts().clone() } else { EventFacts::default() },
-        far_events: if plan.events { link.events.clone() } else { EventFacts::default() },
+        near_events,
+        far_events,
         ..RunHeader::new(name, verb, plan)
     };
     let spin = header.plan.cases.iter().any(|case| case.path.never_sleeps());
@@ -195,6 +196,8 @@ fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<Unavailab
             false
         }
     });
+    let left: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
+    plan.cases.retain(|case| case.trial.as_ref().is_none_or(|trial| left.contains(&trial.of)));
     renumber(plan, &out)?;
     Ok(out)
 }
@@ -236,13 +239,19 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     entry.probe()
 }
 
-/// Gives the cases that are left their ids.
+/// Gives the cases that are left their ids, and the trials those of the cases that they explain.
 ///
 /// # Errors
 /// None is left.
 fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Problem> {
+    let ids: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;
+        if let Some(trial) = &mut case.trial
+            && let Some(of) = ids.iter().position(|id| *id == trial.of)
+        {
+            trial.of = of as u32;
+        }
     }
     if !plan.cases.iter().any(|case| case.path == plan.baseline)
         && let Some(first) = plan.cases.first()
@@ -293,7 +302,10 @@ impl Run<'_> {
             self.header.unavailable.truncate(missing);
             renumber(&mut self.header.plan, &self.header.unavailable)?;
         }
-        let twins = twins::twins(&self.header.plan);
+        let twins = twins::traced(&self.header.plan);
+        self.join(twins, progress, stop)?;
+        renumber(&mut self.header.plan, &self.header.unavailable)?;
+        let twins = twins::counted(&self.header.plan, 0);
         self.join(twins, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)
     }
@@ -329,8 +341,19 @@ impl Run<'_> {
             }
             progress.warming(&case, done, of);
             let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
-            let piloted = capacity::with_rate(&mut self.link, &orders, &case)
-                .and_then(|case| Ok((pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns)?, case)));
+            let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
+            let piloted = match model {
+                Some((like, pace)) if is_a_twin(&case) => {
+                    let case = Case { load: like.load, of_capacity: like.of_capacity.clone(), ..case.clone() };
+                    Ok((pace.twin(&case), case))
+                }
+                // Without the case that it explains a trial is nothing.
+                None if case.trial.is_some() => continue,
+                _ => capacity::with_rate(&mut self.link, &orders, &case).and_then(|case| {
+                    let own = pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns)?;
+                    Ok((if let Some((_, pace)) = model { own.like(pace) } else { own }, case))
+                }),
+            };
             match piloted {
                 Ok((pace, case)) => {
                     self.header.plan.cases.push(case);
@@ -368,6 +391,8 @@ impl Run<'_> {
         for (id, case) in self.header.plan.cases.iter_mut().enumerate().skip(planned) {
             case.id = id as u32;
         }
+        let twins = twins::counted(&self.header.plan, 1);
+        self.join(twins, progress, stop)?;
         self.header.plan.validate()?;
         writer.replace_header(&self.header).map_err(Problem::from)?;
         self.stage(1, writer, progress, stop)
@@ -384,9 +409,14 @@ impl Run<'_> {
         let (rounds, restarts, seed) = (self.header.plan.rounds, self.header.plan.restarts, self.header.plan.seed);
         let own: Vec<usize> =
             self.header.plan.cases.iter().filter(|case| case.stage == stage).map(|case| case.id as usize).collect();
-        let of = self.done + own.len() as u64 * u64::from(rounds);
+        let plan = &self.header.plan;
+        let in_pass = |at| -> Vec<usize> {
+            own.iter().copied().filter(|case| plan.measures_in(&plan.cases[*case], at)).collect()
+        };
+        let passes: Vec<Vec<usize>> = (0..rounds).map(in_pass).collect();
+        let of = self.done + passes.iter().map(|cases| cases.len() as u64).sum::<u64>();
         let mut restart = if stage == 0 { 0 } else { restarts - 1 };
-        for at in 0..rounds {
+        for (at, own) in (0..rounds).zip(passes) {
             let pass = stage * rounds + at;
             // Rounds are spread evenly over the restarts, each with a fresh process at the far end.
             let due = (u64::from(pass) * u64::from(restarts) / u64::from(rounds)) as u32;
@@ -430,7 +460,6 @@ impl Run<'_> {
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
         let orders = Orders { plan, one_machine: self.one_machine, spare: &self.spare, stop };
         let mut round_order = orders.round(case, messages, trim);
-        round_order.events &= is_counted(plan, place.pass);
         round_order.patience_ns = patience(plan, case, messages + trim);
         let own = orders.own(case, pace.batch, rows, place.pass);
         let speed_ns = speed::probe();
@@ -530,13 +559,6 @@ impl Run<'_> {
         });
         rows.take(keep).collect()
     }
-}
-
-/// Whether events are counted in the rounds of a pass. Counters make each switch of a thread longer, so most rounds go
-/// without: those of every fourth pass are counted, or of as many passes as there are ten with counts. In a pass either
-/// all cases are counted or none, so that a comparison stays fair.
-fn is_counted(plan: &Plan, pass: u32) -> bool {
-    pass.is_multiple_of((plan.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
 }
 
 /// Where a round stands in the run.

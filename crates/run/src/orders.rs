@@ -53,7 +53,7 @@ impl Orders<'_> {
             stamps: if Plan::traced(case).is_some() { Stamps::Both } else { plan.stamps },
             traced: Plan::traced(case).is_some(),
             urgent: Plan::urgent(case),
-            events: plan.events,
+            events: Plan::counted(case),
             options: plan.options_of(case),
             work: plan.work_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{Dispatch, Extent, Load, Plan, Stamps, Workload};
+use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps, Workload};
 use msgpath_core::schema::Granted;
 use msgpath_sys::clock;
 
@@ -17,6 +17,12 @@ use crate::place::Link;
 const PILOT_NS: f64 = 10e6;
 /// A pilot gives up after this long, ns, and goes by what it has seen.
 const PILOT_PATIENCE_NS: u64 = 200_000_000;
+/// The warm-up goes in about so many slices, and the pace is the median of theirs.
+const SLICES: u64 = 9;
+/// A slice of the warm-up is at most this long, ns.
+const SLICE_NS: u64 = 100_000_000;
+/// It has at least so many where rounds are to hold a time.
+const FEWEST_SLICES: usize = 3;
 /// Messages of a stream that are not measured take at most this long, ns; so do those of an echo.
 const TRIM_NS: f64 = 20e6;
 /// Of a round of an open loop at least this part is trimmed: its queue begins empty.
@@ -33,6 +39,50 @@ const TRIAL_NS: f64 = 10e6;
 const TRACED_NS: f64 = 30e6;
 /// Messages of a case that are traced, all rounds together, at most.
 const MOST_TRACED: u64 = 200_000;
+
+/// The time per message of each slice of a warm-up, ns. One slice on a busy machine is a poor guess of what rounds will
+/// take, so the median of all of them is the pace.
+#[derive(Debug, Default)]
+struct Slices(Vec<f64>);
+
+impl Slices {
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => 1.0,
+            odd if odd % 2 == 1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        }
+    }
+}
+
+/// Position of the case whose count a case takes, among those that were piloted: that of its twin for a control, and of the
+/// case that it explains for a trial. Two counts would make two medians of one distribution: an A/A of 65 messages against 9
+/// is none.
+pub fn model(piloted: &[Case], case: &Case) -> Option<usize> {
+    let bare = |case: &Case| Case {
+        id: 0,
+        role: CaseRole::Measured,
+        // The rate of a share is found once, by the first case that has it.
+        load: if case.of_capacity.is_some() { Load::Closed } else { case.load },
+        of_capacity: case.of_capacity.as_ref().map(|of| OfCapacity { trials: Vec::new(), ..of.clone() }),
+        ..case.clone()
+    };
+    match (&case.trial, case.role) {
+        (Some(trial), _) => piloted.iter().position(|other| other.id == trial.of),
+        (None, CaseRole::Control) => {
+            piloted.iter().position(|other| other.role == CaseRole::Measured && bare(other) == bare(case))
+        }
+        (None, _) => None,
+    }
+}
+
+/// Whether a case does the very work of its model, so that it needs no pilot: a control, and a twin that is watched.
+pub fn is_a_twin(case: &Case) -> bool {
+    case.role == CaseRole::Control || Plan::traced(case).is_some() || Plan::counted(case)
+}
 
 /// What the pilot found out about a case.
 #[derive(Clone, Debug)]
@@ -59,12 +109,14 @@ impl Pace {
                 if case.trial.is_some() {
                     round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { TRIAL_NS });
                 }
-                ((round_ns / self.message_ns) as u64 / connections).clamp(LEAST, MOST)
+                self.in_time(round_ns, connections)
             }
             Extent::Count(count) => {
                 let rounds = u64::from(plan.rounds);
                 let pass = u64::from(pass) % rounds;
-                (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1)
+                let each = (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1);
+                // Counts need few messages, however many were asked for.
+                if Plan::counted(case) { each.min(self.in_time(TRIAL_NS, connections)) } else { each }
             }
         };
         let messages = match Plan::traced(case) {
@@ -75,6 +127,24 @@ impl Pace {
             Load::Closed => messages.next_multiple_of(self.batch),
             Load::Open { .. } => messages.min(open::MAX_MESSAGES / 2),
         }
+    }
+
+    /// Messages on each connection that take so long.
+    fn in_time(&self, ns: f64, connections: u64) -> u64 {
+        ((ns / self.message_ns) as u64 / connections).clamp(LEAST, MOST)
+    }
+
+    /// The pace of a case whose rounds are to hold as many messages as those of its model.
+    pub fn like(self, model: &Pace) -> Self {
+        let trim = model.trim.next_multiple_of(self.batch);
+        Self { message_ns: model.message_ns, trim, ..self }
+    }
+
+    /// The pace of a case that does the very work of its model.
+    pub fn twin(&self, case: &Case) -> Self {
+        // What is traced is traced message by message.
+        let batch = if Plan::traced(case).is_some() { 1 } else { self.batch };
+        Self { batch, ..self.clone() }
     }
 
     /// Messages before them that are not measured.
@@ -119,14 +189,21 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         messages = (4 * messages).min(most);
         last = measure(messages, plan.trim.min(messages / 4))?;
     }
-    let mut message_ns = pace_of(&last);
+    let mut slices = Slices(vec![pace_of(&last)]);
     let begin = clock::now();
-    while clock::now() - begin < plan.warmup_ns && !orders.stop.load(Ordering::Relaxed) {
-        let left = (plan.warmup_ns - (clock::now() - begin)).min(100_000_000) as f64;
-        let messages = ((left / message_ns) as u64 / connections).clamp(1, MOST);
+    let slice_ns = (plan.warmup_ns / SLICES).clamp(PILOT_NS as u64, SLICE_NS);
+    loop {
+        let left = plan.warmup_ns.saturating_sub(clock::now() - begin);
+        let enough = slices.0.len() >= FEWEST_SLICES || matches!(plan.extent, Extent::Count(_));
+        if left == 0 && enough || orders.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let span = if left == 0 { PILOT_NS } else { left.min(slice_ns) as f64 };
+        let messages = ((span / slices.median()) as u64 / connections).clamp(1, MOST);
         last = measure(messages, 0)?;
-        message_ns = pace_of(&last);
+        slices.0.push(pace_of(&last));
     }
+    let mut message_ns = slices.median();
     if let Some(rate) = case.load.rate() {
         message_ns = rate.gap_ns();
     }
@@ -176,5 +253,75 @@ fn messages_of(plan: &Plan, round: &Round) -> u64 {
             round.near.delivery.sent
         }
         (Workload::Stream, true) => round.far.delivery.sent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::plan::{Change, StageSet, Trial};
+    use msgpath_core::units::Pieces;
+
+    fn pace(message_ns: f64, trim: u64, batch: u64) -> Pace {
+        Pace { message_ns, trim, batch, granted: Vec::new(), median_ns: None }
+    }
+
+    fn cases() -> (Plan, [Case; 4]) {
+        let case = |id| Case { id, ..Case::new("tcp:send".parse().unwrap(), Pieces::whole(64)) };
+        let trial = |id, change| Case { role: CaseRole::Trial, trial: Some(Trial { of: 1, change }), ..case(id) };
+        let other = Case { id: 0, size: 128, ..case(0) };
+        let control = Case { role: CaseRole::Control, ..case(2) };
+        let plan = Plan { extent: Extent::Time(4_000_000_000), ..Plan::new(Workload::Echo, vec![other, case(1)]) };
+        let more = [trial(3, Change::Spin), trial(4, Change::Traced(StageSet::Light)), trial(5, Change::Counted)];
+        let [spin, traced, counted] = more;
+        (plan, [control, spin, traced, counted])
+    }
+
+    #[test]
+    fn one_slow_or_fast_slice_does_not_set_the_pace() {
+        let steady = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0];
+        for odd in [10_000.0, 3.0] {
+            for at in 0..=steady.len() {
+                let mut slices = steady.to_vec();
+                slices.insert(at, odd);
+                let pace = Slices(slices).median();
+                assert!((98.0..=102.0).contains(&pace), "{odd} at {at}: {pace}");
+            }
+        }
+        assert_eq!(Slices(vec![7.0]).median(), 7.0);
+    }
+
+    #[test]
+    fn a_control_and_a_trial_hold_what_their_baseline_holds() {
+        let (plan, more) = cases();
+        assert!(more.iter().all(|case| model(&plan.cases, case) == Some(1)));
+        assert_eq!(model(&plan.cases, &plan.cases[1]), None, "a measured case is piloted");
+        assert_eq!(model(&plan.cases[..1], &more[0]), None, "of another size");
+        let (base, [control, spin, traced, counted]) = (pace(25_000.0, 80, 1), &more);
+        let messages = base.messages(&plan, &plan.cases[1], 0);
+        assert_eq!(messages, 4_000, "100 ms");
+        assert_eq!(base.twin(control).messages(&plan, control, 7), messages);
+        // Found to be five times as fast, but what is compared is as many messages.
+        let own = pace(5_000.0, 400, 1).like(&base);
+        assert_eq!((own.messages(&plan, spin, 0), own.trim(spin, 400)), (400, 80), "10 ms of the baseline");
+        assert_eq!(base.twin(traced).messages(&plan, traced, 0), 1_200, "30 ms of the baseline");
+        assert_eq!(base.twin(counted).messages(&plan, counted, 0), 400);
+        assert_eq!(pace(25_000.0, 80, 20).twin(traced).batch, 1);
+        let count = Plan { extent: Extent::Count(4_000_000), ..plan.clone() };
+        assert_eq!(base.messages(&count, &plan.cases[1], 0), 100_000);
+        assert_eq!(base.twin(counted).messages(&count, counted, 0), 400, "counts need few");
+    }
+
+    #[test]
+    fn a_rate_that_is_a_share_is_that_of_the_twin() {
+        let (mut plan, [mut control, ..]) = cases();
+        let of = OfCapacity { share_ppm: 500_000, trials: Vec::new() };
+        let rate = msgpath_core::schedule::Rate::per_second(5_000.0).unwrap();
+        let arrivals = msgpath_core::schedule::Arrivals::Poisson;
+        control.of_capacity = Some(of.clone());
+        assert_eq!(model(&plan.cases, &control), None);
+        plan.cases[1].of_capacity = Some(OfCapacity { trials: vec![rate], ..of });
+        plan.cases[1].load = Load::Open { rate, arrivals };
+        assert_eq!(model(&plan.cases, &control), Some(1));
     }
 }

@@ -1,9 +1,12 @@
-//! The traced twins of measured cases: the same once more, in rounds of their own, while the kernel is traced. Stages come
-//! from the twin, and the ratio of the two says what tracing costs; the case itself is measured untouched.
+//! The twins of measured cases: the same once more, in rounds of their own, while the kernel is traced or events are
+//! counted. Stages and counts come from the twin, and the ratio of the two says what watching costs; the case itself is
+//! measured untouched.
 
-use msgpath_core::plan::{CaseRole, Change, Load, Plan, StageSet, Trial, Workload};
-use msgpath_core::schema::Tracing;
+use msgpath_core::plan::{CaseRole, Change, Load, MAX_ROUNDS, Plan, StageSet, Trial, Workload};
+use msgpath_core::schema::{EventFacts, Tracing};
 use msgpath_core::{Case, Unavailable};
+
+use crate::observe::events;
 
 /// Events of a message, there and back, that room is made for.
 const EVENTS: [(StageSet, u64); 2] = [(StageSet::Light, 24), (StageSet::Full, 96)];
@@ -12,22 +15,42 @@ const LEAST_ROOM: u64 = 1 << 16;
 
 /// A twin for each measured case whose messages can be told apart in what the kernel says: echoes with one message under
 /// way on a connection, or sent by a schedule.
-pub fn twins(plan: &Plan) -> Vec<Case> {
+pub fn traced(plan: &Plan) -> Vec<Case> {
     let Some(set) = plan.stages else { return Vec::new() };
-    let first = plan.cases.len() as u32;
-    let apart = |case: &&Case| case.load != Load::Closed || case.inflight == 1;
-    plan.cases
-        .iter()
-        .filter(|case| case.role == CaseRole::Measured && plan.workload == Workload::Echo)
-        .filter(apart)
-        .enumerate()
-        .map(|(at, case)| Case {
-            id: first + at as u32,
-            role: CaseRole::Trial,
-            trial: Some(Trial { of: case.id, change: Change::Traced(set) }),
-            ..case.clone()
-        })
-        .collect()
+    let apart = |case: &Case| case.load != Load::Closed || case.inflight == 1;
+    twins(plan, &Change::Traced(set), |case| plan.workload == Workload::Echo && apart(case))
+}
+
+/// A twin for each measured case of a stage in whose rounds events are counted. None where the plan has no room left for
+/// their rounds.
+pub fn counted(plan: &Plan, stage: u32) -> Vec<Case> {
+    if !plan.events {
+        return Vec::new();
+    }
+    let twins = twins(plan, &Change::Counted, |case| case.stage == stage);
+    let with = Plan { cases: plan.cases.iter().chain(&twins).cloned().collect(), ..plan.clone() };
+    if with.total_rounds() > MAX_ROUNDS { Vec::new() } else { twins }
+}
+
+fn twins(plan: &Plan, change: &Change, suits: impl Fn(&Case) -> bool) -> Vec<Case> {
+    let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured && suits(case));
+    let twin = |(id, case): (u32, &Case)| Case {
+        id,
+        role: CaseRole::Trial,
+        trial: Some(Trial { of: case.id, change: change.clone() }),
+        ..case.clone()
+    };
+    (plan.cases.len() as u32..).zip(measured).map(twin).collect()
+}
+
+/// What of the events that both ends can count is counted: all where it was asked for or where one end has a CPU that
+/// counts, else none. What is refused keeps its reason. Returns whether any is.
+pub fn choose_events(forced: bool, ends: [&mut EventFacts; 2]) -> bool {
+    let on = forced || ends.iter().any(|facts| facts.counted.iter().any(|name| events::is_hardware(name)));
+    if !on {
+        ends.into_iter().for_each(|facts| facts.counted.clear());
+    }
+    on
 }
 
 /// Events that a round of so many messages may have.
@@ -61,13 +84,49 @@ mod tests {
 
     #[test]
     fn each_case_that_can_be_split_has_a_twin() {
-        assert_eq!(twins(&plan(None)), []);
-        let twins = twins(&plan(Some(StageSet::Light)));
+        assert_eq!(traced(&plan(None)), []);
+        let twins = traced(&plan(Some(StageSet::Light)));
         let of: Vec<(u32, u32)> = twins.iter().map(|twin| (twin.id, twin.trial.as_ref().unwrap().of)).collect();
         assert_eq!(of, [(3, 0), (4, 2)], "messages of a window cannot be told apart");
         assert!(twins.iter().all(|twin| Plan::traced(twin) == Some(StageSet::Light)));
         let stream = Plan { workload: Workload::Stream, ..plan(Some(StageSet::Full)) };
-        assert_eq!(super::twins(&stream), []);
+        assert_eq!(traced(&stream), []);
+    }
+
+    #[test]
+    fn events_are_counted_in_rounds_of_their_own() {
+        let mut plan = plan(None);
+        let twins = counted(&plan, 0);
+        assert!(twins.iter().all(Plan::counted) && twins.len() == 3, "{twins:?}");
+        assert_eq!(counted(&plan, 1), [], "each stage has its own");
+        plan.cases.extend(twins);
+        assert_eq!(plan.validate(), Ok(()));
+        let passes = |case: usize| (0..plan.rounds).filter(|pass| plan.measures_in(&plan.cases[case], *pass)).count();
+        assert_eq!((passes(0), passes(3)), (40, 10));
+        assert_eq!(plan.total_rounds(), 3 * 40 + 3 * 10);
+        plan.rounds = 8;
+        assert_eq!(plan.total_rounds(), 6 * 8);
+        (plan.cases, plan.rounds) = (plan.cases[..3].to_vec(), 6_000);
+        assert_eq!(counted(&plan, 0), [], "there is no room for more rounds");
+        (plan.rounds, plan.events) = (40, false);
+        assert_eq!(counted(&plan, 0), []);
+    }
+
+    #[test]
+    fn without_a_cpu_that_counts_only_a_wish_turns_counting_on() {
+        let facts = |names: &[&str]| EventFacts {
+            counted: names.iter().map(|name| (*name).to_owned()).collect(),
+            refused: vec![("cycles".into(), Unavailable::new("no PMU driver: ENOENT", ""))],
+            user_only: false,
+        };
+        let software = facts(&["context-switches", "page-faults"]);
+        let (mut near, mut far) = (software.clone(), software.clone());
+        assert!(!choose_events(false, [&mut near, &mut far]));
+        assert!(near.counted.is_empty() && far.counted.is_empty() && near.refused.len() == 1);
+        let (mut near, mut far) = (software.clone(), software.clone());
+        assert!(choose_events(true, [&mut near, &mut far]) && near == software);
+        let (mut near, mut far) = (software, facts(&["cpu_core/instructions/"]));
+        assert!(choose_events(false, [&mut near, &mut far]) && !near.counted.is_empty());
     }
 
     #[test]

@@ -7,9 +7,8 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
 
 use super::level::{Level, cuts, of_values};
-use super::rounds;
 use crate::cost::handled;
-use crate::events::is_hardware;
+use crate::events::{is_hardware, rounds_of};
 
 /// For each hardware event that at least one of the runs counted, at each end: its name, and its level in both.
 pub(super) fn levels((a, one): (&Run, &Case), (b, two): (&Run, &Case)) -> Vec<(String, [Result<Level, String>; 2])> {
@@ -24,7 +23,7 @@ pub(super) fn levels((a, one): (&Run, &Case), (b, two): (&Run, &Case)) -> Vec<(S
                 if let Some((_, reason)) = facts.refused.iter().find(|(refused, _)| *refused == name) {
                     return Err(format!("{name} was not counted: {}", reason.why));
                 }
-                level(&rounds(run, case), near, &name)
+                level(&rounds_of(run, case), near, &name)
             };
             let end = if near { "near" } else { "far" };
             out.push((format!("{name}, {end}"), [of(a, one), of(b, two)]));

@@ -1,12 +1,13 @@
-//! W105: rounds in which events were counted are slower than their neighbours: what counting costs, measured in the run.
+//! W105: rounds in which events were counted, because the user wanted them counted, are slower than those of the case beside
+//! them: the counts are of slower messages.
 
-use msgpath_core::Workload;
+use msgpath_core::{Case, Plan, Workload};
 
-use super::wording::{measured, percent, prefix, range, warning};
+use super::wording::{percent, prefix, range, warning};
 use super::{Detector, Input, Said};
+use crate::series::log_ratios;
 use crate::stats::mean_estimate;
 use crate::steady::halves_agree;
-use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
 
@@ -14,28 +15,14 @@ pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
 const LEAST: f64 = 0.02;
 
 fn detect(input: &Input) -> Vec<Said> {
-    measured(input).filter_map(|case| say(input, case)).collect()
+    let twins = input.plan.cases.iter().filter(|case| input.plan.events_forced && Plan::counted(case));
+    twins.filter_map(|twin| say(input, twin)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
-    let (rounds, series) = (&input.rounds[case.case.id as usize], &input.series[case.case.id as usize]);
-    let is_counted = |pass: u32| {
-        rounds
-            .iter()
-            .find(|round| round.pass == pass)
-            .is_some_and(|round| !round.near_events.is_empty() || !round.far_events.is_empty())
-    };
-    // Neighbours share the slow changes of the machine.
-    let d: Vec<f64> = series
-        .iter()
-        .filter(|(pass, _)| is_counted(**pass))
-        .filter_map(|(pass, value)| {
-            let beside = [pass.checked_sub(1), pass.checked_add(1)].into_iter().flatten();
-            let beside: Vec<f64> =
-                beside.filter(|pass| !is_counted(*pass)).filter_map(|pass| Some(series.get(&pass)?.ln())).collect();
-            (!beside.is_empty()).then(|| value.ln() - crate::stats::mean(&beside))
-        })
-        .collect();
+fn say(input: &Input, twin: &Case) -> Option<Said> {
+    let of = twin.trial.as_ref()?.of as usize;
+    let (counted, own) = (input.series.get(twin.id as usize)?, input.series.get(of)?);
+    let d: Vec<f64> = log_ratios(counted, own).into_iter().map(|(_, d)| d).collect();
     let shift = mean_estimate(&d)?;
     let (center, low, high) = (shift.value, shift.low?, shift.high?);
     let slower = if input.plan.workload == Workload::Stream { high < -LEAST } else { low > LEAST };
@@ -46,50 +33,69 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let (near, far) = if center > 0.0 { (low, high) } else { (high, low) };
     let worse = if input.plan.workload == Workload::Stream { "less throughput" } else { "longer messages" };
     let text = format!(
-        "{}Counting events costs here: {} of {} rounds were counted and had {} % {worse} than their neighbours (95 %: {} %)",
-        prefix(input, case),
+        "{}counting events costs here: the {} counted rounds had {} % {worse} than those beside them (95 %: {} %)",
+        prefix(input, input.summary.cases.get(of)?),
         d.len(),
-        rounds.len(),
         size(center),
         range(size(near), size(far))
     );
     let numbers = [("log_ratio", center), ("low", low), ("high", high), ("counted_rounds", d.len() as f64)];
-    let why = "all of them are in the result, the same passes of every path: ratios between paths are fair";
-    Some(warning("W105", text, why, "--events off", numbers))
+    let why = "their times are in no result; the counts are those of slower messages";
+    Some(warning("W105", text, why, "--events auto", numbers))
 }
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::Histogram;
+    use msgpath_core::plan::Change;
     use msgpath_core::schema::EventCount;
 
+    use crate::summarise;
     use crate::testing::{Build, said};
 
-    /// Every fourth round is counted and takes so many times as long.
-    fn texts(factor: f64) -> Vec<String> {
-        let mut run = Build::echo(&["tcp:send"], &[64]).noise(0.005).run();
+    /// A case, and its counted twin that takes so many times as long.
+    fn run(factor: f64, forced: bool) -> msgpath_record::Run {
+        let build = Build::echo(&["tcp:send"], &[64]).noise(0.005).trial(0, Change::Counted);
+        let mut run = build.factor(move |case| if case.id == 1 { factor } else { 1.0 }).run();
+        run.header.plan.events_forced = forced;
         run.header.near_events.counted = vec!["cycles".into()];
-        for round in run.rounds.iter_mut().filter(|round| round.pass % 4 == 0) {
-            let count = EventCount { count: 1, enabled_ns: 1, running_ns: 1, user: None };
+        let plan = run.header.plan.clone();
+        run.rounds.retain(|round| plan.measures_in(&plan.cases[round.case as usize], round.pass));
+        for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
+            let count = EventCount { count: 200 * 70, enabled_ns: 1, running_ns: 1, user: None };
             round.near_events.insert("cycles".into(), count);
-            let median = round.latency.quantile(0.5).flatten().unwrap() as f64;
-            let mut slower = Histogram::new();
-            (0..200).for_each(|at| slower.record((median * factor * (0.9 + 0.001 * f64::from(at))) as u64));
-            round.latency = slower.to_sparse();
         }
-        said(&run, "W105")
+        run
     }
 
     #[test]
-    fn speaks_where_counted_rounds_are_slower() {
-        let texts = texts(1.2);
+    fn speaks_where_counted_rounds_are_slower_and_counting_was_asked_for() {
+        let texts = said(&run(1.2, true), "W105");
         assert_eq!(texts.len(), 1, "{texts:?}");
-        assert!(texts[0].contains("10 of 40 rounds were counted"), "{texts:?}");
+        assert!(texts[0].contains("the 10 counted rounds had "), "{texts:?}");
+        assert!(said(&run(1.2, false), "W105").is_empty());
     }
 
     #[test]
-    fn is_silent_where_they_are_like_their_neighbours() {
-        assert!(texts(1.0).is_empty());
+    fn is_silent_where_they_are_like_the_others() {
+        assert!(said(&run(1.0, true), "W105").is_empty());
         assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W105").is_empty());
+    }
+
+    #[test]
+    fn slower_counted_rounds_change_nothing_but_the_counts() {
+        let with = run(1.3, false);
+        let mut without = with.clone();
+        without.header.plan.cases.truncate(1);
+        without.rounds.retain(|round| round.case == 0);
+        let (mut with, mut without) = (summarise(&with), summarise(&without));
+        let cycles = with.cases[0].near_events[0].per_message.as_ref().expect("counted").value;
+        assert!((cycles - 70.0).abs() < 1e-6, "{cycles}");
+        assert_eq!(with.cases.pop().map(|case| case.case.id), Some(1));
+        for summary in [&mut with, &mut without] {
+            summary.cases[0].near_events.clear();
+            summary.totals.elapsed_ns = 0; // the counted rounds take their time
+        }
+        // Rounds of the case do not begin later for being alone.
+        assert_eq!(with, without);
     }
 }

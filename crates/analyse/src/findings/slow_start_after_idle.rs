@@ -1,6 +1,7 @@
 //! W32: what an idle gap costs: a smaller congestion window, or, with the window kept, whatever else became cold
 //! (method.md, traps 37 and 38).
 
+use msgpath_core::Plan;
 use msgpath_core::schema::OpenRound;
 use msgpath_core::units::{size, three_digits};
 
@@ -126,7 +127,8 @@ fn cold(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> {
     let busy = measured(input).filter(same);
     busy.filter(|other| other.case.id != case.case.id && Gap::of(input, other).is_none()).find_map(|other| {
         let d: Vec<f64> = log_ratios(own, &input.series[other.case.id as usize]).into_iter().map(|(_, d)| d).collect();
-        let paired = paired(&d, input.plan.cases.len(), seed(input.plan, &case.case, &other.case))?;
+        let family = input.plan.cases.iter().filter(|case| !Plan::counted(case)).count();
+        let paired = paired(&d, family, seed(input.plan, &case.case, &other.case))?;
         let (low, high) = ((paired.mean - paired.half?).exp(), (paired.mean + paired.half?).exp());
         if low <= 1.0 + LEAST_MARGIN || paired.p? > LEVEL || !halves_agree(&d) {
             return None;

@@ -1,6 +1,6 @@
 //! W104: only user mode may be counted, so the kernel's part of a message, most of it, is in no count.
 
-use super::wording::finding;
+use super::wording::{finding, measured};
 use super::{Detector, Input, Said};
 use crate::summary::Confidence;
 
@@ -15,7 +15,7 @@ fn detect(input: &Input) -> Vec<Said> {
         (false, true) => "the far end",
     };
     // The share of the kernel in the CPU time is known whatever may be counted: it says how much is missing.
-    let cases: Vec<_> = input.summary.cases.iter().filter(|case| case.rounds > 0).collect();
+    let cases: Vec<_> = measured(input).collect();
     let sum = |of: fn(&crate::summary::Cost) -> f64| -> f64 {
         cases.iter().map(|case| of(&case.near_cost) + of(&case.far_cost)).sum()
     };

@@ -111,7 +111,9 @@ pub(crate) fn latency(page: &mut Page, cases: &[&CaseSummary]) {
 
 /// Throughput, reads and segments of every stream, the yardstick among them.
 pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
-    let streams: Vec<_> = summary.cases.iter().filter_map(|case| Some((case, case.throughput.as_ref()?))).collect();
+    let shown = |case: &&CaseSummary| case.case.role != CaseRole::Trial;
+    let streams = summary.cases.iter().filter(shown);
+    let streams: Vec<_> = streams.filter_map(|case| Some((case, case.throughput.as_ref()?))).collect();
     if streams.is_empty() {
         return;
     }

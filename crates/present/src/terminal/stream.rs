@@ -85,7 +85,8 @@ fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
         .optional("sender's clock", Align::Right, 1)
         .optional("messages", Align::Right, 2)
         .optional("of yardstick", Align::Right, 3);
-    for case in summary.cases.iter().filter(|case| case.case.role != CaseRole::Control) {
+    let shown = |case: &&CaseSummary| matches!(case.case.role, CaseRole::Measured | CaseRole::Yardstick);
+    for case in summary.cases.iter().filter(shown) {
         let label = match case.case.role {
             CaseRole::Yardstick => format!("yardstick: {}", label(case)),
             _ => label(case),

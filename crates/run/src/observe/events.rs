@@ -170,6 +170,12 @@ fn probe(types: &[Cores], paranoid: Option<i64>, open: &mut dyn FnMut(Event) -> 
     set
 }
 
+/// Whether an event, named as in [`EventFacts`], is counted by the CPU.
+pub fn is_hardware(event: &str) -> bool {
+    let bare = event.strip_suffix('/').and_then(|name| name.split_once('/')).map_or(event, |(_, event)| event);
+    HARDWARE_EVENTS.iter().any(|(name, ..)| *name == bare)
+}
+
 fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(errno::EPERM | errno::EACCES))
 }
