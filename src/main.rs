@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod input;
+mod log;
 mod looks;
 mod measure;
 mod place;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
+use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
@@ -34,7 +35,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     request.plan.options.between = places.as_ref().map(|places| places.between.clone());
     if options.result.quiet == 0 {
         for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
-            eprintln!("note: {note}");
+            eprintln!("note: {}", shown(note));
         }
     }
     let result = &options.result;
@@ -58,7 +59,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     };
     let ended = recorded(verb.name(), each, options, execute);
     if let Some(said) = places.as_mut().and_then(lab::Places::after) {
-        eprintln!("warning: {said}");
+        eprintln!("warning: {}", shown(&said));
     }
     ended
 }

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
+use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
 use msgpath_core::{Case, CaseRole, PathName, Workload};
@@ -65,7 +66,7 @@ impl SoFar {
     fn head(&self) -> String {
         self.header
             .as_ref()
-            .map(|header| format!("{}   {}   run {}", header.verb, header.target, header.name))
+            .map(|header| shown(&format!("{}   {}   run {}", header.verb, header.target, header.name)).into_owned())
             .unwrap_or_default()
     }
 

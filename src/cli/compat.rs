@@ -446,11 +446,7 @@ impl Read {
         let cannot = |what: String| {
             Problem::new("E50", Exit::CannotStart, format!("cannot read {}: {what}", self.file.display()))
         };
-        let length = std::fs::metadata(&self.file).map_err(|error| cannot(error.to_string()))?.len();
-        if length > MOST_TEXT {
-            return Err(cannot(format!("{} are more than a text has", units::size(length))).into());
-        }
-        let bytes = std::fs::read(&self.file).map_err(|error| cannot(error.to_string()))?;
+        let bytes = crate::input::read(&self.file, MOST_TEXT).map_err(cannot)?;
         let text = String::from_utf8_lossy(&bytes);
         let rows: Vec<Row> = text.lines().filter_map(Row::parse).collect();
         if rows.is_empty() {
@@ -638,10 +634,11 @@ impl ServerArguments {
             message: usual.message.unwrap_or(Duration::from_secs(10)),
             protocol: self.protocol(asked)?,
         })?;
+        let mut said = crate::log::Log::new(std::time::Instant::now());
         server.run(stop, &mut |event| match event {
-            Event::Course(line) if !quiet => eprintln!("{line}"),
+            Event::Course(line) if !quiet => said.say(line),
             Event::Course(_) => {}
-            Event::Wrong(line) => eprintln!("{line}"),
+            Event::Wrong(line) => said.say(line),
             Event::Classic(line) => {
                 // Where nobody reads standard output any more, the server goes on.
                 let _ = writeln!(std::io::stdout(), "{line}");

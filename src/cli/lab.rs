@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use msgpath_core::Exit;
+use msgpath_core::foreign::shown;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
 use msgpath_run::lab::{KeptLab, LabSpec, LabState, Shape, shape};
@@ -131,7 +132,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 writeln!(out, "{}  {}", place.name, place.address)?;
             }
             for note in &lab.notes {
-                eprintln!("note: {note}");
+                eprintln!("note: {}", shown(note));
             }
             writeln!(out, "next: msgpath echo --between {0}   msgpath lab down {0}", lab.name)?;
         }

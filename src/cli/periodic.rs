@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use msgpath_core::foreign::shown;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem, Workload};
@@ -222,7 +223,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
     if let Some(places) = &places {
         for note in &places.notes {
-            eprintln!("note: {note}");
+            eprintln!("note: {}", shown(note));
         }
         plan.options.between = Some(places.between.clone());
     }
@@ -239,7 +240,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         let mut told = |what: &str| {
             if !quiet {
                 let what = if glyphs == units::Glyphs::Ascii { what.replace('µ', "u") } else { what.to_owned() };
-                eprintln!("note: {what}");
+                eprintln!("note: {}", shown(&what));
             }
         };
         msgpath_run::periodic::execute(request, &mut told, stop).map(drop)

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_core::foreign::shown;
 use msgpath_core::{Problem, units};
 use msgpath_present::html::figures::FIGURES;
 use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
@@ -77,7 +78,7 @@ fn finish(scene: &Scene<'_>, file: &Path, arguments: &Arguments) -> Result<ExitC
         writeln!(out, "figures  {}: {}", folder.display(), written.join(", "))?;
     }
     if let Some(note) = note {
-        eprintln!("note: {note}");
+        eprintln!("note: {}", shown(&note));
     }
     if arguments.open
         && let Err(why) = open(file)

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory, ValueEnum};
+use msgpath_core::foreign::shown;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::Rate;
@@ -316,7 +317,7 @@ impl Arguments {
         }
         let places = self.between.as_deref().map(|named| lab::places(named, self.link.as_ref())).transpose()?;
         for note in places.iter().flat_map(|places| &places.notes) {
-            eprintln!("note: {note}");
+            eprintln!("note: {}", shown(note));
         }
         let options = self.serve.as_ref().map_or(&[][..], |options| &options.0);
         let server = OwnServer::start(options, places.as_ref().map(|places| &places.between.far))?;
@@ -488,7 +489,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         notes.push(format!("a server of this run answers at {target} and ends with it"));
     }
     if result.quiet == 0 {
-        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        notes.iter().for_each(|note| eprintln!("note: {}", shown(note)));
     }
     for file in [&result.out, &result.csv].into_iter().flatten() {
         measure::can_be_written(file)?;

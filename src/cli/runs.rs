@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::options::Look;
 use crate::{looks, runs};
+use msgpath_core::foreign::shown;
 
 /// List saved runs
 #[derive(Args, Debug)]
@@ -34,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     for error in runs::unreadable() {
-        eprintln!("not listed: {error}");
+        eprintln!("not listed: {}", shown(&error.to_string()));
     }
     Ok(ExitCode::SUCCESS)
 }

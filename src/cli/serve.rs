@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
@@ -15,6 +15,7 @@ use msgpath_run::rpc::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
 use msgpath_run::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
 use msgpath_run::{ServeAddress, ServeOptions};
 
+use crate::log::Log;
 use crate::problems::{bad_target, bad_value, usage};
 use crate::typed;
 
@@ -260,11 +261,12 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
+    let mut said = Log::new(Instant::now());
     if let Some(place) = &arguments.rpc.rpc {
         if let Some(parent) = arguments.rpc.parent {
             let options = arguments.server(place.as_ref())?;
             own::serve_for(parent, arguments.rpc.namespace.as_deref(), options, &mut |line| {
-                eprintln!("server: {line}")
+                said.say(&format!("server: {line}"))
             })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -272,9 +274,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
         let mut log = |event: Event<'_>| match event {
-            Event::Course(line) if !quiet => eprintln!("{line}"),
+            Event::Course(line) if !quiet => said.say(line),
             Event::Course(_) => {}
-            Event::Wrong(line) => eprintln!("{line}"),
+            Event::Wrong(line) => said.say(line),
         };
         server.run_saying(stop, &mut log)?;
         return Ok(ExitCode::SUCCESS);
@@ -289,7 +291,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut log = |line: &str| {
         if !quiet {
-            eprintln!("{line}");
+            said.say(line);
         }
     };
     msgpath_run::serve(&arguments.place()?, ServeOptions::default(), &mut log, stop)?;

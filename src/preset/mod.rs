@@ -9,9 +9,10 @@ use std::path::Path;
 
 use msgpath_analyse::answers::PAGES;
 use msgpath_core::path::nearest;
-use msgpath_core::preset::{Mistake, Preset, PresetRun, Spot};
-use msgpath_core::{Exit, Problem};
+use msgpath_core::preset::{LONGEST, Mistake, Preset, PresetRun, Spot};
+use msgpath_core::{Exit, PathSpec, Problem};
 
+use crate::input;
 use crate::problems::{self, usage};
 
 pub(crate) use carry_out::{Wanted, carry_out};
@@ -82,12 +83,9 @@ pub(crate) struct Found {
 pub(crate) fn find(name: &str) -> Result<Found, Problem> {
     if name.contains('/') || name.ends_with(".toml") {
         let file = Path::new(name);
-        let too_long = msgpath_core::preset::LONGEST as u64;
-        let length = std::fs::metadata(file).map_or(0, |facts| facts.len());
-        if length > too_long {
-            return Err(usage(format!("{name} has {length} bytes; a preset has at most {too_long}")));
-        }
-        let text = std::fs::read_to_string(file).map_err(|error| usage(format!("{name} cannot be read: {error}")))?;
+        let cannot = |why: String| usage(format!("{name} cannot be read: {why}"));
+        let bytes = input::read(file, LONGEST as u64).map_err(cannot)?;
+        let text = String::from_utf8(bytes).map_err(|error| cannot(format!("it is not UTF-8 text: {error}")))?;
         let stem = file.file_stem().map_or_else(|| "preset".into(), |stem| stem.to_string_lossy().into_owned());
         return read(&text).map(|preset| Found { name: stem, preset }).map_err(|mistake| wrong(name, &mistake));
     }
@@ -159,7 +157,7 @@ fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
     let what = match crate::cli::sorted(words.collect()) {
         Err(problem) => problem.what,
         Ok(words) => {
-            let Err(error) = crate::cli::command().try_get_matches_from(words) else { return Ok(()) };
+            let Err(error) = crate::cli::command().try_get_matches_from(words) else { return paths(run) };
             problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what)
         }
     };
@@ -171,9 +169,62 @@ fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
     Err(Mistake { at, what })
 }
 
+/// Whether the paths of a run are known; one without a transport is, if it is that of any.
+fn paths(run: &PresetRun) -> Result<(), Mistake> {
+    let of_run = run.options.iter().filter(|option| option.name == "path");
+    for (option, text) in of_run.filter_map(|option| Some((option, option.value.as_deref()?))) {
+        for path in text.split(',').filter(|path| *path != "all") {
+            let known = |spec: &PathSpec| {
+                let transports =
+                    msgpath_paths::registry::TRANSPORTS.iter().map(|transport| Some(transport.meta().meta.name));
+                let mut tried = std::iter::once(None).chain(transports.filter(|_| spec.method.is_none()));
+                tried.any(|transport| msgpath_paths::resolve(spec, transport).is_ok())
+            };
+            let problem = match path.parse::<PathSpec>() {
+                Ok(spec) if known(&spec) => continue,
+                Ok(spec) => msgpath_paths::resolve(&spec, None).expect_err("it is not known"),
+                Err(_) => problems::not_a_path(path),
+            };
+            let hint = Some(problem.hint).filter(|hint| !hint.is_empty()).map(|hint| format!("; try: {hint}"));
+            return Err(Mistake { at: option.at, what: problem.what + &hint.unwrap_or_default() });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_is_not_known_is_found_in_the_file() {
+        let text = |path: &str| {
+            format!("summary='a'\nabout='b'\n[[run]]\nname='a'\nverb='echo'\n[run.options]\nlen=64\npath='{path}'\n")
+        };
+        for path in ["tcp:sned", "tcp:send,udp:nothing", "carrier-pigeon", "tcp:send/yawn", "tcp::", ""] {
+            let mistake = read(&text(path)).unwrap_err();
+            assert_eq!((mistake.at.line, mistake.at.column), (8, 1), "{path}: {mistake}");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("own.toml");
+        std::fs::write(&file, text("tcp:sned")).unwrap();
+        let Err(problem) = find(file.to_str().unwrap()) else { panic!("it was taken") };
+        assert!(problem.code == "E42" && problem.what.contains("own.toml:8:1: \"tcp:sned\""), "{problem}");
+        for path in ["all", "tcp", "ring", "write", "udp:send/spin,shm", "tcp:writes+nagle"] {
+            assert!(read(&text(path)).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_preset_that_has_no_end_is_refused_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("endless.toml");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        for name in [link.to_str().unwrap(), "/dev/zero"] {
+            let Err(problem) = find(name) else { panic!("{name} was taken") };
+            assert!(problem.what.contains("64 KiB"), "{problem}");
+        }
+    }
 
     #[test]
     fn every_preset_is_made_of_commands_that_parse() {

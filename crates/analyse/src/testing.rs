@@ -248,7 +248,7 @@ impl Build {
                 problem: None,
                 messages_not_kept: 0,
                 granted: Default::default(),
-                header_crc32: None,
+                header_crc32: Some(0),
             }),
             damage: None,
         }

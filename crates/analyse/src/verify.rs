@@ -468,6 +468,8 @@ mod tests {
             "{:?}",
             part.notes
         );
+        run.end.as_mut().unwrap().header_crc32 = None;
+        assert!(verify(&run, &messages, Some(&stored), "0.1.0").notes[0].contains("run.json is not protected"));
         run.damage = Some(Damage { file: "rounds.mpl".into(), offset: 9, why: "cut off".into() });
         let damaged = verify(&run, &messages, Some(&stored), "0.1.0");
         assert_eq!(damaged.status, Status::Partial);

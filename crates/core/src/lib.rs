@@ -5,6 +5,7 @@
 pub mod calendar;
 pub mod counts;
 pub mod doctor;
+pub mod foreign;
 pub mod gate;
 pub mod histogram;
 pub mod path;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::foreign::shown;
+
 /// Why something cannot be measured here. Data, shown in tables and reports; it never ends a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
@@ -22,7 +24,7 @@ impl Unavailable {
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
+        f.write_str(&shown(&self.why))
     }
 }
 
@@ -99,15 +101,30 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.what)?;
+        // Parts of it may be the far end's, a file's or a name's.
+        write!(f, "error[{}]: {}", shown(&self.code), shown(&self.what))?;
         if !self.why.is_empty() {
-            write!(f, "\n  {}", self.why)?;
+            write!(f, "\n  {}", shown(&self.why))?;
         }
         if !self.hint.is_empty() {
-            write!(f, "\n  try: {}", self.hint)?;
+            write!(f, "\n  try: {}", shown(&self.hint))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_a_far_end_cannot_write_lines_of_its_own() {
+        let text = "busy\x1b[2J\nerror[E00]: all is well";
+        let problem = Problem::new("E\x1b1", Exit::Unfinished, text).why(text).hint(text).to_string();
+        assert_eq!(problem.lines().count(), 3);
+        assert!(!problem.contains('\x1b') && problem.contains("busy\\u{1b}[2J\\nerror[E00]"), "{problem}");
+        assert!(!Unavailable::new(text, "").to_string().contains(['\x1b', '\n']));
+    }
+}

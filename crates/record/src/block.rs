@@ -353,8 +353,7 @@ pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, Fault> {
     serde_json::from_slice(payload).map_err(|error| json_fault("the end", &error))
 }
 
-/// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, as the payload of each kind,
-/// and as a header.
+/// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, and as the payload of each kind.
 ///
 /// # Panics
 /// Where something that was read cannot be written again or is read differently then: a defect.
@@ -402,7 +401,22 @@ pub fn fuzz_blocks(bytes: &[u8]) {
     for kind in Kind::ALL {
         again(kind, bytes);
     }
-    drop(crate::reader::parse_header(std::path::Path::new("run.json"), bytes));
+}
+
+/// Reads arbitrary bytes as `run.json` and as the end of a run, for a fuzzer.
+///
+/// # Panics
+/// Where something that was read cannot be written again or is read differently then: a defect.
+#[doc(hidden)]
+pub fn fuzz_header(bytes: &[u8]) {
+    let file = std::path::Path::new("run.json");
+    if let Ok(header) = crate::reader::parse_header(file, bytes) {
+        let again = serde_json::to_vec(&header).expect("what was read can be written");
+        assert_eq!(crate::reader::parse_header(file, &again).expect("what was written can be read"), header);
+    }
+    if let Ok(end) = decode_end(bytes) {
+        assert_eq!(decode_end(&encode_end(&end).expect("what was read can be written")), Ok(end));
+    }
 }
 
 #[cfg(test)]
@@ -492,6 +506,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             fuzz_blocks(&bytes);
+            fuzz_header(&bytes);
             for kind in Kind::ALL {
                 fuzz_blocks(&frame(kind, &bytes).unwrap());
             }

@@ -30,7 +30,7 @@ mod test_run;
 pub mod utc;
 mod writer;
 
-pub use block::fuzz_blocks;
+pub use block::{fuzz_blocks, fuzz_header};
 pub use error::{RecordError, WrittenBy};
 pub use reader::{Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, rpcs};
 pub use summary::{read_summary, write_summary};

@@ -3,18 +3,27 @@
 //!
 //! Others write while this process reads, so words are atomics, and bytes are copied out before they are looked at.
 
+#[cfg(miri)]
+mod miri;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+#[cfg(not(miri))]
+use std::os::fd::AsFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(not(miri))]
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+#[cfg(not(miri))]
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping, readable and writable.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     length: usize,
+    #[cfg(miri)]
+    _memory: std::sync::Arc<miri::Memory>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; words are accessed as atomics.
@@ -22,6 +31,26 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+#[cfg(miri)]
+impl Mapping {
+    pub(crate) fn new(_: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        miri::Memory::new(length).map(Self::of)
+    }
+
+    pub(crate) fn create_sealed(_: &str, length: usize) -> io::Result<(OwnedFd, Self)> {
+        miri::Memory::create(length).map(|(fd, memory)| (fd, Self::of(memory)))
+    }
+
+    pub(crate) fn attach_sealed(fd: &OwnedFd, fits: impl Fn(usize) -> bool) -> io::Result<Option<Self>> {
+        Ok(miri::Memory::find(fd).filter(|memory| fits(memory.length())).map(Self::of))
+    }
+
+    fn of(memory: std::sync::Arc<miri::Memory>) -> Self {
+        Self { base: memory.base, length: memory.length(), _memory: memory }
+    }
+}
+
+#[cfg(not(miri))]
 impl Mapping {
     /// Maps the first `length` bytes of what `fd` stands for. `fd` is one whose memory the kernel keeps as long as it is
     /// mapped: a BPF map or a perf event, not a file that somebody could cut short.
@@ -55,7 +84,9 @@ impl Mapping {
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         Ok(Self { base, length })
     }
+}
 
+impl Mapping {
     /// Bytes mapped.
     pub(crate) fn len(&self) -> usize {
         self.length
@@ -115,6 +146,7 @@ impl Mapping {
     }
 }
 
+#[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: base and length are those of mmap; no reference into the mapping outlives `self`.
@@ -125,13 +157,10 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
     use std::sync::atomic::Ordering;
 
     fn memory() -> Mapping {
-        let file = rustix::fs::memfd_create("msgpath-mapping", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, 4096).unwrap();
-        Mapping::new(file.as_fd(), 4096).unwrap()
+        Mapping::create_sealed("msgpath-mapping", 4096).unwrap().1
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines of a fixed greatest width: spans with a colour, wrapping with hanging indents, the ASCII form.
 
+use msgpath_core::foreign::shown;
 use msgpath_core::units::Glyphs;
 
 use super::table::Table;
@@ -27,13 +28,12 @@ impl Style {
         usize::from(self.width.clamp(60, 100))
     }
 
-    /// `text` as it may be printed: no control characters, and in ASCII mode nothing but ASCII.
+    /// `text` as it may be printed: what a terminal would obey is escaped, and in ASCII mode nothing but ASCII is left.
     pub(crate) fn clean(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        for c in text.chars() {
+        // Our own texts may have line feeds where they can be wrapped.
+        for c in shown(&text.replace(['\n', '\t'], " ")).chars() {
             match c {
-                '\n' | '\t' => out.push(' '),
-                c if c.is_control() => out.push('?'),
                 c if c.is_ascii() || self.glyphs == Glyphs::Unicode => out.push(c),
                 c => out.push_str(ascii(c)),
             }
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn nothing_reaches_the_terminal_that_moves_its_cursor() {
         let style = Style::default();
-        assert_eq!(style.clean("host\x1b[2J\r\nb"), "host?[2J? b");
+        assert_eq!(style.clean("host\x1b[2J\r\nb\u{202e}"), "host\\u{1b}[2J\\r b\\u{202e}");
         let ascii = Style { glyphs: Glyphs::Ascii, ..style };
         assert_eq!(ascii.clean("1\u{2009}234 µs ±2 % ▲ ≈ é"), "1 234 us +/-2 % ^ ~ ?");
     }

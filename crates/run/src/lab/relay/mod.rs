@@ -3,6 +3,7 @@
 //! The cables of all places end in one namespace. A process there reads every frame (AF_PACKET), keeps it until it is due,
 //! and sends it on to the port behind which its station is, or to all others. This file is the side of who makes the lab.
 
+mod order;
 mod process;
 mod queue;
 
@@ -15,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Exit, Problem};
-use serde::{Deserialize, Serialize};
 
 use super::Shape;
 
+use order::Order;
 pub use process::serve;
 pub use queue::Counts;
 
@@ -28,21 +29,6 @@ pub(super) const NAME: &str = "msgpath-relay";
 const TRIES: usize = 31;
 /// Most bytes of an answer.
 const MOST_ANSWER: u64 = 4 << 10;
-
-/// What the relay is told: one line of JSON each, answered by one line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Order {
-    /// Moves to a namespace, or into a new one. `parent`: ends with that process.
-    Enter { namespace: Option<PathBuf>, parent: Option<u32> },
-    /// Opens `port0` and those after it.
-    Ports { count: u32, mtu: Option<u32> },
-    /// What becomes of frames from now on.
-    Shape { shape: Shape, seed: u64 },
-    /// Says what has become of them.
-    Count,
-    /// Lives on when its maker has ended; says its counts to who connects to this socket.
-    Stay { socket: PathBuf },
-}
 
 /// A relay that this process has started; it ends with this value, unless it was told to stay.
 pub(super) struct Relay {

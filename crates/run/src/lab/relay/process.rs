@@ -11,8 +11,9 @@ use std::path::Path;
 use msgpath_sys::frames::{Port, wait};
 use msgpath_sys::{clock, netns, pidfd, signal, timer};
 
+use super::order::{Order, Orders};
 use super::queue::Queue;
-use super::{Counts, NAME, Order};
+use super::{Counts, NAME};
 use crate::lab::iproute::{Program, batch};
 use crate::lab::{Shape, offloads};
 
@@ -22,8 +23,6 @@ const LARGEST: usize = 65_535 + 14 + 8;
 const BATCH: usize = 64;
 /// Stations that are remembered; then all are forgotten and learned again.
 const STATIONS: usize = 4096;
-/// Bytes of orders that are not yet a line.
-const MOST_ORDER: usize = 64 << 10;
 
 /// Carries out orders of the standard input and passes frames on, until that input ends; see `Order::Stay`.
 ///
@@ -34,7 +33,7 @@ pub fn serve() -> io::Result<()> {
     // Frames are sent when they are due, not when the kernel would like to wake somebody.
     timer::set_timer_slack(1)?;
     let mut orders = Some(fs::File::from(io::stdin().as_fd().try_clone_to_owned()?));
-    let mut text = Vec::new();
+    let mut text = Orders::default();
     let mut relay = Switch::default();
     let mut ready = Vec::new();
     let mut buffer = vec![0; LARGEST];
@@ -60,19 +59,14 @@ pub fn serve() -> io::Result<()> {
         {
             let mut part = [0; 4096];
             let length = input.read(&mut part)?;
-            text.extend_from_slice(&part[..length]);
-            if length == 0 || text.len() > MOST_ORDER {
+            if !text.push(&part[..length]) || length == 0 {
                 if !relay.stays {
                     return Ok(());
                 }
                 orders = None;
             }
-            while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = text.drain(..=end).collect();
-                let answer = match serde_json::from_slice(&line) {
-                    Ok(order) => relay.carry_out(order),
-                    Err(error) => Err(error.to_string()),
-                };
+            while let Some(order) = text.next() {
+                let answer = order.and_then(|order| relay.carry_out(order));
                 let answer = answer.map_or_else(|why| format!("no {why}\n"), |said| format!("ok {said}\n"));
                 let mut out = io::stdout().lock();
                 out.write_all(answer.as_bytes())?;

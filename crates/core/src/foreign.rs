@@ -1,0 +1,91 @@
+//! Text from outside: of a far end, a file, another program. It is kept as it came and made harmless where it leaves, for a
+//! terminal or a log, by [`shown`].
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// `text` on one line, with nothing in it that a terminal obeys or hides: control characters (ESC, line feeds, C1), what
+/// turns the direction of writing, and what has no width are written as escapes, `\n` or `\u{1b}`. All else stays as it is.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if is_unsafe(c) => write!(out, "{}", c.escape_default()).expect("a string takes everything"),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same for bytes that may be no text, and of at most `limit` characters: `…` stands for the rest.
+pub fn shown_bytes(bytes: &[u8], limit: usize) -> String {
+    // No character has more than 4 bytes.
+    let begin = &bytes[..bytes.len().min(limit.saturating_mul(4).saturating_add(4))];
+    let text = String::from_utf8_lossy(begin);
+    let text = shown(&text);
+    let mut characters = text.chars();
+    let mut out: String = characters.by_ref().take(limit).collect();
+    if begin.len() < bytes.len() || characters.next().is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Whether `c` moves a cursor, ends a line, turns the direction of writing or cannot be seen.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_the_rest_stays() {
+        for (text, expected) in [
+            ("db-7, 18.1 µs — “fine” \\ é 漢", "db-7, 18.1 µs — “fine” \\ é 漢"),
+            ("a\x1b[2Jb", "a\\u{1b}[2Jb"),
+            ("one\r\ntwo\tx\x07\x7f", "one\\r\\ntwo\\tx\\u{7}\\u{7f}"),
+            ("\u{9b}31m\u{85}", "\\u{9b}31m\\u{85}"),
+            ("abc\u{202e}txt.exe\u{2066}", "abc\\u{202e}txt.exe\\u{2066}"),
+            ("a\u{200b}b\u{2028}c\u{feff}\u{e0041}", "a\\u{200b}b\\u{2028}c\\u{feff}\\u{e0041}"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+        assert!(matches!(shown("plain"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn bytes_are_limited_in_what_is_read_and_in_what_is_shown() {
+        assert_eq!(shown_bytes(b"abc", 3), "abc");
+        assert_eq!(shown_bytes(b"abcd", 3), "abc…");
+        assert_eq!(shown_bytes(b"\xff\x1b", 20), "\u{fffd}\\u{1b}");
+        assert_eq!(shown_bytes(&[b'x'; 1 << 20], 4), "xxxx…");
+        assert_eq!(shown_bytes(b"x", 0), "…");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unsafe_passes_and_nothing_is_escaped_twice(text in "\\PC*|(?s).*") {
+            let once = shown(&text).into_owned();
+            prop_assert!(!once.chars().any(is_unsafe), "{:?}", once);
+            prop_assert!(once.lines().count() <= 1);
+            prop_assert_eq!(shown(&once), once.as_str());
+        }
+
+        #[test]
+        fn any_bytes_become_a_line_of_at_most_the_limit(bytes in prop::collection::vec(any::<u8>(), 0..200), limit in 0_usize..60) {
+            let text = shown_bytes(&bytes, limit);
+            prop_assert!(text.chars().count() <= limit + 1);
+            prop_assert!(!text.chars().any(is_unsafe));
+        }
+    }
+}
