@@ -47,7 +47,9 @@ fn one_way(parts: &[Part<'_>]) -> Option<Answer> {
         &["path", "message", "reply", "round trip, p50", "there, p50", "there of the round trip"],
     );
     let mut shares: Vec<(String, Value)> = Vec::new();
-    for (_, case) in all(parts).filter(|(_, case)| case.case.load == Load::Closed) {
+    // Only an echo has a way back: the median of a periodic case is itself one way, that of a call has the server in it.
+    let echoes = all(parts).filter(|(part, _)| part.run.header.plan.workload == Workload::Echo);
+    for (_, case) in echoes.filter(|(_, case)| case.case.load == Load::Closed) {
         let there = case.one_way.as_ref().filter(|one_way| one_way.claim && one_way.ns.is_some()).map(Value::from);
         let Some((there, back_too)) = there.zip(p50(case)) else { continue };
         let share = over(there, back_too);
@@ -508,14 +510,18 @@ mod tests {
 
     #[test]
     fn the_way_there_is_half_only_where_both_ways_are_alike() {
-        let one_way = |share: f64| {
+        let of = |workload: Workload, share: f64| {
             let mut run = Build::echo(&["tcp:send"], &[64]).run();
+            run.header.plan.workload = workload;
             run.header.plan.stamps = msgpath_core::plan::Stamps::Both;
             for (at, round) in run.rounds.iter_mut().enumerate() {
                 round.one_way = lognormal_rounds(at as u64, 1, 200, 20_000.0 * share, 0.1, 0.01).remove(0);
             }
             settle(10, &[Made::from("one-way", run)])
         };
+        let one_way = |share| of(Workload::Echo, share);
+        // Messages that nobody answers have no round trip.
+        assert!(of(Workload::Periodic, 1.0).is_none() && of(Workload::Rpc, 0.8).is_none());
         let said = one_way(0.8).unwrap();
         assert!(said.confidence == Confidence::Sure && said.text.contains("in 1 of 1 cases"), "{said:?}");
         let said = one_way(0.5).unwrap();

@@ -323,7 +323,12 @@ fn loss(parts: &[Part<'_>]) -> Option<Answer> {
     if let Some((_, segments, again)) = sum(false) {
         text += &format!(" (one call a message: {} of {})", count(again), count(segments));
     }
-    text += ": TCP puts small writes together, and the size of a buffer is not that of a packet";
+    text += match () {
+        () if segments < writes => ": TCP put writes together",
+        () if segments > writes => ": TCP split writes",
+        () => ": as many, though TCP promises no segment for each write",
+    };
+    text += ". The size of a buffer is not that of a packet";
     let confidence = if again == 0 { Confidence::Sure } else { Confidence::Likely };
     Some(Answer::new("", confidence, text + "."))
 }
@@ -420,6 +425,11 @@ mod tests {
             "{}",
             none.text
         );
+        // 3000 writes a round: in fewer segments, as many, and more.
+        for (each, what) in [(40, "TCP put writes together"), (3_000, "as many, though"), (6_000, "TCP split writes")] {
+            let text = said(28, segments(each, 0)).unwrap().text;
+            assert!(text.contains(what) && (each == 40) == text.contains("together"), "{each}: {text}");
+        }
         let some = said(28, segments(40, 3)).unwrap();
         assert!(
             some.confidence == Confidence::Likely && some.text.contains("of which 240 were sent again"),
