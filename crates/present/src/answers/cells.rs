@@ -3,12 +3,15 @@
 use msgpath_analyse::answers::cell::{Cell, Value};
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 
+/// An interval whose larger side is more than so many percent is written by its ends.
+const WIDE: f64 = 50.0;
+
 /// A cell as written: the number, its interval apart.
 pub(super) struct Written {
     pub(super) text: String,
     /// `8.00 µs to 8.20 µs`.
     pub(super) interval: Option<String>,
-    /// The same where room is short: `±2 %`, the larger of both sides; of a ratio its ends.
+    /// The same where room is short: `±2 %`, the larger of both sides; of a ratio and of a wide interval the ends.
     pub(super) short: Option<String>,
 }
 
@@ -23,7 +26,10 @@ pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
         let interval = ends.map(|(low, high)| format!("{} to {}", print(low), print(high)));
         let short = ends.filter(|_| value.value > 0.0).map(|(low, high)| {
             let side = (high - value.value).max(value.value - low) / value.value * 100.0;
-            format!("{}{} %", glyphs.plus_minus(), side.round())
+            match side.round() {
+                side if side <= WIDE => format!("{}{side} %", glyphs.plus_minus()),
+                _ => format!("({} to {})", print(low), print(high)),
+            }
         });
         let text = if value.value.is_finite() { print(value.value) } else { "lost".into() };
         Written { text, interval, short }
@@ -49,4 +55,19 @@ pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
 pub(super) fn number_columns(table: &msgpath_analyse::answers::Table) -> Vec<bool> {
     let numbers = |at: usize| table.rows.iter().filter_map(|row| row.get(at)).any(is_number);
     (0..table.columns.len()).map(numbers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_interval_is_written_by_its_ends() {
+        let short = |low, high| {
+            let cell = Cell::Time(Value { value: 10_000.0, low: Some(low), high: Some(high) });
+            write(&cell, Glyphs::Unicode).short.unwrap()
+        };
+        assert_eq!(short(9_800.0, 10_300.0), "±3 %");
+        assert_eq!(short(1_000.0, 316_900.0), "(1.00 µs to 317 µs)");
+    }
 }

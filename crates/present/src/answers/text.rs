@@ -1,6 +1,6 @@
 //! The page on a terminal.
 
-use msgpath_analyse::answers::{Answer, Page as Answers, Table};
+use msgpath_analyse::answers::{Answer, Cell, Page as Answers, Table};
 use msgpath_analyse::summary::Confidence;
 
 use super::cells;
@@ -8,6 +8,10 @@ use crate::terminal::{self, Align, Page, Paint, Span, Style};
 
 /// Where an answer begins.
 const TEXT: usize = 14;
+/// Columns that may be needed to say what a row is.
+const LEAD: usize = 3;
+/// A reason up to so many characters stands in its cell.
+const SHORT: usize = 16;
 /// Rows of evidence that a terminal shows; the rest is in the folder.
 const ROWS: usize = 24;
 
@@ -64,30 +68,29 @@ fn table(page: &mut Page, shown: &Table) {
     }
     page.gap();
     page.text(2, &shown.title, Paint::Dim);
-    let numbers = cells::number_columns(shown);
     let mut table = terminal::Table::new();
-    for (at, (column, number)) in shown.columns.iter().zip(numbers).enumerate() {
-        let align = if number { Align::Right } else { Align::Left };
-        // The first columns say what a row is; of the others the last go first.
-        table = match at {
-            0 | 1 => table.column(column.as_str(), align),
-            at => table.optional(column.as_str(), align, (shown.columns.len() - at).min(200) as u8),
-        };
+    for (column, number) in shown.columns.iter().zip(cells::number_columns(shown)) {
+        table = table.column(column.as_str(), if number { Align::Right } else { Align::Left });
     }
-    for row in shown.rows.iter().take(ROWS) {
-        let written = row.iter().map(|cell| cells::write(cell, page.style.glyphs));
-        let spans = written.map(|cell| -> Span {
-            match cell.short {
-                Some(interval) => format!("{} {interval}", cell.text).into(),
-                None => cell.text.into(),
-            }
-        });
-        table.row(spans.collect::<Vec<_>>());
+    let mut reasons = Vec::new();
+    let rows: Vec<Vec<String>> = shown
+        .rows
+        .iter()
+        .take(ROWS)
+        .map(|row| row.iter().map(|cell| written(cell, page.style, &mut reasons)).collect())
+        .collect();
+    let lead = lead(&rows);
+    for row in rows {
+        table.row(row.into_iter().map(Span::from));
     }
-    let lost = table.without_room(page.style, page.style.columns() - 2);
-    page.table(table);
-    if !lost.is_empty() {
-        page.text(2, &format!("no room here for: {}; with -o DIR in {}.csv", lost.join(", "), shown.name), Paint::Dim);
+    for (at, part) in table.split_whole(lead, page.style, page.style.columns() - 2).into_iter().enumerate() {
+        if at > 0 {
+            page.gap();
+        }
+        page.table(part);
+    }
+    for (at, reason) in reasons.iter().enumerate() {
+        page.text(2, &format!("[{}] {reason}", at + 1), Paint::Dim);
     }
     if shown.rows.len() > ROWS {
         let left = shown.rows.len() - ROWS;
@@ -95,5 +98,93 @@ fn table(page: &mut Page, shown: &Table) {
     }
     if let Some(note) = &shown.note {
         page.text(2, note, Paint::Dim);
+    }
+}
+
+/// A cell with its interval. A long reason why there is none stands below the table, once.
+fn written(cell: &Cell, style: Style, reasons: &mut Vec<String>) -> String {
+    if let Cell::Missing { why } = cell
+        && why.chars().count() > SHORT
+    {
+        let at = reasons.iter().position(|known| known == why).unwrap_or_else(|| {
+            reasons.push(why.clone());
+            reasons.len() - 1
+        });
+        return format!("n/a [{}]", at + 1);
+    }
+    let cell = cells::write(cell, style.glyphs);
+    match cell.short {
+        Some(interval) => format!("{} {interval}", cell.text),
+        None => cell.text,
+    }
+}
+
+/// How many of the first columns tell the rows apart, at most three.
+fn lead(rows: &[Vec<String>]) -> usize {
+    let apart = |lead: &usize| {
+        let mut heads: Vec<_> = rows.iter().map(|row| &row[..(*lead).min(row.len())]).collect();
+        heads.sort_unstable();
+        heads.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    (1..LEAD).find(apart).unwrap_or(LEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nine columns of numbers with intervals behind two that name the row, a sentence, and reasons.
+    fn wide() -> Table {
+        let heads: Vec<String> = (0..9).map(|at| format!("a head of column {at}")).collect();
+        let mut columns = vec!["run", "path"];
+        columns.extend(heads.iter().map(String::as_str));
+        columns.extend(["verdict", "copied"]);
+        let mut table = Table::new("wide", "A table with many columns", &columns);
+        for run in ["grid", "stream"] {
+            for path in ["tcp:zerocopy-unset/epoll", "tcp:send"] {
+                let number = |at: u32| {
+                    let value = f64::from(at * 1000 + 123);
+                    Cell::Time(msgpath_analyse::answers::cell::Value {
+                        value,
+                        low: Some(value * 0.9),
+                        high: Some(value * 1.2),
+                    })
+                };
+                let mut row = vec![Cell::text(run), Cell::text(path)];
+                row.extend((0..9).map(number));
+                row.push(Cell::text(format!(
+                    "the path {path} of the run {run} is the one that was decided at the last size"
+                )));
+                row.push(Cell::missing("the kernel of this machine counts no completion of a send that it copied"));
+                table.row(row);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn every_cell_of_a_table_is_in_the_text_at_any_width() {
+        let shown = wide();
+        for columns in [60, 80, 100, 200] {
+            let style = Style { width: columns, ..Style::default() };
+            let mut page = Page::new(style);
+            table(&mut page, &shown);
+            let text = page.finish();
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(columns)), "{columns}: {text}");
+            let words: Vec<&str> = text.split_whitespace().collect();
+            for cell in shown.rows.iter().flatten() {
+                let mut written = written(cell, style, &mut Vec::new());
+                if let Cell::Missing { why } = cell {
+                    written = format!("n/a [1] {why}");
+                }
+                assert!(written.split_whitespace().all(|word| words.contains(&word)), "{columns}: {written}: {text}");
+            }
+            for head in shown.columns.iter().flat_map(|head| head.split(' ')) {
+                assert!(words.contains(&head), "{columns}: {head}: {text}");
+            }
+            // Every part says of each row what it is.
+            let parts = text.split("\n\n").count();
+            assert_eq!(text.matches("grid  ").count(), 2 * parts, "{columns}: {text}");
+        }
     }
 }

@@ -36,6 +36,8 @@ pub struct Table {
     rows: Vec<Row>,
     gap: usize,
     wrap_last: bool,
+    /// Heads may take several lines, and no column is wider than this: its cells wrap.
+    widest: Option<usize>,
 }
 
 impl Table {
@@ -85,9 +87,13 @@ impl Table {
             Some(cell) if !row.runs_on || at + 1 < row.cells.len() => of(&cell.text),
             _ => 0,
         };
-        (0..self.columns.len())
-            .map(|at| self.rows.iter().map(|row| cell(row, at)).max().unwrap_or(0).max(of(&self.columns[at].head)))
-            .collect()
+        let head = |head: &str| match self.widest {
+            Some(_) => head.split(' ').map(of).max().unwrap_or(0),
+            None => of(head),
+        };
+        let of_column =
+            |at: usize| self.rows.iter().map(|row| cell(row, at)).max().unwrap_or(0).max(head(&self.columns[at].head));
+        (0..self.columns.len()).map(|at| of_column(at).min(self.widest.unwrap_or(usize::MAX))).collect()
     }
 
     fn total(&self, widths: &[usize]) -> usize {
@@ -101,14 +107,6 @@ impl Table {
                 row.cells.remove(at);
             }
         }
-    }
-
-    /// Heads of the columns that go for want of room.
-    pub(crate) fn without_room(&self, style: Style, room: usize) -> Vec<String> {
-        let mut left = self.clone();
-        left.narrow(style, room);
-        let stays = |column: &&Column| left.columns.iter().any(|kept| kept.head == column.head);
-        self.columns.iter().filter(|column| !stays(column)).map(|column| column.head.clone()).collect()
     }
 
     /// Removes columns until the rest fits, as far as there are some that may go; the widths of the rest.
@@ -156,41 +154,54 @@ impl Table {
         lines
     }
 
+    /// A row; what is wider than its column goes on in the lines below.
     fn push(&self, lines: &mut Vec<Vec<Span>>, style: Style, widths: &[usize], row: &[Span]) {
-        let mut line = Vec::new();
-        let mut rest = Vec::new();
-        let mut start = 0;
-        for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
-            let mut text = style.clean(&cell.text);
-            if self.wrap_last && at + 1 == self.columns.len() {
-                let mut parts = wrap(&text, widths[at], 0, 0).into_iter();
-                text = parts.next().unwrap_or_default();
-                rest = parts.map(|part| vec![" ".repeat(start).into(), cell.paint.span(part)]).collect();
+        let part = |(cell, room): (&Span, &usize)| match style.clean(&cell.text) {
+            text if width(&text) <= *room => vec![text],
+            text => wrap(&text, *room, 0, 0),
+        };
+        let parts: Vec<Vec<String>> = row.iter().zip(widths).map(part).collect();
+        for at in 0..parts.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut line = Vec::new();
+            for (((column, cell), parts), room) in self.columns.iter().zip(row).zip(&parts).zip(widths) {
+                let text = parts.get(at).cloned().unwrap_or_default();
+                let blank = " ".repeat(room.saturating_sub(width(&text)));
+                let text = cell.paint.span(text);
+                match column.align {
+                    Align::Left => line.extend([text, blank.into()]),
+                    Align::Right => line.extend([blank.into(), text]),
+                }
+                line.push(" ".repeat(self.gap).into());
             }
-            let blank = " ".repeat(widths[at].saturating_sub(width(&text)));
-            let text = cell.paint.span(text);
-            match column.align {
-                Align::Left => line.extend([text, blank.into()]),
-                Align::Right => line.extend([blank.into(), text]),
-            }
-            line.push(" ".repeat(self.gap).into());
-            start += widths[at] + self.gap;
+            line.pop();
+            lines.push(line);
         }
-        line.pop();
-        lines.push(line);
-        lines.extend(rest);
     }
 
     /// Several tables that all begin with the first column and are each at most `room` wide.
     pub(crate) fn split(self, style: Style, room: usize) -> Vec<Table> {
+        self.split_after(1, style, room)
+    }
+
+    /// The same with every cell in one of them, however long it is: heads and cells wrap, and each part begins with the
+    /// first `lead` columns, which say what a row is.
+    pub(crate) fn split_whole(mut self, lead: usize, style: Style, room: usize) -> Vec<Table> {
+        self.widest = Some((room / 2).saturating_sub(self.gap).max(1));
+        let lead =
+            (1..=lead.max(1)).rev().find(|lead| self.total(&self.widths(style)[..*lead]) <= room / 2).unwrap_or(1);
+        self.split_after(lead, style, room)
+    }
+
+    fn split_after(self, lead: usize, style: Style, room: usize) -> Vec<Table> {
         let widths = self.widths(style);
+        let first = self.total(&widths[..lead.min(widths.len())]);
         let mut groups: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut used = widths.first().copied().unwrap_or(0);
-        for (at, column) in widths.iter().enumerate().skip(1) {
+        let mut used = first;
+        for (at, column) in widths.iter().enumerate().skip(lead) {
             used += self.gap + column;
             if used > room && groups.last().is_some_and(|group| !group.is_empty()) {
                 groups.push(Vec::new());
-                used = widths[0] + self.gap + column;
+                used = first + self.gap + column;
             }
             if let Some(group) = groups.last_mut() {
                 group.push(at);
@@ -198,7 +209,7 @@ impl Table {
         }
         let part = |group: Vec<usize>| {
             let mut table = self.clone();
-            for at in (1..widths.len()).rev().filter(|at| !group.contains(at)) {
+            for at in (lead..widths.len()).rev().filter(|at| !group.contains(at)) {
                 table.remove(at);
             }
             table
@@ -222,7 +233,8 @@ mod tests {
     }
 
     fn text(lines: Vec<Vec<Span>>) -> Vec<String> {
-        lines.iter().map(|line| line.iter().map(|span| span.text.as_str()).collect()).collect()
+        let whole = |line: &Vec<Span>| line.iter().map(|span| span.text.as_str()).collect::<String>();
+        lines.iter().map(|line| whole(line).trim_end().to_owned()).collect()
     }
 
     #[test]
@@ -263,6 +275,31 @@ mod tests {
         let mut table = Table::new().column("a", Align::Left).column("b", Align::Left).wrap_last();
         table.row(["x".into(), "one two three four five six".into()]);
         let lines = text(table.lines(Style::default(), 23));
-        assert_eq!(lines[1..], ["x  one two three four  ".to_owned(), "   five six".into()]);
+        assert_eq!(lines[1..], ["x  one two three four", "   five six"]);
+    }
+
+    #[test]
+    fn a_part_begins_with_what_says_what_a_row_is() {
+        let mut table = Table::new()
+            .column("run", Align::Left)
+            .column("path", Align::Left)
+            .column("throughput of the receiver", Align::Right)
+            .column("reason", Align::Left);
+        table.row(["a".into(), "tcp:send".into(), "1.00".into(), "one two three four five".into()]);
+        let parts: Vec<_> = table
+            .split_whole(2, Style::default(), 30)
+            .into_iter()
+            .map(|part| text(part.lines(Style::default(), 30)))
+            .collect();
+        assert_eq!(
+            parts[0],
+            [
+                "run  path      throughput",
+                "                   of the",
+                "                 receiver",
+                "a    tcp:send        1.00"
+            ]
+        );
+        assert_eq!(parts[1], ["run  path      reason", "a    tcp:send  one two three", "               four five"]);
     }
 }
