@@ -204,6 +204,7 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
         near: environment("near-host"),
         far: environment("far-host"),
         clock: ClockFacts { cost_ns: 22.4, step_ns: 1 },
+        lossy: Some(vec!["udp".into(), "eth".into()]),
         ..RunHeader::new("test-data", verb, plan)
     }
 }

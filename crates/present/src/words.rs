@@ -5,6 +5,7 @@ mod crossing;
 pub(crate) mod events;
 mod load;
 mod rpc;
+mod timed;
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,14 @@ use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Ratio, Verdict};
 use msgpath_core::Delivery;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
+use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 
 pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
 pub(crate) use crossing::{Crossing, crossover};
 pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
 pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
+pub(crate) use timed::{Timed, timed};
 
 /// `p50`, `p99.9`.
 pub(crate) fn quantile_name(p: f64) -> String {
@@ -34,6 +37,14 @@ pub(crate) fn counted(n: u64, word: &str, glyphs: Glyphs) -> String {
 pub(crate) fn message(case: &Case) -> String {
     let size = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
     case.label.as_ref().map_or_else(|| size.clone(), |label| format!("{label}, {size}"))
+}
+
+/// The message of a case, and the rate where it is sent by a schedule: what tells the cases of one path apart.
+pub(crate) fn message_at(case: &Case) -> String {
+    match case.load.rate() {
+        Some(rate) => format!("{}, {rate}", message(case)),
+        None => message(case),
+    }
 }
 
 /// What became of the messages: `none lost`, or the counts that are not 0.
@@ -55,9 +66,13 @@ pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
     parts.join(", ")
 }
 
-/// Until when the sender's clock runs: what may be lost is not acknowledged.
-pub(crate) fn sender_until(case: &msgpath_core::Case) -> &'static str {
-    if case.path.transport == "udp" { "until its last send call returned" } else { "until the last acknowledgement" }
+/// Until when the sender's clock runs: what may be lost is not acknowledged. Records before it was recorded do not say.
+pub(crate) fn sender_until(header: &RunHeader, case: &Case) -> &'static str {
+    match header.lossy.as_ref().map(|lossy| lossy.contains(&case.path.transport)) {
+        Some(true) => "until its last send call returned",
+        Some(false) => "until the last acknowledgement",
+        None => "until it was done",
+    }
 }
 
 /// How many payloads were compared with what was sent.
@@ -306,6 +321,20 @@ pub(crate) fn per_message(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_lost_is_not_acknowledged() {
+        let (mut run, summary) = crate::fixture::echo();
+        let mut case = summary.cases[0].case.clone();
+        let mut until = |transport: &str, lossy: Option<&[&str]>| {
+            case.path.transport = transport.into();
+            run.header.lossy = lossy.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            sender_until(&run.header, &case)
+        };
+        assert_eq!(until("eth", Some(&["eth"])), "until its last send call returned");
+        assert_eq!(until("tcp", Some(&["eth"])), "until the last acknowledgement");
+        assert_eq!(until("eth", None), "until it was done");
+    }
 
     #[test]
     fn names_and_numbers() {

@@ -1,6 +1,6 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use msgpath_core::schema::{
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
-use msgpath_paths::registry::Entry;
+use msgpath_paths::registry::{Entry, transport};
 use msgpath_record::RunWriter;
 use msgpath_sys::clock;
 
@@ -95,6 +95,7 @@ pub fn execute(
         false => (EventFacts::default(), EventFacts::default()),
     };
     plan.events = plan.events && twins::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
+    let lossy = lossy(&plan);
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
@@ -108,6 +109,7 @@ pub fn execute(
         far_counters: link.counters.clone(),
         near_events,
         far_events,
+        lossy: Some(lossy),
         ..RunHeader::new(name, verb, plan)
     };
     let spin = header.plan.cases.iter().any(|case| case.path.never_sleeps());
@@ -168,6 +170,13 @@ pub fn execute(
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// Transports of a plan whose messages may be lost.
+fn lossy(plan: &Plan) -> Vec<String> {
+    let may_lose = |name: &&String| transport(name).is_some_and(|transport| transport.meta().lossy);
+    let names: BTreeSet<&String> = plan.cases.iter().map(|case| &case.path.transport).collect();
+    names.into_iter().filter(may_lose).cloned().collect()
 }
 
 /// Between whom is measured, and over which cable, for people.

@@ -8,6 +8,7 @@ use msgpath_record::Run;
 
 use super::figures::chosen;
 use crate::view::{self, Grid};
+use crate::words::{self, Timed};
 
 /// Everything that a report shows: a run, its numbers, its messages, and the earlier run of a comparison.
 pub struct Scene<'a> {
@@ -48,6 +49,12 @@ impl<'a> Scene<'a> {
     /// A run without its messages.
     pub fn new(run: &'a Run, summary: &'a Summary) -> Self {
         Self { run, summary, messages: Messages::default(), calls: &[], earlier: None }
+    }
+
+    /// What the times of messages are.
+    pub(crate) fn timed(&self) -> Timed {
+        let open = self.measured().first().is_some_and(|case| case.open.is_some());
+        words::timed(self.run.header.plan.workload, open)
     }
 
     /// The cases that the user asked for.

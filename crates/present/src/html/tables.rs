@@ -8,7 +8,7 @@ use msgpath_record::Run;
 
 use super::G;
 use super::page::{Cell, Page};
-use crate::terminal::{WHAT_TIME_IS, absolute, cost_cells, metric_name, resolution};
+use crate::terminal::{absolute, cost_cells, metric_name, resolution};
 use crate::view::{self, Grid};
 use crate::words;
 
@@ -20,7 +20,7 @@ fn heads(names: &[&str]) -> Vec<String> {
 fn label(case: &CaseSummary) -> String {
     let threads = words::counted(u64::from(case.case.threads), "thread", G);
     let role = if case.case.role == CaseRole::Yardstick { "yardstick: " } else { "" };
-    format!("{role}{}, {}, {threads}", case.case.path, words::message(&case.case))
+    format!("{role}{}, {}, {threads}", case.case.path, words::message_at(&case.case))
 }
 
 /// Ratios to the baseline, one table per thread count.
@@ -67,11 +67,12 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
 }
 
 /// Percentiles of every case that timed messages.
-pub(crate) fn latency(page: &mut Page, cases: &[&CaseSummary]) {
+pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     let timed: Vec<_> = cases.iter().filter(|case| case.fastest_ns.is_some()).collect();
     let Some(first) = timed.first() else { return };
-    page.heading("Round trips of every case");
-    page.note(WHAT_TIME_IS);
+    let time_is = words::timed(run.header.plan.workload, first.open.is_some());
+    page.heading(&format!("{} of every case", time_is.many));
+    page.note(time_is.what);
     let mut columns = heads(&["case", "fastest"]);
     for quantile in &first.quantiles {
         columns.extend([words::quantile_name(quantile.p), "95 % interval".into()]);
@@ -118,7 +119,14 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
         return;
     }
     page.heading("Throughput");
-    page.note("Counted by the receiver on its clock; the sender's clock runs until the last acknowledgement. Gbit/s = 10⁹ bit/s.");
+    let mut until: Vec<&str> = Vec::new();
+    for (case, _) in &streams {
+        view::push_new(&mut until, words::sender_until(&run.header, &case.case));
+    }
+    page.note(&format!(
+        "Counted by the receiver on its clock; the sender's clock runs {}. Gbit/s = 10⁹ bit/s.",
+        until.join(", or ")
+    ));
     let columns = heads(&[
         "case",
         "receiver",

@@ -8,7 +8,6 @@ use msgpath_core::schema::MessageRow;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_record::Run;
 
-use super::echo::WHAT_TIME_IS;
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::view::measured;
@@ -77,7 +76,7 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         let more = words::counted((longest - SHOWN) as u64, "more trial", glyphs);
         page.text(2, &format!("{more}: msgpath export {} --to csv", summary.name), Paint::Dim);
     }
-    page.text(2, WHAT_TIME_IS, Paint::Dim);
+    page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);
     page.text(
         2,
         "Deviation is the standard deviation of the sample; a lost trial is in no row below the trials.",

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Quantile};
+use msgpath_core::plan::Workload;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -11,14 +12,6 @@ use super::shape::shape;
 use super::table::{Align, Table};
 use crate::view::{self, measured};
 use crate::words;
-
-/// What a round trip is, on every result: half of it is not one way.
-pub(crate) const WHAT_TIME_IS: &str =
-    "Time is from just before send() to just after recv() returns. One way is not half of this.";
-
-/// The same for an open loop, which has two times.
-const WHAT_OPEN_TIME_IS: &str = "Latency is from the intended send to just after recv() returned, service time from just \
-                                 before the actual send(). One way is not half of either.";
 
 /// The result of `echo`: one block for a single case; for several a table of all of them and the block of the first.
 pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
@@ -181,7 +174,7 @@ fn latencies(page: &mut Page, case: &CaseSummary) {
     for why in whys {
         page.text(2, &why, Paint::Dim);
     }
-    page.text(2, if case.open.is_some() { WHAT_OPEN_TIME_IS } else { WHAT_TIME_IS }, Paint::Dim);
+    page.text(2, words::timed(Workload::Echo, case.open.is_some()).what, Paint::Dim);
 }
 
 /// Fastest, the percentiles, slowest, with the shape beside them where there is room.

@@ -31,7 +31,6 @@ pub(crate) use compare::{absolute, letter, metric_name, resolution};
 pub use diff::diff;
 pub use doctor::{doctor, doctor_fix};
 pub use each::each;
-pub(crate) use echo::WHAT_TIME_IS;
 pub use echo::echo;
 pub(crate) use explain::holder;
 pub use explain::{explain, stages_of};

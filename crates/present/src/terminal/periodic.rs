@@ -10,9 +10,6 @@ use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::words;
 
-/// What the times are.
-const WHAT_TIME_IS: &str = "Time is one way: from when a message was made to its delivery, authentication included, by \
-                            the one CLOCK_MONOTONIC of this machine. One message is one time for every receiver.";
 /// Processes in the table of processes, unless there are fewer.
 const PROCESSES: usize = 16;
 /// Stalls that are listed of an engine.
@@ -36,7 +33,7 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
         periodic.engines.iter().filter(|engine| engine.all.messages > 0).map(|engine| (name(engine), engine)).collect();
     page.gap();
     page.table(times(facts, &engines, glyphs));
-    page.text(2, WHAT_TIME_IS, Paint::Dim);
+    page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);
     page.gap();
     page.table(deadlines(&engines, glyphs));
     page.text(

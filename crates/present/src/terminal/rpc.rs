@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
+use msgpath_core::plan::Workload;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -12,8 +13,6 @@ use super::table::{Align, Table};
 use crate::view::{self, measured};
 use crate::words;
 
-/// What the time of a call is.
-const WHAT_TIME_IS: &str = "Time is T4 - T1: from just before the request is sent until the whole reply is read.";
 /// Characters of the longest bar of a part.
 const BAR: usize = 10;
 /// Buckets of the log2 histogram that stand beside each other.
@@ -135,7 +134,7 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     }
     page.table(table);
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
-    page.text(2, WHAT_TIME_IS, Paint::Dim);
+    page.text(2, words::timed(Workload::Rpc, false).what, Paint::Dim);
 }
 
 /// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.

@@ -14,7 +14,7 @@ pub(crate) fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(
     let Some(first) = cases.first() else { return (Vec::new(), String::new()) };
     let one_path = cases.iter().all(|case| case.case.path == first.case.path);
     if one_path && summary.comparison.is_none() {
-        let all = cases.iter().map(|case| (words::message(&case.case), *case)).collect();
+        let all = cases.iter().map(|case| (words::message_at(&case.case), *case)).collect();
         return (all, first.case.path.to_string());
     }
     let mut sizes: Vec<u64> = cases.iter().map(|case| case.case.size).collect();
@@ -110,6 +110,21 @@ mod tests {
         let mut nothing = Drawing::new(1.0, 1.0);
         time_axis(&mut nothing, &[], (0.0, 1.0), 0.0);
         time_axis(&mut nothing, &[column(5, 5)], (0.0, 1.0), 0.0);
+    }
+
+    #[test]
+    fn the_steps_of_a_ramp_are_told_apart_by_their_rates() {
+        let (_, summary) = crate::fixture::echo();
+        let at = |rate: &str| {
+            let mut case = summary.cases[0].clone();
+            let rate = msgpath_core::units::parse_rates(rate).unwrap()[0];
+            case.case.load = msgpath_core::plan::Load::Open { rate, arrivals: Default::default() };
+            case
+        };
+        let cases = [at("1k"), at("2k")];
+        let shown: Vec<&CaseSummary> = cases.iter().collect();
+        let labels: Vec<String> = chosen(&summary, &shown).0.into_iter().map(|(label, _)| label).collect();
+        assert!(labels[0] != labels[1] && labels[0].contains("/s"), "{labels:?}");
     }
 
     #[test]

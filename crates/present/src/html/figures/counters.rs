@@ -1,5 +1,6 @@
 //! What the kernel counted, against the size of the message; and cycles per byte.
 
+use msgpath_analyse::events::cycles_per_byte;
 use msgpath_analyse::summary::CaseSummary;
 
 use super::chart::{Axis, Chart, Line, Point, and_more, extent};
@@ -31,10 +32,34 @@ fn applies(grid: &Grid) -> bool {
 }
 
 fn cycles(scene: &Scene<'_>) -> Drawn {
-    if applies(&scene.grid()) {
-        Drawn::Unavailable("no cycles were counted: this version does not read performance counters (PMU)".into())
-    } else {
-        Drawn::Nothing
+    let grid = scene.grid();
+    if !applies(&grid) {
+        return Drawn::Nothing;
+    }
+    let cases = scene.measured();
+    let of = |case: &CaseSummary| -> Result<f64, String> {
+        Ok(cycles_per_byte(case, true)?.value + cycles_per_byte(case, false)?.value)
+    };
+    let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
+    data.head("cycles a byte", "cycles_per_byte");
+    for case in &cases {
+        let value = of(case).map_or(Datum::Missing, |value| Datum::Number(value, words::per_message(value)));
+        let heads = [
+            case.case.path.to_string().into(),
+            words::message(&case.case).into(),
+            Datum::count(case.case.threads.into()),
+        ];
+        data.row(heads.into_iter().chain([value]));
+    }
+    match lines_of(&grid, &("cycles a byte", "a byte"), |case| of(case).ok()) {
+        Some(panel) => {
+            let note = and_more(grid.paths.len());
+            Drawn::Picture(Picture { panels: vec![panel], data, note, ..Picture::default() })
+        }
+        None => {
+            let why = cases.iter().find_map(|case| of(case).err()).unwrap_or_else(|| "no case was measured".into());
+            Drawn::Unavailable(format!("no cycles were counted: {why}"))
+        }
     }
 }
 
@@ -89,6 +114,12 @@ fn kernel(scene: &Scene<'_>) -> Drawn {
 }
 
 fn panel(grid: &Grid, name: &str) -> Option<Svg> {
+    lines_of(grid, &(&format!("{name} per message"), "per message"), |case| value(case, name))
+}
+
+/// A line for each path; `name`: of the axis, and what a point's value is for.
+fn lines_of(grid: &Grid, name: &(&str, &str), value: impl Fn(&CaseSummary) -> Option<f64>) -> Option<Svg> {
+    let (name, each) = *name;
     let threads = *grid.threads.first()?;
     let lines: Vec<Line> = grid
         .paths
@@ -96,11 +127,11 @@ fn panel(grid: &Grid, name: &str) -> Option<Svg> {
         .map(|path| {
             let cases = grid.shapes.iter().filter_map(|shape| grid.case(path, *shape, threads));
             let mut points: Vec<Point> = cases
-                .filter_map(|case| Some((case, value(case, name).filter(|value| *value > 0.0)?)))
+                .filter_map(|case| Some((case, value(case).filter(|value| *value > 0.0)?)))
                 .map(|(case, value)| Point {
                     x: case.case.size as f64,
                     y: value,
-                    title: format!("{path}, {}: {} per message", words::message(&case.case), words::per_message(value)),
+                    title: format!("{path}, {}: {} {each}", words::message(&case.case), words::per_message(value)),
                     ..Point::default()
                 })
                 .collect();
@@ -109,14 +140,16 @@ fn panel(grid: &Grid, name: &str) -> Option<Svg> {
         })
         .collect();
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
-    let y = Axis::values(&format!("{name} per message (log)"), extent(&lines)?, |value| value.to_string());
+    let y = Axis::values(&format!("{name} (log)"), extent(&lines)?, |value| value.to_string());
     let mut chart = Chart::new((540.0, 260.0), &x, &y);
     chart.lines(&lines);
-    Some(chart.finish(&format!("{name} per message against message size")))
+    Some(chart.finish(&format!("{name} against message size")))
 }
 
 #[cfg(test)]
 mod tests {
+    use msgpath_analyse::summary::{Estimate, EventRate};
+
     use super::super::testing::drawn;
     use super::*;
     use crate::fixture;
@@ -135,6 +168,19 @@ mod tests {
         let scene = Scene::new(&run, &summary);
         insta::assert_snapshot!("counters", drawn(&KERNEL, &scene));
         assert!(drawn(&CYCLES, &scene).starts_with("n/a: no cycles were counted"));
+        assert!(!drawn(&CYCLES, &scene).contains("this version"));
+        let refused = |case: &mut CaseSummary| {
+            case.near_events =
+                vec![EventRate { name: "cycles".into(), why: Some("no PMU".into()), ..EventRate::default() }];
+        };
+        summary.cases.iter_mut().for_each(refused);
+        assert_eq!(drawn(&CYCLES, &Scene::new(&run, &summary)), "n/a: no cycles were counted: no PMU");
+        for case in &mut summary.cases {
+            let per_message = Some(Estimate { value: case.case.size as f64, low: None, high: None });
+            let counted = vec![EventRate { name: "cycles".into(), per_message, ..EventRate::default() }];
+            (case.near_events, case.far_events) = (counted.clone(), counted);
+        }
+        assert!(drawn(&CYCLES, &Scene::new(&run, &summary)).contains("<svg"));
         let (run, summary) = fixture::echo();
         assert_eq!(drawn(&KERNEL, &Scene::new(&run, &summary)), "nothing");
     }

@@ -13,7 +13,7 @@ use super::super::encode::{base64, json_block};
 use super::super::png;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, time_axis};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
-use crate::words;
+use crate::words::{self, Timed};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "heat",
@@ -98,7 +98,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note += &format!(" {} not shown.", words::counted(more as u64, "more case", G));
     }
     let height = if maps.len() > 1 { 220.0 } else { 320.0 };
-    let panels = maps.iter().map(|(label, _, heat)| draw(heat, label, height, maps.len() > 1)).collect();
+    let time_is = scene.timed();
+    let panels = maps.iter().map(|(label, _, heat)| draw(heat, label, (height, maps.len() > 1), time_is)).collect();
     let blocks = Maps { maps: maps.iter().map(|(name, case, heat)| map(name, *case, heat)).collect() };
     Drawn::Picture(Picture { panels, data: numbers(&maps), note, after: json_block("data-heat", &blocks) })
 }
@@ -141,7 +142,7 @@ fn numbers(maps: &[(String, u32, Heat)]) -> DataTable {
     table
 }
 
-fn draw(heat: &Heat, label: &str, height: f64, named: bool) -> Svg {
+fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) -> Svg {
     let mut drawing = Drawing::new(WIDTH, height);
     let (right, bottom) = (WIDTH - RIGHT, height - BOTTOM);
     drawing.attribute(
@@ -151,7 +152,8 @@ fn draw(heat: &Heat, label: &str, height: f64, named: bool) -> Svg {
         ),
     );
     let y = Scale::log((heat.low_ns, heat.high_ns), (bottom, TOP));
-    let title = if named { format!("{label}: round trip, log scale") } else { "round trip, log scale".into() };
+    let axis = format!("{}, log scale", time_is.name);
+    let title = if named { format!("{label}: {axis}") } else { axis };
     drawing.text("m", (0.0, 12.0), Anchor::Start, &title);
     super::time_ticks_left(&mut drawing, (heat.low_ns, heat.high_ns), &y, LEFT, right);
     let columns = &heat.columns;
@@ -206,7 +208,8 @@ fn draw(heat: &Heat, label: &str, height: f64, named: bool) -> Svg {
     );
     let messages: u64 = columns.iter().flat_map(|column| &column.counts).sum();
     drawing.finish(&format!(
-        "Heat map of the round trips of {label} over the run: {} messages in {} columns; the table has the numbers of each column",
+        "Heat map of the {} of {label} over the run: {} messages in {} columns; the table has the numbers of each column",
+        time_is.many.to_lowercase(),
         G.thousands(messages),
         columns.len()
     ))

@@ -97,7 +97,7 @@ fn draw(rows: &[Row], (low, high): (f64, f64)) -> Svg {
         let threads = if case.case.threads > 1 { format!(" ×{}", case.case.threads) } else { String::new() };
         let name = format!("{}{threads}", short(&case.case.path.to_string()));
         drawing.text("", (LEFT - 12.0, base - 12.0), Anchor::End, &name);
-        drawing.text("m", (LEFT - 12.0, base + 4.0), Anchor::End, &words::message(&case.case));
+        drawing.text("m", (LEFT - 12.0, base + 4.0), Anchor::End, &words::message_at(&case.case));
         let tallest = ridge.bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1) as f64;
         let height = |count: u64| base - RIDGE * (count as f64 / tallest).sqrt();
         let upper: Vec<(f64, f64)> = ridge

@@ -10,7 +10,7 @@ use super::super::G;
 use super::super::encode::json_block;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, short, time_ticks_left};
 use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, stretch, unstretch};
-use crate::words;
+use crate::words::{self, Timed};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "spectrum",
@@ -73,7 +73,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if let Some(text) = series.iter().find_map(|series| words::batch(series.case)) {
         note = format!("{note} {text}");
     }
-    let panels = vec![draw(&series, &what, end)];
+    let panels = vec![draw(&series, &what, end, scene.timed())];
     Drawn::Picture(Picture { panels, data: numbers(&series), note, after: read_off(&series) })
 }
 
@@ -120,7 +120,7 @@ fn numbers(series: &[Series]) -> DataTable {
     table
 }
 
-fn draw(series: &[Series], what: &str, end: f64) -> Svg {
+fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
     let values = || series.iter().flat_map(|series| &series.places).map(|place| &place.quantile);
     let low = values().filter_map(|quantile| quantile.ns).min().unwrap_or(1).max(1) as f64 * 0.9;
     let high = values().filter_map(|quantile| quantile.ns.max(quantile.hi_ns)).max().unwrap_or(1).max(1) as f64 * 1.1;
@@ -149,7 +149,7 @@ fn draw(series: &[Series], what: &str, end: f64) -> Svg {
         drawing.text("m", (at, bottom + 17.0), Anchor::Middle, words::quantile_name(p).trim_start_matches('p'));
     }
     drawing.line("axis", (LEFT, bottom), (right, bottom));
-    drawing.text("m", (0.0, 13.0), Anchor::Start, "round trip, log scale");
+    drawing.text("m", (0.0, 13.0), Anchor::Start, &format!("{}, log scale", time_is.name));
     let name = "percentile of messages (%), stretched toward the tail";
     drawing.text("m", ((LEFT + right) / 2.0, HEIGHT - 6.0), Anchor::Middle, name);
 
@@ -178,8 +178,11 @@ fn draw(series: &[Series], what: &str, end: f64) -> Svg {
         drawing.text(&format!("b f{at}"), (right + 29.0, place), Anchor::Start, &short(&series.label));
     }
     let names: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
-    drawing
-        .finish(&format!("Round trip against percentile for {} ({what}); the table has the numbers", names.join(", ")))
+    drawing.finish(&format!(
+        "{} against percentile for {} ({what}); the table has the numbers",
+        time_is.many,
+        names.join(", ")
+    ))
 }
 
 /// Runs of places that are claims and of such that are not; neighbouring runs share a place, so that the line is whole.

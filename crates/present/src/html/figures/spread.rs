@@ -69,7 +69,7 @@ fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
         let threads = if case.case.threads > 1 { format!(" ×{}", case.case.threads) } else { String::new() };
         let name = format!("{}{threads}", short(&case.case.path.to_string()));
         drawing.text("", (LEFT - 78.0, y + 4.0), Anchor::End, &name);
-        drawing.text("m", (LEFT - 10.0, y + 4.0), Anchor::End, &words::message(&case.case));
+        drawing.text("m", (LEFT - 10.0, y + 4.0), Anchor::End, &words::message_at(&case.case));
         let (fastest, slowest) = (case.fastest_ns.unwrap_or(0) as f64, case.slowest_ns.unwrap_or(0) as f64);
         drawing.line("axis", (x.at(fastest), y), (x.at(slowest), y));
         drawing.dot("hollow t0", (x.at(fastest), y), 3.0, &format!("{name} fastest {}", G.time(fastest)));
