@@ -2,7 +2,7 @@
 
 use msgpath_core::plan::{CaseRole, Expectation, Load, Workload};
 use msgpath_core::schema::{DeviceKind, Floors, Route, RunHeader};
-use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, size, three_digits};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, parse_count, size, three_digits};
 
 use crate::summary::{CaseSummary, Expected, Floor};
 
@@ -34,13 +34,23 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
     })
 }
 
-/// Speed of the link that the messages of a path cross, bits per second: that of a card. What a virtual device claims
-/// binds nobody.
+/// Speed of the link that the messages of a path cross, bits per second: that of a NIC, or the rate to which the run had
+/// the link of its lab limited. What a virtual device claims binds nobody.
 pub(crate) fn line_rate<'a>(header: &'a RunHeader, transport: &str) -> Option<(f64, &'a Route)> {
     let route = header.floors.as_ref()?.route.as_ref()?;
-    let crosses = ROUTED.contains(&transport) && route.kind == DeviceKind::Card;
-    let bits = route.bits_per_s.filter(|bits| crosses && *bits > 0)?;
+    let bits = match shaped(header) {
+        None if route.kind == DeviceKind::Card => route.bits_per_s,
+        shaped => shaped,
+    };
+    let bits = bits.filter(|bits| ROUTED.contains(&transport) && *bits > 0)?;
     Some((bits as f64, route))
+}
+
+/// The rate of `--link`.
+fn shaped(header: &RunHeader) -> Option<u64> {
+    let link = header.plan.options.between.as_ref()?.link.as_ref()?;
+    let rate = link.split(',').find_map(|part| part.trim().strip_prefix("rate="))?;
+    parse_count(rate).ok()
 }
 
 fn floors_of(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Vec<Floor> {

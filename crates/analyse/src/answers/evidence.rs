@@ -69,21 +69,37 @@ pub(super) fn judged(
     margin: f64,
     pairs: &[(&CaseSummary, &CaseSummary)],
 ) -> Vec<Option<Judged>> {
+    judged_by(part, metric, &|_| margin, pairs, &|_, _| true)
+}
+
+/// A margin that is wider calls nothing the same.
+const COARSE: f64 = 0.1;
+
+/// The same with a margin for each pair, by its second case, and of the rounds that `counts` alone.
+pub(super) fn judged_by(
+    part: &Part<'_>,
+    metric: Metric,
+    margin: &dyn Fn(&CaseSummary) -> f64,
+    pairs: &[(&CaseSummary, &CaseSummary)],
+    counts: &dyn Fn(&CaseSummary, u32) -> bool,
+) -> Vec<Option<Judged>> {
     let plan = &part.run.header.plan;
     let one = |(a, b): &(&CaseSummary, &CaseSummary)| {
         let d = log_ratios(&by_pass(part, metric, &a.case), &by_pass(part, metric, &b.case));
-        let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
+        let d: Vec<f64> =
+            d.into_iter().filter(|(pass, _)| counts(a, *pass) && counts(b, *pass)).map(|(_, d)| d).collect();
         paired(&d, pairs.len(), seed(plan, &a.case, &b.case))
     };
     let evidence: Vec<Option<Paired>> = pairs.iter().map(one).collect();
     let levels = holm_levels(&evidence.iter().map(|paired| paired.as_ref()?.p).collect::<Vec<_>>());
-    let of = |(paired, level): (&Option<Paired>, Option<f64>)| {
-        let paired = paired.as_ref()?;
+    let of = |((paired, level), (_, other)): ((&Option<Paired>, Option<f64>), &(&CaseSummary, &CaseSummary))| {
+        let (paired, margin) = (paired.as_ref()?, margin(other));
         let judged = judge(paired, level, margin, metric.larger_is_better());
         let ratio = Estimate { value: paired.mean.exp(), low: judged.low, high: judged.high };
-        Some(Judged { ratio, verdict: judged.verdict })
+        let coarse = judged.verdict == Verdict::Equivalent && margin > COARSE;
+        Some(Judged { ratio, verdict: if coarse { Verdict::Undecided } else { judged.verdict } })
     };
-    evidence.iter().zip(levels).map(of).collect()
+    evidence.iter().zip(levels).zip(pairs).map(of).collect()
 }
 
 /// Two cases of two runs against each other: the ratio of their geometric means over rounds with Welch's 95 % interval.

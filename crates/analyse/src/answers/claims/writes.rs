@@ -60,7 +60,10 @@ fn receive_call(parts: &[Part<'_>]) -> Option<Answer> {
         share(calls.rest.value / calls.round_trip.value)
     );
     if let Some(server) = &calls.server {
-        text += &format!(", in which the far end alone takes {} from the arrival to its reply", range(server, &time));
+        text += &format!(
+            ", in which the far end's program alone takes {} between its two calls, which are not in that",
+            range(server, &time)
+        );
     }
     text += ". A reader that comes late finds the message there and measures nothing";
     let apart = calls.rest.high.zip(calls.round_trip.low).is_some_and(|(rest, whole)| rest < whole);
@@ -161,7 +164,10 @@ fn writev_on_a_wire(parts: &[Part<'_>]) -> Option<Answer> {
         counted(found.len(), "row")
     );
     let Some((line, route)) = line_rate(&part.run.header, "tcp") else {
-        let because = format!("{}, and no wire limits them: {here}", between(part));
+        let because = match write_shape::shared(part, &rows) {
+            Some(limit) => format!("{}, and {limit}. {here}", between(part)),
+            None => format!("{}, and no wire limits them: {here}", between(part)),
+        };
         return Some(Answer::cannot("", because + "."));
     };
     let rate = |case: &&CaseSummary| case.throughput.as_ref().map(|of| of.receiver_bits.value / line);
@@ -453,6 +459,15 @@ mod tests {
             wire.text
         );
         assert_eq!(said(8, |_| ()), None);
+    }
+
+    #[test]
+    fn a_limit_that_rows_share_is_named() {
+        let build = shapes(&["tcp:writes", "tcp:writev", "tcp:send"], &[(15, 100), (60, 25)]).yardstick(1 << 17);
+        let run = build.rates(|_, _| 1.94e8).run();
+        let all = of(&[("shapes", run, Logs::default())], settled);
+        let said = &all.iter().find(|settled| settled.number == 22).unwrap().answer;
+        assert!(!said.text.contains("no wire") && said.text.contains("something that all share"), "{}", said.text);
     }
 
     #[test]
