@@ -53,16 +53,7 @@ pub(crate) fn deeper<'a>(
     }
     let mut out: Vec<Deeper<'a>> = Vec::new();
     let with = |case: &&&'a CaseSummary| case.threads.is_some();
-    let key = |case: &CaseSummary| {
-        let case = &case.case;
-        (case.path.clone(), case.size, case.pieces, case.reply, case.dispatch)
-    };
-    let pair = |few: &'a CaseSummary, many: &'a CaseSummary| {
-        let (own, other) = (rounds.get(many.case.id as usize)?, rounds.get(few.case.id as usize)?);
-        let rate = ratio(plan, &many.case, &few.case, &rates(plan, own), &rates(plan, other))?;
-        let time = time_ratio(plan, &many.case, &few.case, own, other)?;
-        Some(Deeper { few, many, rate, time })
-    };
+    let pair = |few: &'a CaseSummary, many: &'a CaseSummary| pair(plan, rounds, few, many);
     for many in cases.iter().filter(with) {
         let alike = || cases.iter().filter(with).filter(|case| key(case) == key(many));
         let depth = |case: &CaseSummary| Plan::under_way(&case.case);
@@ -78,6 +69,38 @@ pub(crate) fn deeper<'a>(
         }
     }
     out
+}
+
+/// What cases that are compared share.
+fn key(case: &CaseSummary) -> impl PartialEq + use<> {
+    let case = &case.case;
+    (case.path.clone(), case.size, case.pieces, case.reply, case.dispatch)
+}
+
+fn pair<'a>(
+    plan: &Plan,
+    rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
+    few: &'a CaseSummary,
+    many: &'a CaseSummary,
+) -> Option<Deeper<'a>> {
+    let (own, other) = (rounds.get(many.case.id as usize)?, rounds.get(few.case.id as usize)?);
+    let rate = ratio(plan, &many.case, &few.case, &rates(plan, own), &rates(plan, other))?;
+    let time = time_ratio(plan, &many.case, &few.case, own, other)?;
+    Some(Deeper { few, many, rate, time })
+}
+
+/// Every step from one depth to the next that was measured, of the cases that are compared with `of`.
+pub(crate) fn steps<'a>(
+    plan: &Plan,
+    cases: &[&'a CaseSummary],
+    rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
+    of: &CaseSummary,
+) -> Vec<Deeper<'a>> {
+    let own = cases.iter().filter(|case| case.threads.is_some() && key(case) == key(of));
+    let mut own: Vec<&'a CaseSummary> = own.copied().collect();
+    own.sort_by_key(|case| Plan::under_way(&case.case));
+    let deeper = |two: &&[&CaseSummary]| Plan::under_way(&two[0].case) < Plan::under_way(&two[1].case);
+    own.windows(2).filter(deeper).filter_map(|two| pair(plan, rounds, two[0], two[1])).collect()
 }
 
 /// `3.98 times (95 %: 3.9 to 4.1)`.

@@ -6,7 +6,7 @@ use msgpath_core::units::{Glyphs, size, three_digits};
 
 use super::Claim;
 use crate::answers::{Answer, Cell, Part, Table};
-use crate::findings::queueing::{MAY_HAVE_STAYED, STAYED, deeper, times};
+use crate::findings::queueing::{MAY_HAVE_STAYED, STAYED, deeper, steps, times};
 use crate::series::per_second;
 use crate::stats::log_estimate;
 use crate::summarise::rounds_of;
@@ -194,11 +194,21 @@ fn grows_by_contention(parts: &[Part<'_>]) -> Option<Answer> {
         let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds_of(part.run, case)).collect();
         let cases: Vec<&CaseSummary> =
             part.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured && case.rounds > 0).collect();
-        pairs.extend(
-            deeper(plan, &cases, &rounds).into_iter().filter(|pair| pair.time.low.is_some_and(|low| low > 1.0)),
-        );
+        let longer =
+            deeper(plan, &cases, &rounds).into_iter().filter(|pair| pair.time.low.is_some_and(|low| low > 1.0));
+        pairs.extend(longer.map(|pair| {
+            // A rate that fell at one step and stayed at the others: the pair alone would not show it.
+            let steps = steps(plan, &cases, &rounds, pair.many);
+            let several = steps.len() > 1;
+            let fell = steps
+                .into_iter()
+                .filter(|_| several)
+                .filter(|step| step.rate.high.is_some_and(|high| high < 1.0 - STAYED))
+                .min_by(|a, b| a.rate.value.total_cmp(&b.rate.value));
+            (pair, fell)
+        }));
     }
-    let pair = pairs.iter().max_by(|a, b| a.time.value.total_cmp(&b.time.value))?;
+    let (pair, fell) = pairs.iter().max_by(|a, b| a.0.time.value.total_cmp(&b.0.time.value))?;
     let what = format!(
         "from {} to {} the mean round trip became {} as long and the rate {} as high",
         arrangement(&pair.few.case),
@@ -210,14 +220,23 @@ fn grows_by_contention(parts: &[Part<'_>]) -> Option<Answer> {
         "A queue, not contention: {what}. {} times as many were under way at the same capacity",
         three_digits(pair.depth())
     );
-    let (confidence, text) = match (pair.rate.low, pair.rate.high) {
+    let (confidence, text) = match (pair.rate.low, pair.rate.high, fell) {
+        (_, _, Some(step)) => (
+            Confidence::Likely,
+            format!(
+                "Partly: {what}. From {} to {} the rate became {} as high, so messages cost each other work there",
+                arrangement(&step.few.case),
+                arrangement(&step.many.case),
+                times(&step.rate)
+            ),
+        ),
         _ if pair.stayed(STAYED) => (Confidence::Sure, queue),
         _ if pair.stayed(MAY_HAVE_STAYED) => (Confidence::Likely, queue),
-        (_, Some(high)) if high < 1.0 => (
+        (_, Some(high), _) if high < 1.0 => (
             Confidence::Likely,
             format!("Partly: {what}. The capacity itself fell, so messages cost each other work here"),
         ),
-        (Some(low), _) if low > 1.0 => (
+        (Some(low), ..) if low > 1.0 => (
             Confidence::Likely,
             format!(
                 "Not as far as this goes: {what}. The capacity was not reached with the fewer, so the time grew less than the number under way ({} times)",
@@ -499,6 +518,18 @@ mod tests {
         assert!(
             contention.text.starts_with("Partly: ") && contention.text.contains("capacity itself fell"),
             "{contention:?}"
+        );
+        // Four cost each other work that two do not; sixteen cost no more than four.
+        let mut first = closed(&[2, 4, 16], 2.0, 64);
+        let cases = first.header.plan.cases.clone();
+        for round in first.rounds.iter_mut().filter(|round| round.case > 0) {
+            serve(round, &cases[round.case as usize], 1.5);
+        }
+        let first = said(&first, 13).unwrap();
+        assert!(
+            first.text.starts_with("Partly: ")
+                && first.text.contains("From 2 connections, a thread each to 4 connections"),
+            "{first:?}"
         );
         // Nothing became slower: nothing to settle.
         assert_eq!(said(&closed(&[1, 8], 8.0, 32), 13), None);

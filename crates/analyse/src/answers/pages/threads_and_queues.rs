@@ -9,7 +9,7 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::three_digits;
 
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
-use crate::findings::queueing::{Deeper, MAY_HAVE_STAYED, STAYED, deeper, times};
+use crate::findings::queueing::{Deeper, MAY_HAVE_STAYED, STAYED, deeper, steps, times};
 use crate::summarise::rounds_of;
 use crate::summary::{CaseSummary, Confidence, Estimate};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
@@ -72,9 +72,8 @@ fn overview(parts: &[Part<'_>]) -> Table {
 }
 
 /// Rate and time of the two cases of a pair.
-fn pair_table(name: &str, pairs: &[(&str, Deeper<'_>)]) -> Table {
-    let mut table =
-        Table::new(name, "From few under way to many", &["run", "from", "to", "under way", "mean round trip", "rate"]);
+fn pair_table(name: &str, title: &str, pairs: &[(&str, Deeper<'_>)]) -> Table {
+    let mut table = Table::new(name, title, &["run", "from", "to", "in flight", "mean round trip", "rate"]);
     for (run, pair) in pairs {
         table.row([
             Cell::text(*run),
@@ -91,20 +90,23 @@ fn pair_table(name: &str, pairs: &[(&str, Deeper<'_>)]) -> Table {
 /// The question of the preset, for every run that changes the depth.
 fn queueing(parts: &[Part<'_>]) -> Option<Answer> {
     let question = "Contention or just queueing?";
-    let mut pairs = Vec::new();
+    let (mut pairs, mut sentences, mut all_steps) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
-        let (cases, rounds): (Vec<&CaseSummary>, _) = (measured(part).collect(), rounds(part));
-        let own = deeper(&part.run.header.plan, &cases, &rounds);
-        pairs.extend(
-            own.into_iter()
-                .filter(|pair| pair.few.case.dispatch == pair.many.case.dispatch)
-                .map(|pair| (part.name, pair)),
-        );
+        let (cases, rounds, plan): (Vec<&CaseSummary>, _, _) =
+            (measured(part).collect(), rounds(part), &part.run.header.plan);
+        for pair in deeper(plan, &cases, &rounds) {
+            if pair.few.case.dispatch != pair.many.case.dispatch {
+                continue;
+            }
+            let steps = steps(plan, &cases, &rounds, pair.many);
+            sentences.push(of_pair(part.name, &pair, &steps));
+            all_steps.extend(steps.into_iter().map(|step| (part.name, step)));
+            pairs.push((part.name, pair));
+        }
     }
     if pairs.is_empty() {
         return None;
     }
-    let sentences: Vec<(Confidence, String)> = pairs.iter().map(|(run, pair)| of_pair(run, pair)).collect();
     let rank = |confidence: Confidence| match confidence {
         Confidence::Sure => 0,
         Confidence::Likely => 1,
@@ -113,17 +115,37 @@ fn queueing(parts: &[Part<'_>]) -> Option<Answer> {
     // The page is as sure as the least sure of its sentences.
     let confidence = sentences.iter().map(|(confidence, _)| *confidence).max_by_key(|one| rank(*one))?;
     let text: Vec<String> = sentences.into_iter().map(|(_, text)| text).collect();
-    Some(Answer::new(question, confidence, text.join(". ")).with(pair_table("queueing", &pairs)))
+    let answer = Answer::new(question, confidence, text.join(". "));
+    Some(answer.with(pair_table("queueing", "From few in flight to many", &pairs)).with(pair_table(
+        "steps",
+        "From each depth to the next",
+        &all_steps,
+    )))
 }
 
-fn of_pair(run: &str, pair: &Deeper<'_>) -> (Confidence, String) {
-    let what = format!(
+/// The pair that is furthest apart, and of the steps between all depths that were measured the one at which the rate
+/// changed most: what falls at the first step and stays from there is no mere queue.
+fn of_pair(run: &str, pair: &Deeper<'_>, steps: &[Deeper<'_>]) -> (Confidence, String) {
+    let mut what = format!(
         "from {} to {} the mean round trip became {} as long and the rate {} as high",
         arrangement(&pair.few.case),
         arrangement(&pair.many.case),
         times(&pair.time),
         times(&pair.rate)
     );
+    let most = steps.iter().max_by(|a, b| a.rate.value.ln().abs().total_cmp(&b.rate.value.ln().abs()));
+    if let Some(step) = most.filter(|_| steps.len() > 1) {
+        what += &format!(
+            "; of the {} steps the rate changed most from {} to {}, to {} as high",
+            steps.len(),
+            arrangement(&step.few.case),
+            arrangement(&step.many.case),
+            times(&step.rate)
+        );
+    }
+    if most.is_some_and(|step| step.rate.high.is_some_and(|high| high < 1.0 - STAYED)) {
+        return (Confidence::Likely, format!("{run}: contention as well, {what}"));
+    }
     let grew = pair.time.low.is_some_and(|low| low > 1.0);
     match (pair.rate.low, pair.rate.high) {
         _ if pair.stayed(STAYED) && grew => (Confidence::Sure, format!("{run}: just queueing, {what}")),
@@ -441,6 +463,22 @@ mod tests {
         assert!(confidence == Confidence::Likely && text.contains("contention as well"), "{text}");
         let (_, text) = answer(&made(&[("threads", closed(&[1, 8], 8.0, 32))]), "Contention");
         assert!(text.contains("the capacity was not reached"), "{text}");
+    }
+
+    #[test]
+    fn a_fall_at_the_first_step_is_named() {
+        let mut run = closed(&[2, 4, 16], 2.0, 64);
+        let cases = run.header.plan.cases.clone();
+        // From two to four connections the rate falls to three quarters, and stays there.
+        for round in run.rounds.iter_mut().filter(|round| round.case > 0) {
+            serve(round, &cases[round.case as usize], 1.5);
+        }
+        let (confidence, text) = answer(&made(&[("threads", run)]), "Contention");
+        assert!(confidence == Confidence::Likely && text.contains("contention as well"), "{text}");
+        assert!(
+            text.contains("of the 2 steps the rate changed most from 2 connections, a thread each to 4 connections"),
+            "{text}"
+        );
     }
 
     #[test]
