@@ -7,7 +7,7 @@ use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 use super::super::ladder::{self, Bench, End, Event, Row, Versus, find};
 use super::super::{Answer, Cell, Part, Table};
 use super::Claim;
-use crate::summary::{CaseSummary, Confidence, CrossoverKind, Verdict};
+use crate::summary::{CaseSummary, Confidence, CrossoverKind, Estimate, Verdict};
 
 const G: Glyphs = Glyphs::Unicode;
 
@@ -360,12 +360,23 @@ fn cache_resident(parts: &[Part<'_>]) -> Option<Answer> {
             .max_by(|a, b| a.0.value.total_cmp(&b.0.value))
     };
     let resident = |part: &&Part<'_>| part.run.header.plan.working_set == 0;
-    let (part, (most, size)) = parts
-        .iter()
-        .filter(local)
-        .filter(resident)
-        .filter_map(|part| Some((part, best(part, None)?)))
-        .max_by(|a, b| a.1.0.value.total_cmp(&b.1.0.value))?;
+    let way = |part: &Part<'_>| ladder::way(&part.run.header);
+    let warm = || parts.iter().filter(local).filter(resident);
+    let most = |a: &(_, (Estimate, u64)), b: &(_, (Estimate, u64))| a.1.0.value.total_cmp(&b.1.0.value);
+    // Where both were tried, over the same way and at the same size; else the most of all.
+    let beyond = |part: &Part<'_>, size: u64| {
+        let other = parts.iter().filter(local).filter(|other| !resident(other) && way(other) == way(part));
+        other.clone().find_map(|other| Some((other, best(other, Some(size))?.0)))
+    };
+    let both = |part: &'_ &'_ Part<'_>| {
+        let sizes: std::collections::BTreeSet<u64> = measured(part).map(|case| case.case.size).collect();
+        let tried = sizes.into_iter().filter(|size| beyond(part, *size).is_some());
+        tried.filter_map(|size| best(part, Some(size))).max_by(|a, b| a.0.value.total_cmp(&b.0.value))
+    };
+    let (part, (most, size)) = warm()
+        .filter_map(|part| Some((part, both(&part)?)))
+        .max_by(most)
+        .or_else(|| warm().filter_map(|part| Some((part, best(part, None)?))).max_by(most))?;
     let bits = |bits| units::bits_per_second(bits, BitUnits::Si);
     let mut text = format!(
         "The most that went through here without a wire is {} ({}, {}): the same buffer again and again, from cache to cache.",
@@ -376,12 +387,7 @@ fn cache_resident(parts: &[Part<'_>]) -> Option<Answer> {
     if let Some(copy) = part.run.header.floors.as_ref().and_then(|floors| floors.copy_bytes_per_s) {
         text += &format!(" One plain copy of such a buffer runs at {} here.", bits(copy * 8.0));
     }
-    let beyond = parts
-        .iter()
-        .filter(local)
-        .filter(|part| !resident(part))
-        .find_map(|other| Some((other, best(other, Some(size))?.0)));
-    let Some((other, cold)) = beyond else {
+    let Some((other, cold)) = beyond(part, size) else {
         return Some(answer(
             Confidence::CantTell,
             text + " How much of it is the cache was not tried (--working-set).",
@@ -389,7 +395,10 @@ fn cache_resident(parts: &[Part<'_>]) -> Option<Answer> {
     };
     let set = other.run.header.plan.working_set;
     let cache = other.run.header.floors.as_ref().and_then(|floors| floors.last_level_cache);
-    let cache = cache.map_or_else(String::new, |bytes| format!(", last-level cache {}", units::size(bytes)));
+    let fits = cache.is_some_and(|bytes| set <= bytes);
+    let cache = cache.map_or_else(String::new, |bytes| {
+        format!(", last-level cache {}{}", units::size(bytes), if fits { ", which holds them all" } else { "" })
+    });
     let apart = cold.high.zip(most.low).is_some_and(|(cold, most)| cold < most);
     text += &format!(
         " With buffers that rotate over {} ({}{cache}) it is {}, {}.",
@@ -399,7 +408,7 @@ fn cache_resident(parts: &[Part<'_>]) -> Option<Answer> {
         if apart { "less, and the intervals do not touch" } else { "and no difference is shown between the two runs" }
     );
     // The two are runs of their own, one after the other.
-    Some(answer(if apart { Confidence::Likely } else { Confidence::CantTell }, text))
+    Some(answer(if apart && !fits { Confidence::Likely } else { Confidence::CantTell }, text))
 }
 
 fn saves_cycles(parts: &[Part<'_>]) -> Option<Answer> {
@@ -565,6 +574,14 @@ mod tests {
         cold.rounds.iter_mut().for_each(|round| round.far.elapsed_ns *= 2);
         let both = said(&[stream(5.0, 1.0, true), cold]);
         assert!(text(&both, 20).contains("256 MiB") && text(&both, 20).contains("do not touch"), "{}", text(&both, 20));
+        // Another way is another comparison.
+        let mut elsewhere = stream(5.0, 1.0, true);
+        elsewhere.header.plan.working_set = 256 << 20;
+        let is_veth = ladder::way(&elsewhere.header) == Some("veth");
+        let other = if is_veth { DeviceKind::Loopback } else { DeviceKind::Veth };
+        crate::testing::route(&mut elsewhere, other, "mp0", "10.0.0.2");
+        let both = said(&[stream(5.0, 1.0, true), elsewhere]);
+        assert!(text(&both, 20).contains("was not tried"), "{}", text(&both, 20));
         let mut same = stream(5.0, 1.0, true);
         same.header.plan.working_set = 256 << 20;
         let both = said(&[stream(5.0, 1.0, true), same]);

@@ -12,7 +12,7 @@ use crate::answers::rows::{
 use crate::answers::{Answer, Page, Part, part};
 use crate::summary::{CaseSummary, Confidence};
 
-/// Runs whose cases are ranked: name, waiting, and what the floor of a round trip is called.
+/// Runs whose cases are ranked: name and waiting.
 const RUNS: [(&str, &str); 3] = [
     ("block", "receivers sleep, two CPUs"),
     ("spin", "receivers spin, two CPUs"),
@@ -46,7 +46,7 @@ fn sizes(part: &Part<'_>) -> BTreeSet<u64> {
     measured(part.summary).map(|case| case.case.size).collect()
 }
 
-/// Every path of a run, by size and speed, with the floor below them.
+/// Every path of a run, by size and speed, with what the waiting alone takes beside them.
 fn ranked(part: &Part<'_>, waiting: &str) -> Table {
     let mut table = Table::new(
         &format!("ipc-{}", part.name),
@@ -87,24 +87,66 @@ fn ranked(part: &Part<'_>, waiting: &str) -> Table {
                 Cell::missing("no claim"),
             ]);
         }
-        if let Some((floor, what)) = floor(part, bytes) {
-            let none = || Cell::missing("a floor");
+        if let Some((ns, what)) = waiting_alone(part, bytes) {
+            let none = || Cell::missing("no path");
             table.row([
                 Cell::size(bytes),
                 Cell::text(what),
-                Cell::text("floor"),
-                Cell::Time(floor.into()),
+                Cell::text("no path"),
+                Cell::Time(ns.into()),
                 none(),
-                Cell::Number((1e9 / floor).into()),
+                Cell::Number((1e9 / ns).into()),
                 none(),
                 none(),
             ]);
         }
     }
-    table.note(
-        "rank: places that the 95 % intervals of the medians leave open. CPU: user and system time of both ends; a \
-         receiver that spins burns its CPU the whole time",
-    )
+    let odd = not_slower(part);
+    let odd = if odd.is_empty() { String::new() } else { format!(". {}", odd.join(". ")) };
+    table.note(format!(
+        "rank: places that the 95 % intervals of the medians leave open. CPU: user and system time of both ends; a receiver \
+         that spins burns its CPU the whole time. In brackets: a bare loop of two threads, measured for some ms when the run \
+         began, and a plain copy; a path whose wake-ups are quicker than those of a futex were then takes less{odd}"
+    ))
+}
+
+/// Where a larger message of a path has the smaller median: equal, unless the intervals lie apart.
+fn not_slower(part: &Part<'_>) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut paths: Vec<_> = measured(part.summary).map(|case| &case.case.path).collect();
+    paths.dedup();
+    let mut seen = Vec::new();
+    for path in paths {
+        if seen.contains(&path) {
+            continue;
+        }
+        seen.push(path);
+        let mut own: Vec<(u64, Value)> = measured(part.summary)
+            .filter(|case| case.case.path == *path)
+            .filter_map(|case| Some((case.case.size, p50(case)?)))
+            .collect();
+        own.sort_unstable_by_key(|(bytes, _)| *bytes);
+        for pair in own.windows(2) {
+            let ((small, one), (large, other)) = (pair[0], pair[1]);
+            if other.value >= one.value {
+                continue;
+            }
+            let apart = other.high.zip(one.low).is_some_and(|(high, low)| high < low);
+            said.push(format!(
+                "{path}: {} at {} and {} at {} {}",
+                time(one.value),
+                size(small),
+                time(other.value),
+                size(large),
+                if apart {
+                    "lie apart: between rounds of two cases more changed than the size"
+                } else {
+                    "are equal: the intervals overlap"
+                }
+            ));
+        }
+    }
+    said
 }
 
 /// Why runs give nothing to compare: nothing was measured, or medians that carry no claim.
@@ -131,13 +173,14 @@ fn rank(own: &Value, all: &[(&CaseSummary, Value)]) -> String {
     if first == last { first.to_string() } else { format!("{first} to {last}") }
 }
 
-/// What a round trip cannot be faster than: the waiting of this run, and one copy in each direction.
-fn floor(part: &Part<'_>, bytes: u64) -> Option<(f64, String)> {
+/// What two threads that do nothing but wait for each other take, with one copy in each direction, and its name. It is
+/// no floor: a pipe wakes its reader quicker than a futex does on some machines.
+fn waiting_alone(part: &Part<'_>, bytes: u64) -> Option<(f64, String)> {
     let floors = part.run.header.floors.as_ref()?;
     let (waiting, what) = match part.name {
         "spin" => (floors.spin_round_trip_ns?, "a cache line there and back"),
-        "same-core" => (floors.switch_round_trip_ns?, "two switches"),
-        _ => (floors.wake_round_trip_ns?, "two wake-ups"),
+        "same-core" => (floors.switch_round_trip_ns?, "two switches by futex"),
+        _ => (floors.wake_round_trip_ns?, "two wake-ups by futex"),
     };
     let copies = 2.0 * bytes as f64 * 1e9 / floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?;
     Some((waiting + copies, format!("({what}, two copies)")))
@@ -384,6 +427,29 @@ mod tests {
         assert_eq!(page.tables[0].rows.len(), 2);
         let ranks: Vec<_> = page.tables[0].rows.iter().map(|row| row[2].clone()).collect();
         assert_eq!(ranks, [Cell::text("1"), Cell::text("2")]);
+    }
+
+    #[test]
+    fn nothing_is_called_a_floor_and_equal_sizes_are_said_to_be() {
+        let rows = |factor: f64| {
+            let build = Build::echo(&["shm:ring/spin"], &[1024, 4096])
+                .noise(0.05)
+                .factor(move |case| if case.size == 4096 { factor } else { 1.0 });
+            let mut run = build.run();
+            // 12.3 ms of waiting: more than any path here.
+            run.header.floors = Some(msgpath_core::schema::Floors {
+                spin_round_trip_ns: Some(12_300_000.0),
+                copy_bytes_per_s: Some(1e10),
+                ..Default::default()
+            });
+            page(&Made::parts(&[Made::from("spin", run)])).tables.remove(0)
+        };
+        let table = rows(0.995);
+        assert!(table.rows.iter().all(|row| row[2] != Cell::text("floor")), "{table:?}");
+        let note = table.note.unwrap();
+        assert!(note.contains("are equal: the intervals overlap") && note.contains("at 4 KiB"), "{note}");
+        assert!(rows(0.5).note.unwrap().contains("lie apart"));
+        assert!(!rows(1.5).note.unwrap().contains("shm:ring/spin"));
     }
 
     #[test]

@@ -369,9 +369,12 @@ fn slowest(engines: &[Driven<'_>]) -> Answer {
         ),
         n => format!(
             "In {n} of {measured} the slowest 1 % are first messages more than twice as often as chance puts them there: {}. \
-             In the other {} they come at any time.",
+             {}",
             many.join(", "),
-            measured - n
+            match measured - n {
+                0 => "They are the start of the program.".to_owned(),
+                others => format!("In the other {others} they come at any time."),
+            }
         ),
     };
     let text = match behind {
@@ -412,21 +415,19 @@ fn faster(engines: &[Driven<'_>]) -> Answer {
     let (Some(one_ns), Some(other_ns)) = (one.ns, other.ns) else {
         return Answer::cannot(question, "one of the two lost half of its messages");
     };
-    let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim);
-    let apart = match (interval(one), interval(other)) {
-        (Some(one), Some(other)) => Some(one.0 > other.1 || other.0 > one.1),
-        _ => None,
-    };
+    let range = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns);
+    let apart = range(one).zip(range(other)).map(|(one, other)| one.0 > other.1 || other.0 > one.1);
     let (quick, slow) = if other_ns <= one_ns { ("shm", "eth") } else { ("eth", "shm") };
     let factor = one_ns.max(other_ns) as f64 / one_ns.min(other_ns).max(1) as f64;
     let confidence = match apart {
-        Some(true) => Confidence::Sure,
-        Some(false) => Confidence::CantTell,
-        None => Confidence::Likely,
+        Some(true) if one.claim && other.claim => Confidence::Sure,
+        Some(true) => Confidence::Likely,
+        _ => Confidence::CantTell,
     };
-    let verdict = match confidence {
-        Confidence::CantTell => "the intervals overlap, so neither is shown to be faster".to_owned(),
-        _ => format!("{quick} is {factor:.2} times as fast as {slow}"),
+    let verdict = match apart {
+        Some(true) => format!("{quick} is {factor:.2} times as fast as {slow}"),
+        Some(false) => "the intervals overlap, so neither is shown to be faster".into(),
+        None => "not both have an interval, so neither is shown to be faster".into(),
     };
     let text = format!(
         "In the run {}, the steady median is {} with {} and {} with {}: {verdict}. That is the whole way, with the wake-up \
@@ -774,6 +775,32 @@ mod tests {
         assert!(
             answer(&said(&build(|_| ())), "which is faster").text.contains("one of the two engines was not measured")
         );
+    }
+
+    #[test]
+    fn medians_without_ranges_that_lie_apart_name_no_winner() {
+        let (run, logs) = build(|_| ());
+        let summary = summarise_with(&run, &logs);
+        let part = Part { name: "barrier", run: &run, summary: &summary, logs: &logs };
+        let all = engines(std::slice::from_ref(&part));
+        let case = |transport: &str, ns: u64, range: Option<(u64, u64)>, claim: bool| {
+            let mut case = all[0].case.clone();
+            case.case.path.transport = transport.into();
+            let median = case.quantiles.iter_mut().find(|quantile| quantile.p == 0.5).unwrap();
+            (median.ns, median.claim) = (Some(ns), claim);
+            (median.lo_ns, median.hi_ns) = (range.map(|range| range.0), range.map(|range| range.1));
+            case
+        };
+        let said = |shm: CaseSummary| {
+            let eth = case("eth", 22_000, Some((21_000, 23_000)), true);
+            let driven = |case| Driven { part, case, engine: all[0].engine };
+            let answer = faster(&[driven(&eth), driven(&shm)]);
+            (answer.confidence, answer.text.contains("times as fast"))
+        };
+        assert_eq!(said(case("shm", 20_000, None, false)), (Confidence::CantTell, false));
+        assert_eq!(said(case("shm", 20_000, Some((15_000, 30_000)), false)), (Confidence::CantTell, false));
+        assert_eq!(said(case("shm", 18_000, Some((17_000, 19_000)), false)), (Confidence::Likely, true));
+        assert_eq!(said(case("shm", 18_000, Some((17_000, 19_000)), true)), (Confidence::Sure, true));
     }
 
     #[test]

@@ -34,7 +34,10 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 fn what(part: Part<'_>) -> String {
     let way = ladder::way(&part.run.header).unwrap_or("an unknown path");
     let direction = if part.run.header.plan.workload.is_timed() { "there and back" } else { "one way" };
-    format!("{way}, {direction}")
+    match part.run.header.plan.working_set {
+        0 => format!("{way}, {direction}"),
+        bytes => format!("{way}, {direction}, buffers that rotate over {}", units::size(bytes)),
+    }
 }
 
 fn measured<'a>(part: Part<'a>) -> impl Iterator<Item = &'a CaseSummary> {
