@@ -27,6 +27,16 @@ fn the_report_of_a_stream() {
 }
 
 #[test]
+fn one_way_times_are_not_called_round_trips() {
+    let (mut run, summary) = fixture::echo();
+    run.header.plan.workload = msgpath_core::Workload::Periodic;
+    let html = report(&Scene::new(&run, &summary));
+    let text = body(&html);
+    assert!(text.contains("One-way times of every case") && text.contains("one-way time, log scale"));
+    assert!(!text.contains("One way is not half") && !text.contains("Round trips of every case"));
+}
+
+#[test]
 fn the_file_needs_nobody() {
     let (run, summary) = fixture::compare();
     // A pattern within a picture is not outside.
