@@ -1,0 +1,64 @@
+//! Replies of HTTP servers and of Redis, whole and in pieces: what is framed and taken apart lies inside what was read.
+#![no_main]
+
+use client::http::Http;
+use client::redis;
+use client::wire::{Frame, MAX_REPLY, Reply};
+use libfuzzer_sys::fuzz_target;
+
+// The modules alone, as in `wire`.
+#[allow(dead_code)]
+mod client;
+
+/// Frames of all of it at once, and as it comes in pieces: the same end.
+fn framed(bytes: &[u8], piece: usize, mut frame: impl FnMut(&[u8]) -> Result<Frame, String>) -> Option<usize> {
+    let mut seen = 0;
+    loop {
+        seen = (seen + piece).min(bytes.len());
+        match frame(&bytes[..seen]) {
+            Ok(Frame::Whole(whole)) => {
+                assert!(whole <= seen);
+                return Some(whole);
+            }
+            Ok(Frame::More(_) | Frame::UntilClose) if seen < bytes.len() => {}
+            Ok(Frame::More(more)) => {
+                assert!(more <= 2 * MAX_REPLY);
+                return None;
+            }
+            Ok(Frame::UntilClose) => return Some(seen),
+            Err(_) => return None,
+        }
+    }
+}
+
+fn inside(reply: &Reply, bytes: &[u8]) {
+    assert!(reply.body.start <= reply.body.end && reply.body.end <= bytes.len(), "{:?}", reply.body);
+    assert!(reply.server.as_ref().is_none_or(|server| !server.chars().any(char::is_control)));
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let piece = usize::from(*first).max(1);
+    let mut http = Http::new("host".into(), "/".into());
+    let in_pieces = framed(bytes, piece, |bytes| http.frame(bytes));
+    if let Some(whole) = in_pieces {
+        let mut at_once = Http::new("host".into(), "/".into());
+        if let Ok(Frame::Whole(other)) = at_once.frame(bytes) {
+            assert_eq!(whole, other);
+        }
+        if let Ok(reply) = http.reply(&bytes[..whole]) {
+            inside(&reply, &bytes[..whole]);
+        }
+        if let Some(body) = Http::unchunked(&bytes[..whole]) {
+            assert!(body.len() <= whole);
+        }
+    }
+    let _ = Http::unchunked(bytes);
+    if let Some(whole) = framed(bytes, piece, redis::frame) {
+        assert_eq!(redis::frame(bytes), Ok(Frame::Whole(whole)));
+        if let Ok(reply) = redis::reply(&bytes[..whole]) {
+            inside(&reply, &bytes[..whole]);
+        }
+    }
+    let _ = redis::reply(bytes);
+});
