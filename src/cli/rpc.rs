@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory, ValueEnum};
+use msgpath_analyse::Summary;
+use msgpath_analyse::rpc::RpcKind;
 use msgpath_core::foreign::shown;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{Load, OPEN_INFLIGHT};
@@ -125,6 +127,12 @@ pub(super) struct Arguments {
     /// With the target here: options of the server, as of msgpath serve --rpc: "--lock-hog 2ms/5ms --threads 1"
     #[arg(long, value_name = "OPTIONS", value_parser = server_options, allow_hyphen_values = true, help_heading = "Calls")]
     serve: Option<List<String>>,
+    /// Fail (exit 1) when a larger share of the calls failed or had no reply: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = typed::share, help_heading = "Calls")]
+    max_loss: Option<f64>,
+    /// A result that is not what it claims to be is an error (exit 5): calls that failed are
+    #[arg(long, help_heading = "Calls")]
+    strict: bool,
     /// CPUs of the threads, in turn: 0 or 0,2 [default: not pinned]
     #[arg(long, value_name = "CPUS", value_delimiter = ',', help_heading = "Calls")]
     cpu: Vec<u32>,
@@ -574,13 +582,16 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             false => {}
         }
     }
-    let options = Options { result: result.clone(), ..Options::default() };
+    let mut options = Options { result: result.clone(), ..Options::default() };
+    options.evidence.strict = arguments.strict;
     let verdict = match outcome.problem {
         Some(problem) if problem.hint.is_empty() && !result.no_save => {
             Err(problem.hint(format!("msgpath show {}   for what was measured before", run.header.name)))
         }
         Some(problem) => Err(problem),
-        None => measure::verdict(Workload::Rpc, &summary, &options),
+        None => measure::verdict(Workload::Rpc, &summary, &options)
+            // client4 looks at no status, and so does whoever asked for its text.
+            .and_then(|()| if arguments.legacy { Ok(()) } else { succeeded(&summary, arguments.max_loss) }),
     };
     Ok(match verdict {
         Ok(()) => ExitCode::SUCCESS,
@@ -591,6 +602,29 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             problem.exit.code().into()
         }
     })
+}
+
+/// Whether enough calls succeeded: one at least, and as many as `--max-loss` asks for.
+fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
+    let kinds = summary.rpc.as_ref().map_or(&[][..], |rpc| &rpc.kinds);
+    let sum = |of: fn(&RpcKind) -> u64| kinds.iter().map(of).sum::<u64>();
+    let (calls, bad) = (sum(|kind| kind.calls), sum(|kind| kind.failed + kind.unanswered));
+    if calls > 0 && bad == calls {
+        let what = match calls {
+            1 => "the call did not succeed".to_owned(),
+            calls => format!("none of {calls} calls succeeded"),
+        };
+        return Err(Problem::new("E37", Exit::Unfinished, what)
+            .why("the times are those of calls that failed; nothing was measured of those that were asked for"));
+    }
+    match max_loss {
+        Some(limit) if bad as f64 > limit * calls as f64 => Err(Problem::new(
+            "E16",
+            Exit::CheckFailed,
+            format!("{bad} of {calls} calls failed or had no reply; --max-loss allows {} %", limit * 100.0),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The lab's text: the first round trips, what `stats` said, the histogram and the sums.
@@ -702,11 +736,26 @@ fn device(route: &Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_analyse::rpc::RpcSummary;
 
     fn words(line: &str) -> Result<String, Problem> {
         let arguments = ["msgpath", "rpc"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
         let sorted = sorted(arguments)?;
         Ok(sorted[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn calls_that_all_failed_are_no_success() {
+        let code = |calls, failed, unanswered, limit| {
+            let kind = RpcKind { calls, failed, unanswered, ..RpcKind::default() };
+            let kinds = vec![kind, RpcKind { calls: 0, ..RpcKind::default() }];
+            let rpc = Some(RpcSummary { kinds, ..RpcSummary::default() });
+            let summary = Summary { rpc, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
+            succeeded(&summary, limit).map_or_else(|problem| problem.exit.code(), |()| 0)
+        };
+        assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);
+        assert_eq!([code(10, 9, 0, None), code(10, 0, 0, None)], [0; 2]);
+        assert_eq!([code(100, 1, 0, Some(0.01)), code(100, 1, 1, Some(0.01)), code(100, 0, 0, Some(0.0))], [0, 1, 0]);
     }
 
     #[test]

@@ -153,7 +153,8 @@ fn golden(asked: &Asked, marker: &str, id: &str, lglen: &str, method: &str, body
 fn requests_are_those_of_the_lab_byte_by_byte() {
     let (port, requests) = server(lab());
     let ask = |line: &str| {
-        rpc(port, &format!("{line} --no-save -qq")).ends_with(0);
+        // What is sent counts here, not whether the server knows the key.
+        rpc(port, &format!("{line} --no-save -qq"));
         requests.try_iter().collect::<Vec<_>>()
     };
     let ping = "e517c5d1 48000000 00000000 e51745d6";
@@ -465,8 +466,13 @@ fn a_longer_header_is_taken() {
 #[test]
 fn a_status_is_a_column_and_a_wrong_byte_an_error() {
     let (port, _requests) = server(lab());
-    let output = rpc(port, "-k 4 read -key nobody + --no-save").ends_with(0);
-    output.shows(&["read: 4 calls answered, 4 failed"]);
+    let output = rpc(port, "-k 4 read -key nobody + --no-save").ends_with(4);
+    output.shows(&["read: 4 calls answered, 4 failed"]).says(&["E37", "none of 4 calls succeeded"]);
+    // One that failed is a warning, an error with --strict, and against --max-loss.
+    let line = "write -key k -value v --then read -key nobody --no-save";
+    rpc(port, line).ends_with(0);
+    rpc(port, &format!("{line} --strict")).ends_with(5).says(&["W71"]);
+    rpc(port, &format!("{line} --max-loss 10%")).ends_with(1).says(&["E16", "1 of 2 calls failed"]);
     let mut served = lab();
     let (port, _requests) = server(move |at, asked| match served(at, asked) {
         Do::Reply(mut bytes) if asked.header.method.bytes() == b"read" => {

@@ -1,7 +1,7 @@
 //! What a message costs: CPU time, system calls, switches, faults, copies.
 
 use msgpath_core::plan::{Case, Plan, Workload};
-use msgpath_core::schema::{EndReport, RoundRecord};
+use msgpath_core::schema::{EndReport, RoundRecord, RpcFacts, RunHeader};
 use msgpath_core::{CallCounts, ZeroCopyCounts};
 
 use crate::summary::Cost;
@@ -20,6 +20,7 @@ pub fn cost(ends: &[&EndReport]) -> Cost {
     }
     let each = |of: &dyn Fn(&EndReport) -> u64| ends.iter().map(|end| of(end)).sum::<u64>() as f64 / messages as f64;
     Cost {
+        unread: false,
         user_ns: each(&|end| end.user_ns),
         system_ns: each(&|end| end.system_ns),
         calls: each(&|end| end.calls.total_calls()),
@@ -31,6 +32,15 @@ pub fn cost(ends: &[&EndReport]) -> Cost {
             .all(|end| end.run_delay_ns.is_some())
             .then(|| each(&|end| end.run_delay_ns.unwrap_or_default())),
     }
+}
+
+/// Why the counters of an end are n/a where nobody read them.
+pub const UNREAD: &str =
+    "nobody read the counters of this end: a server that is called keeps its own, an imported log has none";
+
+/// Whether the counters of both ends of a run were read.
+pub(crate) fn counted_ends(header: &RunHeader) -> [bool; 2] {
+    header.rpc.as_ref().map_or([true; 2], RpcFacts::counted_ends)
 }
 
 /// System calls of one end, all rounds.

@@ -7,6 +7,7 @@ use msgpath_core::schema::{KernelCounts, RoundRecord};
 use msgpath_record::Run;
 
 use crate::association::{Association, association};
+use crate::cost::counted_ends;
 use crate::heat::by_time;
 
 /// One value a round.
@@ -73,8 +74,10 @@ pub fn strips(run: &Run, case: u32) -> Strips {
     }
     let counters = counters(run, &rounds);
     let tried = KNOWN.len() + counters.len();
+    let [near, far] = counted_ends(&run.header);
+    let unread = |name: &str| (!near && name.starts_with("near: ")) || (!far && name.starts_with("far: "));
     for (name, time, value) in KNOWN {
-        let values: Vec<Option<f64>> = rounds.iter().map(|round| value(round)).collect();
+        let values: Vec<Option<f64>> = rounds.iter().map(|round| value(round).filter(|_| !unread(name))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let most = known.iter().copied().fold(0.0, f64::max);
         let least = known.iter().copied().fold(f64::INFINITY, f64::min);
@@ -168,6 +171,23 @@ mod tests {
         assert!(strips.zero.iter().any(|name| name == "lost"));
         assert!(strips.unknown.iter().any(|name| name == "far: waiting for the CPU"));
         assert!(!strips.unknown.iter().chain(&strips.zero).any(|name| name == "late sends"));
+    }
+
+    #[test]
+    fn what_nobody_read_is_not_said_to_be_never_seen() {
+        let calls = crate::testing_rpc::Calls::new(1, 0.0, 0.0).pings(100, 1e9);
+        let (mut run, _) = calls.run(&["ping"], 10);
+        let found = strips(&run, 0);
+        assert!(found.zero.iter().all(|name| !name.starts_with("far: ")), "{:?}", found.zero);
+        assert!(found.unknown.iter().any(|name| name == "far: page faults"), "{:?}", found.unknown);
+        assert!(found.zero.iter().any(|name| name == "near: page faults"), "the client's own were read");
+        if let Some(facts) = &mut run.header.rpc {
+            facts.imported = vec!["client.log".into()];
+        }
+        let found = strips(&run, 0);
+        assert!(found.unknown.iter().any(|name| name == "near: page faults"), "a log has no counters");
+        let summary = crate::summarise(&run);
+        assert!(summary.cases[0].near_cost.unread && summary.cases[0].far_cost.unread);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::pooled::Pooled;
 use crate::quantile;
 use crate::series::{Series, per_second, receiver, sender, series};
 use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Quantile, Summary, Totals};
+use crate::summary::{CaseSummary, Cost, Quantile, Summary, Totals};
 use crate::{cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
 
 /// The quantiles that are reported.
@@ -108,6 +108,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let estimated: Vec<_> = QUANTILES.iter().filter_map(|p| estimate(&latency, &pooled, *p)).collect();
     let near: Vec<&EndReport> = rounds.iter().map(|round| &round.near).collect();
     let far: Vec<&EndReport> = rounds.iter().map(|round| &round.far).collect();
+    let [near_counted, far_counted] = cost::counted_ends(&run.header);
     let slowest = rounds.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
     let delivery = delivery(plan, rounds);
     let timed_each = plan.workload.is_timed();
@@ -152,8 +153,8 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         delivery,
         near_calls: cost::calls(near.iter().copied()),
         far_calls: cost::calls(far.iter().copied()),
-        near_cost: cost::cost(&near),
-        far_cost: cost::cost(&far),
+        near_cost: Cost { unread: !near_counted, ..cost::cost(&near) },
+        far_cost: Cost { unread: !far_counted, ..cost::cost(&far) },
         zerocopy: cost::zerocopy(rounds),
         near_tcp: tcp(&near),
         far_tcp: tcp(&far),

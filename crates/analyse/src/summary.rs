@@ -122,6 +122,9 @@ pub struct Cost {
     pub user_ns: f64,
     /// CPU time in the kernel, ns.
     pub system_ns: f64,
+    /// Nobody read the counters of this end: all of it is n/a, not 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
     /// System calls.
     pub calls: f64,
     /// Voluntary context switches.

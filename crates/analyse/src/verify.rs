@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Plan, Workload};
-use msgpath_core::schema::{MessageRow, RoundRecord, Status};
+use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow, Status};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::Run;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::rpc::split::is_unseen;
 use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
 use crate::{Logs, summarise_with};
@@ -81,7 +82,8 @@ pub fn verify_with(
     for round in &run.rounds {
         counts(&header.plan, round, &mut check);
     }
-    let from_messages = from_messages(run, messages, &mut check);
+    let mut from_messages = from_messages(run, messages, &mut check);
+    from_messages.append(&mut from_calls(run, &logs.rpcs, &mut check));
     let damage = run.damage.as_ref().map(ToString::to_string).or_else(killed);
     let summary = summarise_with(run, logs);
     let mut cases_from_messages = 0;
@@ -280,6 +282,41 @@ fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTree
     whole
 }
 
+/// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
+fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, Vec<Vec<Option<u64>>>> {
+    let mut rows: BTreeMap<(u32, u32), Vec<&RpcRow>> = BTreeMap::new();
+    for row in calls {
+        rows.entry((row.case, row.pass)).or_default().push(row);
+    }
+    let mut whole: BTreeMap<u32, Vec<Vec<Option<u64>>>> = BTreeMap::new();
+    let mut histogram = Histogram::new();
+    for round in run.rounds.iter().filter(|_| run.header.plan.workload == Workload::Rpc) {
+        let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
+        let Some(rows) =
+            rows.get(&(round.case, round.pass)).filter(|rows| rows.len() as u64 == round.near.delivery.sent)
+        else {
+            continue;
+        };
+        // The time of a call with a schedule counts from its intended send. Calls whose T4 is not known are in no histogram.
+        let latencies: Vec<Option<u64>> = rows
+            .iter()
+            .filter(|row| !is_unseen(row))
+            .map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))))
+            .collect();
+        histogram.clear();
+        latencies.iter().for_each(|latency| match latency {
+            Some(ns) => histogram.record(*ns),
+            None => histogram.record_lost(1),
+        });
+        check.same(named("latencies against the calls"), outline(&round.latency), outline(&histogram.to_sparse()));
+        let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+        check.same(named("bytes of the requests"), round.near.bytes_sent, sum(|row| row.request_bytes));
+        check.same(named("bytes of the replies"), round.near.bytes_received, sum(|row| row.reply_bytes));
+        whole.entry(round.case).or_default().push(latencies);
+    }
+    whole
+}
+
 /// What two equal histograms share, short enough to be printed where they differ.
 fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, u32) {
     let bins: Vec<u8> =
@@ -377,6 +414,30 @@ mod tests {
 
     fn stored(run: &Run) -> Vec<u8> {
         serde_json::to_vec(&summarise(run)).unwrap()
+    }
+
+    #[test]
+    fn a_changed_call_or_a_changed_number_of_calls_is_found() {
+        let calls = crate::testing_rpc::Calls::new(1, 0.0, 0.0).pings(100, 1e9);
+        let (mut run, mut logs) = calls.run(&["ping"], 10);
+        let bytes = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
+        let good = verify_with(&run, &[], &logs, Some(&bytes), "0.1.0");
+        assert_eq!(
+            (good.status, good.rounds_from_messages, good.cases_from_messages),
+            (Status::Ok, 10, 1),
+            "{good:#?}"
+        );
+        assert!(good.numbers > 100);
+        logs.rpcs[42].latency_ns = logs.rpcs[42].latency_ns.map(|ns| ns * 2);
+        found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 4: latencies against the calls");
+        let (_, logs) = calls.run(&["ping"], 10);
+        run.rounds[3].near.bytes_sent += 1;
+        found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
+        run.rounds[3].near.bytes_sent -= 1;
+        let mut stored: Value = serde_json::from_slice(&bytes).unwrap();
+        stored["rpc"]["kinds"][0]["failed"] = 1.into();
+        let stored = serde_json::to_vec(&stored).unwrap();
+        found(&verify_with(&run, &[], &logs, Some(&stored), "0.1.0"), "rpc.kinds[0].failed");
     }
 
     #[track_caller]

@@ -34,7 +34,7 @@ impl CheckState {
 /// One check of one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// Its number, 1 to 21: a stable reference.
+    /// Its number, 1 to 22: a stable reference.
     pub number: u8,
     /// A few words: `clock source`, `gap meter`.
     pub name: String,

@@ -382,6 +382,14 @@ pub struct RpcFacts {
     pub not_kept: u64,
 }
 
+impl RpcFacts {
+    /// Whether anybody read the counters of the client's end and of the server's: those of a server that is called are its
+    /// own, and a log that was imported has none.
+    pub fn counted_ends(&self) -> [bool; 2] {
+        [self.imported.is_empty(), false]
+    }
+}
+
 /// A client and a server machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcPair {

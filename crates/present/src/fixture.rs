@@ -141,6 +141,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
             ..CallCounts::default()
         },
         near_cost: Cost {
+            unread: false,
             user_ns: 1_200.0,
             system_ns: 6_900.0,
             calls: 2.0,
@@ -150,6 +151,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
             run_delay_ns: None,
         },
         far_cost: Cost {
+            unread: false,
             user_ns: 1_100.0,
             system_ns: 6_700.0,
             calls: 2.0,

@@ -22,6 +22,7 @@ pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod import;
+mod originals;
 mod reader;
 pub mod store;
 mod summary;

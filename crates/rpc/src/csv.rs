@@ -142,7 +142,9 @@ impl<R: Read> Rows<R> {
                     row.t[at] = known.map(|(ns, _)| ns).filter(|ns| at == 0 || *ns != 0);
                     if let Some((_, step)) = known {
                         let end = usize::from(at == 1 || at == 2);
-                        self.steps[end] = self.steps[end].min(step);
+                        // A clock of whole µs whose stamps are written in ns still ticks in µs.
+                        let ticks = if known.is_some_and(|(ns, _)| ns % 1_000 == 0) { 1_000 } else { 1 };
+                        self.steps[end] = self.steps[end].min(step.max(ticks));
                     }
                 }
                 Column::Method => cell.clone_into(&mut row.method),
@@ -254,6 +256,8 @@ mod tests {
         assert_eq!((rows[0].t, rows[0].rpcid, rows[0].bytes), ([Some(0), None, None, Some(12)], 7, [Some(100), None]));
         assert_eq!(rows[1].t[0], Some(-5));
         assert_eq!(steps, [1, u64::MAX]);
+        let text = "t1_ns,t2_ns,t3_ns,t4_ns\n1234567,1240000,1241000,1250001\n2234567,2240000,2241000,2250001\n";
+        assert_eq!(read(text).unwrap().1, [1, 1_000], "the server's stamps are whole µs, written in ns");
         assert!(delimiter(b"t1\tt2\n").is_some() && delimiter(b"t2,t3\n").is_none() && delimiter(b"").is_none());
     }
 

@@ -1,9 +1,10 @@
 //! Both ends examined: before every run for a moment, for `msgpath doctor` at full length.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::doctor::{Doctor, Examine};
+use msgpath_core::doctor::{Check, CheckState, Doctor, Examine};
 use msgpath_core::plan::{ChannelOptions, Family, Placement};
 use msgpath_core::schema::{Environment, Floors};
 use msgpath_core::{Exit, Plan, Problem, Target};
@@ -11,6 +12,7 @@ use msgpath_sys::clock;
 
 use crate::doctor::{both, examine as examine_one};
 use crate::place::{Link, cpu_order, placement};
+use crate::who::{Who, who};
 use crate::wire::{ToFar, ToNear};
 use crate::{environment, floors};
 
@@ -27,11 +29,18 @@ pub struct DoctorRequest {
     pub spin: bool,
 }
 
-/// Examines both ends. Check 21, the A/A resolution, is left to the caller: it takes a measurement.
+/// Examines both ends. Check 21, the A/A resolution, is left to the caller: it takes a measurement. Where something else
+/// than `msgpath serve` answers, this end is examined and check 22 says who it is.
 ///
 /// # Errors
 /// The far end cannot be reached, or the user interrupted.
 pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Problem> {
+    if let Target::Host { host, port, .. } = &request.target {
+        let found = who(host, *port, &request.options)?;
+        if found != Who::Msgpath {
+            return Ok(near_only(request, &found, host, *port));
+        }
+    }
     let mut link = Link::open(&request.target, &request.options)?;
     let near = environment::read();
     let one_machine = near.boot_id == link.environment.boot_id;
@@ -41,6 +50,34 @@ pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Pro
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before both ends were examined"));
     }
     Ok(doctor)
+}
+
+/// The check that says who answers where that is not `msgpath serve`.
+pub const WHO_ANSWERS: u8 = 22;
+
+/// Examines this end and says who answers at the other, which msgpath cannot examine.
+fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Doctor {
+    let start = clock::now();
+    let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next()).map(|address| address.ip());
+    let cpus = cpu_order().into_iter().take(1).collect();
+    let order = Examine { end: "near".into(), cpus, full: request.full, peer, spin: request.spin, other_cpu: None };
+    let mut checks = examine_one(&order);
+    let verb = found.verb(host, port);
+    checks.push(Check {
+        number: WHO_ANSWERS,
+        name: "who answers".into(),
+        end: "far".into(),
+        state: CheckState::Warn,
+        what: format!("{found}; it is not msgpath serve, so the far end was not examined"),
+        cure: if verb.is_empty() {
+            "msgpath serve on the far machine".into()
+        } else {
+            format!("to measure it: {verb}")
+        },
+        commands: Vec::new(),
+        evidence: BTreeMap::new(),
+    });
+    Doctor { checks, took_ns: clock::now() - start, full: request.full }
 }
 
 /// Examines both ends, at the same time where they run on different CPUs.
@@ -83,7 +120,7 @@ pub(crate) fn diagnose(
     Ok(Doctor { checks, took_ns: clock::now() - start, full })
 }
 
-fn examined(link: &mut Link) -> Result<Vec<msgpath_core::doctor::Check>, Problem> {
+fn examined(link: &mut Link) -> Result<Vec<Check>, Problem> {
     match link.answer()?.0 {
         ToNear::Examined { checks } => Ok(checks),
         _ => Err(Problem::new("E03", Exit::CannotStart, "the far end answers what was not asked")

@@ -32,10 +32,12 @@ mod suspects;
 mod team;
 mod thread;
 mod twins;
+mod who;
 pub mod wire;
 
-pub use diagnose::{DoctorRequest, examine};
+pub use diagnose::{DoctorRequest, WHO_ANSWERS, examine};
 pub use execute::{NextStage, Progress, Request, execute};
 pub use far::{Lease, Peer, agent, session};
 pub use serve::{ServeAddress, ServeOptions, serve};
 pub use simulate::near_end;
+pub use who::{Who, who};

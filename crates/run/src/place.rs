@@ -246,7 +246,7 @@ fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
         .hint(format!("on the far machine run   {serve}"))
 }
 
-fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream, Problem> {
+pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream, Problem> {
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let resolved = (host, port).to_socket_addrs().map_err(|error| {
         Problem::new("E01", Exit::CannotStart, format!("{host:?} is no host that this machine knows"))

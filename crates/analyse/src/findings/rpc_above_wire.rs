@@ -1,4 +1,4 @@
-//! W61: more bytes a second than the wire carries, so that was not the way (labs.md 1.1, row 22).
+//! W61: more bytes a second than the wire carries, so that was not the way.
 
 use msgpath_core::schema::RpcRow;
 use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
@@ -51,17 +51,29 @@ fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confide
         Some((_, from)) => format!("{} ({from})", bits_per_second(limit, BitUnits::Si)),
         None => "an Ethernet of 1 Gbit/s (125 MB/s)".into(),
     };
+    // As the table of rates has it: over the time from the first T1 to the last T4.
+    let bytes = kind.calls as f64 * kind.request_bytes.max(kind.reply_bytes);
+    let whole = match kind.wall_ns {
+        0 => String::new(),
+        ns => format!(
+            " ({} MB/s with it and over the whole time, as in the table)",
+            three_digits(bytes * 1e3 / ns as f64)
+        ),
+    };
+    let server = calls(input).and_then(|(facts, _)| facts.pairs.first()).map(|pair| pair.server.as_str());
+    let server = server.filter(|server| server.parse::<std::net::IpAddr>().is_ok()).unwrap_or("SERVER");
     let sure = if confidence == Confidence::Sure { "" } else { "; few calls carry this" };
     warning(
         "W61",
         format!(
-            "{}{} MB/s in each call is more than {most} carries: the bytes did not cross such a wire{sure}",
+            "{}{} MB/s in each call, the server's own time left out{whole}, is more than {most} carries: the bytes did not \
+             cross such a wire{sure}",
             of(input, kind),
             three_digits(rate / 8e6)
         ),
         "what two programs on one machine hand over is bounded by copying, not by a link; an estimate from a link speed does \
          not apply",
-        "look at the way to the server (msgpath doctor SERVER); name the speed of the real link with --wire",
+        &format!("look at the way to the server (ip route get {server}); name the speed of the real link with --wire"),
         [("bits_per_s", rate), ("wire_bits_per_s", limit), ("wire_known", f64::from(u8::from(wire.is_some())))],
     )
 }
@@ -85,8 +97,8 @@ mod tests {
         assert_eq!(
             calls.said("W61"),
             [
-                "690 MB/s in each call is more than an Ethernet of 1 Gbit/s (125 MB/s) carries: the bytes did not cross such a \
-              wire"
+                "690 MB/s in each call, the server's own time left out (444 MB/s with it and over the whole time, as in the \
+              table), is more than an Ethernet of 1 Gbit/s (125 MB/s) carries: the bytes did not cross such a wire"
             ]
         );
         let mut calls = large(600.0);

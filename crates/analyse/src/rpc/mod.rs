@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod align;
 mod machines;
-mod split;
+pub(crate) mod split;
 mod words;
 
 pub use machines::{ClockLoop, MachineClock};
@@ -70,6 +70,10 @@ pub struct RpcKind {
     pub failed: u64,
     /// Calls without a reply.
     pub unanswered: u64,
+    /// Calls that the server answered and whose T4 is not known: no client's log has them. They are neither failed nor
+    /// without a reply.
+    #[serde(default)]
+    pub unseen: u64,
     /// Mean bytes of a request and of a reply, with all headers.
     pub request_bytes: f64,
     /// See `request_bytes`.
@@ -92,6 +96,27 @@ pub struct RpcKind {
     pub wire_ns: Option<(f64, f64)>,
     /// Calls by floor(log2(µs)): 32 buckets, as the lab has them.
     pub log2_us: Vec<u64>,
+    /// T3 - T2, by the server's clock alone; `None` where no call has both.
+    #[serde(default)]
+    pub served: Option<RpcTimes>,
+    /// T2 - T1 as read from the two clocks: nothing is aligned.
+    #[serde(default)]
+    pub received: Option<RpcTimes>,
+}
+
+/// A difference of two stamps over the calls that have both: order statistics, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RpcTimes {
+    /// Calls that have both.
+    pub calls: u64,
+    /// The smallest.
+    pub least_ns: i64,
+    /// The median.
+    pub p50_ns: i64,
+    /// Nine of ten are at most this.
+    pub p90_ns: i64,
+    /// 99 of 100.
+    pub p99_ns: i64,
 }
 
 /// Estimate first, then look.

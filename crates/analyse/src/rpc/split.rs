@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use msgpath_core::Case;
 use msgpath_core::schema::{RpcFacts, RpcRow};
 
-use super::{PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage};
+use super::{PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes};
 
 /// First calls of connections that are kept one by one.
 const FIRST_KEPT: usize = 8;
@@ -33,16 +33,22 @@ fn wall(facts: &RpcFacts, rows: &[&RpcRow]) -> u64 {
 pub(super) fn kind(case: &Case, facts: &RpcFacts, clocks: &[PairClock], mut rows: Vec<&RpcRow>) -> RpcKind {
     rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.rpcid));
     let answered: Vec<&RpcRow> = rows.iter().copied().filter(|row| row.latency_ns.is_some()).collect();
-    let failed = answered.iter().filter(|row| row.status != 0).count();
+    // The server has replied; when that came only the client's log could tell.
+    let unseen: Vec<&RpcRow> = rows.iter().copied().filter(|row| is_unseen(row)).collect();
+    let fails = |rows: &[&RpcRow]| rows.iter().filter(|row| row.status != 0).count();
+    let failed = fails(&answered) + fails(&unseen);
     // Failed calls are often short; they are apart unless there is nothing else.
-    let good: Vec<&RpcRow> = match failed == answered.len() {
+    let good: Vec<&RpcRow> = match fails(&answered) == answered.len() {
         true => answered.clone(),
         false => answered.iter().copied().filter(|row| row.status == 0).collect(),
     };
     let latency = |row: &RpcRow| row.latency_ns.unwrap_or_default();
     let wall_ns = wall(facts, &rows);
     let (first_ns, later_p50_ns) = first(&good);
-    let (bands, bands_why) = bands(facts, clocks, &good);
+    let (bands, mut bands_why) = bands(facts, clocks, &good);
+    if good.is_empty() && !unseen.is_empty() {
+        bands_why = Some("T4 is not known: it is in the client's log only".into());
+    }
     let mut log2_us = vec![0; BUCKETS];
     for row in &answered {
         let bucket = (latency(row) / 1000).max(1).ilog2() as usize;
@@ -53,9 +59,10 @@ pub(super) fn kind(case: &Case, facts: &RpcFacts, clocks: &[PairClock], mut rows
         method: case.label.clone().unwrap_or_else(|| case.path.to_string()),
         calls: rows.len() as u64,
         failed: failed as u64,
-        unanswered: (rows.len() - answered.len()) as u64,
+        unanswered: (rows.len() - answered.len() - unseen.len()) as u64,
+        unseen: unseen.len() as u64,
         request_bytes: mean(rows.iter().map(|row| row.request_bytes as f64)).unwrap_or(0.0),
-        reply_bytes: mean(answered.iter().map(|row| row.reply_bytes as f64)).unwrap_or(0.0),
+        reply_bytes: mean(answered.iter().chain(&unseen).map(|row| row.reply_bytes as f64)).unwrap_or(0.0),
         wall_ns,
         response_ns: answered.iter().fold(0, |sum: u64, row| sum.saturating_add(latency(row))),
         first_ns,
@@ -63,9 +70,25 @@ pub(super) fn kind(case: &Case, facts: &RpcFacts, clocks: &[PairClock], mut rows
         expected: expected(case, facts, &good, &bands),
         wire_ns: wire(facts, &good),
         log2_us,
+        served: times(rows.iter().filter_map(|row| Some(row.replied_ns?.saturating_sub(row.received_ns?)))),
+        received: times(rows.iter().filter_map(|row| row.received_ns)),
         bands,
         bands_why,
     }
+}
+
+/// The server has replied, and T4 is not known: in a server's log, or where the client's log lacks the call.
+pub(crate) fn is_unseen(row: &RpcRow) -> bool {
+    row.latency_ns.is_none() && row.replied_ns.is_some()
+}
+
+/// Order statistics of a difference of two stamps; `None` where no call has both.
+fn times(values: impl Iterator<Item = i64>) -> Option<RpcTimes> {
+    let mut all: Vec<i64> = values.collect();
+    all.sort_unstable();
+    let last = all.len().checked_sub(1)?;
+    let at = |p: f64| all[((p * all.len() as f64) as usize).min(last)];
+    Some(RpcTimes { calls: all.len() as u64, least_ns: all[0], p50_ns: at(0.5), p90_ns: at(0.9), p99_ns: at(0.99) })
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -205,6 +205,9 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
         }
     }
     page.note("Per message, mean over all rounds.");
+    if cases.iter().any(|case| case.near_cost.unread || case.far_cost.unread) {
+        page.note(&format!("n/a: {}.", msgpath_analyse::cost::UNREAD));
+    }
     page.long_table(&columns, &rows);
 }
 

@@ -65,6 +65,13 @@ pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
     for end in ["near_tcp", "far_tcp"] {
         rename(&mut out[end], &[("pacing_rate", "pacing_bytes_per_s"), ("rcv_space", "rcv_space_bytes")]);
     }
+    for (end, calls, cost) in [("near_cost", "near_calls", case.near_cost), ("far_cost", "far_calls", case.far_cost)] {
+        if let (true, Some(fields)) = (cost.unread, out[end].as_object_mut()) {
+            fields.remove("unread");
+            fields.values_mut().for_each(|field| *field = Value::Null);
+            out[calls] = Value::Null;
+        }
+    }
     tidy_quantiles(&mut out);
     explain(&mut out, |path| reason(case, workload, path));
     out
@@ -73,6 +80,10 @@ pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
 /// Why a field of a case is `null`.
 fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
     let no_latency = workload == Workload::Stream;
+    let unread = |end: &str, cost: msgpath_analyse::summary::Cost| cost.unread && path.starts_with(end);
+    if unread("near_c", case.near_cost) || unread("far_c", case.far_cost) {
+        return msgpath_analyse::cost::UNREAD.into();
+    }
     match path {
         "throughput" => "only a stream has a throughput",
         "rate_per_s" | "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first"

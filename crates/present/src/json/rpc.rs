@@ -41,7 +41,16 @@ fn kind(kind: &RpcKind) -> Value {
     if let Some((request, reply)) = kind.wire_ns {
         out["wire_ns"] = json!({ "request": request, "reply": reply });
     }
-    rename(&mut out, &[("wire_ns", "wire_estimate_ns"), ("log2_us", "calls_by_log2_us")]);
+    rename(
+        &mut out,
+        &[
+            ("wire_ns", "wire_estimate_ns"),
+            ("log2_us", "calls_by_log2_us"),
+            ("unseen", "t4_not_known"),
+            ("served", "t3_minus_t2"),
+            ("received", "t2_minus_t1"),
+        ],
+    );
     out
 }
 
@@ -51,6 +60,8 @@ fn reason(path: &str) -> &'static str {
         "wire_estimate_ns" => "the speed of the wire is not known",
         "same_machine" => "they are two machines, as far as is known",
         "expected" => "no estimate was typed before the run",
+        "t3_minus_t2" | "t2_minus_t1" => "the server gave no stamps",
+        "bands_why" => "the bands are there",
         "later_p50_ns" => "there was no later call",
         "kinds" => "the run has no log of calls",
         _ => "not a finite number",
@@ -80,6 +91,18 @@ mod tests {
         assert_eq!(rpc["kinds"][2]["calls_by_log2_us"].as_array().map(Vec::len), Some(32));
         assert_eq!(rpc["clocks"][0]["pieces"][0]["drift_ns_per_ns"], 0.0);
         assert_eq!(json["cases"][1]["case"]["label"], "write");
+    }
+
+    #[test]
+    fn counters_that_nobody_read_are_null() {
+        let (run, mut summary, _) = fixture::rpc();
+        summary.cases[0].far_cost.unread = true;
+        let json: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
+        let case = &json["cases"][0];
+        assert!(case["far_cost"]["faults"].is_null() && case["far_calls"].is_null(), "{case:#}");
+        assert!(case["why"]["far_cost.faults"].as_str().is_some_and(|why| why.contains("nobody read")), "{case:#}");
+        assert!(case["near_cost"]["faults"].is_number() && case["near_calls"].is_object());
+        assert!(case["far_cost"].get("unread").is_none());
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         latencies(&mut page, summary, kinds);
         page.gap();
         rates(&mut page, kinds);
+        at_the_server(&mut page, run, kinds);
         estimates(&mut page, run, kinds);
         kinds.iter().for_each(|kind| parts(&mut page, kind));
         clocks(&mut page, run, rpc);
@@ -98,11 +99,16 @@ fn bucket_name(bucket: usize, glyphs: Glyphs) -> String {
 /// One row per kind: what became of its calls, and the percentiles with their intervals.
 fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
+    let unseen = kinds.iter().any(|kind| kind.unseen > 0);
     let mut table = Table::new()
         .column("call", Align::Left)
         .column("calls", Align::Right)
         .column("failed", Align::Right)
-        .column("no reply", Align::Right)
+        .column("no reply", Align::Right);
+    if unseen {
+        table = table.column("T4 not known", Align::Right);
+    }
+    let mut table = table
         .column("p50", Align::Right)
         .optional("95 % interval", Align::Right, 3)
         .optional("p90", Align::Right, 4)
@@ -130,7 +136,8 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
             count(kind.failed, Paint::Red),
             count(kind.unanswered, Paint::Yellow),
         ];
-        table.row(lead.into_iter().chain(cells.into_iter().flatten()));
+        let not_known = unseen.then(|| Span::from(glyphs.thousands(kind.unseen)));
+        table.row(lead.into_iter().chain(not_known).chain(cells.into_iter().flatten()));
     }
     page.table(table);
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
@@ -169,6 +176,47 @@ fn rates(page: &mut Page, kinds: &[RpcKind]) {
     let text = "Wall: over the time from the first T1 to the last T4 of each round; so are the MB/s (10^6 bytes, headers \
                 included). Response: over the sum of all T4 - T1. First call: of the first connection.";
     page.text(2, text, Paint::Dim);
+}
+
+/// What servers' stamps tell of calls whose T4 is not known: their own time, and T2 - T1 with the caveat of two clocks.
+fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
+    if kinds.iter().all(|kind| kind.unseen == 0) {
+        return;
+    }
+    let glyphs = page.style.glyphs;
+    page.heading("at the server");
+    let mut table = Table::new().column("call", Align::Left);
+    for head in ["T3 - T2, p50", "p90", "p99", "T2 - T1, p50", "p90", "p99"] {
+        table = table.column(head, Align::Right);
+    }
+    let time = |ns: i64| match ns < 0 {
+        true => format!("−{}", glyphs.time(ns.unsigned_abs() as f64)),
+        false => glyphs.time(ns as f64),
+    };
+    for kind in kinds {
+        let cells = [kind.served, kind.received]
+            .into_iter()
+            .flat_map(|times| [times.map(|t| t.p50_ns), times.map(|t| t.p90_ns), times.map(|t| t.p99_ns)]);
+        let cells = cells.map(|ns| Span::from(ns.map_or_else(|| "n/a".into(), time)));
+        table.row(std::iter::once(Span::from(kind.method.as_str())).chain(cells));
+    }
+    page.table(table);
+    page.text(
+        2,
+        "T3 - T2: from the whole request read to just before the reply is sent, by the server's clock.",
+        Paint::Dim,
+    );
+    let same = run.header.rpc.as_ref().is_some_and(|facts| facts.pairs.iter().all(|pair| pair.same_machine.is_some()));
+    let clocks = match same {
+        true => "T2 - T1: until the server has read the request; both stamps are of one machine's clock.",
+        false => "T2 - T1 is the difference of two clocks as they were read: it holds how far the clocks are apart.",
+    };
+    page.text(2, clocks, Paint::Dim);
+    page.text(
+        2,
+        "T4, when the client had the reply, is in the client's log only: msgpath import client.log server.log",
+        Paint::Dim,
+    );
 }
 
 /// Estimate, measured, factor, and where it went.
@@ -324,6 +372,20 @@ mod tests {
             rpc.clocks[0].text = "\x1b]0;x\x07".into();
         }
         assert!(!rpc(&run, &summary, Style::default()).contains('\x1b'));
+    }
+
+    #[test]
+    fn calls_of_a_servers_log_show_what_the_server_knows() {
+        let (run, mut summary, _) = fixture::rpc();
+        let times = |ns| msgpath_analyse::rpc::RpcTimes { calls: 40, least_ns: ns, p50_ns: ns, p90_ns: ns, p99_ns: ns };
+        if let Some(kind) = summary.rpc.as_mut().and_then(|rpc| rpc.kinds.first_mut()) {
+            (kind.unseen, kind.served, kind.received) = (40, Some(times(7_000)), Some(times(-2_650_000)));
+        }
+        let text = rpc(&run, &summary, Style::default());
+        for part in ["T4 not known", "at the server", "7.00 µs", "−2.65 ms", "how far the clocks are apart"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!rpc(&run, &fixture::rpc().1, Style::default()).contains("at the server"));
     }
 
     #[test]

@@ -192,6 +192,9 @@ impl Page {
 
 /// CPU user and system, system calls, voluntary and involuntary switches, faults, run-queue time, per message.
 pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
+    if cost.unread {
+        return std::array::from_fn(|_| "n/a".into());
+    }
     [
         glyphs.time(cost.user_ns),
         glyphs.time(cost.system_ns),

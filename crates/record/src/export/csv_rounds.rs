@@ -5,7 +5,7 @@ use std::io::Write;
 use msgpath_core::schema::{EndReport, EventCount, EventFacts, RoundRecord, TcpInfo};
 use msgpath_core::{Case, ZeroCopyCounts};
 
-use super::{Exporter, case, failed, receiver_bits_per_s, reply, role_word};
+use super::{Exporter, case, counted_ends, failed, is_known, receiver_bits_per_s, reply, role_word};
 use crate::{RecordError, Run};
 
 pub(super) struct Csv;
@@ -37,7 +37,12 @@ impl Exporter for Csv {
         for round in &run.rounds {
             let row = Row { run, case: case(run, round.case), round };
             let own = ROUND.iter().map(|(_, cell)| cell(&row));
-            let of_ends = [&round.near, &round.far].into_iter().flat_map(|end| END.iter().map(|(_, cell)| cell(end)));
+            let of_ends = [&round.near, &round.far].into_iter().zip(counted_ends(run)).flat_map(|(end, counted)| {
+                END.iter().map(move |(name, cell)| match counted || is_known(name, end) {
+                    true => cell(end),
+                    false => String::new(),
+                })
+            });
             let of_events = events.iter().flat_map(|(end, name)| {
                 let counts = if *end == "near" { &round.near_events } else { &round.far_events };
                 event(counts.get(*name))

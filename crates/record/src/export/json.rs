@@ -6,7 +6,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
-use super::{Exporter, failed, receiver_bits_per_s};
+use super::{Exporter, counted_ends, failed, is_known, receiver_bits_per_s};
 use crate::{RecordError, Run};
 
 pub(super) struct Json;
@@ -55,7 +55,7 @@ struct Rounds<'a>(&'a Run);
 impl Serialize for Rounds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.rounds.iter().map(|round| Round {
-            record: round,
+            record: record(self.0, round),
             receiver_bits_per_s: receiver_bits_per_s(self.0, round).map(|bits| bits.round() as u64),
             latency: Distribution::of(&round.latency),
             one_way: Distribution::of(&round.one_way),
@@ -66,10 +66,34 @@ impl Serialize for Rounds<'_> {
 #[derive(Serialize)]
 struct Round<'a> {
     #[serde(flatten)]
-    record: &'a RoundRecord,
+    record: Record<'a>,
     receiver_bits_per_s: Option<u64>,
     latency: Option<Distribution>,
     one_way: Option<Distribution>,
+}
+
+/// A round as it is; where nobody read the counters of an end, with null for them.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Record<'a> {
+    Whole(&'a RoundRecord),
+    Partly(serde_json::Value),
+}
+
+fn record<'a>(run: &Run, round: &'a RoundRecord) -> Record<'a> {
+    let counted = counted_ends(run);
+    if counted == [true; 2] {
+        return Record::Whole(round);
+    }
+    let mut value = serde_json::to_value(round).unwrap_or_default();
+    for ((name, end), counted) in [("near", &round.near), ("far", &round.far)].into_iter().zip(counted) {
+        for (field, value) in value[name].as_object_mut().into_iter().flatten().filter(|_| !counted) {
+            if !is_known(field, end) {
+                *value = serde_json::Value::Null;
+            }
+        }
+    }
+    Record::Partly(value)
 }
 
 /// What a histogram says; times of a batch are means of its messages.

@@ -1,7 +1,8 @@
 //! `lab-log`: the binary log that the lab's tools read, two records a call.
 //!
 //! A call with T4 has the records of a client, one that only the server saw those of a server, one without a reply its
-//! request alone. The record keeps no bodies: of the first 24 bytes of a request there are the lengths and the key, as far
+//! request alone. A run that was imported from such logs gives back their records as they were. Of others the record
+//! keeps no bodies: of the first 24 bytes of a request there are the lengths and the key, as far
 //! as they are known, the rest is 0.
 
 use std::io::{BufWriter, Write};
@@ -11,7 +12,7 @@ use msgpath_rpc::Kind;
 use msgpath_rpc::log::{DATA_BYTES, Record};
 
 use super::{Exporter, body, calls, failed, lab_header};
-use crate::{RecordError, Run};
+use crate::{RecordError, Run, originals};
 
 pub(super) struct LabLog;
 
@@ -34,6 +35,9 @@ impl Exporter for LabLog {
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
         let (facts, rows) = calls(run)?;
+        if let Some(mut log) = originals::log(&run.folder) {
+            return std::io::copy(&mut log, out).map(drop).map_err(failed);
+        }
         let mut rows: Vec<RpcRow> = rows.collect();
         rows.sort_by_key(|row| row.start_ns);
         let mut out = BufWriter::new(out);

@@ -8,7 +8,7 @@ use msgpath_rpc::json::{self, FOOTER};
 use msgpath_rpc::log::{DATA_BYTES, Record};
 
 use super::{Exporter, body, calls, failed, lab_header};
-use crate::{RecordError, Run};
+use crate::{RecordError, Run, originals};
 
 pub(super) struct RpcJson;
 
@@ -27,25 +27,64 @@ impl Exporter for RpcJson {
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
         let (facts, rows) = calls(run)?;
+        let title = run.header.near.facts.get("title").unwrap_or(&run.header.name);
+        if let Some(records) = originals::all(&run.folder) {
+            return write(title, one_each(records), out);
+        }
         let mut rows: Vec<RpcRow> = rows.collect();
         rows.sort_by_key(|row| row.start_ns);
-        let t1 = |row: &RpcRow| lab_header(run, facts, row).t[0];
-        let (first, last) = (rows.first().map_or(0, t1), rows.last().map_or(0, t1));
-        let base = json::base_of(first);
-        let title = run.header.near.facts.get("title").unwrap_or(&run.header.name);
-        let mut out = BufWriter::new(out);
-        out.write_all(json::header(title, base, last).as_bytes()).map_err(failed)?;
-        for row in &rows {
+        let record = |row: &RpcRow| {
             let header = lab_header(run, facts, row);
             let length = u32::try_from(body(row.reply_bytes)).unwrap_or(u32::MAX);
             // Of the lab's two events a call the one with all stamps; where only the server saw it, the server's.
             let kind =
                 if row.latency_ns.is_none() && row.replied_ns.is_some() { Kind::RespSend } else { Kind::RespRcv };
-            let record = Record::from_parts(kind, &header, length, [0; DATA_BYTES]);
-            out.write_all(json::event(&record, base).as_bytes()).map_err(failed)?;
-        }
-        out.write_all(FOOTER.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+            Record::from_parts(kind, &header, length, [0; DATA_BYTES])
+        };
+        write(title, rows.iter().map(record).collect(), out)
     }
+}
+
+fn write(title: &str, records: Vec<Record>, out: &mut dyn Write) -> Result<(), RecordError> {
+    let t1 = |record: &Record| record.header.t[0];
+    let (first, last) = (records.first().map_or(0, t1), records.last().map_or(0, t1));
+    let base = json::base_of(first);
+    let mut out = BufWriter::new(out);
+    out.write_all(json::header(title, base, last).as_bytes()).map_err(failed)?;
+    for record in &records {
+        out.write_all(json::event(record, base).as_bytes()).map_err(failed)?;
+    }
+    out.write_all(FOOTER.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+}
+
+/// Of the records of a call the one with most stamps, in the order of T1: the client's reply, else the server's, else the
+/// request.
+fn one_each(records: Vec<Record>) -> Vec<Record> {
+    let rank = |record: &Record| match record.kind() {
+        Kind::RespRcv => Some(0),
+        Kind::RespSend => Some(1),
+        Kind::ReqRcv => Some(2),
+        Kind::ReqSend => Some(3),
+        Kind::Text => None,
+    };
+    // A request as its client knows it has no address of the client.
+    let call =
+        |record: &Record| (record.header.t[0], record.header.rpcid, record.header.server_ip, record.header.server_port);
+    let client = |record: &Record| (record.header.client_ip, record.header.client_port);
+    let mut all: Vec<(u8, Record)> = records.into_iter().filter_map(|one| Some((rank(&one)?, one))).collect();
+    all.sort_by_key(|(rank, one)| (call(one), *rank));
+    let mut kept: Vec<Record> = Vec::new();
+    let mut from = 0; // the first of the same call in `kept`
+    for (rank, one) in all {
+        if kept.get(from).is_some_and(|first| call(first) != call(&one)) {
+            from = kept.len();
+        }
+        let known = kept[from..].iter().any(|other| rank > 0 && (rank == 3 || client(other) == client(&one)));
+        if !known {
+            kept.push(one);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]

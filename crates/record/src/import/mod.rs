@@ -18,6 +18,7 @@ use msgpath_rpc::log::{self, RECORD_BYTES};
 use self::calls::{Calls, Counted, UNKNOWN};
 use self::kinds::{About, kinds};
 use crate::RecordError;
+use crate::originals::Originals;
 
 /// The largest JSON that is read, bytes.
 const MAX_JSON: u64 = 1 << 30;
@@ -122,6 +123,8 @@ pub struct Import {
     files: Vec<String>,
     steps: [u64; 2],
     wall: bool,
+    /// The records as they were, where all files are of one form.
+    originals: Option<Originals>,
     /// The title that a JSON had.
     pub title: Option<String>,
     /// One line a file: what it is and what was in it.
@@ -148,6 +151,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         steps: [1_000; 2],
         wall: true,
+        originals: None,
         title: None,
         found: Vec::new(),
         notes: Vec::new(),
@@ -156,6 +160,12 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
     for file in files {
         forms.push(form(file)?);
     }
+    let only = |one: Form| forms.iter().all(|form| *form == one || *form == Form::Empty);
+    import.originals = match (only(Form::Log), only(Form::Json)) {
+        (true, false) => Some(Originals::Logs(files.to_vec())),
+        (false, true) => Some(Originals::Events(Vec::new())),
+        _ => None,
+    };
     // Rows of CSV last: only records have an identity.
     for csv in [false, true] {
         for (file, form) in files.iter().zip(&forms).filter(|(_, form)| matches!(form, Form::Csv(_)) == csv) {
@@ -267,6 +277,9 @@ impl Import {
         let mut calls = self.calls.file(true);
         document.records.iter().for_each(|record| calls.record(record));
         let counted = calls.end();
+        if let Some(Originals::Events(all)) = &mut self.originals {
+            all.extend_from_slice(&document.records);
+        }
         self.say(file, "JSON of the lab's viewer", counted);
         self.wall &= document.base_us.is_some();
         self.title = self.title.take().or(Some(document.title).filter(|title| !title.is_empty()));
@@ -377,8 +390,13 @@ impl Import {
     /// # Errors
     /// It cannot be written.
     pub fn write(self, folder: &Path, header: RunHeader) -> Result<RunHeader, RecordError> {
-        let Import { calls, kinds, files, steps, wall, .. } = self;
-        kinds::write(&calls, &kinds, About { header, imported: files, steps, wall }, folder)
+        let Import { calls, kinds, files, steps, wall, originals, .. } = self;
+        let header = kinds::write(&calls, &kinds, About { header, imported: files, steps, wall }, folder)?;
+        // What was taken once, or not at all, must not come out twice.
+        match originals.filter(|_| calls.repeated == 0 && calls.not_kept == 0) {
+            Some(originals) => originals.keep(folder).map(|()| header),
+            None => Ok(header),
+        }
     }
 }
 

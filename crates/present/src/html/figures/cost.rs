@@ -33,40 +33,45 @@ fn cpu(cost: &Cost) -> f64 {
     cost.user_ns + cost.system_ns
 }
 
+/// A price of an end whose counters were read.
+fn read(cost: &Cost, of: fn(&Cost) -> f64) -> Option<f64> {
+    (!cost.unread).then(|| of(cost))
+}
+
 const PRICES: [Price; 6] = [
     Price {
         name: "CPU time",
         saved: "cpu_ns",
-        near: |case| Some(cpu(&case.near_cost)),
-        far: Some(|case| Some(cpu(&case.far_cost))),
+        near: |case| read(&case.near_cost, cpu),
+        far: Some(|case| read(&case.far_cost, cpu)),
         print: |ns| G.time(ns),
     },
     Price {
         name: "system calls",
         saved: "calls",
-        near: |case| Some(case.near_cost.calls),
-        far: Some(|case| Some(case.far_cost.calls)),
+        near: |case| read(&case.near_cost, |cost| cost.calls),
+        far: Some(|case| read(&case.far_cost, |cost| cost.calls)),
         print: words::per_message,
     },
     Price {
         name: "voluntary switches",
         saved: "voluntary_switches",
-        near: |case| Some(case.near_cost.voluntary),
-        far: Some(|case| Some(case.far_cost.voluntary)),
+        near: |case| read(&case.near_cost, |cost| cost.voluntary),
+        far: Some(|case| read(&case.far_cost, |cost| cost.voluntary)),
         print: words::per_message,
     },
     Price {
         name: "forced switches",
         saved: "involuntary_switches",
-        near: |case| Some(case.near_cost.involuntary),
-        far: Some(|case| Some(case.far_cost.involuntary)),
+        near: |case| read(&case.near_cost, |cost| cost.involuntary),
+        far: Some(|case| read(&case.far_cost, |cost| cost.involuntary)),
         print: words::per_message,
     },
     Price {
         name: "page faults",
         saved: "page_faults",
-        near: |case| Some(case.near_cost.faults),
-        far: Some(|case| Some(case.far_cost.faults)),
+        near: |case| read(&case.near_cost, |cost| cost.faults),
+        far: Some(|case| read(&case.far_cost, |cost| cost.faults)),
         print: words::per_message,
     },
     Price {

@@ -75,7 +75,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Nothing };
     let kinds: Vec<&RpcKind> = rpc.kinds.iter().filter(|kind| !kind.bands.is_empty()).collect();
     if kinds.is_empty() {
-        return Drawn::Unavailable("no call has stamps of the server, so its time cannot be split".into());
+        let why =
+            rpc.kinds.iter().find_map(|kind| kind.bands_why.as_deref()).unwrap_or("no call has stamps of the server");
+        return Drawn::Unavailable(format!("the time of the calls cannot be split: {why}"));
     }
     let mut note = Vec::new();
     if let Some(wire) = scene.run.header.rpc.as_ref().and_then(words::wire_of) {
@@ -245,6 +247,8 @@ mod tests {
         assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");
         let (run, mut summary, _) = fixture::rpc();
         summary.rpc.iter_mut().flat_map(|rpc| &mut rpc.kinds).for_each(|kind| kind.bands.clear());
-        assert!(drawn(&FIGURE, &Scene::new(&run, &summary)).starts_with("n/a: no call has stamps"));
+        assert!(
+            drawn(&FIGURE, &Scene::new(&run, &summary)).starts_with("n/a: the time of the calls cannot be split: ")
+        );
     }
 }

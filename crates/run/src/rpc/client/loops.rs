@@ -1,7 +1,6 @@
 //! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use msgpath_core::plan::Load;
 use msgpath_core::schedule::{Schedule, seed};
@@ -44,11 +43,20 @@ pub struct Shared<'a> {
     pub connections: u32,
     /// Start of the run, ns.
     pub begin: u64,
+    /// The same moment on the wall clock, µs since 1970.
+    pub begin_unix_us: i64,
     /// Calls under way on a connection of an open loop, at most.
     pub inflight: u64,
 }
 
 impl Shared<'_> {
+    /// A moment of the monotonic clock on the wall clock, µs since 1970: as the record of the run has it, so that what is sent,
+    /// recorded and exported is the same number.
+    #[inline(always)]
+    fn unix_us(&self, at: u64) -> i64 {
+        self.begin_unix_us + (at.saturating_sub(self.begin) / 1000) as i64
+    }
+
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }
@@ -95,12 +103,6 @@ impl Line {
             (self.step, self.connection.rep) = (step, 0);
         }
     }
-}
-
-/// The wall clock, µs since 1970.
-#[inline(always)]
-fn unix_us() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
 
 /// Sleeps until `until` (ns), or until the run is over.
@@ -185,13 +187,14 @@ fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &
     let sent = wire.build(&step.method, maker, draws, out);
     maker.advance();
     connection.inbox.room(wire.guess(&sent));
-    let mut gone = Gone { unix_us: unix_us(), ..Gone::default() };
-    wire.stamp(out, gone.unix_us);
+    let mut gone = Gone::default();
     let calls = &mut part.report.calls;
     let watch = std::sync::Arc::clone(&connection.watch);
 
     // The measured span.
     gone.t1 = clock::now();
+    gone.unix_us = shared.unix_us(gone.t1);
+    wire.stamp(out, gone.unix_us);
     watch.sends(gone.t1);
     let received = send(&connection.stream, out, &watch, calls).and_then(|()| {
         gone.sent_at = clock::now();
@@ -313,9 +316,9 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
             let under_way = gone.len() as u64 - settled.load(Ordering::Relaxed);
             account.under_way_sum += under_way;
             account.under_way_most = account.under_way_most.max(under_way + 1);
-            let mut one = Gone { unix_us: unix_us(), due: Some(due), ..Gone::default() };
+            let t1 = clock::now();
+            let mut one = Gone { unix_us: shared.unix_us(t1), t1, due: Some(due), ..Gone::default() };
             wire.stamp(out, one.unix_us);
-            one.t1 = clock::now();
             watch.sends(one.t1);
             let result = send(stream, out, watch, calls);
             pacer.sent(due, one.t1);

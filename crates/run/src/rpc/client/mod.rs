@@ -271,7 +271,8 @@ pub fn call(
         load: request.load,
         seed: request.seed,
         connections: request.connections,
-        begin: clock::now(),
+        begin: 0,
+        begin_unix_us: 0,
         inflight: if request.target.protocol == Protocol::Http { 1 } else { u64::from(request.inflight) },
     };
     let connect_timeout = Duration::from_nanos(request.connect_timeout_ns);
@@ -284,8 +285,8 @@ pub fn call(
     listener.way(&way);
     plan.baseline = plan.cases[0].path.clone();
     let mut counters = counters::Reader::new(&request.cpus);
-    let begin_unix_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
-    let shared = Shared { begin: clock::now(), ..shared };
+    let (begin, begin_unix_us) = begin();
+    let shared = Shared { begin, begin_unix_us, ..shared };
     let mut header = header(&request, plan, &way, counters.names(), begin_unix_us);
     progress.started(&header);
     let mut writer = RunWriter::create(&request.folder, &header).map_err(Problem::from)?;
@@ -570,13 +571,7 @@ impl Run<'_> {
                 let half = if there > 0 { format!(", {there} bytes into a reply") } else { String::new() };
                 let what = format!("the server closed {which} after {answered} of {of} calls{half}");
                 let method = &self.request.script.steps[step].method;
-                let why = match last_status {
-                    0 => String::new(),
-                    status => format!(
-                        "the last reply had status {status}: the lab's server4 closes after a method that it does not know \
-                         ({method})"
-                    ),
-                };
+                let why = why_closed(self.request.target.protocol, last_status, method);
                 problem("E35", what).why(why)
             }
             Broken::Foreign(why) => {
@@ -592,6 +587,39 @@ impl Run<'_> {
             Broken::Lost(lost) => Problem { exit: Exit::Unfinished, ..lost },
             Broken::Stopped => problem("E15", "interrupted".into()),
         }
+    }
+}
+
+/// Now on the monotonic clock, ns, and the same moment on the wall clock, a whole number of µs since 1970. The two are read
+/// beside each other several times and the closest pair counts: a task switch in between would shift every T1.
+fn begin() -> (u64, i64) {
+    let pair = || {
+        let before = clock::now();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let after = clock::now();
+        (after - before, before.midpoint(after), wall)
+    };
+    let (_, now, wall) = (0..8).map(|_| pair()).min().expect("eight pairs");
+    (now.saturating_sub(wall % 1_000), (wall / 1_000) as i64)
+}
+
+/// Methods that the lab's server4 knows; after any other it replies Fail and closes.
+const KNOWN_TO_SERVER4: [&str; 8] = ["ping", "write", "read", "sink", "delete", "stats", "reset", "quit"];
+
+/// Why a server closed, as far as its last reply tells.
+fn why_closed(protocol: Protocol, last_status: u32, method: &str) -> String {
+    match (protocol, last_status) {
+        (_, 0) => String::new(),
+        (Protocol::Lab, 1) if !KNOWN_TO_SERVER4.contains(&method) => {
+            format!(
+                "the last reply had status 1 (Fail): the lab's server4 closes after a method that it does not know ({method})"
+            )
+        }
+        (Protocol::Lab, status) => {
+            let status = msgpath_rpc::Status(status);
+            format!("the last reply had status {} ({}); why it closed is not known", status.0, status.name().trim())
+        }
+        (_, status) => format!("the last reply had status {status}; why it closed is not known"),
     }
 }
 

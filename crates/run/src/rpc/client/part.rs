@@ -186,7 +186,9 @@ impl Part {
                 row.latency_ns = Some(got.t4.saturating_sub(gone.t1));
                 row.first_ns = Some(got.first.saturating_sub(gone.t1));
                 let [_, t2, t3, _] = got.reply.header.t;
-                let since = |t: i64| (t != 0).then(|| t.saturating_sub(gone.unix_us).saturating_mul(1000));
+                // T1 is known to the ns, the server's stamps and the log's to the µs: all of them on one scale.
+                let beyond = (gone.t1.saturating_sub(place.begin) % 1000) as i64;
+                let since = |t: i64| (t != 0).then(|| t.saturating_sub(gone.unix_us).saturating_mul(1000) - beyond);
                 (row.received_ns, row.replied_ns) = (since(t2), since(t3));
                 row.parent = got.reply.header.parent;
                 if let Some(telling) = got.reply.telling {
@@ -199,7 +201,7 @@ impl Part {
                 }
                 if let Some(record) = &mut record {
                     let mut header = Header { kind: Kind::RespRcv as u16, ..got.reply.header };
-                    header.t[3] = gone.unix_us + (got.t4.saturating_sub(gone.t1) / 1000) as i64;
+                    header.t[3] = gone.unix_us + (beyond + got.t4.saturating_sub(gone.t1) as i64) / 1000;
                     record.reply = Some((header, got.reply.body.len() as u32, got.body));
                 }
             }
