@@ -25,6 +25,7 @@ pub mod import;
 mod reader;
 pub mod store;
 mod summary;
+pub mod temporary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;
