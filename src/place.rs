@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use msgpath_core::Problem;
+use msgpath_record::temporary;
 
 use crate::request::random_seed;
 use crate::runs;
@@ -24,10 +25,9 @@ impl Place {
         Ok(Self { name, folder, temporary: false })
     }
 
-    /// Kept until it is dropped.
+    /// Kept until it is dropped, or until the next run where this one is killed.
     pub(crate) fn temporary() -> Self {
-        let folder = std::env::temp_dir().join(format!("msgpath-{}-{:016x}", std::process::id(), random_seed()));
-        Self { name: "unsaved".into(), folder, temporary: true }
+        Self { name: "unsaved".into(), folder: temporary::folder(random_seed()), temporary: true }
     }
 }
 

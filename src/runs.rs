@@ -20,9 +20,12 @@ const MOST_TRIALS: u64 = 1_000;
 /// Name and folder of a run that is about to start.
 ///
 /// # Errors
-/// The name that was asked for is taken.
+/// The name that was asked for is taken, or there is nowhere to keep runs.
 pub(crate) fn new_place(name: Option<&str>) -> Result<(String, PathBuf), Problem> {
-    let root = store::default_root();
+    let (root, homeless) = store::made_root().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+    if homeless {
+        eprintln!("note: neither HOME nor XDG_DATA_HOME is set: runs are kept in {}", root.display());
+    }
     let name = name.map_or_else(|| store::new_name(&root, random_seed()), Into::into);
     let folder = root.join(&name);
     if folder.exists() {

@@ -10,7 +10,7 @@ use msgpath_core::Exit;
 use msgpath_core::foreign::shown;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
-use msgpath_run::lab::{KeptLab, LabSpec, LabState, Shape, shape};
+use msgpath_run::lab::{KeptLab, LabSpec, LabState, LostRelay, Shape, shape};
 
 use super::options::Look;
 use crate::{looks, typed};
@@ -143,6 +143,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn status(look: &Look) -> String {
+    let lost = KeptLab::lost_relays();
     let labs = KeptLab::list();
     let word = |lab: &KeptLab| match lab.state() {
         LabState::Up => "up",
@@ -151,12 +152,11 @@ fn status(look: &Look) -> String {
     };
     if look.json {
         let all: Vec<_> = labs.iter().map(|lab| as_json(lab, word(lab))).collect();
-        return serde_json::json!({ "labs": all }).to_string() + "\n";
+        return serde_json::json!({ "labs": all, "lost_relays": lost }).to_string() + "\n";
     }
     let mut page = Page::new(looks::stdout(look));
     if labs.is_empty() {
         page.text(0, "no lab is up", Paint::Dim);
-        return page.finish();
     }
     for lab in &labs {
         page.gap();
@@ -178,6 +178,10 @@ fn status(look: &Look) -> String {
         for text in lab.notes.iter().cloned().chain(lab.missing()) {
             page.text(2, &text, Paint::Dim);
         }
+    }
+    for LostRelay { lab, pid, .. } in &lost {
+        let text = format!("the relay of lab {lab} (process {pid}) has lost its lab: msgpath lab down {lab} ends it");
+        page.text(0, &text, Paint::Red);
     }
     page.finish()
 }

@@ -81,7 +81,10 @@ enum Verb {
     #[command(name = "__hold", hide = true)]
     Hold,
     #[command(name = "__relay", hide = true)]
-    Relay,
+    Relay {
+        /// The lab that it belongs to: by this it is found again
+        lab: Option<String>,
+    },
     #[command(name = "__vehicle", hide = true)]
     Vehicle,
     #[command(name = "__complete", hide = true)]
@@ -197,7 +200,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Agent(arguments) => agent::run(&arguments),
         Verb::Near(arguments) => Ok(msgpath_run::near_end(&arguments.task)),
         Verb::Hold => agent::hold(),
-        Verb::Relay => agent::relay(),
+        Verb::Relay { .. } => agent::relay(),
         Verb::Vehicle => vehicle::run(),
         Verb::Complete(arguments) => complete::run(&arguments),
     }

@@ -614,7 +614,7 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
             1 => "the call did not succeed".to_owned(),
             calls => format!("none of {calls} calls succeeded"),
         };
-        return Err(Problem::new("E37", Exit::Unfinished, what)
+        return Err(Problem::new("E38", Exit::Unfinished, what)
             .why("the times are those of calls that failed; nothing was measured of those that were asked for"));
     }
     match max_loss {

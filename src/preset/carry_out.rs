@@ -12,6 +12,7 @@ use msgpath_analyse::answers::{self, Missing};
 use msgpath_core::{Exit, Problem};
 use msgpath_present::answers as present;
 use msgpath_record::store;
+use msgpath_sys::child::{self, MakerEnds};
 
 use super::{Found, folder};
 use crate::cli::options::Look;
@@ -104,7 +105,7 @@ fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
     }
     let cannot =
         |error: std::io::Error| Problem::new("E19", Exit::CannotStart, format!("a run could not be started: {error}"));
-    let mut child = command.spawn().map_err(cannot)?;
+    let mut child = child::own(&mut command, MakerEnds::Asks).spawn().map_err(cannot)?;
     let stop = msgpath_sys::signal::stop_flag();
     let mut told = false;
     loop {

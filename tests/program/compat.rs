@@ -41,7 +41,7 @@ impl Server {
     #[track_caller]
     fn stop(self) -> Output {
         self.running.signal("INT");
-        self.running.finish(Duration::from_secs(10)).ends_with(0)
+        self.running.finish(Duration::from_secs(60)).ends_with(0)
     }
 }
 
@@ -116,10 +116,10 @@ fn half_a_message_and_a_number_that_is_none_are_said() {
     let (mut slow, mut silent) = (server.connect(), server.connect());
     let begun = Instant::now();
     slow.write_all(&3_u32.to_le_bytes()).unwrap();
-    while slow.write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(15) {
+    while slow.write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(begun.elapsed() < Duration::from_secs(15), "one byte now and then must not hold a connection");
+    assert!(begun.elapsed() < Duration::from_secs(60), "one byte now and then must not hold a connection");
     assert_eq!(until_closed(&mut silent), b"");
     server.stop().says(&["it took too long"]);
 }
@@ -230,10 +230,10 @@ fn lines_come_back_unchanged() {
     // A line of which a byte comes now and then.
     let mut slow = server.connect();
     let begun = Instant::now();
-    while slow.write_all(b"y").is_ok() && begun.elapsed() < Duration::from_secs(15) {
+    while slow.write_all(b"y").is_ok() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(begun.elapsed() < Duration::from_secs(15), "a slow line must not hold a connection");
+    assert!(begun.elapsed() < Duration::from_secs(60), "a slow line must not hold a connection");
     server.running.until_it_says("it took too long");
     assert!(!server.stop().err.contains('\x1b'), "what a peer sends is not printed");
 }

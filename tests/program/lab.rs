@@ -93,7 +93,7 @@ fn a_killed_run_takes_its_lab_with_it() {
         let holds = |pid: &&str| String::from_utf8_lossy(&of(pid)).contains("__hold");
         tasks.split_whitespace().find(holds).map(str::to_owned)
     };
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     let holder = loop {
         if let Some(holder) = held(run.id()) {
             break holder;
@@ -180,8 +180,48 @@ fn the_relay_delays_what_the_kernel_cannot() {
     home.run(&format!("lab down {}", lab.name)).ends_with(0);
     // Whoever took it over may not have reaped it yet.
     let ended = || std::fs::read_to_string(relay.join("stat")).map_or(true, |stat| stat.contains(") Z "));
-    assert!(within(Duration::from_secs(5), ended), "the relay lives on");
+    assert!(within(Duration::from_secs(60), ended), "the relay lives on");
     assert!(!lab.namespace("switch").exists());
+}
+
+/// Whether a relay of this lab runs and is not written down.
+fn relay_is_lost(home: &Home, name: &str) -> bool {
+    let status = home.run("lab status --json").ends_with(0).json();
+    status["lost_relays"].as_array().unwrap().iter().any(|relay| relay["lab"] == name)
+}
+
+#[test]
+fn a_relay_holds_nothing_of_its_caller_and_is_ended_without_its_record() {
+    let home = Home::new();
+    let name = format!("th{}", std::process::id());
+    let held = home.path().join("held");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec 7>\"$0\"; exec \"$@\""]).arg(&held).arg(env!("CARGO_BIN_EXE_msgpath"));
+    command.args(["lab", "up", &name, "--loss", "0.1%", "--netem", "no"]).stdin(Stdio::null());
+    let output = Running::new(command).finish(Duration::from_secs(60));
+    if output.code == Some(3) {
+        return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+    }
+    output.ends_with(0);
+    let lab = Lab { home: &home, name };
+    let pid = own(&home, &lab.name)["relay"]["pid"].as_u64().unwrap();
+    let relay = Path::new("/proc").join(pid.to_string());
+    let open: Vec<_> = std::fs::read_dir(relay.join("fd")).unwrap().flatten().collect();
+    let open: Vec<_> = open.iter().filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+    assert!(!open.is_empty() && !open.contains(&held), "{open:?}");
+    // Somebody clears /run, or a lab's file is damaged.
+    let (file, kept) = (format!("/run/msgpath/labs/{}.json", lab.name), home.path().join("kept"));
+    std::fs::copy(&file, &kept).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    home.run("lab status").ends_with(0).shows(&[&format!("the relay of lab {} (process {pid}) has lost", lab.name)]);
+    home.run(&format!("lab down {}", lab.name)).ends_with(0);
+    let ended = || std::fs::read_to_string(relay.join("stat")).map_or(true, |stat| stat.contains(") Z "));
+    assert!(within(Duration::from_secs(60), ended), "the relay lives on");
+    assert!(!relay_is_lost(&home, &lab.name));
+    std::fs::create_dir_all("/run/msgpath/labs").unwrap();
+    std::fs::copy(&kept, &file).unwrap();
+    home.run(&format!("lab down {}", lab.name)).ends_with(0);
+    assert!(!lab.namespace("a").exists() && !lab.namespace("switch").exists());
 }
 
 #[test]
@@ -190,7 +230,7 @@ fn a_relay_that_was_killed_is_missed() {
     let Some(lab) = Lab::up(&home, "k", "--loss 0.1% --netem no --hosts 3") else { return };
     let pid = own(&home, &lab.name)["relay"]["pid"].to_string();
     Command::new("kill").args(["-KILL", &pid]).status().unwrap();
-    assert!(within(Duration::from_secs(5), || own(&home, &lab.name)["state"] == "broken"));
+    assert!(within(Duration::from_secs(60), || own(&home, &lab.name)["state"] == "broken"));
     home.run("lab status").ends_with(0).shows(&["broken", "its relay (process", "has ended"]);
     home.run(&format!("echo --between {}", lab.name)).ends_with(3).says(&["E40", "is not whole", "its relay"]);
     home.run(&format!("lab down {}", lab.name)).ends_with(0);
@@ -265,9 +305,9 @@ fn paths_that_no_cable_carries_are_left_out() {
 fn a_cable_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "c", "") else { return };
-    let line = format!("echo --between {} -t 50s --name cut", lab.name);
+    let line = format!("echo --between {} -t 200s --name cut", lab.name);
     let running = home.start(&line);
-    let begun = within(Duration::from_secs(30), || {
+    let begun = within(Duration::from_secs(60), || {
         std::fs::read_dir(home.runs().join("cut")).is_ok_and(|mut files| files.any(|file| file.is_ok()))
     });
     assert!(begun, "no record was begun");
@@ -275,9 +315,8 @@ fn a_cable_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     // It is in use: not taken away by accident.
     home.run(&format!("lab down {}", lab.name)).ends_with(3).says(&["E47", "in use", "msgpath"]);
     ip(&format!("msgpath-{}-a", lab.name), "link delete mp0");
-    let cut = Instant::now();
-    let output = running.finish(Duration::from_secs(40)).ends_with(4).says(&["E46", "the cable between", "is gone"]);
-    assert!(cut.elapsed() < Duration::from_secs(35), "{:?}", cut.elapsed());
+    // By itself it would go on for longer than this waits, and end well.
+    let output = running.finish(Duration::from_secs(60)).ends_with(4).says(&["E46", "the cable between", "is gone"]);
     assert!(output.err.contains("msgpath show cut"), "{}", output.err);
     home.run("show cut").ends_with(0);
     home.run(&format!("lab down {}", lab.name)).ends_with(0);
@@ -292,7 +331,7 @@ fn a_lab_is_taken_down_under_its_users_when_that_is_wanted() {
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    let refused = within(Duration::from_secs(10), || home.run(&format!("lab down {}", lab.name)).code == Some(3));
+    let refused = within(Duration::from_secs(60), || home.run(&format!("lab down {}", lab.name)).code == Some(3));
     if refused {
         home.run(&format!("lab down {} --force", lab.name)).ends_with(0);
     }
@@ -307,6 +346,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next() {
     let Some(first) = Lab::up(&home, "m", "") else { return };
     let name = first.name.clone();
     drop(first);
+    let _last = Lab { home: &home, name: name.clone() };
     for after in [2, 10, 25, 50, 90, 150] {
         let mut command = home.command(&["lab", "up", &name, "--delay", "1ms", "--netem", "no", "--hosts", "4"]);
         let mut maker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -329,6 +369,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next() {
     let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)).collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(own(&home, &name), serde_json::Value::Null);
+    assert!(!relay_is_lost(&home, &name), "a relay lives on");
 }
 
 /// The processes named like our relay or our holders whose parent is `pid`.
@@ -345,7 +386,7 @@ fn whatever_ends_a_run_ends_its_relay() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut run = command.spawn().unwrap();
         let begun =
-            within(Duration::from_secs(20), || !helpers(run.id()).is_empty() || run.try_wait().unwrap().is_some());
+            within(Duration::from_secs(60), || !helpers(run.id()).is_empty() || run.try_wait().unwrap().is_some());
         if !begun || run.try_wait().unwrap().is_some() {
             let _ = (run.kill(), run.wait());
             return eprintln!("skipped: no lab here");
@@ -353,11 +394,11 @@ fn whatever_ends_a_run_ends_its_relay() {
         std::thread::sleep(Duration::from_millis(after));
         let started = helpers(run.id());
         Command::new("kill").args(["-s", signal, &run.id().to_string()]).status().unwrap();
-        let over = within(Duration::from_secs(30), || run.try_wait().unwrap().is_some());
+        let over = within(Duration::from_secs(60), || run.try_wait().unwrap().is_some());
         let _ = (run.kill(), run.wait());
         assert!(over, "{signal} after {after} ms: it goes on");
         let gone = |pid: &String| !Path::new("/proc").join(pid).exists();
-        assert!(within(Duration::from_secs(12), || started.iter().all(gone)), "{signal}: {started:?} live on");
+        assert!(within(Duration::from_secs(60), || started.iter().all(gone)), "{signal}: {started:?} live on");
     }
 }
 
@@ -367,7 +408,7 @@ fn as_another(home: &Home, program: &str, words: &[&str], line: &str) -> Option<
     command.args(words).arg(env!("CARGO_BIN_EXE_msgpath")).args(line.split(' '));
     command.env("HOME", "/").env("XDG_DATA_HOME", "/nonexistent").env("TMPDIR", home.temporary()).stdin(Stdio::null());
     let tried = Command::new(program).args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    tried.is_ok_and(|status| status.success()).then(|| Running::new(command).finish(Duration::from_secs(30)))
+    tried.is_ok_and(|status| status.success()).then(|| Running::new(command).finish(Duration::from_secs(60)))
 }
 
 #[test]

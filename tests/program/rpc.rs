@@ -562,7 +562,7 @@ fn an_interruption_keeps_what_was_measured() {
         requests.recv_timeout(Duration::from_secs(30)).expect("calls");
     }
     running.signal("INT");
-    let output = running.finish(Duration::from_secs(20)).ends_with(130).says(&["E15"]);
+    let output = running.finish(Duration::from_secs(60)).ends_with(130).says(&["E15"]);
     output.shows(&["ping: ", " calls answered"]);
     assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
 }
@@ -594,7 +594,7 @@ fn free_port() -> u16 {
 fn daemon(mut command: Command, port: u16) -> Option<Daemon> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     let daemon = Daemon(child);
-    let listens = within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let listens = within(Duration::from_secs(60), || TcpStream::connect(("127.0.0.1", port)).is_ok());
     listens.then_some(daemon)
 }
 

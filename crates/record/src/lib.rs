@@ -26,6 +26,7 @@ mod originals;
 mod reader;
 pub mod store;
 mod summary;
+pub mod temporary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;

@@ -10,19 +10,37 @@ use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
-use crate::{HEADER_FILE, RecordError, reader, utc};
+use crate::{HEADER_FILE, RecordError, reader, temporary, utc};
 
-/// Where runs are kept when nothing else is said: `msgpath` in `$XDG_DATA_HOME`, else in `~/.local/share`, else in the
-/// folder for temporary files. As the XDG Base Directory Specification has it, a relative path does not count.
+/// Where runs are kept when nothing else is said: `msgpath` in `$XDG_DATA_HOME`, else in `~/.local/share`. As the XDG Base
+/// Directory Specification has it, a relative path does not count. Where there is neither: a folder of this user's own in
+/// the one for temporary files, see [`made_root`].
 pub fn default_root() -> PathBuf {
+    let temporary = std::env::temp_dir();
+    home_root().or_else(|| temporary::kept_runs(&temporary)).unwrap_or(temporary.join("msgpath-runs"))
+}
+
+/// The same for a run that begins, and whether it is a folder for lack of a home: it is then made where it is not there yet,
+/// for this user alone and under a name that nobody can guess.
+///
+/// # Errors
+/// It cannot be made.
+pub fn made_root() -> std::io::Result<(PathBuf, bool)> {
+    match home_root() {
+        Some(root) => Ok((root, false)),
+        None => Ok((temporary::keep_runs(&std::env::temp_dir())?, true)),
+    }
+}
+
+fn home_root() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     root_of(variable("XDG_DATA_HOME"), variable("HOME"))
 }
 
-fn root_of(data: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+fn root_of(data: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let home = home.filter(absolute).map(|home| home.join(".local/share"));
-    data.filter(absolute).or(home).unwrap_or_else(std::env::temp_dir).join("msgpath")
+    data.filter(absolute).or(home).map(|root| root.join("msgpath"))
 }
 
 /// A run as the list shows it.
@@ -294,8 +312,8 @@ mod tests {
     #[test]
     fn the_root_follows_the_environment() {
         let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(root_of(path("/data"), path("/home/u")), Path::new("/data/msgpath"));
-        assert_eq!(root_of(path("data"), path("/home/u")), Path::new("/home/u/.local/share/msgpath"));
-        assert_eq!(root_of(None, None), std::env::temp_dir().join("msgpath"));
+        assert_eq!(root_of(path("/data"), path("/home/u")), path("/data/msgpath"));
+        assert_eq!(root_of(path("data"), path("/home/u")), path("/home/u/.local/share/msgpath"));
+        assert_eq!(root_of(None, path("home")), None);
     }
 }

@@ -11,6 +11,7 @@ pub mod event_loop;
 mod execute;
 mod far;
 mod floors;
+mod given_up;
 pub mod greeting;
 pub mod lab;
 mod lateness;

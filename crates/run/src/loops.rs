@@ -14,6 +14,7 @@ use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
 
+use crate::given_up::GivenUp;
 use crate::payload::{Difference, Payload};
 
 /// Latency of a message that was lost.
@@ -67,7 +68,12 @@ pub struct Inbox {
     mask: usize,
     /// Where the buffer in use begins.
     begin: usize,
+    /// What may still arrive late.
+    given_up: GivenUp,
 }
+
+/// Messages that were given up and that an inbox knows: one is given up after a whole slice of silence.
+const KNOWN_LOST: usize = 64;
 
 impl Inbox {
     /// For messages of `message` bytes on a channel whose largest message has `largest` bytes. Bytes that stream are
@@ -79,7 +85,7 @@ impl Inbox {
         let mut buffer = vec![1; stride * copies];
         buffer.fill(0); // touched: no page fault in the loop
         let window = if framed { stride } else { message };
-        Self { buffer, message, window, stride, at: 0, mask: copies - 1, begin: 0 }
+        Self { buffer, message, window, stride, at: 0, mask: copies - 1, begin: 0, given_up: GivenUp::new(KNOWN_LOST) }
     }
 
     /// The message that arrived last.
@@ -230,7 +236,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
     delivery: &mut Delivery,
 ) -> Done {
     for sequence in first..first + count {
-        for End { channel, method, wait } in ends.iter_mut() {
+        for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
             let slot = method.slot(channel)?;
             messages.outgoing.number(slot, sequence);
             let start = clock::now();
@@ -243,13 +249,14 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
             let mut end = clock::now();
             delivery.sent += 1;
             if messages.lossy {
-                while arrived && is_older(messages.incoming, inbox.bytes(), sequence) {
-                    delivery.late += 1;
+                while arrived && let Some(older) = older(messages.incoming, inbox.bytes(), sequence) {
+                    inbox.given_up.count((at, older), delivery);
                     arrived = inbox.receive(channel, wait, true)?;
                     end = clock::now();
                 }
                 if !arrived {
                     delivery.lost += 1;
+                    inbox.given_up.add((at, sequence));
                     rows.push(Row { start, latency: LOST });
                     continue;
                 }
@@ -265,11 +272,11 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
     Ok(())
 }
 
-/// Whether `bytes` answer a message sent before `sequence`.
+/// The message before `sequence` that `bytes` answer; `None`: they answer no older one.
 #[inline(always)]
-fn is_older(payload: &Payload, bytes: &[u8], sequence: u64) -> bool {
+fn older(payload: &Payload, bytes: &[u8], sequence: u64) -> Option<u64> {
     let behind = sequence.wrapping_sub(payload.sequence(bytes)) & payload.mask();
-    behind != 0 && behind <= payload.mask() / 2
+    (behind != 0 && behind <= payload.mask() / 2).then(|| sequence.wrapping_sub(behind))
 }
 
 /// Near end of an echo in batch mode: one stamp pair around `batch` messages; a row is their mean. One connection.
@@ -328,6 +335,8 @@ struct Window {
     mask: u64,
     /// Send time of the newest message that was answered.
     answered: u64,
+    /// What may still arrive late.
+    given_up: GivenUp,
 }
 
 const NOT_UNDER_WAY: u64 = 0;
@@ -335,7 +344,8 @@ const NOT_UNDER_WAY: u64 = 0;
 impl Window {
     fn new(inflight: u32) -> Self {
         let slots = u64::from(inflight).next_power_of_two();
-        Self { starts: vec![NOT_UNDER_WAY; slots as usize], mask: slots - 1, answered: 0 }
+        let given_up = GivenUp::new(2 * slots as usize);
+        Self { starts: vec![NOT_UNDER_WAY; slots as usize], mask: slots - 1, answered: 0, given_up }
     }
 
     #[inline(always)]
@@ -412,9 +422,13 @@ fn echo_near_window_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
                 under_way -= lossy_arrival(window, messages, inbox, (next - 1, now), rows, delivery)?;
                 continue;
             }
-            for open in window.starts.iter_mut().filter(|open| **open != NOT_UNDER_WAY) {
-                rows.push(Row { start: std::mem::replace(open, NOT_UNDER_WAY), latency: LOST });
-                delivery.lost += 1;
+            for sequence in next.saturating_sub(window.mask + 1)..next {
+                let start = std::mem::replace(window.slot(sequence), NOT_UNDER_WAY);
+                if start != NOT_UNDER_WAY {
+                    rows.push(Row { start, latency: LOST });
+                    delivery.lost += 1;
+                    window.given_up.add((0, sequence));
+                }
             }
             under_way = 0;
         }
@@ -451,15 +465,17 @@ fn lossy_arrival(
 ) -> Result<u64, LoopError> {
     let payload = messages.incoming;
     let behind = newest.wrapping_sub(payload.sequence(inbox.bytes())) & payload.mask();
-    let Some(sequence) = newest.checked_sub(behind).filter(|_| behind <= window.mask) else {
+    let Some(sequence) = newest.checked_sub(behind) else {
+        // It answers nothing that was sent.
         delivery.late += 1;
         return Ok(0);
     };
-    let start = std::mem::replace(window.slot(sequence), NOT_UNDER_WAY);
-    if start == NOT_UNDER_WAY {
-        delivery.duplicated += 1;
+    let awaited = behind <= window.mask && *window.slot(sequence) != NOT_UNDER_WAY;
+    if !awaited {
+        window.given_up.count((0, sequence), delivery);
         return Ok(0);
     }
+    let start = std::mem::replace(window.slot(sequence), NOT_UNDER_WAY);
     delivery.reordered += u64::from(start < window.answered);
     window.answered = window.answered.max(start);
     rows.push(Row { start, latency: now - start });
@@ -527,7 +543,7 @@ pub struct FarStamps {
 }
 
 /// Far end of an echo: answers `count` messages on each connection in turn. Ends early when the near end has finished and
-/// nothing comes any more.
+/// nothing comes any more. Where the way doubles messages, those are answered as well, so it goes on to the last one's number.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -541,7 +557,9 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
     delivery: &mut Delivery,
 ) -> Done {
     let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
-    for turn in first..first + count {
+    let end = first + count;
+    let (mut turn, mut is_last) = (first, !messages.lossy || count == 0);
+    while turn < end || !is_last {
         for End { channel, method, wait } in ends.iter_mut() {
             let slot = method.slot(channel)?;
             let message = inbox.message;
@@ -555,6 +573,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                 stamps.arrived.push(clock::now());
             }
             delivery.received += 1;
+            is_last = is_last || older(messages.incoming, &buffer[..message], end - 1).is_none();
             if WORKING {
                 answer.service.work(turn);
             }
@@ -572,6 +591,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
             method.flush(channel)?;
             delivery.sent += 1;
         }
+        turn += 1;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use msgpath_core::plan::{Between, ChannelOptions, Family, Placement};
 use msgpath_core::schema::{Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::affinity;
+use msgpath_sys::child::{self, MakerEnds};
 
 use crate::greeting;
 use crate::wire::{self, ToFar, ToNear};
@@ -88,13 +89,9 @@ impl Link {
         let place: Vec<&String> = between
             .map(|Between { near, far, .. }| vec![&far.namespace, &far.address, &near.address])
             .unwrap_or_default();
-        let mut child = Command::new("/proc/self/exe")
-            .arg("__agent")
-            .args(place)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(cannot)?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("__agent").args(place).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child::own(&mut command, MakerEnds::ClosesInput).spawn().map_err(cannot)?;
         let (to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut link = Self::greet(Box::new(from), Box::new(to), Some(child))?;
         link.peer = between.and_then(|between| between.far.address.parse().ok());

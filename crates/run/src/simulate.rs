@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::plan::{Load, Plan, Workload};
 use msgpath_core::schema::Simulated;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Unavailable};
+use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::near::{RoundError, round};
@@ -175,16 +176,17 @@ fn once(
     let (sums, said) = (scratch.0.join("sums"), scratch.0.join("said"));
     let task = serde_json::to_string(&(order, cpus)).map_err(|error| cannot("the task", &error))?;
     let errors = std::fs::File::create(&said).map_err(|error| cannot("no file for errors", &error))?;
-    let near = Command::new(&tool.valgrind)
-        .args(["-q", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=no"])
+    let mut near = Command::new(&tool.valgrind);
+    near.args(["-q", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=no"])
         .arg(format!("--cachegrind-out-file={}", sums.display()))
         .arg(&tool.program)
         .args(["__near", &task])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(errors)
-        .spawn();
-    let mut near = Owned(near.map_err(|error| cannot("valgrind does not start", &error))?);
+        .stderr(errors);
+    let mut near = Owned(
+        child::own(&mut near, MakerEnds::Kills).spawn().map_err(|error| cannot("valgrind does not start", &error))?,
+    );
     let (to, from) = (near.0.stdin.take().expect("piped"), near.0.stdout.take().expect("piped"));
     // Valgrind takes its time to start, and an agent that hears nothing ends: it is started at the first word.
     while !poll(from.as_fd(), Interest::Read, 50).unwrap_or(false) {
@@ -195,7 +197,7 @@ fn once(
     if let Some(between) = &plan.options.between {
         agent.args([&between.far.namespace, &between.far.address, &between.near.address]);
     }
-    let started = agent.spawn();
+    let started = child::own(&mut agent, MakerEnds::ClosesInput).spawn();
     drop(agent); // it holds the near end's ends, which must close with the far end
     let mut agent = Owned(started.map_err(|error| cannot("no far end", &error))?);
     let status = loop {

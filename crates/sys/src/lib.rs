@@ -7,6 +7,7 @@
 pub mod affinity;
 pub mod area;
 pub mod bpf;
+pub mod child;
 pub mod clock;
 pub mod cmsg;
 pub mod cookie;

@@ -1,10 +1,12 @@
 //! Socket options beyond the standard library, and TCP_INFO.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustix::net::{self, sockopt};
 
 use crate::check_int;
 
@@ -150,6 +152,36 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         rwnd_limited: u64_at(176),
         sndbuf_limited: u64_at(184),
     })
+}
+
+/// Connects within `timeout`, unless `stop` is set meanwhile. The socket then blocks.
+///
+/// # Errors
+/// As connect(2); `TimedOut`; `Interrupted`: `stop` was set.
+pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<OwnedFd> {
+    /// How often `stop` is looked at.
+    const LOOK: Duration = Duration::from_millis(50);
+    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
+    let fd = net::socket_with(family, net::SocketType::STREAM, flags, None)?;
+    let begun = Instant::now();
+    match net::connect(&fd, &address) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::INPROGRESS) => loop {
+            let left = timeout.saturating_sub(begun.elapsed());
+            let wait = left.min(LOOK).as_millis() as i32 + 1;
+            match crate::poll::poll(fd.as_fd(), crate::poll::Interest::Write, wait) {
+                Ok(true) => break net::sockopt::socket_error(&fd)??,
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ if stop.load(Ordering::Relaxed) => return Err(io::ErrorKind::Interrupted.into()),
+                _ if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
+                _ => {}
+            }
+        },
+        Err(error) => return Err(error.into()),
+    }
+    crate::set_nonblocking(fd.as_fd(), false)?;
+    Ok(fd)
 }
 
 #[cfg(test)]

@@ -538,7 +538,7 @@ mod tests {
         calls.assert_covered(&clock);
         assert!(clock.pieces[0].drift_known && (clock.pieces[0].drift - 30e-6).abs() < 1e-6, "{clock:?}");
         // A debug build on a busy machine; the release build is far below a tenth of it.
-        assert!(took.as_secs() < 20, "{took:?}");
+        assert!(took.as_secs() < 120, "{took:?}");
     }
 
     proptest! {

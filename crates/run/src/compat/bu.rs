@@ -200,7 +200,7 @@ impl Inbox {
 }
 
 fn probe(target: &Target, setup: &Setup, stop: &AtomicBool) -> Result<Probed, Problem> {
-    let (stream, connect_ns) = target.connect()?;
+    let (stream, connect_ns) = target.connect(stop)?;
     let watch = Watch::default();
     watch.expect(target.timeout);
     let broken = |what: &str, error: std::io::Error| match error.kind() {
@@ -209,7 +209,7 @@ fn probe(target: &Target, setup: &Setup, stop: &AtomicBool) -> Result<Probed, Pr
         }
         _ => target.broken(what, &error, &watch, stop),
     };
-    watched(&[&stream], &[&watch], stop, || {
+    watched(&[&stream], &[&watch], stop, Duration::ZERO, || {
         stream.set_nodelay(true).map_err(|error| broken("TCP_NODELAY", error))?;
         let mut inbox = Inbox { bytes: Vec::new(), part: vec![0; PART], most: setup.size as usize + 2 * PART };
         let mut converse = |line: &[u8], expected| -> std::io::Result<Said> {

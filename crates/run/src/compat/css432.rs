@@ -13,7 +13,10 @@ use msgpath_sys::scatter::Scatter;
 use msgpath_sys::{clock, msg};
 
 use super::server::{End, Guest};
-use super::{FAREWELL, Target, Watch, farewell, readable, receive, receive_all, retried, send_all, tell, watched};
+use super::{
+    FAREWELL, Target, Watch, farewell, possible, readable, receive, receive_all, retried, send_all, tell, unclear,
+    watched,
+};
 
 /// The most bytes of one iteration.
 pub const MOST_MESSAGE: usize = 1 << 20;
@@ -138,11 +141,11 @@ pub struct Asked {
 /// # Errors
 /// E49: nobody answers there. E50: the server went away, took too long, or answered no number.
 pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Sent, Problem> {
-    let (stream, connect_ns) = asked.target.connect()?;
+    let (stream, connect_ns) = asked.target.connect(stop)?;
     let watch = Watch::default();
     watch.expect(asked.target.timeout);
     let broken = |what: &str, error: std::io::Error| asked.target.broken(what, &error, &watch, stop);
-    watched(&[&stream], &[&watch], stop, || {
+    watched(&[&stream], &[&watch], stop, Duration::ZERO, || {
         stream.set_nodelay(asked.nodelay).map_err(|error| broken("TCP_NODELAY", error))?;
         if let Some(order) = asked.order {
             send_all(&stream, &order.bytes(asked.repetition))
@@ -159,8 +162,12 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Sent, Problem> {
         let bytes = u64::from(asked.nbufs) * u64::from(asked.bufsize) * u64::from(asked.repetition);
         // 0 is an answer as well: of a server that counts short reads only.
         let most = u32::try_from(bytes).unwrap_or(u32::MAX).min(i32::MAX as u32).saturating_add(1);
-        let reads = plausible_answer(number, asked.order, most);
+        let reads = plausible_answer(number, asked.order, most).map_err(|reads| {
+            unclear(format!("the server says that it took {reads} reads"))
+                .why(format!("each read returns a byte at least, and {bytes} were sent"))
+        })?;
         let receipt = farewell(&stream, &watch, FAREWELL);
+        receipt.map_or(Ok(()), |receipt| possible(&receipt, bytes, clock::now() - begun))?;
         Ok(Sent {
             shape: asked.shape,
             nbufs: asked.nbufs,
@@ -177,13 +184,16 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Sent, Problem> {
 }
 
 /// The number of reads: in the order that was sent where that is plausible, else in the other.
-fn plausible_answer(number: [u8; 4], order: Option<Order>, most: u32) -> u32 {
+///
+/// # Errors
+/// The number in the order that was sent: in neither order it is below `most`.
+fn plausible_answer(number: [u8; 4], order: Option<Order>, most: u32) -> Result<u32, u32> {
     let in_order = |order| match order {
         Order::Host => u32::from_le_bytes(number),
         Order::Network => u32::from_be_bytes(number),
     };
     let ours = in_order(order.unwrap_or_default());
-    if ours < most { ours } else { plausible(number, most).map_or(ours, |(reads, _)| reads) }
+    if ours < most { Ok(ours) } else { plausible(number, most).map(|(reads, _)| reads).ok_or(ours) }
 }
 
 fn send_data(stream: &TcpStream, asked: &Asked, watch: &Watch) -> std::io::Result<()> {
@@ -238,12 +248,14 @@ mod tests {
     fn an_answer_is_read_in_the_order_that_makes_sense() {
         let most = 30_000_001;
         for (bytes, order, reads) in [
-            (22_978_u32.to_le_bytes(), Some(Order::Host), 22_978),
-            (22_978_u32.to_be_bytes(), Some(Order::Host), 22_978),
-            (22_978_u32.to_be_bytes(), Some(Order::Network), 22_978),
-            (22_978_u32.to_le_bytes(), None, 22_978),
-            ([0; 4], Some(Order::Host), 0),
-            ([0xff; 4], Some(Order::Host), u32::MAX),
+            (22_978_u32.to_le_bytes(), Some(Order::Host), Ok(22_978)),
+            (22_978_u32.to_be_bytes(), Some(Order::Host), Ok(22_978)),
+            (22_978_u32.to_be_bytes(), Some(Order::Network), Ok(22_978)),
+            (22_978_u32.to_le_bytes(), None, Ok(22_978)),
+            ([0; 4], Some(Order::Host), Ok(0)),
+            (30_000_000_u32.to_le_bytes(), Some(Order::Host), Ok(30_000_000)),
+            (0x3131_3131_u32.to_le_bytes(), Some(Order::Host), Err(0x3131_3131)),
+            ([0xff; 4], Some(Order::Host), Err(u32::MAX)),
         ] {
             assert_eq!(plausible_answer(bytes, order, most), reads, "{bytes:?} {order:?}");
         }

@@ -10,7 +10,7 @@ use msgpath_sys::{clock, msg};
 use serde::Serialize;
 
 use super::server::{End, Guest};
-use super::{BLOCK, Target, Watch, farewell, readable, receive, retried, tell, watched};
+use super::{BLOCK, GRACE, Target, Watch, farewell, possible, readable, receive, retried, tell, watched};
 
 /// The longest block of the client, bytes.
 pub const MOST_BLOCK: u64 = 64 << 20;
@@ -96,7 +96,7 @@ impl Sent {
         out += &format!("  sender    {}: {}\n", time(self.sending_ns), rate_text(rate(self.sending_ns)));
         out += &match self.closed_ns {
             Some(ns) => format!(
-                "            until the last call returned; what was still in the buffers took another {}\n",
+                "            until the last call returned; the rest of the buffers and the server's close took another {}\n",
                 time(ns.saturating_sub(self.sending_ns))
             ),
             None => "            until the last call returned\n".to_owned(),
@@ -111,10 +111,6 @@ impl Sent {
             Some(receipt) => format!("  receiver  {}, on its own clock\n", receipt.say(glyphs)),
             None => "  receiver  n/a: this server tells nothing\n".to_owned(),
         };
-        if let Some(receipt) = self.receipt.as_ref().filter(|receipt| receipt.bytes != self.bytes) {
-            let missing = self.bytes.abs_diff(receipt.bytes);
-            out += &format!("  warning: {} bytes more or fewer than were sent\n", glyphs.thousands(missing));
-        }
         let bits = self.receipt.and_then(|receipt| receipt.rate()).or(self.closed_ns.and_then(rate));
         if let Some(bits) = bits {
             let whose =
@@ -128,14 +124,13 @@ impl Sent {
 /// Sends all bytes.
 ///
 /// # Errors
-/// E49: nobody answers there. E50: the server went away or took nothing for too long.
+/// E49: nobody answers there. E50: the server went away, took nothing for too long, or told what cannot be.
 pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Sent, Problem> {
-    let (stream, connect_ns) = asked.target.connect()?;
+    let (stream, connect_ns) = asked.target.connect(stop)?;
     let watch = Watch::default();
     watch.expect(asked.target.timeout);
-    // A stream that is interrupted is shorter, not broken: only the watch may end it.
-    let never = AtomicBool::new(false);
-    watched(&[&stream], &[&watch], &never, || {
+    // A stream that is interrupted is shorter, not broken, and its end is told where that does not take long.
+    watched(&[&stream], &[&watch], stop, GRACE, || {
         let block = vec![0_u8; asked.block.clamp(1, MOST_BLOCK) as usize];
         let begun = clock::now();
         let mut bytes = 0;
@@ -143,11 +138,18 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Sent, Problem> {
             watch.expect(asked.target.timeout);
             let next = (asked.bytes - bytes).min(block.len() as u64) as usize;
             let sent = retried(|| msg::send(stream.as_fd(), &block[..next], msg::SendFlags::default()));
-            bytes += sent.map_err(|error| asked.target.broken("sending", &error, &watch, &never))? as u64;
+            match sent {
+                Ok(sent) => bytes += sent as u64,
+                Err(_) if stop.load(Ordering::Relaxed) => break,
+                Err(error) => return Err(asked.target.broken("sending", &error, &watch, stop)),
+            }
         }
         let sending_ns = clock::now() - begun;
         let receipt = farewell(&stream, &watch, asked.target.timeout);
-        let closed_ns = (!watch.late.load(Ordering::Relaxed)).then(|| clock::now() - begun);
+        let since = clock::now() - begun;
+        let cut = stop.load(Ordering::Relaxed) && receipt.is_none();
+        let closed_ns = (!watch.late.load(Ordering::Relaxed) && !cut).then_some(since);
+        receipt.map_or(Ok(()), |receipt| possible(&receipt, bytes, since))?;
         let block = block.len() as u64;
         Ok(Sent { bytes, block, connect_ns, sending_ns, closed_ns, receipt, interrupted: bytes < asked.bytes })
     })

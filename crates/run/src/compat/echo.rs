@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use msgpath_core::{Exit, Problem};
 use msgpath_rpc::classic::lines::{Column, Lines, TooLong, Trial, message};
@@ -86,13 +87,13 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<Vec<Column>, Problem> {
         let line = message(size, asked.with_newline);
         let mut trials = Vec::with_capacity(asked.trials as usize);
         if asked.one_connection {
-            let (stream, connect_ns) = asked.target.connect()?;
+            let (stream, connect_ns) = asked.target.connect(stop)?;
             on_connection(asked, &stream, stop, &line, asked.trials, &mut trials)?;
             // Connecting belongs to the first trial alone.
             trials.first_mut().into_iter().for_each(|first: &mut Trial| first.connect_ns = Some(connect_ns));
         } else {
             for _ in 0..asked.trials {
-                let (stream, connect_ns) = asked.target.connect()?;
+                let (stream, connect_ns) = asked.target.connect(stop)?;
                 on_connection(asked, &stream, stop, &line, 1, &mut trials)?;
                 trials.last_mut().into_iter().for_each(|last: &mut Trial| last.connect_ns = Some(connect_ns));
             }
@@ -113,7 +114,7 @@ fn on_connection(
     let watch = Watch::default();
     watch.expect(asked.target.timeout);
     let broken = |what: &str, error: std::io::Error| asked.target.broken(what, &error, &watch, stop);
-    watched(&[stream], &[&watch], stop, || {
+    watched(&[stream], &[&watch], stop, Duration::ZERO, || {
         let mut back = vec![0; line.len()];
         let mut sent_again = 0;
         for _ in 0..count {

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::{Exit, Problem};
 use msgpath_rpc::classic::{RECEIPT_BYTES, Receipt};
 use msgpath_sys::poll::{Interest, poll};
-use msgpath_sys::{clock, msg};
+use msgpath_sys::{clock, msg, socket};
 
 pub use server::{Event, Options as ServerOptions, Protocol, Server};
 
@@ -39,6 +39,8 @@ pub use server::{Event, Options as ServerOptions, Protocol, Server};
 const BLOCK: usize = 256 << 10;
 /// How long the other end may take to close, or to tell its figures, after all is said.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long what is under way may take to its end when somebody interrupts.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Where a client connects, and how patient it is.
 #[derive(Clone, Debug)]
@@ -55,8 +57,8 @@ impl Target {
     /// Connects to the first address that answers. Returns how long the call that succeeded took, ns.
     ///
     /// # Errors
-    /// E49: nobody answers there.
-    fn connect(&self) -> Result<(TcpStream, u64), Problem> {
+    /// E49: nobody answers there. E50: interrupted meanwhile.
+    fn connect(&self, stop: &AtomicBool) -> Result<(TcpStream, u64), Problem> {
         let place = format!("{}, port {}", self.host, self.port);
         let cannot =
             |error: &io::Error| Problem::new("E49", Exit::CannotStart, format!("cannot connect to {place}: {error}"));
@@ -65,8 +67,11 @@ impl Target {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         for address in addresses.iter().take(8) {
             let since = clock::now();
-            match TcpStream::connect_timeout(address, self.timeout) {
-                Ok(stream) => return Ok((stream, clock::now() - since)),
+            match socket::connect(*address, self.timeout, stop) {
+                Ok(stream) => return Ok((stream.into(), clock::now() - since)),
+                Err(_) if stop.load(Ordering::Relaxed) => {
+                    return Err(Problem::new("E50", Exit::Interrupted, format!("interrupted: connecting to {place}")));
+                }
                 Err(error) => failed = error,
             }
         }
@@ -138,7 +143,8 @@ impl Seen {
     }
 }
 
-/// Does `work` while another thread watches its steps: those connections end when a step takes too long or `stop` is set.
+/// Does `work` while another thread watches its steps: those connections end when a step takes too long, or `stop` has been
+/// set for as long as `grace`.
 ///
 /// # Errors
 /// What `work` says; E50 where the connections cannot be watched.
@@ -146,14 +152,17 @@ fn watched<T>(
     streams: &[&TcpStream],
     watches: &[&Watch],
     stop: &AtomicBool,
+    grace: Duration,
     work: impl FnOnce() -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = std::thread::Builder::new().name("watch".into()).spawn_scoped(scope, || {
             let mut seen: Vec<Seen> = watches.iter().map(|_| Seen::new()).collect();
+            let mut asked = None;
             while !over.load(Ordering::Relaxed) {
-                let mut end = stop.load(Ordering::Relaxed);
+                let stopped = stop.load(Ordering::Relaxed);
+                let mut end = stopped && asked.get_or_insert_with(Instant::now).elapsed() >= grace;
                 for (seen, watch) in seen.iter_mut().zip(watches) {
                     if seen.is_late(watch) {
                         watch.late.store(true, Ordering::Relaxed);
@@ -244,6 +253,25 @@ fn farewell(stream: &TcpStream, watch: &Watch, patience: Duration) -> Option<Rec
     Receipt::parse(&told[..done])
 }
 
+/// Whether what a server tells of `bytes` that were sent and were over within `ns` can be.
+///
+/// # Errors
+/// E50: it cannot.
+fn possible(receipt: &Receipt, bytes: u64, ns: u64) -> Result<(), Problem> {
+    let Receipt { bytes: received, reads, ns: took, .. } = *receipt;
+    let what = if received != bytes {
+        format!("{received} bytes were received, and {bytes} were sent")
+    } else if reads > bytes {
+        format!("{reads} reads returned something, of {bytes} bytes")
+    } else if took / 2 > ns {
+        // Not exactly: clocks of two machines need not go equally fast.
+        format!("receiving took {} s, and all was over in {} s", took as f64 / 1e9, ns as f64 / 1e9)
+    } else {
+        return Ok(());
+    };
+    Err(unclear("the server tells what cannot be".into()).why(what))
+}
+
 /// Tells a client that has said everything what was received. One that is gone, as those of courses are, does not hear it.
 fn tell(mut stream: &TcpStream, receipt: &Receipt) {
     let _ = stream.write_all(receipt.line().as_bytes());
@@ -255,13 +283,28 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
+    fn what_a_server_tells_must_be_possible() {
+        let good = Receipt { bytes: 150_000, ns: 1_000, reads: 150_000, full: 0 };
+        assert_eq!(possible(&good, 150_000, 1_000), Ok(()));
+        for (receipt, part) in [
+            (Receipt { bytes: 150_001, ..good }, "150001 bytes were received, and 150000"),
+            (Receipt { reads: 825_000_000, ..good }, "825000000 reads returned something, of 150000"),
+            (Receipt { ns: 3_000_000_000, ..good }, "receiving took 3 s"),
+        ] {
+            let problem = possible(&receipt, 150_000, 1_000_000_000).unwrap_err();
+            assert!(problem.exit == Exit::Unfinished && problem.why.contains(part), "{problem}");
+        }
+    }
+
+    #[test]
     fn a_step_that_takes_too_long_ends_the_conversation() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _far = listener.accept().unwrap();
         let (watch, stop) = (Watch::default(), AtomicBool::new(false));
         watch.expect(Duration::from_millis(20));
-        let got = watched(&[&near], &[&watch], &stop, || Ok(receive(&near, &mut [0; 4]).unwrap())).unwrap();
+        let got =
+            watched(&[&near], &[&watch], &stop, Duration::ZERO, || Ok(receive(&near, &mut [0; 4]).unwrap())).unwrap();
         assert_eq!((got, watch.late.load(Ordering::Relaxed)), (0, true));
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use msgpath_core::units::Glyphs;
-use msgpath_core::{Histogram, Problem};
+use msgpath_core::{Exit, Histogram, Problem};
 use msgpath_rpc::classic::primitives::{CLIENT_BYTE, FIELDS, Measured, Primitive, Totals, field_byte, fields};
 use msgpath_rpc::classic::shown;
 use msgpath_sys::msg::{self, SendFlags};
@@ -18,7 +18,7 @@ use msgpath_sys::socket::{self, IntOption};
 use msgpath_sys::{clock, errqueue};
 
 use super::server::{End, Guest};
-use super::{Target, Watch, receive, receive_all, retried, send_all, unclear, watched};
+use super::{GRACE, Target, Watch, receive, receive_all, retried, send_all, unclear, watched};
 
 /// The largest message, bytes.
 pub const MOST_SIZE: u64 = 64 << 20;
@@ -238,13 +238,12 @@ struct Part {
 /// E49: nobody answers there. E50: the server went away, took too long, or answered something else.
 pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<(Totals, Measured), Problem> {
     let streams: Vec<TcpStream> =
-        (0..asked.threads).map(|_| asked.target.connect().map(|(stream, _)| stream)).collect::<Result<_, _>>()?;
+        (0..asked.threads).map(|_| asked.target.connect(stop).map(|(stream, _)| stream)).collect::<Result<_, _>>()?;
     let watches: Vec<Watch> = streams.iter().map(|_| Watch::default()).collect();
     watches.iter().for_each(|watch| watch.expect(asked.target.timeout));
     let (all, every): (Vec<_>, Vec<_>) = (streams.iter().collect(), watches.iter().collect());
-    // An interrupted run has measured what it has: only what takes too long is ended from outside.
-    let never = AtomicBool::new(false);
-    watched(&all, &every, &never, || {
+    // An interrupted run has measured what it has; a message that goes on for long then is not waited for.
+    watched(&all, &every, stop, GRACE, || {
         let start = Barrier::new(streams.len() + 1);
         let over = AtomicBool::new(false);
         let (begun, parts) = std::thread::scope(|scope| {
@@ -253,7 +252,7 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<(Totals, Measured), Probl
                 .zip(&watches)
                 .map(|(stream, watch)| {
                     scope.spawn(|| {
-                        let part = talk(asked, stream, watch, &start, &[stop, &over]);
+                        let part = talk(asked, stream, watch, &start, [stop, &over]);
                         // What the other threads still do is not this one's step; and one failure is enough.
                         watch.expect(Duration::from_secs(3600));
                         over.fetch_or(part.is_err(), Ordering::Relaxed);
@@ -271,6 +270,9 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<(Totals, Measured), Probl
         let parts = parts.into_iter().collect::<Result<Vec<Part>, Problem>>()?;
         let mut times = Histogram::new();
         parts.iter().for_each(|part| times.merge(&part.times));
+        if times.total() == 0 && stop.load(Ordering::Relaxed) {
+            return Err(Problem::new("E50", Exit::Interrupted, "interrupted before the first reply"));
+        }
         let ended = parts.iter().map(|part| part.ended_ns).max().unwrap_or(begun);
         Ok((
             Totals::of(times.total(), asked.size as u64, times.sum(), asked.time.as_secs_f64()),
@@ -305,7 +307,7 @@ fn talk(
     stream: &TcpStream,
     watch: &Watch,
     start: &Barrier,
-    stops: &[&AtomicBool; 2],
+    stops: [&AtomicBool; 2],
 ) -> Result<Part, Problem> {
     let message = vec![CLIENT_BYTE; asked.size];
     let mut reply = vec![0; asked.size];
@@ -322,7 +324,11 @@ fn talk(
     while now < until && !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
         watch.expect(asked.target.timeout);
         let begun = now;
-        send_all(stream, &message).and_then(|()| receive_all(stream, &mut reply)).map_err(broken)?;
+        match send_all(stream, &message).and_then(|()| receive_all(stream, &mut reply)) {
+            Ok(_) => {}
+            Err(_) if stops[0].load(Ordering::Relaxed) => break,
+            Err(error) => return Err(broken(error)),
+        }
         now = clock::now();
         times.record(now - begun);
         if std::mem::take(&mut first) {

@@ -311,13 +311,15 @@ fn begin(
             Protocol::Primitives { primitive, size } => primitives::answer(*primitive, *size, &guest),
         };
         let why = match end {
-            End::Well => return,
-            _ if over.load(Ordering::Relaxed) => "ended: the server stops".to_owned(),
-            _ if watched.late.load(Ordering::Relaxed) => "ended: it took too long".to_owned(),
-            End::Refused(why) => format!("ended: {why}"),
-            End::Broken(error) => format!("broke: {error}"),
+            End::Well => None,
+            _ if over.load(Ordering::Relaxed) => Some("ended: the server stops".to_owned()),
+            _ if watched.late.load(Ordering::Relaxed) => Some("ended: it took too long".to_owned()),
+            End::Refused(why) => Some(format!("ended: {why}")),
+            End::Broken(error) => Some(format!("broke: {error}")),
         };
-        let _ = lines.send(Line::Wrong(format!("{peer}: {why}")));
+        why.map(|why| lines.send(Line::Wrong(format!("{peer}: {why}"))));
+        // Heard at once: another descriptor of this socket is closed only when the accepting thread looks again.
+        let _ = guest.stream.shutdown(Shutdown::Write);
     })?;
     Ok(Held { stream: kept, watch, seen: Seen::new(), since: Instant::now(), thread })
 }
@@ -366,6 +368,29 @@ impl Voice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_was_answered_does_not_wait_for_the_accepting_thread() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let patience = Duration::from_secs(60);
+        let options = Options {
+            host: None,
+            port: 0,
+            connections: 1,
+            idle: patience,
+            message: patience,
+            protocol: Protocol::Discard { tells: false },
+        };
+        let (lines, _kept) = channel();
+        let held = begin(stream, peer, &Arc::new(options), &Arc::default(), &lines).unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        // Nobody sweeps: the server's end of the socket stays open.
+        assert_eq!(std::io::Read::read(&mut near, &mut [0]).unwrap(), 0);
+        held.thread.join().unwrap();
+    }
 
     #[test]
     fn a_flood_of_lines_is_counted() {

@@ -127,7 +127,7 @@ mod tests {
             Examine { end: "near".into(), peer: Some([127, 0, 0, 1].into()), other_cpu: Some(1), ..Examine::default() };
         let start = std::time::Instant::now();
         let checks = examine(&order);
-        assert!(start.elapsed().as_secs() < 10);
+        assert!(start.elapsed().as_secs() < 60);
         assert_eq!(checks.iter().map(|check| check.number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
         for check in &checks {
             assert!(!check.what.is_empty() && check.end == "near", "{check:?}");

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::netns;
 
 use super::iproute::{Program, batch};
@@ -67,7 +68,7 @@ impl HeldLab {
         // From here on the holder is ended with this value.
         let mut lab = Self { holder, _input: input, relay: None, between, notes: Vec::new() };
         if needs_relay(&spec.shape) {
-            lab.relay = Some(Relay::start(None, true)?);
+            lab.relay = Some(Relay::start(None)?);
         }
         let relayed = lab.relay.is_some();
         let far = lab.holder.id();
@@ -116,8 +117,9 @@ impl HeldLab {
     }
 
     fn start_holder() -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
-        let mut holder =
-            Command::new("/proc/self/exe").arg("__hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("__hold").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = child::own(&mut command, MakerEnds::Kills).spawn()?;
         let input = holder.stdin.take().expect("piped");
         let mut output = BufReader::new(holder.stdout.take().expect("piped"));
         let mut line = String::new();

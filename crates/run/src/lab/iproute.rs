@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::netns;
 
 /// `ip` or `tc`.
@@ -31,6 +32,8 @@ impl Program {
         let mut all = path;
         all.push(":/usr/sbin:/sbin:/usr/bin:/bin");
         command.env("PATH", all);
+        // One that outlived a killed maker would still work on what the next one makes under the same names.
+        child::own(&mut command, MakerEnds::Kills);
         command
     }
 }
@@ -89,8 +92,8 @@ fn carry_out(program: Program, namespace: Option<&str>, lines: &[String]) -> io:
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
     }
-    let mut child =
-        command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
     let text = lines.join("\n") + "\n";
     // A program that ended early says why on its standard error.
     let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());

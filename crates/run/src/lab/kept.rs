@@ -64,6 +64,17 @@ impl KeptRelay {
     }
 }
 
+/// A relay that nothing written down knows: whoever wrote down its lab was killed, or the file was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostRelay {
+    /// The lab for which it was started.
+    pub lab: String,
+    /// Its process.
+    pub pid: u32,
+    #[serde(skip)]
+    started: u64,
+}
+
 /// A lab as it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabState {
@@ -183,7 +194,7 @@ impl KeptLab {
     /// Starts the relay, measures what it adds, and tells it what to do. It is written down before it may outlive us.
     fn start_relay(&mut self, spec: &LabSpec) -> Result<(), Problem> {
         let switch = self.switch.as_deref().unwrap_or_default();
-        let mut relay = Relay::start(Some(&Path::new("/run/netns").join(switch)), false)?;
+        let mut relay = Relay::start(Some((&self.name, &Path::new("/run/netns").join(switch))))?;
         let seed = relay::seed();
         let kept = KeptRelay { pid: relay.id(), started: started(relay.id()).unwrap_or(0), seed, added_ns: None };
         self.relay = Some(kept.clone());
@@ -244,8 +255,19 @@ impl KeptLab {
     /// # Errors
     /// E40: there is none of that name, or some of it could not be removed. E47: somebody is in it.
     pub fn down(name: &str, force: bool) -> Result<(), Problem> {
-        clear_unfinished();
-        let lab = Self::find(name).ok_or_else(|| no_such(name))?;
+        let unfinished = clear_unfinished();
+        let lost: Vec<LostRelay> = Self::lost_relays().into_iter().filter(|relay| relay.lab == name).collect();
+        for LostRelay { pid, started, .. } in &lost {
+            let ended = pidfd::Process::find(*pid, *started, relay::NAME).and_then(|relay| relay.end(RELAY_ENDS_NS));
+            if !matches!(ended, Ok(true)) && pidfd::started(*pid) == Some(*started) {
+                return Err(not_removed(&[format!("the relay, process {pid}")]));
+            }
+        }
+        let Some(lab) = Self::find(name) else {
+            // What was to go is gone.
+            let there_was = !lost.is_empty() || unfinished.iter().any(|lab| lab == name);
+            return if there_was { Ok(()) } else { Err(no_such(name)) };
+        };
         let users = lab.users();
         if !users.is_empty() && !force {
             return Err(Problem::new("E47", Exit::CannotStart, format!("the lab {name} is in use"))
@@ -257,9 +279,25 @@ impl KeptLab {
         let left = lab.clear();
         match left.is_empty() {
             true => Ok(()),
-            false => Err(Problem::new("E40", Exit::Unfinished, format!("could not be removed: {}", left.join(", ")))
-                .hint("as root")),
+            false => Err(not_removed(&left)),
         }
+    }
+
+    /// Relays whose labs are not there any more, or have another one.
+    pub fn lost_relays() -> Vec<LostRelay> {
+        // In this order: what was written down before a relay was seen is there when the labs are read.
+        let running = relay::running();
+        let labs = Self::list();
+        let known = |name: &str, pid: u32| {
+            labs.iter().any(|lab| {
+                // While it is made, its relay may run before that is written down.
+                lab.name == name
+                    && (lab.state() == LabState::Making || lab.relay.as_ref().is_some_and(|relay| relay.pid == pid))
+            })
+        };
+        // One whose lab was taken down meanwhile has ended before that was.
+        let lost = running.into_iter().filter(|(name, pid, since)| !known(name, *pid) && started(*pid) == Some(*since));
+        lost.map(|(lab, pid, started)| LostRelay { lab, pid, started }).collect()
     }
 
     /// All labs that are written down, by name.
@@ -366,11 +404,12 @@ impl KeptLab {
     }
 }
 
-/// Removes labs whose maker has ended before they were whole.
-fn clear_unfinished() {
+/// Removes labs whose maker has ended before they were whole; their names.
+fn clear_unfinished() -> Vec<String> {
+    let mut cleared = Vec::new();
     for lab in KeptLab::list() {
-        if lab.making.is_some() && lab.state() == LabState::Broken {
-            lab.clear();
+        if lab.making.is_some() && lab.state() == LabState::Broken && lab.clear().is_empty() {
+            cleared.push(lab.name);
         }
     }
     // Drafts of those who were killed before they had a lab.
@@ -382,6 +421,7 @@ fn clear_unfinished() {
             let _ = fs::remove_file(entry.path());
         }
     }
+    cleared
 }
 
 /// The commands that make the bridge between more than two places.
@@ -402,6 +442,10 @@ fn there_is(name: &str) -> Problem {
 
 fn no_such(name: &str) -> Problem {
     Problem::new("E40", Exit::CannotStart, format!("there is no lab or place named {name}")).hint("msgpath lab status")
+}
+
+fn not_removed(left: &[String]) -> Problem {
+    Problem::new("E40", Exit::Unfinished, format!("could not be removed: {}", left.join(", "))).hint("as root")
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {

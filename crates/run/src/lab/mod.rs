@@ -19,7 +19,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::netns;
 
 pub use held::{HELD_NEAR, HeldLab, hold};
-pub use kept::{KeptLab, KeptRelay, LabState};
+pub use kept::{KeptLab, KeptRelay, LabState, LostRelay};
 pub use relay::{Counts, serve as relay};
 pub use shape::Shape;
 pub use spec::LabSpec;

@@ -27,6 +27,7 @@ use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
+use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::clock;
 
 pub use mac::Mac;
@@ -452,8 +453,9 @@ impl Fleet {
 
     fn start(&mut self, order: Order, said: &Sender<Said>) -> std::io::Result<()> {
         let at = self.vehicles.len();
-        let mut child =
-            Command::new("/proc/self/exe").arg("__vehicle").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("__vehicle").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child::own(&mut command, MakerEnds::Kills).spawn()?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         self.vehicles.push(Vehicle { child, to });
         let (mut from, said) = (from.expect("piped"), said.clone());

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::plan::EndPlace;
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 
@@ -47,7 +48,8 @@ impl OwnServer {
             command.args(["--namespace", &place.namespace]);
         }
         command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| cannot(error.to_string()))?;
+        let mut child =
+            child::own(&mut command, MakerEnds::Kills).spawn().map_err(|error| cannot(error.to_string()))?;
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("piped"));
         // From here on it is ended with this value.
         let mut own = Self { child, input, address: SocketAddr::from(([0, 0, 0, 0], 0)) };

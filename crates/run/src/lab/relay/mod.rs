@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::pidfd;
 
 use super::Shape;
 
@@ -25,6 +27,8 @@ pub use queue::Counts;
 
 /// Name of the process (`/proc/PID/comm`).
 pub(super) const NAME: &str = "msgpath-relay";
+/// What the program is told to be a relay; the name of the lab follows.
+const VERB: &str = "__relay";
 /// Connections that are tried for one figure of [`added`].
 const TRIES: usize = 31;
 /// Most bytes of an answer.
@@ -39,22 +43,23 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Starts it in a namespace, or in a new one of its own. `held`: it ends with this process, whatever ends that.
+    /// Starts it, in the namespace of a lab that has this name, or in a new one of its own. It ends with this process,
+    /// whatever ends that; only the relay of a lab with a name may be told to stay.
     ///
     /// # Errors
     /// E40.
-    pub fn start(namespace: Option<&Path>, held: bool) -> Result<Self, Problem> {
-        let mut child = Command::new("/proc/self/exe")
-            .arg("__relay")
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(broken)?;
+    pub fn start(lab: Option<(&str, &Path)>) -> Result<Self, Problem> {
+        let (name, namespace) = lab.unzip();
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(VERB).args(name).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = child::own(&mut command, MakerEnds::Kills).spawn().map_err(broken)?;
         let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut relay = Self { child, input, output: BufReader::new(output), stays: false };
-        relay.order(&Order::Enter { namespace: namespace.map(Path::to_owned), parent: held.then(std::process::id) })?;
+        relay.order(&Order::Enter {
+            namespace: namespace.map(Path::to_owned),
+            parent: lab.is_none().then(std::process::id),
+        })?;
         Ok(relay)
     }
 
@@ -115,6 +120,28 @@ impl Drop for Relay {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The relays of labs with names that run here: the lab's name, the process, and when that was started. They are found by
+/// what they are, whatever is written down about them. Those of a container are that container's business.
+pub(super) fn running() -> Vec<(String, u32, u64)> {
+    let files = |process: &Path| std::fs::read_link(process.join("ns/mnt")).ok();
+    let own = files(Path::new("/proc/self"));
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let relay = |entry: std::fs::DirEntry| {
+        let (pid, process) = (entry.file_name().to_str()?.parse().ok()?, entry.path());
+        let since = pidfd::started(pid).filter(|_| pidfd::name(pid).as_deref() == Some(NAME))?;
+        let lab = lab_of(&std::fs::read(process.join("cmdline")).ok()?)?;
+        (files(&process).is_some() && files(&process) == own).then_some((lab, pid, since))
+    };
+    processes.filter_map(relay).collect()
+}
+
+/// The name of the lab in the words (proc(5), cmdline) of its relay.
+fn lab_of(words: &[u8]) -> Option<String> {
+    let mut words = words.split(|byte| *byte == 0).skip(1);
+    let lab = words.next().filter(|word| *word == VERB.as_bytes()).and(words.next())?;
+    String::from_utf8(lab.to_vec()).ok().filter(|lab| !lab.is_empty())
 }
 
 /// A seed that no other relay has.
@@ -179,6 +206,14 @@ fn refused(to: IpAddr) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_relay_says_whose_it_is() {
+        assert_eq!(lab_of(b"/proc/self/exe\0__relay\0lab2\0").as_deref(), Some("lab2"));
+        for other in [&b""[..], b"msgpath\0__relay\0", b"msgpath\0__relay\0\0", b"cat\0lab2\0", b"__relay\0lab2\0"] {
+            assert_eq!(lab_of(other), None, "{}", other.escape_ascii());
+        }
+    }
 
     #[test]
     fn the_relay_is_named_with_what_it_adds() {

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use msgpath_sys::frames::{Port, wait};
-use msgpath_sys::{clock, netns, pidfd, signal, timer};
+use msgpath_sys::{child, clock, netns, pidfd, signal, timer};
 
 use super::order::{Order, Orders};
 use super::queue::Queue;
@@ -132,6 +132,7 @@ impl Switch {
             Order::Stay { .. } if self.held => Err("it ends with the run".into()),
             Order::Stay { socket } => {
                 self.asked = Some(listen(&socket).map_err(words)?);
+                child::live_on().map_err(words)?;
                 self.stays = true;
                 Ok(String::new())
             }

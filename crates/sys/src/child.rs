@@ -1,0 +1,116 @@
+//! Processes that this program starts for itself: they hold nothing of the caller and end with who started them.
+//! close_range(2), PR_SET_PDEATHSIG in prctl(2).
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// `CLOSE_RANGE_CLOEXEC` of linux/close_range.h.
+const CLOEXEC: libc::c_uint = 1 << 2;
+/// Kernels before 5.11 cannot mark a range: so many descriptors are then marked one by one.
+const ONE_BY_ONE: libc::c_int = 4096;
+
+/// How a process of ours learns that the thread which started it has ended, whatever ended that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakerEnds {
+    /// It is killed. The kernel forgets this where the file of the program has capabilities: what must not outlive its maker
+    /// calls [`crate::signal::die_with_parent`] as well, or ends with its standard input.
+    Kills,
+    /// SIGTERM: it brings what it does to an end.
+    Asks,
+    /// Its standard input ends: it has names in the system to remove.
+    ClosesInput,
+}
+
+/// The same command for a process of our own. It gets standard input, output and error and no other descriptor: a lock
+/// or a pipe that the caller left open to this program is released when this program ends.
+pub fn own(command: &mut Command, end: MakerEnds) -> &mut Command {
+    let maker = std::process::id() as libc::pid_t;
+    let signal = match end {
+        MakerEnds::Kills => Some(Signal::KILL),
+        MakerEnds::Asks => Some(Signal::TERM),
+        MakerEnds::ClosesInput => None,
+    };
+    let begin = move || {
+        set_parent_process_death_signal(signal)?;
+        // A maker that ended before that call has left this process to another one, and its end is missed.
+        // SAFETY: getppid(2) takes nothing and cannot fail.
+        if unsafe { libc::getppid() } != maker {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        mark_foreign();
+        Ok(())
+    };
+    // SAFETY: between fork and exec `begin` only makes system calls; it neither allocates nor locks.
+    unsafe { command.pre_exec(begin) }
+}
+
+/// Lives on when who started it ends.
+///
+/// # Errors
+/// As prctl(2).
+pub fn live_on() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(None)?)
+}
+
+/// Marks everything but the standard streams to be closed by exec. Not closed at once: the standard library tells the
+/// maker over a descriptor of its own what kept exec from working.
+fn mark_foreign() {
+    // SAFETY: close_range(2) takes three numbers; marking closes nothing that anybody uses.
+    let marked = unsafe { libc::syscall(libc::SYS_close_range, 3 as libc::c_uint, libc::c_uint::MAX, CLOEXEC) };
+    if marked != 0 {
+        for fd in 3..ONE_BY_ONE {
+            // SAFETY: fcntl(2) with F_SETFD; a number that is no descriptor is an error that does not matter.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::fd::AsRawFd;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_process_of_ours_holds_no_descriptor_of_the_caller() {
+        let (mut read, write) = std::io::pipe().unwrap();
+        // Inherited by whatever is started the usual way.
+        rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
+        let mut command = Command::new("sleep");
+        let mut child = own(command.arg("60"), MakerEnds::Kills).spawn().unwrap();
+        let held = format!("/proc/{}/fd/{}", child.id(), write.as_raw_fd());
+        drop(write);
+        let mut rest = Vec::new();
+        // Ends only when nobody else can write. A child that holds it would keep this test from going on for a minute.
+        read.read_to_end(&mut rest).unwrap();
+        assert!(child.try_wait().unwrap().is_none() && !std::path::Path::new(&held).exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_of_ours_ends_with_the_thread_that_started_it() {
+        let started = std::thread::spawn(|| own(Command::new("sleep").arg("60"), MakerEnds::Kills).spawn().unwrap());
+        let mut child = started.join().unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn what_cannot_be_started_still_says_why() {
+        assert_eq!(
+            own(&mut Command::new("/nowhere/at/all"), MakerEnds::Kills).spawn().unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        let mut command = Command::new("echo");
+        let mut child = own(command.arg("heard").stdout(Stdio::piped()), MakerEnds::Kills).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "heard\n");
+        child.wait().unwrap();
+    }
+}
