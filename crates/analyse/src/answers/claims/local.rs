@@ -48,7 +48,8 @@ fn one_way(parts: &[Part<'_>]) -> Option<Answer> {
     );
     let mut shares: Vec<(String, Value)> = Vec::new();
     for (_, case) in all(parts).filter(|(_, case)| case.case.load == Load::Closed) {
-        let there = case.one_way.as_ref().filter(|one_way| one_way.claim && one_way.ns.is_some()).map(Value::from);
+        let there =
+            case.one_way.as_ref().filter(|one_way| one_way.is_interval() && one_way.ns.is_some()).map(Value::from);
         let Some((there, back_too)) = there.zip(p50(case)) else { continue };
         let share = over(there, back_too);
         table.row([
@@ -146,7 +147,7 @@ fn mq(parts: &[Part<'_>]) -> Option<Answer> {
             Cell::text(part.name),
             Cell::size(queue.case.size),
             Cell::or_missing(granted.and_then(|entry| entry.granted.parse::<f64>().ok()), Cell::Number, "not read"),
-            Cell::or_missing(own.map(|(queue, shm)| over(queue, shm)), Cell::Ratio, "no claim"),
+            Cell::or_missing(own.map(|(queue, shm)| over(queue, shm)), Cell::Ratio, "no interval"),
         ]);
     }
     let refused: Vec<String> = part

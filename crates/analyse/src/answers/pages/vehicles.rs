@@ -5,6 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use crate::answers::{Answer, Cell, Page, Part, Table};
 use crate::periodic::{Engine, Times};
+use crate::quantile::range_in_words;
 use crate::stats::log_estimate;
 use crate::summary::{CaseSummary, Confidence, Estimate, Quantile};
 
@@ -390,10 +391,10 @@ fn calmest<'a, 'b>(engines: &'b [Driven<'a>], transport: &str) -> Option<&'b Dri
 /// `23.1 µs (95 %: 22.8 to 23.5 µs)`.
 pub(in crate::answers) fn median_words(quantile: &Quantile) -> String {
     let value = quantile.ns.map_or_else(|| "lost".into(), |ns| time(ns as f64));
-    match quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim) {
+    match range_in_words(quantile) {
         _ if quantile.ns.is_none() => "a message that did not arrive".into(),
-        Some((low, high)) => format!("{value} (95 %: {} to {})", time(low as f64), time(high as f64)),
-        None => format!("{value} (no claim: {})", quantile.why.as_deref().unwrap_or("too few rounds")),
+        Some(range) => format!("{value} ({range})"),
+        None => value,
     }
 }
 
@@ -412,7 +413,7 @@ fn faster(engines: &[Driven<'_>]) -> Answer {
     let (Some(one_ns), Some(other_ns)) = (one.ns, other.ns) else {
         return Answer::cannot(question, "one of the two lost half of its messages");
     };
-    let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim);
+    let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
     let apart = match (interval(one), interval(other)) {
         (Some(one), Some(other)) => Some(one.0 > other.1 || other.0 > one.1),
         _ => None,
