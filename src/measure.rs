@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
+use msgpath_analyse::summary::Range;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
@@ -87,7 +88,7 @@ pub(crate) fn recorded(
     if let Some(file) = &result.csv {
         runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
     }
-    let summary = runs::summarise(&run)?;
+    let mut summary = runs::summarise(&run)?;
     if result.no_save {
         run.folder.clear(); // nothing may name a folder that is about to be removed
     }
@@ -96,6 +97,7 @@ pub(crate) fn recorded(
         let json = serde_json::to_vec_pretty(&summary)?;
         msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
     }
+    runs::with_earlier(&run, &mut summary);
     let look = &result.look;
     let explain = verb == "explain";
     let view = View { trials, explain, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
@@ -242,7 +244,7 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
     }
     let enough = |case: &&msgpath_analyse::summary::CaseSummary| match workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.claim)
+            case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
         }
         Workload::Stream => case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
     };
@@ -302,8 +304,7 @@ mod tests {
             hi_ns: Some(8_100),
             beyond: 500,
             bursts: 40,
-            claim: true,
-            why: None,
+            ..Quantile::default()
         };
         let measured = CaseSummary {
             rounds: 40,
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(code(Workload::Echo, |summary, _| partial(summary)), 0);
         let early = |summary: &mut Summary, _: &mut Options| {
             partial(summary);
-            summary.cases[0].quantiles[0].claim = false;
+            summary.cases[0].quantiles[0].range = Range::Few;
         };
         assert_eq!(code(Workload::Echo, early), 130);
         assert_eq!(code(Workload::Stream, early), 0, "a stream has no median; its rounds are enough");

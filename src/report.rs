@@ -31,7 +31,8 @@ impl Reported {
         let run = runs::read(&runs::find(text)?)?;
         let messages = runs::messages(&run)?;
         let logs = runs::logs(&run)?;
-        let summary = summarise_with(&run, &logs);
+        let mut summary = summarise_with(&run, &logs);
+        runs::with_earlier(&run, &mut summary);
         Ok(Self { summary, run, logs, messages })
     }
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::{Logs, Summary, summarise_with};
+use msgpath_analyse::{Logs, Summary, between, summarise_with};
 use msgpath_core::plan::Extent;
-use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::schema::{MessageRow, RunHeader, Status};
 use msgpath_core::{Plan, Problem, Workload};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::{Run, export, store};
@@ -58,6 +58,15 @@ pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
     let cases = &run.header.plan.cases;
     let measured = |row: &MessageRow| cases.get(row.case as usize).is_some_and(|case| case.trial.is_none());
     Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).filter(measured).collect())
+}
+
+/// Puts the range over earlier runs of the same plan on this machine beside the quantiles of a run.
+pub(crate) fn with_earlier(run: &Run, summary: &mut Summary) {
+    let own = &run.header;
+    let earlier =
+        |header: &RunHeader| header.name != own.name && header.started <= own.started && between::alike(header, own);
+    let summaries = store::summaries(&store::default_root(), between::MOST - 1, earlier);
+    between::add(summary, &summaries);
 }
 
 /// Names of all runs, the newest first.

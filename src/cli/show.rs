@@ -36,7 +36,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let run = runs::read(&runs::find(&arguments.run)?)?;
-    let summary = runs::summarise(&run)?;
+    let mut summary = runs::summarise(&run)?;
+    runs::with_earlier(&run, &mut summary);
     if arguments.each && run.header.plan.workload == Workload::Stream {
         return Err(usage("the messages of a stream are not timed one by one").hint("leave out --each").into());
     }

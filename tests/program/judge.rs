@@ -67,6 +67,41 @@ fn two_runs_of_the_same_are_compared_and_gates_judge_them() {
 }
 
 #[test]
+fn one_run_has_one_median_and_says_what_the_last_runs_had() {
+    let home = Home::new();
+    let measure = |name: &str| {
+        home.run(&format!("echo -w 0 --no-trials -x unix:send -t 500ms -r 6 --name {name}")).ends_with(0).out
+    };
+    let (one, two) = (measure("one"), measure("two"));
+    let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("p50 ")).unwrap().to_owned();
+    for (name, text) in [("one", &one), ("two", &two)] {
+        assert!(!text.to_lowercase().contains("no claim"), "{text}");
+        let case = home.run(&format!("show {name} --json")).ends_with(0).json()["cases"][0].clone();
+        let p50 = &case["quantiles"][0];
+        let ns = p50["ns"].as_f64().unwrap();
+        assert!(p50["lo_ns"].as_f64().unwrap() <= ns && p50["range"].is_string(), "{p50}");
+        let printed = msgpath_core::units::Glyphs::Unicode.time(ns);
+        assert!(row(text).contains(&printed), "{printed}: {text}");
+        assert_eq!(row(&home.run(&format!("show {name}")).ends_with(0).out), row(text));
+        home.run(&format!("report {name}")).ends_with(0);
+        let page = std::fs::read_to_string(home.runs().join(name).join("report.html")).unwrap();
+        assert!(page.contains(&format!("<span>p50</span><b>{printed}</b>")), "{printed}");
+        home.run(&format!("verify {name}")).ends_with(0);
+        let rows = home.run("diff one two --json").ends_with(0).json()["rows"].clone();
+        let row = rows.as_array().unwrap().iter().find(|row| row["metric"] == "p50").unwrap().clone();
+        let own = row[if name == "one" { "a" } else { "b" }].as_f64().unwrap();
+        assert!((own - ns).abs() < 1e-3, "{own} in diff, {ns} in show");
+        // The ratio is that of the two medians.
+        let ratio = row["b"].as_f64().unwrap() / row["a"].as_f64().unwrap();
+        assert!((row["ratio"].as_f64().unwrap() - ratio).abs() < 1e-6, "{row}");
+    }
+    assert!(!one.contains("last "), "{one}");
+    assert!(two.contains("last 2 runs here"), "{two}");
+    let between = home.run("show two --json").json()["cases"][0]["between"][0].clone();
+    assert_eq!((&between["count"], &between["predicts"]), (&2.into(), &false.into()), "{between}");
+}
+
+#[test]
 fn a_worse_run_fails_the_gate() {
     let home = Home::new();
     home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 200us --name old").ends_with(0);

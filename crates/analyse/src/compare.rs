@@ -31,7 +31,7 @@ pub struct Results<'a> {
 
 impl Results<'_> {
     /// What `metric` says of `case` divided by `base`, in a family of `family` such ratios. `None` without a pass that
-    /// both have, and of tails where one of the two p99 is no claim.
+    /// both have, and of tails where one of the two p99 has no interval.
     pub(crate) fn evidence(
         &self,
         metric: Metric,
@@ -49,10 +49,15 @@ impl Results<'_> {
         Some(Box::new(paired(&d, family, seed(self.plan, case, base))?))
     }
 
-    /// A typical value of the metric: the median of the rounds, or the p99 of all of them.
+    /// A typical value of the metric: the p50 that is printed of the case, its p99, or else the median of the rounds.
     pub(crate) fn typical(&self, case: &Case) -> Option<f64> {
-        if self.plan.metric() == Metric::P99 {
-            return Some(self.claimed_tail(case)?.ns? as f64);
+        match self.plan.metric() {
+            Metric::P99 => return Some(self.claimed_tail(case)?.ns? as f64),
+            Metric::P50 => {
+                let quantiles = &self.cases.get(case.id as usize)?.quantiles;
+                return Some(quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64);
+            }
+            _ => {}
         }
         let mut values: Vec<f64> = self.series.get(case.id as usize)?.values().copied().collect();
         (!values.is_empty()).then(|| percentile(&mut values, 0.5))
@@ -60,7 +65,7 @@ impl Results<'_> {
 
     fn claimed_tail(&self, case: &Case) -> Option<&Quantile> {
         let quantiles = &self.cases.get(case.id as usize)?.quantiles;
-        quantiles.iter().find(|quantile| quantile.p == TAIL && quantile.claim && quantile.ns.is_some())
+        quantiles.iter().find(|quantile| quantile.p == TAIL && quantile.is_interval() && quantile.ns.is_some())
     }
 
     /// Cases that can be compared: those that were asked for, but not at a rate that was not sustained, since there a

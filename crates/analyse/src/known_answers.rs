@@ -26,7 +26,7 @@ fn covers(queue: impl Fn(u64) -> Queue, truth: impl Fn(f64) -> f64) -> f64 {
         means += mean_ns(&latency).unwrap() / RUNS as f64;
         for (p, claimed, covered) in &mut counts {
             let quantile = estimate_queued(&latency, &pooled, *p).unwrap().quantile;
-            if quantile.claim {
+            if quantile.is_interval() {
                 *claimed += 1;
                 let truth = truth(*p);
                 let holds =
@@ -137,7 +137,7 @@ fn a_far_end_that_stops_for_a_second_is_seen_in_p99_and_in_a_closed_loop_by_time
     // 1,000 messages wait 1 s down to 0.25 s, each behind those that came before it: 600 of 60,000 longer than 0.55 s.
     let p99 = &case.quantiles[2];
     assert!((p99.ns.unwrap() as f64 / 0.55e9 - 1.0).abs() < 0.05, "{p99:?}");
-    assert_eq!((p99.claim, p99.bursts), (false, 1), "one episode is no tail");
+    assert_eq!((p99.is_interval(), p99.bursts), (false, 1), "one episode is no tail");
     let time_weighted = |summary: &Summary| summary.findings.iter().find(|finding| finding.code == "V08").cloned();
     assert!(time_weighted(&summary).is_none() && case.time_share_over_10x.is_none());
     // The closed loop has one slow message in 240,000, and its p99 knows nothing.

@@ -4,6 +4,7 @@
 pub mod answers;
 mod association;
 pub mod attribution;
+pub mod between;
 pub mod causes;
 pub mod compare;
 pub mod control;

@@ -42,7 +42,7 @@ pub(crate) fn same_line(a: &Case, b: &Case) -> bool {
 fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary, &OpenLoop)]) -> LoadCurve {
     let points: Vec<LoadPoint> = line.iter().map(|(rate, case, open)| point(*rate, case, open)).collect();
     let sustained = points.iter().filter(|point| point.sustained).count();
-    let claims = points.iter().filter(|point| point.p99.as_ref().is_some_and(|p99| p99.claim)).count();
+    let claims = points.iter().filter(|point| point.p99.as_ref().is_some_and(|p99| p99.is_interval())).count();
     let knee_p = if 2 * claims > sustained { 0.99 } else { 0.5 };
     let at: Vec<AtRate> = line
         .iter()
@@ -203,7 +203,7 @@ mod tests {
         let over = &curve.points[3];
         assert!(!over.sustained && over.p50.is_none() && over.p99.is_none());
         assert!((over.backlog_per_s.as_ref().unwrap().value / 2e5 - 1.0).abs() < 0.1, "{over:?}");
-        assert!((over.achieved_per_s / 1e6 - 1.0).abs() < 0.03 && curve.points[0].p50.as_ref().unwrap().claim);
+        assert!((over.achieved_per_s / 1e6 - 1.0).abs() < 0.03 && curve.points[0].p50.as_ref().unwrap().is_interval());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::quantile::{self, Estimated, count};
 use crate::robust::{Trimmed, ratio};
 use crate::stats::mean;
 use crate::summarise::QUANTILES;
-use crate::summary::{CaseSummary, Estimate, OpenLoop, Quantile};
+use crate::summary::{CaseSummary, Estimate, OpenLoop, Quantile, Range};
 
 /// A rate of which more than this share is not answered is not sustained.
 const TOLERANCE: f64 = 0.005;
@@ -93,21 +93,22 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         client_busy: (time > 0.0 && busy > 0.0).then(|| busy / time),
     };
     if let Some(why) = &out.why {
-        out.service.iter_mut().chain(&mut out.lateness).for_each(|quantile| withdraw(quantile, why));
+        out.service.iter_mut().chain(&mut out.lateness).for_each(|quantile| bound(quantile, why));
     }
     Some(out)
 }
 
-/// Takes back what the latencies of a case claim where its rate was not sustained: they tell how long the round was.
+/// Leaves the latencies of a case whose rate was not sustained their lower ends alone: they grow as long as the round
+/// goes on.
 pub(crate) fn withhold(case: &mut CaseSummary) {
     if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
-        case.quantiles.iter_mut().chain(&mut case.one_way).for_each(|quantile| withdraw(quantile, why));
+        case.quantiles.iter_mut().chain(&mut case.one_way).for_each(|quantile| bound(quantile, why));
         case.effective_messages = None;
     }
 }
 
-fn withdraw(quantile: &mut Quantile, why: &str) {
-    (quantile.claim, quantile.lo_ns, quantile.hi_ns) = (false, None, None);
+pub(crate) fn bound(quantile: &mut Quantile, why: &str) {
+    (quantile.range, quantile.hi_ns) = (Range::Bound, None);
     quantile.why = Some(why.into());
 }
 
@@ -234,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sustained_claims_no_quantile() {
+    fn what_was_not_sustained_is_bounded_from_below_alone() {
         let summary = summarise(&run(&[Queue::mm1(1.25, 500, 100, 1)]));
         let case = &summary.cases[0];
         let open = case.open.as_ref().unwrap();
         let why = open.why.as_ref().unwrap();
         assert!(why.starts_with("not sustained (") && why.contains(" msg/s): the backlog grows by 2"), "{why}");
         for quantile in case.quantiles.iter().chain(&open.service) {
-            assert!(quantile.ns.is_some() && !quantile.claim && quantile.lo_ns.is_none() && quantile.hi_ns.is_none());
+            assert!(quantile.ns.is_some() && !quantile.is_interval() && quantile.hi_ns.is_none());
             assert_eq!(quantile.why.as_ref(), Some(why));
         }
     }

@@ -6,10 +6,12 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use crate::pooled::Pooled;
 use crate::stats::{binomial_inverse, deviation, independent, mean, t_quantile};
-use crate::summary::Quantile;
+use crate::summary::{Quantile, Range};
 
 /// Where the dependence of queued messages is seen.
 const QUEUED_LEVEL: f64 = 0.9;
+/// A quantile beyond p90 is printed from so many messages beyond it on, and a group of rounds shows its own.
+const LEAST_BEYOND: f64 = 10.0;
 
 /// A quantile with what its claim rests on.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Estimated {
     pub effective: Option<f64>,
     /// How many a two-sided 95 % upper bound needs: ln 0.025 / ln p (step 4).
     pub needed: f64,
+    /// How many more messages would show it, where it is [`Range::NotYet`].
+    pub more: Option<f64>,
 }
 
 /// How many independent messages the p-quantile needs (method.md 3.3, step 4).
@@ -89,8 +93,8 @@ pub fn curve(rounds: &[&SparseHistogram], pooled: &Pooled, places: &[f64], queue
     places.iter().filter_map(|p| at(*p)).collect()
 }
 
-/// What the p-quantile `value` can claim. `within`: messages of each round up to it. `most`: they are worth at most so
-/// many independent ones.
+/// The range of the p-quantile `value`. `within`: messages of each round up to it. `most`: they are worth at most so many
+/// independent ones.
 fn judge(
     filled: &[&SparseHistogram],
     within: &[u64],
@@ -100,49 +104,103 @@ fn judge(
 ) -> Estimated {
     let beyond: u64 = filled.iter().zip(within).map(|(round, within)| round.total() - within).sum();
     let bursts = filled.iter().zip(within).filter(|(round, within)| round.total() > **within).count() as u64;
-    let quantile = Quantile { p, ns: value, lo_ns: None, hi_ns: None, beyond, bursts, claim: false, why: None };
-    let mut out = Estimated { quantile, effective: None, needed: needed(p) };
-    if filled.len() < MIN_ROUNDS_FOR_CLAIMS as usize {
-        out.quantile.why =
-            Some(format!("an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds, have {}", filled.len()));
-        return out;
-    }
+    let total: u64 = filled.iter().map(|round| round.total()).sum();
+    let few = filled.len() < MIN_ROUNDS_FOR_CLAIMS as usize;
     let shares: Vec<f64> =
         filled.iter().zip(within).map(|(round, within)| *within as f64 / round.total() as f64).collect();
-    let (units, drifting) = independent(&shares);
+    let (units, drifting) = if few { (shares, false) } else { independent(&shares) };
     // Harmonic, because rounds are weighted equally: a round of few messages is the less certain one.
     let per_unit = filled.len() as f64 / filled.iter().map(|round| 1.0 / round.total() as f64).sum::<f64>()
         * filled.len() as f64
         / units.len() as f64;
-    let effective = effective_messages(&units, per_unit, p).min(most.unwrap_or(f64::INFINITY));
-    out.effective = Some(effective);
-    out.quantile.why = if effective < out.needed {
-        Some(format!(
-            "needs ≥ {} independent messages, has about {}",
-            Glyphs::Unicode.thousands(out.needed.ceil() as u64),
-            count(effective)
-        ))
-    } else if bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) {
-        Some(match bursts {
-            0 => "no message lies beyond it".into(),
-            1 => "tail is one episode: all slower messages lie in 1 round".into(),
-            _ => format!("all slower messages lie in {bursts} rounds, at least {MIN_ROUNDS_FOR_CLAIMS} are needed"),
-        })
-    } else if drifting {
-        Some(drift(filled, p))
-    } else {
-        None
+    let effective = (!few).then(|| effective_messages(&units, per_unit, p).min(most.unwrap_or(f64::INFINITY)));
+    let mut out = Estimated {
+        quantile: Quantile { p, ns: value, beyond, bursts, ..Quantile::default() },
+        effective,
+        needed: needed(p),
+        more: None,
     };
-    if out.quantile.why.is_some() {
+    let quantile = &mut out.quantile;
+    let needed = out.needed;
+    let unseen = p > QUEUED_LEVEL && (total as f64) * (1.0 - p) < LEAST_BEYOND - 1e-6;
+    (quantile.range, quantile.why) =
+        if value.is_some() && unseen && effective.is_none_or(|effective| effective < needed) {
+            let wanted =
+                (LEAST_BEYOND / (1.0 - p)).max(effective.map_or(needed, |effective| total as f64 * needed / effective));
+            out.more = Some(wanted - total as f64);
+            (Range::NotYet, Some(format!("{} messages more", count(wanted - total as f64))))
+        } else if few {
+            (
+                Range::Few,
+                Some(match filled.len() {
+                    1 => "1 round".into(),
+                    rounds => format!("{rounds} rounds"),
+                }),
+            )
+        } else if drifting {
+            (Range::Drift, Some("drift".into()))
+        } else if effective.is_some_and(|effective| effective < needed) {
+            let worth = count(effective.unwrap_or(0.0));
+            let needed = Glyphs::Unicode.thousands(needed.ceil() as u64);
+            (
+                Range::Bound,
+                Some(format!("worth about {worth} of the {needed} independent messages that an upper end needs")),
+            )
+        } else if bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) {
+            let why = match bursts {
+                0 => "no message lies beyond it".into(),
+                1 => "all slower messages lie in 1 round".into(),
+                _ => format!("all slower messages lie in {bursts} rounds"),
+            };
+            (Range::Bound, Some(why))
+        } else {
+            (Range::Interval, None)
+        };
+    if quantile.range == Range::NotYet {
         return out;
     }
-    let n = (effective.floor() as u64).max(1);
+    // Without rounds that tell how dependent the messages are, they count as independent, and their rounds' range is added.
+    let n = (effective.unwrap_or(total as f64).floor() as u64).max(1);
     let low = binomial_inverse(0.025, n, p) as f64 / n as f64;
     let high = (binomial_inverse(0.975, n, p) + 1) as f64 / n as f64;
-    out.quantile.claim = true;
-    out.quantile.lo_ns = pooled.quantile(low).flatten();
-    out.quantile.hi_ns = (high <= 1.0).then(|| pooled.quantile(high).flatten()).flatten();
+    let (low, high) = (pooled.quantile(low).flatten(), (high <= 1.0).then(|| pooled.quantile(high)).flatten());
+    (quantile.lo_ns, quantile.hi_ns) = match (quantile.range, spread(filled, p)) {
+        (Range::Few, Some((fast, slow))) => {
+            let slow = slow.zip(high.unwrap_or(slow)).map(|(slow, high)| slow.max(high));
+            (Some(low.map_or(fast, |low| low.min(fast))), slow)
+        }
+        (Range::Drift, Some((fast, slow))) => (Some(fast), slow),
+        // The order statistics of few independent messages tell next to nothing of what each round shows.
+        (Range::Bound, Some((fast, slow))) if bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS) => {
+            (quantile.range, quantile.why) = (Range::Drift, Some("uneven rounds".into()));
+            (Some(fast), slow)
+        }
+        (Range::Bound, _) => (low, None),
+        _ => (low, high.flatten()),
+    };
+    if let Some(value) = value {
+        quantile.lo_ns = Some(quantile.lo_ns.map_or(value, |low| low.min(value)));
+        quantile.hi_ns = quantile.hi_ns.map(|high| high.max(value));
+    }
     out
+}
+
+/// Fastest and slowest p-quantile of the rounds, or of neighbouring rounds together where a single one has too few
+/// messages beyond it. The slowest is `None` where it is a lost message. `None`: there is but one such group.
+fn spread(filled: &[&SparseHistogram], p: f64) -> Option<(u64, Option<u64>)> {
+    let mean = filled.iter().map(|round| round.total()).sum::<u64>() as f64 / filled.len() as f64;
+    let group = (LEAST_BEYOND / ((1.0 - p) * mean)).ceil().max(1.0) as usize;
+    let groups = filled.len() / group;
+    if groups < 2 {
+        return None;
+    }
+    let of = |at: usize| match &filled[at * filled.len() / groups..(at + 1) * filled.len() / groups] {
+        [one] => one.quantile(p).flatten(),
+        several => Pooled::new(several).quantile(p).flatten(),
+    };
+    let own: Vec<Option<u64>> = (0..groups).map(of).collect();
+    let slowest = own.iter().map(|ns| ns.unwrap_or(u64::MAX)).max().filter(|ns| *ns < u64::MAX);
+    Some((own.into_iter().flatten().min()?, slowest))
 }
 
 /// Step 2: `B n / VIF (1.96 / t)^2` with VIF = max(1, n s^2 / (p (1 - p))).
@@ -152,17 +210,6 @@ fn effective_messages(units: &[f64], per_unit: f64, p: f64) -> f64 {
     units.len() as f64 * per_unit / inflation * (1.96 / t).powi(2)
 }
 
-fn drift(rounds: &[&SparseHistogram], p: f64) -> String {
-    // The slowest end is a lost message where one of the rounds has it so.
-    let own: Vec<u64> = rounds.iter().map(|round| round.quantile(p).flatten().unwrap_or(u64::MAX)).collect();
-    let time = |ns: Option<u64>| match ns {
-        Some(ns) if ns < u64::MAX => Glyphs::Unicode.time(ns as f64),
-        _ => "lost".into(),
-    };
-    let (low, high) = (time(own.iter().min().copied()), time(own.iter().max().copied()));
-    format!("drifting: the rounds ranged from {low} to {high}")
-}
-
 /// A count with three significant digits at most, thousands apart.
 pub(crate) fn count(value: f64) -> String {
     if value < 99.5 {
@@ -170,6 +217,25 @@ pub(crate) fn count(value: f64) -> String {
     }
     let scale = 10_f64.powi(value.max(100.0).log10().floor() as i32 - 2);
     Glyphs::Unicode.thousands(((value / scale).round() * scale) as u64)
+}
+
+/// The range of a quantile in words: `95 %: 23.8 µs to 24.1 µs`, `16.3 µs to 29.1 µs, three levels`, `at least 90.0 µs`.
+/// `None` where neither end is known.
+pub fn range_in_words(quantile: &Quantile) -> Option<String> {
+    let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
+    let mark = match quantile.range {
+        Range::Levels | Range::Drift | Range::Few => {
+            quantile.why.as_ref().map_or_else(String::new, |why| format!(", {why}"))
+        }
+        Range::Interval | Range::Bound | Range::NotYet => String::new(),
+    };
+    match quantile.ends() {
+        (Some(low), Some(high)) if quantile.is_interval() => Some(format!("95 %: {} to {}", time(low), time(high))),
+        (Some(low), Some(high)) => Some(format!("{} to {}{mark}", time(low), time(high))),
+        (Some(low), None) => Some(format!("at least {}{mark}", time(low))),
+        (None, Some(high)) => Some(format!("at most {}{mark}", time(high))),
+        (None, None) => None,
+    }
 }
 
 /// The median of every round, ns; a round whose median is lost has none.
@@ -210,7 +276,7 @@ mod tests {
                 // Over rounds and messages together the log is normal with both variances.
                 let truth = 20_000.0 * (*z * (sigma * sigma + effect * effect).sqrt()).exp();
                 let q = of(&rounds, *p).quantile;
-                if q.claim {
+                if q.is_interval() {
                     *claimed += 1;
                     *covered +=
                         u32::from(q.lo_ns.unwrap() as f64 <= truth && q.hi_ns.is_none_or(|high| truth <= high as f64));
@@ -249,14 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_says_why() {
+    fn what_is_not_an_interval_is_a_wider_range_and_says_why() {
         let few = of(&lognormal_rounds(1, 4, 100, 1_000.0, 0.1, 0.0), 0.5).quantile;
-        assert_eq!(
-            (few.claim, few.lo_ns, few.why.as_deref()),
-            (false, None, Some("an interval needs at least 5 rounds, have 4"))
-        );
+        assert_eq!((few.range, few.why.as_deref()), (Range::Few, Some("4 rounds")));
+        let (low, high) = (few.lo_ns.unwrap(), few.hi_ns.unwrap());
+        assert!((960..1_000).contains(&low) && (1_000..1_040).contains(&high), "{few:?}");
+        let one = of(&lognormal_rounds(1, 1, 400, 1_000.0, 0.1, 0.0), 0.5).quantile;
+        assert!(one.lo_ns < one.ns && one.ns < one.hi_ns && one.why.as_deref() == Some("1 round"), "{one:?}");
         let tail = of(&lognormal_rounds(1, 40, 100, 1_000.0, 0.1, 0.0), 0.9999).quantile;
-        assert!(tail.why.unwrap().starts_with("needs ≥ 36\u{2009}887 independent messages, has about 3"));
+        assert!(tail.observed().is_none() && tail.range == Range::NotYet && tail.lo_ns.is_none(), "{tail:?}");
+        assert!(tail.why.unwrap().ends_with("messages more"));
         // One burst in one of 40 rounds: p99.4 rests on it alone.
         let mut rounds = vec![1_000; 40];
         rounds[7] = 50_000;
@@ -267,26 +335,23 @@ mod tests {
             histogram.to_sparse()
         };
         let q = of(&rounds.into_iter().map(slow).collect::<Vec<_>>(), 0.994).quantile;
-        assert!(!q.claim && q.why.is_some(), "{q:?}");
-        assert_eq!((q.bursts, q.hi_ns), (1, None));
+        assert_eq!((q.bursts, q.ns, q.hi_ns), (1, Some(1_000), None), "{q:?}");
+        assert!(q.range == Range::Bound && q.lo_ns.unwrap() <= 1_000, "{q:?}");
     }
 
     #[test]
-    fn rounds_that_drift_get_no_interval() {
+    fn rounds_that_drift_give_their_range() {
         let rounds: Vec<SparseHistogram> = (0..40)
             .flat_map(|at| lognormal_rounds(at, 1, 100, 10_000.0 * (1.0 + at as f64 / 20.0), 0.05, 0.0))
             .collect();
         let q = of(&rounds, 0.5).quantile;
-        let why = q.why.unwrap();
-        assert!(
-            !q.claim && why.starts_with("drifting: the rounds ranged from 9.")
-                || why.starts_with("drifting: the rounds ranged from 10."),
-            "{why}"
-        );
+        assert_eq!((q.range, q.why.as_deref()), (Range::Drift, Some("drift")));
+        // From 10 to 29.5 µs.
+        assert!((9_500..10_500).contains(&q.lo_ns.unwrap()) && (28_500..30_500).contains(&q.hi_ns.unwrap()), "{q:?}");
     }
 
     #[test]
-    fn a_drift_into_loss_ends_at_lost() {
+    fn a_drift_into_loss_has_no_upper_end() {
         let rounds: Vec<SparseHistogram> = (0..40)
             .map(|at| {
                 let mut histogram = Histogram::new();
@@ -297,7 +362,7 @@ mod tests {
             })
             .collect();
         let q = of(&rounds, 0.7).quantile;
-        assert_eq!((q.claim, q.why.as_deref()), (false, Some("drifting: the rounds ranged from 1.00 µs to lost")));
+        assert_eq!((q.range, q.lo_ns, q.hi_ns), (Range::Drift, Some(1_000), None), "{q:?}");
     }
 
     #[test]
@@ -307,11 +372,11 @@ mod tests {
         histogram.record_lost(50);
         let rounds = vec![histogram.to_sparse(); 20];
         let p99 = of(&rounds, 0.99).quantile;
-        assert_eq!((p99.ns, p99.claim, p99.beyond, p99.bursts), (None, true, 1_000, 20));
+        assert_eq!((p99.ns, p99.range, p99.beyond, p99.bursts), (None, Range::Interval, 1_000, 20));
         assert_eq!(of(&rounds, 0.5).quantile.ns, Some(1_000));
         // p95 is the last that arrived; its upper end is lost.
         let p95 = of(&rounds, 0.95).quantile;
-        assert_eq!((p95.ns, p95.lo_ns, p95.hi_ns, p95.claim), (Some(1_000), Some(1_000), None, true));
+        assert_eq!((p95.ns, p95.lo_ns, p95.hi_ns, p95.is_interval()), (Some(1_000), Some(1_000), None, true));
     }
 
     #[test]
@@ -324,11 +389,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn an_interval_holds_its_value(seed in 0_u64..1_000, p in 0.05_f64..0.95, effect in 0.0_f64..0.3) {
+        fn a_range_holds_its_value(seed in 0_u64..1_000, p in 0.05_f64..0.95, effect in 0.0_f64..0.3) {
             let q = of(&lognormal_rounds(seed, 12, 60, 5_000.0, 0.2, effect), p).quantile;
-            if q.claim {
-                prop_assert!(q.lo_ns.unwrap() <= q.ns.unwrap() && q.hi_ns.is_none_or(|high| high >= q.ns.unwrap()));
-            }
+            prop_assert!(q.lo_ns.unwrap() <= q.ns.unwrap() && q.hi_ns.is_none_or(|high| high >= q.ns.unwrap()));
         }
     }
 }

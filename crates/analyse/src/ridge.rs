@@ -65,7 +65,7 @@ pub fn ridge(rounds: &[&SparseHistogram], (from, to): (u64, u64)) -> Option<Ridg
     }
     let claimed = |p: f64| {
         let quantile = quantile::estimate(rounds, &pooled, p)?.quantile;
-        quantile.ns.filter(|_| quantile.claim)
+        quantile.ns.filter(|_| quantile.is_interval())
     };
     let letters = (1..).map_while(|depth| {
         let outside = 0.5_f64.powi(depth);
@@ -179,7 +179,7 @@ mod tests {
         // A lognormal of 0.08: the quartiles lie 0.6745 x 0.08 from the median.
         let quartile = (ridge.letters[1].high_ns as f64 / 20_000.0).ln();
         assert!((quartile - 0.054).abs() < 0.01, "{quartile}");
-        assert!(of(&mixed(&[(20_000.0, 500)])[..3]).letters.is_empty(), "three rounds carry no claim");
+        assert!(of(&mixed(&[(20_000.0, 500)])[..3]).letters.is_empty(), "three rounds have no interval");
     }
 
     #[test]

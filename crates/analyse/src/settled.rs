@@ -1,28 +1,29 @@
-//! Whether a case settled, and what it may claim if not: no absolute value, since the next minute may bring another
-//! (method.md 3.6). Whatever is paired within a pass or a round still holds.
+//! Whether a case settled, and the ranges of its numbers if not: from the fastest to the slowest level that was seen, since
+//! the next minute may bring either. Whatever is paired within a pass or a round still holds.
 
 use msgpath_core::plan::{Case, Load, Plan, Workload};
 use msgpath_core::schema::RoundRecord;
 
 use crate::restarts::{Timed, levelled};
 use crate::series::receiver;
-use crate::steady::{ends, in_words, steadiness};
-use crate::summary::{CaseSummary, Steadiness, SteadyClass};
+use crate::steady::{self, ends, in_words, steadiness};
+use crate::summary::{CaseSummary, Estimate, Quantile, Range, Steadiness, SteadyClass};
 
-/// The rounds by time: median round trip, or (streams) the receiver's time per message, ns. Rounds without one are left
-/// out.
+/// The rounds by [`time`]. Rounds without one are left out.
 pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
-    let time = |round: &RoundRecord| match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
-        }
+    rounds.iter().filter_map(|round| Some((round.restart, time(plan, case, round)?))).collect()
+}
+
+/// Median round trip of a round, or (streams) the receiver's time per message, ns.
+fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
+    let ns = match plan.workload {
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.latency.quantile(0.5).flatten()? as f64,
         Workload::Stream => {
             let end = receiver(plan, round);
-            Some(end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64)
+            end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64
         }
     };
-    let finite = |ns: &f64| *ns > 0.0 && ns.is_finite();
-    rounds.iter().filter_map(|round| Some((round.restart, time(round).filter(finite)?))).collect()
+    (ns > 0.0 && ns.is_finite()).then_some(ns)
 }
 
 /// [`steadiness`] within restarts: their different levels are no unrest.
@@ -37,30 +38,67 @@ pub fn unsettled(case: &CaseSummary) -> Option<String> {
     (case.case.load == Load::Closed).then(|| format!("never settled: {}", in_words(steadiness)))
 }
 
-/// Takes back every absolute claim of a closed loop that never settled. Values stay; quantiles say why.
-pub fn withdraw(case: &mut CaseSummary) {
-    let Some(why) = unsettled(case) else { return };
-    for quantile in case.quantiles.iter_mut().chain(&mut case.one_way) {
-        (quantile.claim, quantile.lo_ns, quantile.hi_ns) = (false, None, None);
-        quantile.why = Some(why.clone());
+/// The rounds of each level of a closed loop that never settled; empty for any other case. `rounds` are those of
+/// [`timed`], and `steadiness` is what [`of_rounds`] makes of them.
+pub fn levels<'a>(
+    plan: &Plan,
+    case: &Case,
+    rounds: &[&'a RoundRecord],
+    steadiness: Option<&Steadiness>,
+) -> Vec<Vec<&'a RoundRecord>> {
+    let unsettled = |found: &&Steadiness| found.class == SteadyClass::NeverSettled && case.load == Load::Closed;
+    let Some(steadiness) = steadiness.filter(unsettled) else { return Vec::new() };
+    let own: Vec<&RoundRecord> = rounds.iter().copied().filter(|round| time(plan, case, round).is_some()).collect();
+    steady::levels(steadiness, own.len()).into_iter().map(|level| own[level].to_vec()).collect()
+}
+
+/// Widens the ranges of quantiles to those of the same quantiles of each level.
+pub fn widen(quantiles: &mut [Quantile], levels: &[Vec<Quantile>]) {
+    if levels.is_empty() {
+        return;
     }
-    let rate = case.rate_per_s.iter_mut();
-    let restarts = case.restarts.iter_mut().map(|restarts| &mut restarts.p50_ns);
-    let throughput =
-        case.throughput.iter_mut().flat_map(|of| [&mut of.receiver_bits, &mut of.sender_bits, &mut of.messages]);
-    for estimate in rate.chain(restarts).chain(throughput) {
-        (estimate.low, estimate.high) = (None, None);
+    for quantile in quantiles.iter_mut().filter(|quantile| quantile.range != Range::NotYet) {
+        let same = |other: &&Quantile| (other.p - quantile.p).abs() < 1e-12 && other.range != Range::NotYet;
+        let own: Vec<&Quantile> = levels.iter().filter_map(|level| level.iter().find(same)).collect();
+        let lows = own.iter().filter_map(|level| level.lo_ns.or(level.ns));
+        // The range of the rounds, where the pooled quantile has no interval, is that of their chance as well.
+        let pooled = if quantile.is_interval() { (quantile.lo_ns, quantile.hi_ns) } else { (quantile.ns, quantile.ns) };
+        let before = (quantile.lo_ns, quantile.hi_ns);
+        quantile.lo_ns = lows.chain(pooled.0).min();
+        // A level whose quantile is a lost message leaves the range open.
+        let highs: Option<Vec<u64>> = own.iter().map(|level| level.hi_ns.or(level.ns)).collect();
+        quantile.hi_ns = match highs {
+            Some(highs) if own.len() > 1 => highs.into_iter().chain(pooled.1).max(),
+            Some(_) => before.1,
+            None => None,
+        };
+        (quantile.range, quantile.why) = (Range::Levels, Some(format!("{} levels", in_letters(levels.len()))));
     }
+}
+
+/// Widens the interval of a mean to those of the same mean of each level.
+pub fn widen_mean(estimate: &mut Estimate, levels: &[Estimate]) {
+    let lows = levels.iter().map(|level| level.low.unwrap_or(level.value)).chain(estimate.low);
+    let highs = levels.iter().map(|level| level.high.unwrap_or(level.value)).chain(estimate.high);
+    if !levels.is_empty() {
+        (estimate.low, estimate.high) = (lows.reduce(f64::min), highs.reduce(f64::max));
+    }
+}
+
+/// `three`; digits from ten on.
+fn in_letters(number: usize) -> String {
+    const LETTERS: [&str; 10] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    LETTERS.get(number).map_or_else(|| number.to_string(), |word| (*word).into())
 }
 
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::summary::SteadyClass;
+    use crate::summary::{Range, SteadyClass};
     use crate::testing::{Build, lognormal_rounds, ramp, relevel};
 
     #[test]
-    fn what_never_settled_claims_nothing_and_keeps_its_ratios() {
+    fn what_never_settled_spans_its_levels_and_keeps_its_ratios() {
         let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
         // Both paths drift alike; the second is 20 % slower all the time.
         for round in &mut run.rounds {
@@ -71,23 +109,30 @@ mod tests {
         let summary = summarise(&run);
         let case = &summary.cases[0];
         assert_eq!(case.steadiness.as_ref().unwrap().class, SteadyClass::NeverSettled);
-        for quantile in &case.quantiles {
-            assert!(quantile.ns.is_some() && !quantile.claim && quantile.lo_ns.is_none() && quantile.hi_ns.is_none());
-            assert!(quantile.why.as_ref().unwrap().starts_with("never settled: "), "{quantile:?}");
+        for quantile in case.quantiles.iter().filter(|quantile| quantile.range != Range::NotYet) {
+            assert_eq!(quantile.range, Range::Levels);
+            assert!(quantile.why.as_ref().unwrap().ends_with(" levels"), "{quantile:?}");
         }
+        // From 20 to 59 µs; a level is the middle of its rounds.
+        let p50 = &case.quantiles[0];
+        assert!(p50.ns.is_some() && p50.lo_ns.unwrap() < 25_000 && p50.hi_ns.unwrap() > 54_000, "{p50:?}");
         let rate = case.rate_per_s.as_ref().unwrap();
-        assert!(rate.value > 0.0 && rate.low.is_none() && rate.high.is_none());
+        assert!(rate.low.unwrap() <= rate.value && rate.value <= rate.high.unwrap());
         let ratio = &summary.comparison.unwrap().ratios[0];
         assert!((ratio.ratio - 1.2).abs() < 0.02 && ratio.low.unwrap() > 1.15 && ratio.holm, "{ratio:?}");
     }
 
     #[test]
-    fn a_stream_that_never_settled_has_no_interval() {
+    fn a_stream_that_never_settled_spans_its_levels() {
         let run = Build::stream(&["tcp:send"], &[65_536]).rounds(40).rates(|_, pass| 1e9 / ramp(pass)).run();
         let case = summarise(&run).cases[0].clone();
         let (steadiness, throughput) = (case.steadiness.unwrap(), case.throughput.unwrap());
         assert_eq!(steadiness.class, SteadyClass::NeverSettled);
-        assert!(throughput.receiver_bits.value > 4e8 && throughput.receiver_bits.low.is_none(), "{throughput:?}");
+        assert!(
+            throughput.receiver_bits.value > 4e8 && throughput.receiver_bits.low.unwrap() < 0.65e9,
+            "{throughput:?}"
+        );
+        assert!(throughput.receiver_bits.high.unwrap() > 0.9e9, "{throughput:?}");
         // 65,536 bytes at 1 Gbit/s.
         assert!((steadiness.range_ns.0 / 524_288.0 - 1.0).abs() < 0.01, "{steadiness:?}");
         let steady = Build::stream(&["tcp:send"], &[65_536]).rounds(40).run();

@@ -1,12 +1,13 @@
 //! The whole range of percentiles of one case, each place with its interval, for the percentile spectrum.
 
 use msgpath_core::SparseHistogram;
+use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
 
 use crate::pooled::Pooled;
-use crate::quantile;
-use crate::settled::unsettled;
-use crate::summary::{CaseSummary, Quantile};
+use crate::summarise::rounds_of;
+use crate::summary::{CaseSummary, Quantile, Range};
+use crate::{open_loop, quantile, settled};
 
 /// Steps of the stretched axis.
 const STEPS: u32 = 200;
@@ -16,15 +17,19 @@ const STEPS: u32 = 200;
 pub struct Place {
     /// On the stretched axis: `-log10(1 - p)`.
     pub u: f64,
-    /// The quantile there; at `u` = 0 the fastest message, which is no claim.
+    /// The quantile there; at `u` = 0 the fastest message, which has no range.
     pub quantile: Quantile,
+}
+
+fn latency<'a>(rounds: &[&'a RoundRecord]) -> Vec<&'a SparseHistogram> {
+    rounds.iter().map(|round| &round.latency).collect()
 }
 
 /// 201 places from 0 to `end` on the stretched axis, as far as the number of messages resolves them. Empty where no
 /// message arrived.
 pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
-    let own = run.rounds.iter().filter(|round| round.case == case.case.id);
-    let rounds: Vec<&SparseHistogram> = own.map(|round| &round.latency).collect();
+    let own = rounds_of(run, &case.case);
+    let rounds = latency(&own);
     let pooled = Pooled::new(&rounds);
     let Some(fastest) = pooled.min() else { return Vec::new() };
     let resolved = (pooled.total() as f64).log10() + 1e-9;
@@ -32,21 +37,21 @@ pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
     let axis: Vec<f64> = all.take_while(|u| *u <= resolved).collect();
     let places: Vec<f64> = axis.iter().map(|u| 1.0 - 10_f64.powf(-u)).collect();
     let first = Quantile {
-        p: 0.0,
         ns: Some(fastest),
-        lo_ns: None,
-        hi_ns: None,
         beyond: pooled.total() - 1,
         bursts: rounds.len() as u64,
-        claim: false,
-        why: None,
+        range: Range::Few,
+        ..Quantile::default()
     };
     let mut quantiles = quantile::curve(&rounds, &pooled, &places, case.open.is_some());
-    let overloaded = case.open.as_ref().filter(|open| !open.sustained).and_then(|open| open.why.clone());
-    if let Some(why) = unsettled(case).or(overloaded) {
-        for quantile in &mut quantiles {
-            (quantile.claim, quantile.lo_ns, quantile.hi_ns, quantile.why) = (false, None, None, Some(why.clone()));
-        }
+    let levels =
+        settled::levels(&run.header.plan, &case.case, &own, case.steadiness.as_ref()).into_iter().map(|level| {
+            let level = latency(&level);
+            quantile::curve(&level, &Pooled::new(&level), &places, false)
+        });
+    settled::widen(&mut quantiles, &levels.collect::<Vec<_>>());
+    if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
+        quantiles.iter_mut().for_each(|quantile| open_loop::bound(quantile, why));
     }
     let axis = std::iter::once(0.0).chain(axis);
     axis.zip(std::iter::once(first).chain(quantiles)).map(|(u, quantile)| Place { u, quantile }).collect()
@@ -70,7 +75,7 @@ mod tests {
             let (found, known) = (&place.quantile, &case.quantiles[at]);
             assert!((found.p - known.p).abs() < 1e-12);
             assert_eq!((found.ns, found.lo_ns, found.hi_ns), (known.ns, known.lo_ns, known.hi_ns));
-            assert_eq!((found.claim, &found.why), (known.claim, &known.why));
+            assert_eq!((found.range, found.lo_ns, found.hi_ns), (known.range, known.lo_ns, known.hi_ns));
         }
         assert!(places.windows(2).all(|pair| pair[0].quantile.ns <= pair[1].quantile.ns));
     }
@@ -80,9 +85,8 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
         let case = &summarise(&run).cases[0];
-        assert!(unsettled(case).is_some(), "{:?}", case.steadiness);
         let places = spectrum(&run, case, 5.0);
-        assert!(places.iter().all(|place| !place.quantile.claim && place.quantile.lo_ns.is_none()));
+        assert!(places.iter().all(|place| !place.quantile.is_interval() && place.quantile.lo_ns.is_none()));
         run.rounds.clear();
         assert!(spectrum(&run, case, 5.0).is_empty());
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
 use msgpath_core::schema::{EndReport, KernelCounts, RoundRecord, Status, TcpInfo};
+use msgpath_core::units::Glyphs;
 use msgpath_core::{Delivery, SparseHistogram};
 use msgpath_record::Run;
 
@@ -16,11 +17,11 @@ use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::pooled::Pooled;
-use crate::quantile;
+use crate::quantile::{self, Estimated};
 use crate::series::{Series, per_second, receiver, sender, series};
 use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Cost, Quantile, Summary, Totals};
-use crate::{cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
+use crate::summary::{CaseSummary, Cost, Estimate, Quantile, Summary, Throughput, Totals};
+use crate::{between, cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -52,7 +53,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let trials = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
     let mut summary = Summary {
         target: run.header.target.clone(),
-        totals: totals(plan, run, &cases),
+        totals: totals(run, &cases),
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
         layers: peel::layers(plan, &rounds),
@@ -82,19 +83,21 @@ pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     own
 }
 
-/// Without the rounds that only count events, but for the time that they took.
-fn totals(plan: &Plan, run: &Run, cases: &[CaseSummary]) -> Totals {
+/// From the first round to the end of the last.
+fn elapsed_ns(run: &Run) -> u64 {
     let start = run.rounds.iter().map(|round| round.start_ns).min().unwrap_or(0);
-    let end = run
-        .rounds
-        .iter()
-        .map(|round| round.start_ns + sender(plan, round).elapsed_ns.max(receiver(plan, round).elapsed_ns));
+    let end = run.rounds.iter().map(|round| round.start_ns + round.near.elapsed_ns.max(round.far.elapsed_ns));
+    end.max().unwrap_or(start) - start
+}
+
+/// Without the rounds that only count events, but for the time that they took.
+fn totals(run: &Run, cases: &[CaseSummary]) -> Totals {
     let sum = |of: fn(&CaseSummary) -> u64| cases.iter().filter(|case| !Plan::counted(&case.case)).map(of).sum();
     Totals {
         rounds: sum(|case| case.rounds),
         messages: sum(|case| case.messages),
         lost: sum(|case| case.delivery.lost),
-        elapsed_ns: end.max().unwrap_or(start) - start,
+        elapsed_ns: elapsed_ns(run),
         verified: sum(|case| case.delivery.verified),
     }
 }
@@ -105,7 +108,8 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let pooled = Pooled::new(&latency);
     let open = open_loop(case, rounds);
     let estimate = if open.is_some() { quantile::estimate_queued } else { quantile::estimate };
-    let estimated: Vec<_> = QUANTILES.iter().filter_map(|p| estimate(&latency, &pooled, *p)).collect();
+    let mut estimated: Vec<_> = QUANTILES.iter().filter_map(|p| estimate(&latency, &pooled, *p)).collect();
+    say_how_long(&mut estimated, pooled.total(), elapsed_ns(run));
     let near: Vec<&EndReport> = rounds.iter().map(|round| &round.near).collect();
     let far: Vec<&EndReport> = rounds.iter().map(|round| &round.far).collect();
     let [near_counted, far_counted] = cost::counted_ends(&run.header);
@@ -147,6 +151,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         message_share_over_100x,
         steadiness: settled::of_rounds(&timed),
         first: first::first_messages(plan, case, rounds),
+        between: if timed_each { between::restarts(rounds) } else { Vec::new() },
         restarts: restarts::restarts(&timed, restarts::cost(&run.rounds)),
         near_kernel: kernel(rounds.iter().map(|round| &round.near_kernel)),
         far_kernel: kernel(rounds.iter().map(|round| &round.far_kernel)),
@@ -175,9 +180,47 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         flags: flags(rounds),
         ..CaseSummary::empty(case.clone())
     };
-    settled::withdraw(&mut summary);
+    let levels = settled::levels(plan, case, rounds, summary.steadiness.as_ref());
+    widen(&mut summary, run, &levels, rates);
     open_loop::withhold(&mut summary);
     summary
+}
+
+/// Widens the ranges of a case that never settled to those of its levels.
+fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rates: &[Series]) {
+    let (plan, case) = (&run.header.plan, &summary.case);
+    let of_levels = |of: fn(&RoundRecord) -> &SparseHistogram, places: &[f64]| -> Vec<Vec<Quantile>> {
+        let of_level = |level: &Vec<&RoundRecord>| {
+            let own: Vec<&SparseHistogram> = level.iter().map(|round| of(round)).collect();
+            quantile::curve(&own, &Pooled::new(&own), places, false)
+        };
+        levels.iter().map(of_level).collect()
+    };
+    settled::widen(&mut summary.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
+    settled::widen(summary.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
+    if let Some(own) = &mut summary.rate_per_s {
+        settled::widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());
+    }
+    if let Some(own) = &mut summary.throughput {
+        let of_levels: Vec<_> =
+            levels.iter().filter_map(|level| throughput::throughput(plan, case, level, rates)).collect();
+        let means: [fn(&mut Throughput) -> &mut Estimate; 3] =
+            [|of| &mut of.receiver_bits, |of| &mut of.sender_bits, |of| &mut of.messages];
+        for mean in means {
+            let levels: Vec<Estimate> = of_levels.iter().map(|level| mean(&mut level.clone()).clone()).collect();
+            settled::widen_mean(mean(own), &levels);
+        }
+    }
+}
+
+/// Turns the messages that a quantile lacks into the time that they take in this run, whose cases take turns.
+fn say_how_long(estimated: &mut [Estimated], messages: u64, elapsed_ns: u64) {
+    for Estimated { quantile, more, .. } in estimated {
+        if let Some(more) = more {
+            let ns = *more * elapsed_ns as f64 / messages as f64;
+            quantile.why = Some(format!("{} more", Glyphs::Unicode.time(ns)));
+        }
+    }
 }
 
 /// Kernel counters summed over rounds.
@@ -255,7 +298,7 @@ mod tests {
         assert_eq!((summary.status, summary.totals.rounds, summary.totals.messages), (Status::Ok, 40, 8_000));
         assert_eq!((case.rounds, case.quantiles.len(), case.round_medians.len(), case.batch), (40, 5, 40, 1));
         let p50 = &case.quantiles[0];
-        assert!(p50.claim && p50.lo_ns.unwrap() < 20_000 && p50.hi_ns.unwrap() > 20_000, "{p50:?}");
+        assert!(p50.is_interval() && p50.lo_ns.unwrap() < 20_000 && p50.hi_ns.unwrap() > 20_000, "{p50:?}");
         assert!((p50.beyond as i64 - 4_000).abs() < 20 && p50.bursts == 40);
         assert_eq!(case.shape.iter().map(|row| row.count).sum::<u64>(), 8_000);
         // 200 messages in 40 ms.

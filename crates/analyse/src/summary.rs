@@ -10,6 +10,7 @@ use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::CaseStages;
+use crate::between::Between;
 use crate::peel::Layer;
 use crate::periodic::PeriodicSummary;
 use crate::rpc::RpcSummary;
@@ -83,25 +84,67 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
-/// A quantile of one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A quantile of one case, with its range.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
     /// 0.5, 0.9, 0.99 ...
     pub p: f64,
-    /// The value, ns. `None`: the quantile is a lost message.
+    /// The value in this run, ns. `None`: the quantile is a lost message.
     pub ns: Option<u64>,
-    /// Lower end of the interval, ns.
+    /// Lower end of the range, ns.
     pub lo_ns: Option<u64>,
-    /// Upper end of the interval, ns.
+    /// Upper end of the range, ns. `None`: a lost message, or not known.
     pub hi_ns: Option<u64>,
     /// Messages slower than this.
     pub beyond: u64,
     /// Rounds that contain at least one of them.
     pub bursts: u64,
-    /// Whether the number is a claim: enough independent messages, and the tail in enough rounds.
-    pub claim: bool,
-    /// Why it is not.
+    /// What the range is.
+    pub range: Range,
+    /// What makes the range other than an interval: `three levels`, `3 rounds`, `2.1 s more`.
     pub why: Option<String>,
+}
+
+/// What the range of a quantile is. Levels, drift and few rounds make it wider; they do not take the number away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Range {
+    /// The 95 % interval over rounds of a steady run.
+    #[default]
+    Interval,
+    /// From the fastest to the slowest level of a run that never settled, each with its own interval.
+    Levels,
+    /// The range of the rounds, which drift, or differ too much for an interval.
+    Drift,
+    /// The range of fewer rounds than an interval needs.
+    Few,
+    /// A lower end only: what would bound it from above was not seen often enough, or grows as long as one waits.
+    Bound,
+    /// Too few messages lie beyond it to print a number.
+    NotYet,
+}
+
+impl Quantile {
+    /// A range whose ends lie further apart than this factor is printed as a bound.
+    const WIDE: u64 = 3;
+
+    /// Whether the range is a 95 % interval, from which a `sure` sentence may follow.
+    pub fn is_interval(&self) -> bool {
+        self.range == Range::Interval
+    }
+
+    /// The value where enough was observed to print one, ns.
+    pub fn observed(&self) -> Option<u64> {
+        self.ns.filter(|_| self.range != Range::NotYet)
+    }
+
+    /// The ends of the range, ns. Without the upper one where it is not known, or so far away that the range is no more
+    /// than a bound from below.
+    pub fn ends(&self) -> (Option<u64>, Option<u64>) {
+        let near =
+            |high: &u64| self.is_interval() || self.lo_ns.is_none_or(|low| *high <= low.saturating_mul(Self::WIDE));
+        (self.lo_ns, self.hi_ns.filter(near))
+    }
 }
 
 /// One row of the shape: a log bin and its count.
@@ -219,6 +262,9 @@ pub struct CaseSummary {
     pub threads: Option<ThreadFigures>,
     /// Restarts as a level of the design; `None` with a single one.
     pub restarts: Option<Restarts>,
+    /// Range of p50, p90 and p99 over earlier runs of the same plan, or over restarts; empty without either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Between>,
     /// Open loop only.
     pub open: Option<OpenLoop>,
     /// Kernel counters of the near end summed over the rounds, by name; a name that is listed in the run's header and
@@ -294,6 +340,7 @@ impl CaseSummary {
             first: None,
             threads: None,
             restarts: None,
+            between: Vec::new(),
             open: None,
             near_kernel: BTreeMap::new(),
             far_kernel: BTreeMap::new(),

@@ -7,7 +7,8 @@ mod experiments;
 mod processes;
 
 use experiments::{
-    Coverage, Curves, Noise, Setup, crossing, false_alarms, paired_ratio, quantiles, stream, tail_ratio, three_percent,
+    Coverage, Curves, Jumping, Noise, Setup, crossing, false_alarms, jumping, next_run, paired_ratio, quantiles,
+    stream, tail_ratio, three_percent,
 };
 use processes::Process;
 
@@ -91,4 +92,17 @@ fn three_percent_is_found() {
     // 3 % is 6.3 standard errors.
     assert!(found.stands >= 47 && found.runs == 50, "{found:?}");
     assert!(found.wrong == 0 && found.worse_in_two >= found.worse, "{found:?}");
+}
+
+#[test]
+fn ranges_span_the_levels_and_runs_predict_the_next() {
+    let machine = Jumping { every: Some(5.0), levels: 0.2, runs: 0.0, messages: 100, heavy: false };
+    let found = jumping(machine, 40);
+    let all = [&found.intervals, &found.levels, &found.drift];
+    let holds: f64 =
+        all.iter().map(|own| if own.claimed > 0 { own.share() * f64::from(own.claimed) } else { 0.0 }).sum();
+    assert!(found.levels.claimed > 0 && holds >= 0.85 * 40.0, "{found:?}");
+    let runs_differ = Jumping { every: None, levels: 0.0, runs: 0.15, messages: 50, heavy: false };
+    let [own, between] = next_run(runs_differ, 5, 40);
+    assert!(own.share() < 0.4 && between.share() >= 0.85, "{own:?} {between:?}");
 }

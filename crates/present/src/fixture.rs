@@ -78,16 +78,16 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
         let ns = all.quantile(p).unwrap().unwrap();
         let beyond = all.total() - all.count_at_most(ns);
         let bursts = if p > 0.998 { WITH_TAIL } else { ROUNDS };
-        let claim = bursts >= 5;
+        let bounded = bursts >= 5;
         Quantile {
             p,
             ns: Some(ns),
-            lo_ns: claim.then_some((ns as f64 * 0.98) as u64),
-            hi_ns: claim.then_some((ns as f64 * 1.03) as u64),
+            lo_ns: Some((ns as f64 * 0.98) as u64),
+            hi_ns: bounded.then_some((ns as f64 * 1.03) as u64),
             beyond,
             bursts,
-            claim,
-            why: (!claim).then(|| "only 2 rounds hold slower messages".into()),
+            range: if bounded { Range::Interval } else { Range::Bound },
+            why: (!bounded).then(|| "all slower messages lie in 2 rounds".into()),
         }
     };
     let edges: Vec<u64> = (0..=30).map(|at| (base * 0.8 * 1.25_f64.powi(at)) as u64).collect();

@@ -195,7 +195,7 @@ mod tests {
         assert!(text.starts_with(r#"{"schema":"msgpath/run/1","status":"ok","name":"test-data""#), "{text}");
         let json = parsed(&text);
         assert_eq!(json["cases"][0]["quantiles"][2]["p"], 0.99);
-        assert_eq!(json["cases"][0]["quantiles"][2]["claim"], true);
+        assert_eq!(json["cases"][0]["quantiles"][2]["range"], "interval");
         assert_eq!(json["cases"][0]["case"]["path"], "tcp:send");
         assert_eq!(json["cases"][0]["case"]["size_bytes"], 64);
         assert_eq!(json["findings"][2]["confidence"], "can't tell");
@@ -221,7 +221,7 @@ mod tests {
     /// Paths of the nulls below `value` that no `why` of an object around them explains, quantiles aside.
     fn unexplained(value: &Value, path: &str, known: &[&Map<String, Value>], out: &mut Vec<String>) {
         match value {
-            Value::Object(map) if !map.contains_key("claim") => {
+            Value::Object(map) if !map.contains_key("lo_ns") => {
                 let mut known = known.to_vec();
                 known.extend(map.get("why").and_then(Value::as_object));
                 for (key, value) in map {

@@ -14,7 +14,7 @@ def text(string):
 
 
 def with_bars(axes, points, style, label):
-    """Points (x, value, low, high) with their intervals; one without an interval is hollow: no claim."""
+    """Points (x, value, low, high) with their intervals; one without both ends is hollow."""
     points = [point for point in points if point[1] is not None]
     if not points:
         return

@@ -9,7 +9,8 @@ mod timed;
 
 use std::collections::BTreeMap;
 
-use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Ratio, Verdict};
+use msgpath_analyse::between::{self, Between, Over};
+use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Range, Ratio, Verdict};
 use msgpath_core::Delivery;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
@@ -136,41 +137,92 @@ pub(crate) fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> Stri
     interval(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
 }
 
-/// The interval column of a quantile, in the unit of its value.
-pub(crate) fn quantile_interval(quantile: &Quantile, glyphs: Glyphs) -> String {
-    if !quantile.claim {
-        return "no claim".into();
-    }
+/// The range column of a quantile, in the unit of its value: `23.8 – 24.1 µs`, `16.3 – 29.1 µs, three levels`,
+/// `≥ 90.0 µs`, or for what was not observed `1.20 s more`; empty where neither end is known.
+pub(crate) fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
     let like = quantile.ns.or(quantile.lo_ns).unwrap_or(0) as f64;
-    let print = |ns: f64| {
-        let (number, unit) = glyphs.time_in(ns, like);
+    let print = |ns: u64| {
+        let (number, unit) = glyphs.time_in(ns as f64, like);
         format!("{number} {unit}")
     };
-    interval(quantile.lo_ns.map(|ns| ns as f64), quantile.hi_ns.map(|ns| ns as f64), print)
-        .unwrap_or_else(|| "no interval".into())
+    let range = match quantile.ends() {
+        _ if quantile.range == Range::NotYet => return quantile.why.clone().unwrap_or_default(),
+        (Some(low), Some(high)) => between(&print(low), &print(high)),
+        (Some(low), None) => format!("≥ {}", print(low)),
+        (None, Some(high)) => format!("up to {}", print(high)),
+        (None, None) => return mark_of(quantile).unwrap_or_default().into(),
+    };
+    mark_of(quantile).map_or_else(|| range.clone(), |mark| format!("{range}, {mark}"))
 }
 
-/// Why quantiles are no claim, one sentence for each reason with the quantiles it holds for. `what` they are quantiles
-/// of is empty, or ` of the service time`.
-pub(crate) fn no_claims<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
+/// `last 5 runs here`: what a range between runs is made of.
+pub(crate) fn between_runs(between: &[Between]) -> Option<String> {
+    let most = between.iter().max_by_key(|found| found.count)?;
+    Some(match most.over {
+        Over::Runs => format!("last {} runs here", most.count),
+        Over::Restarts => format!("{} restarts", most.count),
+    })
+}
+
+/// What a range between runs means.
+pub(crate) fn between_meaning(between: &[Between]) -> Option<&'static str> {
+    let any = between.iter().max_by_key(|found| found.count)?;
+    Some(match (any.over, any.predicts) {
+        (Over::Runs, true) => {
+            "Of the last runs here: where 19 of 20 further runs are expected. The other range is that of this run."
+        }
+        (Over::Runs, false) => "Of the last runs here: what they had; from 5 runs on, where the next is expected.",
+        (Over::Restarts, true) => {
+            "Of the restarts: where 19 of 20 further ones are expected. The other range is that of this run."
+        }
+        (Over::Restarts, false) => "Of the restarts: what they had; from 5 on, where the next is expected.",
+    })
+}
+
+/// The range between runs of one quantile: `17.7 – 23.0 µs`; empty where there is none.
+pub(crate) fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
+    between::of(&case.between, p).map_or_else(String::new, |found| {
+        let print = |ns: u64| {
+            let (number, unit) = glyphs.time_in(ns as f64, found.lo_ns as f64);
+            format!("{number} {unit}")
+        };
+        between(&print(found.lo_ns), &print(found.hi_ns))
+    })
+}
+
+/// What made a range wider, in two words.
+fn mark_of(quantile: &Quantile) -> Option<&str> {
+    match quantile.range {
+        Range::Levels | Range::Drift | Range::Few => quantile.why.as_deref(),
+        Range::Interval | Range::Bound | Range::NotYet => None,
+    }
+}
+
+/// Why quantiles are bounded from below alone, one sentence for each reason with the quantiles it holds for. `what` they
+/// are quantiles of is empty, or ` of the service time`.
+pub(crate) fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
     let mut whys: Vec<(&str, Vec<String>)> = Vec::new();
     for quantile in quantiles {
-        let Some(why) = &quantile.why else { continue };
+        let Some(why) = quantile.why.as_ref().filter(|_| quantile.range == Range::Bound && quantile.hi_ns.is_none())
+        else {
+            continue;
+        };
         let name = quantile_name(quantile.p);
         match whys.iter_mut().find(|(known, _)| known == why) {
             Some((_, names)) => crate::view::push_new(names, name),
             None => whys.push((why, vec![name])),
         }
     }
-    whys.into_iter()
-        .map(|(why, names)| format!("No claim for {}{what} (in brackets): {why}.", names.join(", ")))
-        .collect()
+    whys.into_iter().map(|(why, names)| format!("No upper end for {}{what}: {why}.", names.join(", "))).collect()
 }
 
-/// The value of a quantile, in brackets where it is no claim; a quantile that is a lost message has no number.
+/// The value of a quantile. One that is a lost message, or beyond what was observed, has no number.
 pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
-    let value = quantile.ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64));
-    if quantile.claim { value } else { format!("({value})") }
+    match (quantile.observed(), quantile.ns) {
+        (Some(ns), _) => glyphs.time(ns as f64),
+        (None, Some(_)) => "not yet".into(),
+        (None, None) => "lost".into(),
+    }
 }
 
 /// How many messages were slower, and in how many rounds where that is not all of them.

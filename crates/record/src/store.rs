@@ -10,7 +10,11 @@ use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
+use crate::summary::read_summary;
 use crate::{HEADER_FILE, RecordError, reader, temporary, utc};
+
+/// So many of the newest runs are looked at for such that are alike.
+const LOOKED_AT: usize = 200;
 
 /// Where runs are kept when nothing else is said: `msgpath` in `$XDG_DATA_HOME`, else in `~/.local/share`. As the XDG Base
 /// Directory Specification has it, a relative path does not count. Where there is neither: a folder of this user's own in
@@ -73,6 +77,18 @@ pub fn list(root: &Path) -> Vec<Listing> {
 /// What [`list`] passes over in `root` although it is a run: those that are damaged or that another version wrote.
 pub fn unreadable(root: &Path) -> Vec<RecordError> {
     folders(root).filter_map(|folder| listing(folder)?.err()).collect()
+}
+
+/// Stored summaries of the newest runs in `root` that are `alike`, newest first: at most `most` of the [`LOOKED_AT`] that
+/// changed last. They are what was printed then, and can be computed again from the record.
+pub fn summaries(root: &Path, most: usize, alike: impl Fn(&RunHeader) -> bool) -> Vec<Vec<u8>> {
+    let mut recent: Vec<_> = folders(root).filter_map(|folder| Some((changed(&folder)?, folder))).collect();
+    recent.sort_unstable_by(|a, b| b.cmp(a));
+    let stored = |(_, folder): (SystemTime, PathBuf)| {
+        let header = reader::header(&folder).ok()?;
+        if alike(&header) { read_summary(&folder).ok()? } else { None }
+    };
+    recent.into_iter().take(LOOKED_AT).filter_map(stored).take(most).collect()
 }
 
 fn folders(root: &Path) -> impl Iterator<Item = PathBuf> {
@@ -236,6 +252,24 @@ mod tests {
         assert!(list(&root.path().join("nowhere")).is_empty());
         let unreadable = unreadable(root.path());
         assert!(matches!(unreadable.as_slice(), [RecordError::BadHeader { .. }]), "{unreadable:?}");
+    }
+
+    #[test]
+    fn summaries_of_runs_that_are_alike_come_newest_first() {
+        let root = root(&RUNS);
+        for (at, (name, _)) in RUNS.iter().enumerate() {
+            let folder = root.path().join(name);
+            crate::write_summary(&folder, name.as_bytes()).unwrap();
+            let changed = UNIX_EPOCH + std::time::Duration::from_secs(at as u64);
+            fs::File::open(folder.join(HEADER_FILE)).unwrap().set_modified(changed).unwrap();
+        }
+        let names = |most: usize| {
+            let found = summaries(root.path(), most, |header| header.name != "brisk-otter");
+            found.into_iter().map(|json| String::from_utf8(json).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(5), ["shy-hare", "calm-fox"]);
+        assert_eq!(names(1), ["shy-hare"]);
+        assert!(summaries(Path::new("/nowhere"), 5, |_| true).is_empty());
     }
 
     #[test]

@@ -4,17 +4,19 @@
 use std::collections::BTreeMap;
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::between;
 use msgpath_analyse::compare::{Results, compare};
 use msgpath_analyse::pooled::Pooled;
 use msgpath_analyse::quantile;
 use msgpath_analyse::refine::sizes_near_crossings;
 use msgpath_analyse::series::Series;
-use msgpath_analyse::summary::{CaseSummary, Comparison, CrossoverKind, Ratio, Verdict};
+use msgpath_analyse::settled;
+use msgpath_analyse::summary::{CaseSummary, Comparison, CrossoverKind, Quantile, Range, Ratio, Verdict};
 use msgpath_analyse::throughput::throughput;
 use msgpath_core::plan::{Case, CaseRole, Plan, Workload};
 use msgpath_core::schema::{RoundRecord, Status};
 use msgpath_core::units::Pieces;
-use msgpath_core::{PathName, SparseHistogram};
+use msgpath_core::{Histogram, PathName, SparseHistogram};
 
 use super::processes::{Process, Random};
 
@@ -65,7 +67,7 @@ pub fn quantiles(process: Process, messages: usize, runs: u32) -> [Coverage; 3] 
         let latency = process.rounds(&mut Random::new(u64::from(seed)), rounds, messages / rounds, 1.0);
         for (p, coverage) in QUANTILES.iter().zip(&mut out) {
             let quantile = tail_of(&latency, *p);
-            if quantile.claim {
+            if quantile.is_interval() {
                 let end = |end: Option<u64>| end.map(|ns| ns as f64);
                 coverage.add(process.quantile(*p), end(quantile.lo_ns), end(quantile.hi_ns));
             }
@@ -74,9 +76,94 @@ pub fn quantiles(process: Process, messages: usize, runs: u32) -> [Coverage; 3] 
     out
 }
 
-fn tail_of(latency: &[SparseHistogram], p: f64) -> msgpath_analyse::summary::Quantile {
+fn tail_of(latency: &[SparseHistogram], p: f64) -> Quantile {
     let rounds: Vec<&SparseHistogram> = latency.iter().collect();
     quantile::estimate(&rounds, &Pooled::new(&rounds), p).expect("there are messages").quantile
+}
+
+/// A machine whose level jumps: all its messages are independent, lognormal with sigma 0.1 around the level.
+#[derive(Clone, Copy, Debug)]
+pub struct Jumping {
+    /// Rounds until the level jumps, on average; `None`: it does not.
+    pub every: Option<f64>,
+    /// Standard deviation of the logarithm of a level.
+    pub levels: f64,
+    /// The same of what a whole run has in common.
+    pub runs: f64,
+    /// Messages of each of 40 rounds.
+    pub messages: u32,
+    /// What runs have in common is heavy-tailed (t, 3 degrees of freedom).
+    pub heavy: bool,
+}
+
+impl Jumping {
+    /// The quantiles of one run, with their ranges, as those of a case are made.
+    fn run(self, random: &mut Random, places: &[f64]) -> Vec<Quantile> {
+        let run = self.runs * if self.heavy { random.heavy() } else { random.normal() };
+        let mut level = self.levels * random.normal();
+        let records: Vec<RoundRecord> = (0..40)
+            .map(|pass| {
+                if self.every.is_some_and(|every| random.chance(1.0 / every)) {
+                    level = self.levels * random.normal();
+                }
+                let mut histogram = Histogram::new();
+                (0..self.messages)
+                    .for_each(|_| histogram.record((20_000.0 * (run + level + 0.1 * random.normal()).exp()) as u64));
+                RoundRecord { latency: histogram.to_sparse(), pass, ..Default::default() }
+            })
+            .collect();
+        let rounds: Vec<&RoundRecord> = records.iter().collect();
+        let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
+        let plan = Plan::new(Workload::Echo, vec![case]);
+        let curve = |rounds: &[&RoundRecord]| {
+            let own: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.latency).collect();
+            quantile::curve(&own, &Pooled::new(&own), places, false)
+        };
+        let mut quantiles = curve(&rounds);
+        let steadiness = settled::of_rounds(&settled::timed(&plan, &plan.cases[0], &rounds));
+        let levels = settled::levels(&plan, &plan.cases[0], &rounds, steadiness.as_ref());
+        settled::widen(&mut quantiles, &levels.iter().map(|level| curve(level)).collect::<Vec<_>>());
+        quantiles
+    }
+}
+
+/// What became of the ranges of runs whose level jumps. The truth: the median of all levels that there are.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    pub intervals: Coverage,
+    pub levels: Coverage,
+    pub drift: Coverage,
+}
+
+pub fn jumping(machine: Jumping, runs: u32) -> Ranges {
+    let mut out = Ranges::default();
+    for seed in 0..runs {
+        let p50 = machine.run(&mut Random::new(u64::from(seed)), &[0.5]).remove(0);
+        let coverage = match p50.range {
+            Range::Interval => &mut out.intervals,
+            Range::Levels => &mut out.levels,
+            _ => &mut out.drift,
+        };
+        coverage.runs = runs;
+        coverage.add(20_000.0, p50.lo_ns.map(|ns| ns as f64), p50.hi_ns.map(|ns| ns as f64));
+    }
+    out
+}
+
+/// Whether the p50 of the next run lies in the range of the one before it, and in that over `seen` runs.
+pub fn next_run(machine: Jumping, seen: usize, runs: u32) -> [Coverage; 2] {
+    let mut out = [Coverage { runs, ..Default::default() }, Coverage { runs, ..Default::default() }];
+    for seed in 0..runs {
+        let mut random = Random::new(u64::from(seed));
+        let earlier: Vec<Quantile> = (0..seen).map(|_| machine.run(&mut random, &[0.5]).remove(0)).collect();
+        let next = machine.run(&mut random, &[0.5])[0].ns.expect("messages") as f64;
+        let last = &earlier[seen - 1];
+        out[0].add(next, last.lo_ns.map(|ns| ns as f64), last.hi_ns.map(|ns| ns as f64));
+        let values: Vec<f64> = earlier.iter().filter_map(|quantile| quantile.ns).map(|ns| ns as f64).collect();
+        let (low, high, _) = between::range(&values).expect("two runs");
+        out[1].add(next, Some(low), Some(high));
+    }
+    out
 }
 
 /// How a round differs from the next.

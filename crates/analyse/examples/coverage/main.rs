@@ -10,14 +10,17 @@ mod experiments;
 mod processes;
 
 use experiments::{
-    Coverage, Curves, Noise, Setup, crossing, false_alarms, paired_ratio, quantiles, stream, tail_ratio, three_percent,
+    Coverage, Curves, Jumping, Noise, Setup, crossing, false_alarms, jumping, next_run, paired_ratio, quantiles,
+    stream, tail_ratio, three_percent,
 };
 use processes::Process;
 
 fn main() {
     // Side by side, on as many CPUs as there are; printed in this order.
-    let tables: [fn() -> String; 7] = [
+    let tables: [fn() -> String; 9] = [
         || quantile_table(1_000),
+        || level_table(1_000),
+        || between_table(300),
         || paired_table(1_000),
         || tail_table(200),
         || stream_table(2_000),
@@ -72,7 +75,7 @@ fn table(title: &str, text: &str, head: &[&str], rows: impl Iterator<Item = Vec<
 fn quantile_table(runs: u32) -> String {
     let rows = Process::ALL.into_iter().map(|process| {
         let cells = quantiles(process, 40_000, runs).into_iter().map(|coverage| match coverage.claimed {
-            0 => "none claimed".into(),
+            0 => "no interval".into(),
             claimed => {
                 let mut cell = held(&coverage);
                 if claimed < runs {
@@ -88,11 +91,62 @@ fn quantile_table(runs: u32) -> String {
     });
     let text = format!(
         "The round-corrected order statistic. {runs} runs of 40,000 messages: one stretch cut into 20 rounds, or 40 true\n\
-         rounds. Runs whose quantile is withheld have no interval; an end that cannot be resolved is open and holds\n\
-         everything. Where hardly any run can claim a quantile, those that do are the lucky ones: p99.9 of the strongly\n\
-         correlated messages."
+         rounds. Runs that drift or have too few messages print another range and are not counted here; an end that cannot\n\
+         be resolved is open and holds everything. Where hardly any run has an interval, those that do are the lucky ones:\n\
+         p99.9 of the strongly correlated messages."
     );
     table("Quantiles of one case", &text, &["messages", "p50", "p99", "p99.9"], rows)
+}
+
+const STEADY: Jumping = Jumping { every: None, levels: 0.0, runs: 0.0, messages: 200, heavy: false };
+
+fn level_table(runs: u32) -> String {
+    let every = [None, Some(40.0), Some(20.0), Some(10.0), Some(5.0), Some(2.0)];
+    let rows = every.into_iter().map(|every| {
+        let levels = if every.is_some() { 0.2 } else { 0.0 };
+        let found = jumping(Jumping { every, levels, ..STEADY }, runs);
+        let mut row = vec![every.map_or("never".into(), |every| format!("{every} rounds"))];
+        for coverage in [&found.intervals, &found.levels, &found.drift] {
+            row.push(percent(coverage.claimed, runs));
+            row.push(held(coverage));
+            row.push(width(coverage));
+        }
+        row
+    });
+    let text = format!(
+        "The range of p50 where the level jumps: 40 rounds of 200 messages, levels that differ by 20 % (standard deviation of\n\
+         the logarithm). {runs} runs. The truth is the median over all levels that there are. *Interval*: the run looked\n\
+         steady; *levels*: it never settled, and the range spans its levels; *drift*: the range of the rounds. A run that\n\
+         sees one or two levels cannot know of the others: that is what the range between runs is for."
+    );
+    let head = ["a jump every", "interval", "holds", "width", "levels", "holds", "width", "drift", "holds", "width"];
+    table("Levels within a run", &text, &head, rows)
+}
+
+fn between_table(runs: u32) -> String {
+    let short = Jumping { messages: 50, ..STEADY };
+    let machines = [
+        ("all alike", short),
+        ("5 %", Jumping { runs: 0.05, ..short }),
+        ("15 %", Jumping { runs: 0.15, ..short }),
+        ("15 %, heavy tails", Jumping { runs: 0.15, heavy: true, ..short }),
+        ("15 %, and jumps of 20 % every 10 rounds", Jumping { every: Some(10.0), levels: 0.2, runs: 0.15, ..short }),
+    ];
+    let rows = machines.into_iter().flat_map(|(name, machine)| {
+        [3, 5, 10, 20].into_iter().map(move |seen| {
+            let [own, between] = next_run(machine, seen, runs);
+            vec![name.into(), seen.to_string(), held(&own), width(&own), held(&between), width(&between)]
+        })
+    });
+    let text = format!(
+        "Whether p50 of the next run lies in the range of the run before it, and in that over the last runs. {runs} series of\n\
+         runs that differ by so much (standard deviation of the logarithm). Below 5 runs the range is that of what was seen,\n\
+         which holds the next of k + 1 equal ones in (k - 1) / (k + 1); from 5 on it is the prediction interval of the\n\
+         logarithms (Hahn and Meeker, Statistical Intervals), united with what was seen."
+    );
+    let head =
+        ["runs differ by", "runs seen", "own range holds the next", "width", "range over runs holds it", "width"];
+    table("Between runs", &text, &head, rows)
 }
 
 const PAIR: Setup = Setup { paths: 2, sizes: 1, rounds: 40, noise: Noise::Normal, deviation: 0.05 };

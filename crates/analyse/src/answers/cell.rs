@@ -134,6 +134,7 @@ impl From<&Quantile> for Value {
     /// A quantile that is a lost message is infinite.
     fn from(quantile: &Quantile) -> Self {
         let ns = |ns: Option<u64>| ns.map(|ns| ns as f64);
-        Self { value: ns(quantile.ns).unwrap_or(f64::INFINITY), low: ns(quantile.lo_ns), high: ns(quantile.hi_ns) }
+        let (low, high) = quantile.ends();
+        Self { value: ns(quantile.ns).unwrap_or(f64::INFINITY), low: ns(low), high: ns(high) }
     }
 }

@@ -8,6 +8,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
 
 use super::Part;
 use crate::paired::{Paired, paired, seed};
+use crate::quantile::range_in_words;
 use crate::series::{Series, log_ratios, series};
 use crate::stats::{deviation, independent, mean, t_quantile};
 use crate::summary::{CaseSummary, Confidence, Estimate, Quantile, Verdict};
@@ -131,7 +132,7 @@ pub(super) fn mean_of_passes(values: &[f64]) -> Option<Estimate> {
 }
 
 /// The mean of single trials with its 95 % t interval; `None` below two. Trials of one connection are not independent, so
-/// the interval is the classic one, no claim.
+/// the interval is the classic one, which is too narrow.
 pub(super) fn mean_of_trials(values: &[f64]) -> Option<Estimate> {
     if values.len() < 2 {
         return None;
@@ -224,10 +225,13 @@ pub(super) fn range(estimate: &Estimate, print: &dyn Fn(f64) -> String) -> Strin
 /// The same of a quantile.
 pub(super) fn range_of(quantile: &Quantile) -> String {
     match (quantile.ns, quantile.lo_ns, quantile.hi_ns) {
-        (Some(ns), Some(low), Some(high)) if quantile.claim => {
+        (Some(ns), Some(low), Some(high)) if quantile.is_interval() => {
             format!("{} ({} to {})", time(ns as f64), time(low as f64), time(high as f64))
         }
-        (Some(ns), ..) => time(ns as f64),
+        (Some(ns), ..) => match range_in_words(quantile) {
+            Some(range) => format!("{} ({range})", time(ns as f64)),
+            None => time(ns as f64),
+        },
         (None, ..) => "lost".into(),
     }
 }

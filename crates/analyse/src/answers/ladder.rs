@@ -122,7 +122,7 @@ impl<'a> Row<'a> {
     pub fn p50(&self) -> Option<Value> {
         let p50 = self.case.quantiles.iter().find(|quantile| quantile.p == 0.5)?;
         let mut value = Value::from(p50);
-        if !p50.claim {
+        if !p50.is_interval() {
             (value.low, value.high) = (None, None);
         }
         value.value.is_finite().then_some(value)

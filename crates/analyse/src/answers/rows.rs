@@ -6,7 +6,7 @@ use msgpath_core::units::{Glyphs, size, three_digits};
 
 use super::Part;
 use super::cell::{Cell, Table, Value};
-use crate::summary::{CaseSummary, Confidence, Quantile, Summary};
+use crate::summary::{CaseSummary, Confidence, Quantile, Range, Summary};
 
 /// The cases that were asked for and measured.
 pub(super) fn measured(summary: &Summary) -> impl Iterator<Item = &CaseSummary> {
@@ -22,21 +22,24 @@ pub(super) fn find<'a>(part: &Part<'a>, transport: &str, wait: &str, size: u64) 
     measured(part.summary).find(named)
 }
 
-/// A quantile of a case, where it is a claim.
+/// A quantile of a case, where it has an interval.
 pub(super) fn claimed(quantiles: &[Quantile], p: f64) -> Option<Value> {
-    quantiles.iter().find(|quantile| quantile.p == p && quantile.claim && quantile.ns.is_some()).map(Value::from)
+    quantiles
+        .iter()
+        .find(|quantile| quantile.p == p && quantile.is_interval() && quantile.ns.is_some())
+        .map(Value::from)
 }
 
-/// The median of a case, where it is a claim.
+/// The median of a case, where it has an interval.
 pub(super) fn p50(case: &CaseSummary) -> Option<Value> {
     claimed(&case.quantiles, 0.5)
 }
 
-/// A quantile as a cell: without an interval where it is no claim.
+/// A quantile as a cell, with its range.
 pub(super) fn quantile(quantiles: &[Quantile], p: f64) -> Cell {
     match quantiles.iter().find(|quantile| quantile.p == p) {
-        Some(found) if found.claim => Cell::Time(found.into()),
-        Some(_) => Cell::missing("no claim"),
+        Some(found) if found.range == Range::NotYet => Cell::missing("too few messages"),
+        Some(found) => Cell::Time(found.into()),
         None => Cell::missing("no message"),
     }
 }

@@ -89,9 +89,7 @@ pub(super) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed
     let cuts = cuts(rounds);
     if let Watched::Quantile(p) = watched {
         let pooled = claimed(rounds, p)?;
-        if p != 0.5 {
-            return of_quantile(&Pieces::new(rounds, &pooled), &cuts, p, seed);
-        }
+        return of_quantile(&Pieces::new(rounds, &pooled), &cuts, p, seed);
     }
     let values: Option<Vec<f64>> = rounds.iter().map(|round| value(plan, round, watched)).collect();
     let values = values.ok_or_else(|| missing(watched))?;
@@ -115,15 +113,15 @@ fn claim(latency: &[&SparseHistogram], pooled: &Pooled, p: f64) -> Result<(), St
     }
     let enough = estimated.effective.is_some_and(|effective| effective >= estimated.needed);
     match quantile.why {
-        Some(why) if !enough || quantile.bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) => {
-            Err(format!("{name} is withheld: {why}"))
-        }
+        Some(why) if !enough || quantile.bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) => Err(match quantile.range {
+            crate::summary::Range::NotYet => format!("{name} is not known yet: {why}"),
+            _ => format!("{name} is withheld: {why}"),
+        }),
         _ => Ok(()),
     }
 }
 
-/// [`level`] of many quantiles of the same rounds. All of them come from the rounds together, the median too, so that
-/// they lie on one curve.
+/// [`level`] of many quantiles of the same rounds.
 pub(super) fn quantiles(rounds: &[&RoundRecord], ps: &[f64], seed: u64) -> Vec<Result<Level, String>> {
     let latency: Vec<_> = rounds.iter().map(|round| &round.latency).collect();
     let pooled = Pooled::new(&latency);
@@ -146,7 +144,8 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
         Workload::Stream => receiver(plan, round).delivery.received,
     };
     let value = match watched {
-        Watched::Quantile(p) => round.latency.quantile(p).flatten()? as f64,
+        // Of all rounds together.
+        Watched::Quantile(_) => return None,
         Watched::Mean => round.latency.mean()?,
         Watched::Cpu => {
             let time = [&round.near, &round.far].map(|end| end.user_ns + end.system_ns).iter().sum::<u64>();

@@ -160,7 +160,7 @@ pub fn resolution(run: &Run) -> Option<f64> {
     let metric = Metric::of(plan.workload);
     let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds(run, case)).collect();
     let series: Vec<Series> = rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect();
-    // What a median or a throughput is compared by needs no claim of its own.
+    // What a median or a throughput is compared by needs no interval of its own.
     let cases: Vec<CaseSummary> = plan.cases.iter().cloned().map(CaseSummary::empty).collect();
     control::control(&Results { plan, cases: &cases, rounds: &rounds, series: &series }, metric).resolution
 }

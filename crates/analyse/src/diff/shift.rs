@@ -37,7 +37,7 @@ pub struct ShiftPoint {
     pub b: u64,
     /// Second divided by first.
     pub ratio: f64,
-    /// 95 % interval of the ratio; `None`: no claim can be made at this percentile.
+    /// 95 % interval of the ratio; `None`: too few messages for one at this percentile.
     pub interval: Option<(f64, f64)>,
     /// Factor by which the halves of the same run differ near here, at least 1; `None`: too few rounds.
     pub noise: Option<f64>,

@@ -5,6 +5,8 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 
 use super::wording::{finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
+use crate::quantile::range_in_words;
+use crate::settled::unsettled;
 use crate::summary::{CaseSummary, Confidence, Quantile};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V01", detect };
@@ -25,9 +27,13 @@ fn detect(input: &Input) -> Vec<Said> {
 
 /// Only from quantiles that are claims.
 fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
-    let claimed = |p: f64| case.quantiles.iter().find(|q| q.p == p && q.claim).and_then(|q| Some((q, q.ns? as f64)));
-    let (p50, p50_ns) = claimed(0.5)?;
-    let p99 = claimed(0.99);
+    // A rate that was not sustained has no time of its own.
+    if case.open.as_ref().is_some_and(|open| !open.sustained) {
+        return None;
+    }
+    let observed = |p: f64| case.quantiles.iter().find(|q| q.p == p).and_then(|q| Some((q, q.observed()? as f64)));
+    let (p50, p50_ns) = observed(0.5)?;
+    let p99 = observed(0.99);
     let time = |ns| Glyphs::Unicode.time(ns);
     let (what, came) = match input.plan.workload {
         Workload::Rpc => ("calls", "came back"),
@@ -35,14 +41,13 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
         _ if case.batch > 1 => ("batch means", "came back"),
         _ => ("messages", "came back"),
     };
-    // An interval that the digits of the value do not show belongs into the sentence.
+    // A range that the digits of the value do not show belongs into the sentence.
     let within = |q: &Quantile| match (q.lo_ns, q.hi_ns) {
-        (Some(lo), Some(hi)) if hi as f64 > 1.1 * lo as f64 => {
-            format!(" (95 %: {} to {})", time(lo as f64), time(hi as f64))
-        }
-        _ => String::new(),
+        (Some(lo), Some(hi)) if q.is_interval() && hi as f64 <= 1.1 * lo as f64 => String::new(),
+        _ => range_in_words(q).map_or_else(String::new, |range| format!(" ({range})")),
     };
-    let mut text = format!("{}half of the {what} {came} within {}{}", prefix(input, case), time(p50_ns), within(p50));
+    let mut text =
+        format!("{}in this run half of the {what} {came} within {}{}", prefix(input, case), time(p50_ns), within(p50));
     if let Some((q, ns)) = p99 {
         text.push_str(&format!("; 1 in 100 took longer than {}{}", time(ns), within(q)));
     }
@@ -55,15 +60,19 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
         ("p99_lo_ns", p99.map_or(f64::NAN, |(q, _)| end(q.lo_ns))),
         ("p99_hi_ns", p99.map_or(f64::NAN, |(q, _)| end(q.hi_ns))),
     ];
-    Some(finding("V01", Confidence::Sure, sentence(&text) + ".", numbers, vec![]))
+    let steady = p50.is_interval() && p99.is_none_or(|(q, _)| q.is_interval());
+    let confidence = if steady { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("V01", confidence, sentence(&text) + ".", numbers, vec![]))
 }
 
 fn stream(input: &Input, case: &CaseSummary) -> Option<Said> {
     let bits = &case.throughput.as_ref()?.receiver_bits;
     let (low, high) = (bits.low?, bits.high?);
     let rate = |bits| bits_per_second(bits, BitUnits::Si);
+    let steady = unsettled(case).is_none();
+    let what = if steady { "95 %: " } else { "from the slowest to the fastest level: " };
     let text = format!(
-        "{}the receiver took in {} of payload (95 %: {} to {})",
+        "{}in this run the receiver took in {} of payload ({what}{} to {})",
         prefix(input, case),
         rate(bits.value),
         rate(low),
@@ -71,7 +80,8 @@ fn stream(input: &Input, case: &CaseSummary) -> Option<Said> {
     );
     let numbers =
         [("receiver_bits_per_s", bits.value), ("receiver_bits_lo_per_s", low), ("receiver_bits_hi_per_s", high)];
-    Some(finding("V01", Confidence::Sure, sentence(&text) + ".", numbers, vec![]))
+    let confidence = if steady { Confidence::Sure } else { Confidence::Likely };
+    Some(finding("V01", confidence, sentence(&text) + ".", numbers, vec![]))
 }
 
 #[cfg(test)]
@@ -79,32 +89,39 @@ mod tests {
     use crate::testing::{Build, ramp, relevel, said};
 
     #[test]
-    fn speaks_from_claims() {
+    fn speaks_of_this_run() {
         let texts = said(&Build::echo(&["tcp:send"], &[64]).run(), "V01");
         assert_eq!(texts.len(), 1);
-        assert!(texts[0].starts_with("sure: Half of the messages came back within 20."), "{texts:?}");
+        assert!(texts[0].starts_with("sure: In this run half of the messages came back within 20."), "{texts:?}");
         assert!(texts[0].contains("µs; 1 in 100 took longer than 25."), "{texts:?}");
         let texts = said(
             &Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 5e9 + f64::from(pass % 3) * 1e8).run(),
             "V01",
         );
-        assert!(texts[0].starts_with("sure: The receiver took in 5.10 Gbit/s of payload (95 %: 5.0"), "{texts:?}");
+        assert!(
+            texts[0].starts_with("sure: In this run the receiver took in 5.10 Gbit/s of payload (95 %: 5.0"),
+            "{texts:?}"
+        );
     }
 
     #[test]
-    fn is_silent_without_claims_and_beside_a_table() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
+    fn is_silent_beside_a_table_and_only_likely_where_the_run_was_not_steady() {
+        let few = said(&Build::echo(&["tcp:send"], &[64]).rounds(4).run(), "V01");
+        assert!(few[0].starts_with("likely: In this run half of") && few[0].contains(", 4 rounds)"), "{few:?}");
         assert!(said(&Build::stream(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
         assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V01").is_empty());
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
-        assert!(said(&run, "V01").is_empty());
+        let texts = said(&run, "V01");
+        assert!(texts[0].starts_with("likely: In this run half of") && texts[0].contains(" levels)"), "{texts:?}");
         let stream = Build::stream(&["tcp:send"], &[64]).rates(|_, pass| 1e9 * ramp(pass)).run();
-        assert!(said(&stream, "V01").is_empty());
+        let texts = said(&stream, "V01");
+        assert!(texts[0].starts_with("likely: In this run the receiver took in "), "{texts:?}");
+        assert!(texts[0].contains("from the slowest to the fastest level: "), "{texts:?}");
     }
 
     #[test]
-    fn leaves_out_the_tail_that_is_not_a_claim() {
+    fn leaves_out_the_tail_that_was_not_observed() {
         let texts = said(&Build::echo(&["tcp:send"], &[64]).messages(3).run(), "V01");
         assert!(texts[0].contains("within") && !texts[0].contains("1 in 100"), "{texts:?}");
     }

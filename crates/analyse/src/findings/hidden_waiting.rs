@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "V16", detect };
 /// The case with the largest difference, with how many others there are; only where both intervals lie apart.
 fn detect(input: &Input) -> Vec<Said> {
     let claimed = |all: &[Quantile]| {
-        let p99 = all.iter().find(|q| q.p == 0.99 && q.claim)?;
+        let p99 = all.iter().find(|q| q.p == 0.99 && q.is_interval())?;
         Some((p99.ns? as f64, p99.lo_ns? as f64, p99.hi_ns.map(|ns| ns as f64)))
     };
     let views = |case: &CaseSummary| {

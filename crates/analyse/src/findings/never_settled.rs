@@ -34,8 +34,8 @@ fn detect(input: &Input) -> Vec<Said> {
         2 => text.push_str("; neither did another case"),
         more => text.push_str(&format!("; neither did {} other cases", more - 1)),
     }
-    let why = "the value would be another a minute earlier or later, so it has no interval; ratios within this run are \
-               paired and still hold";
+    let why = "the value would be another a minute earlier or later, so its range spans the levels; ratios within this run \
+               are paired and still hold";
     let fix = "look for what changes: other programs, CPU frequency and heat, the hypervisor; measure for longer; or \
                compare within one run";
     let numbers = [

@@ -158,8 +158,12 @@ fn cards(page: &mut Page, run: &Run, case: &CaseSummary) {
     } else {
         for p in [0.5, 0.99, 0.999] {
             if let Some(quantile) = words::quantile(case, p) {
-                let range = words::quantile_interval(quantile, G);
-                let range = if quantile.claim { format!("95 %: {range}") } else { range };
+                let range = words::quantile_range(quantile, G);
+                let mut range = if quantile.is_interval() { format!("95 %: {range}") } else { range };
+                let between = words::between_range(case, p, G);
+                if let Some(runs) = words::between_runs(&case.between).filter(|_| !between.is_empty()) {
+                    range += &format!("; {runs}: {between}");
+                }
                 cards.push((words::quantile_name(p), words::quantile_value(quantile, G), range));
             }
         }

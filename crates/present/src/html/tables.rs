@@ -75,7 +75,7 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     page.note(time_is.what);
     let mut columns = heads(&["case", "fastest"]);
     for quantile in &first.quantiles {
-        columns.extend([words::quantile_name(quantile.p), "95 % interval".into()]);
+        columns.extend([words::quantile_name(quantile.p), "range, 95 %".into()]);
     }
     columns.extend(heads(&["slowest", "messages", "lost", "a second"]));
     let time = |ns: Option<u64>| Cell::from(ns.map_or_else(|| "n/a".into(), |ns| G.time(ns as f64)));
@@ -85,8 +85,8 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
             let mut row = vec![label(case).into(), time(case.fastest_ns)];
             for quantile in &case.quantiles {
                 row.push(words::quantile_value(quantile, G).into());
-                let class = if quantile.claim { "" } else { "undecided" };
-                row.push(Cell::of(class, words::quantile_interval(quantile, G)));
+                let class = if quantile.is_interval() { "" } else { "undecided" };
+                row.push(Cell::of(class, words::quantile_range(quantile, G)));
             }
             row.push(time(case.slowest_ns));
             row.push(G.thousands(case.messages).into());
@@ -103,7 +103,7 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
         if let Some(text) = words::batch(case) {
             view::push_new(&mut notes, text);
         }
-        for text in words::no_claims("", &case.quantiles) {
+        for text in words::bounds("", &case.quantiles) {
             view::push_new(&mut notes, text);
         }
     }

@@ -21,12 +21,12 @@ pub(super) fn tidy_quantiles(value: &mut Value) {
             if map.get("why") == Some(&Value::Null) {
                 map.remove("why");
             }
-            if map.contains_key("claim") {
+            if is_quantile(map) {
                 let null = |key: &str| map.get(key) == Some(&Value::Null);
                 if null("ns") {
                     map.insert("why".into(), "the quantile is a lost message".into());
                 } else if !map.contains_key("why") && (null("lo_ns") || null("hi_ns")) {
-                    map.insert("why".into(), "the end of the interval lies beyond the messages that arrived".into());
+                    map.insert("why".into(), "the end of the range lies beyond the messages that arrived".into());
                 }
             }
             map.values_mut().for_each(tidy_quantiles);
@@ -47,10 +47,15 @@ pub(super) fn explain(object: &mut Value, reason: impl Fn(&str) -> String) {
     }
 }
 
+/// Whether an object is a quantile: it says itself why something in it is missing.
+fn is_quantile(map: &Map<String, Value>) -> bool {
+    map.contains_key("lo_ns")
+}
+
 fn collect(value: &Value, path: &str, paths: &mut Vec<String>) {
     match value {
         Value::Null => paths.push(path.to_owned()),
-        Value::Object(map) if !map.contains_key("claim") => {
+        Value::Object(map) if !is_quantile(map) => {
             for (key, value) in map {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 collect(value, &path, paths);

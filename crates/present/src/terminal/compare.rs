@@ -50,14 +50,14 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
             }
             page.gap();
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
-            no_claims(&mut page, &cases, &comparison.metric);
+            ranges(&mut page, &cases, &comparison.baseline, &comparison.metric);
             let tails = Block { metric: "p99", ratios: &comparison.tails, ..main };
             for threads in &grid.threads {
                 let shapes = tails.shapes(&grid, *threads);
                 if !shapes.is_empty() {
                     let what = format!("p99 against {}", comparison.baseline);
                     tails.print(&mut page, &grid, &shapes, &what, *threads);
-                    page.text(2, "Only sizes at which both p99 are claims.", Paint::Dim);
+                    page.text(2, "Only sizes at which both p99 have an interval.", Paint::Dim);
                 }
             }
             winners(&mut page, &grid, comparison);
@@ -130,21 +130,23 @@ pub(crate) fn metric_name(metric: &str) -> &'static str {
     }
 }
 
-/// Why values of the baseline stand in brackets.
-fn no_claims(page: &mut Page, cases: &[&CaseSummary], metric: &str) {
+/// The ranges of values of the baseline that are wider than an interval.
+fn ranges(page: &mut Page, cases: &[&CaseSummary], baseline: &PathName, metric: &str) {
     let p = match metric {
         "p50" => 0.5,
         "p99" => 0.99,
         _ => return,
     };
-    let mut whys: Vec<String> = Vec::new();
-    for case in cases.iter().filter(|case| words::overloaded(case).is_none()) {
-        for text in words::no_claims("", words::quantile(case, p)) {
-            view::push_new(&mut whys, text);
-        }
-    }
-    for why in whys {
-        page.text(2, &why, Paint::Dim);
+    let glyphs = page.style.glyphs;
+    let own = cases.iter().filter(|case| case.case.path == *baseline && words::overloaded(case).is_none());
+    let range = |case: &&CaseSummary| {
+        let quantile = words::quantile(case, p).filter(|quantile| !quantile.is_interval())?;
+        let range = words::quantile_range(quantile, glyphs);
+        (!range.is_empty()).then(|| format!("{} {range}", words::message(&case.case)))
+    };
+    let ranges: Vec<String> = own.filter_map(range).collect();
+    if !ranges.is_empty() {
+        page.text(2, &format!("Range of {}: {}.", words::quantile_name(p), ranges.join("; ")), Paint::Dim);
     }
 }
 

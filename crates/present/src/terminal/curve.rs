@@ -28,9 +28,9 @@ impl Page {
             .column("rate", Align::Right)
             .column("achieved", Align::Right)
             .column("p50", Align::Right)
-            .optional("95 % interval", Align::Right, 2)
+            .optional("range, 95 %", Align::Right, 2)
             .column("p99", Align::Right)
-            .optional("95 % interval", Align::Right, 3)
+            .optional("range, 95 %", Align::Right, 3)
             .optional("late", Align::Right, 4)
             .optional(format!("{name}, log"), Align::Left, 1);
         let scale = Scale::of(curve);
@@ -51,7 +51,7 @@ impl Page {
         }
         self.table(table);
         let quantiles = curve.points.iter().flat_map(|point| point.p50.iter().chain(&point.p99));
-        for text in words::no_claims("", quantiles) {
+        for text in words::bounds("", quantiles) {
             self.text(2, &text, Paint::Dim);
         }
         self.facts(&[("knee", words::knee(curve)), ("rates", words::sustained(curve))]);

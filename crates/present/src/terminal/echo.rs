@@ -65,9 +65,9 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
     let mut table = Table::new()
         .column("round trip", Align::Left)
         .column("p50", Align::Right)
-        .optional("95 % interval", Align::Right, 5)
+        .optional("range, 95 %", Align::Right, 5)
         .column("p99", Align::Right)
-        .optional("95 % interval", Align::Right, 4)
+        .optional("range, 95 %", Align::Right, 4)
         .optional("round trips", Align::Right, 2)
         .optional("lost", Align::Right, 3)
         .optional("a second", Align::Right, 1);
@@ -105,7 +105,7 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
     page.table(table);
     // The first case's reasons stand in its own block below.
     let mut whys: Vec<String> = Vec::new();
-    for text in cases.iter().skip(1).flat_map(|case| words::no_claims("", shown(case))) {
+    for text in cases.iter().skip(1).flat_map(|case| words::bounds("", shown(case))) {
         view::push_new(&mut whys, text);
     }
     for why in whys {
@@ -119,15 +119,15 @@ fn shown(case: &CaseSummary) -> impl Iterator<Item = &Quantile> {
     case.quantiles.iter().filter(move |quantile| latency && (quantile.p == 0.5 || quantile.p == 0.99))
 }
 
-/// The value of a quantile; bold, unless it is no claim.
+/// The value of a quantile; bold, unless its range is wider than an interval.
 pub(crate) fn value_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
-    let paint = if quantile.claim { Paint::Bold } else { Paint::Yellow };
+    let paint = if quantile.is_interval() { Paint::Bold } else { Paint::Yellow };
     paint.span(words::quantile_value(quantile, glyphs))
 }
 
 pub(crate) fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
-    let paint = if quantile.claim { Paint::Plain } else { Paint::Yellow };
-    paint.span(words::quantile_interval(quantile, glyphs))
+    let paint = if quantile.is_interval() { Paint::Plain } else { Paint::Yellow };
+    paint.span(words::quantile_range(quantile, glyphs))
 }
 
 fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) {
@@ -163,16 +163,16 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
     page.costs(&[("", case)]);
 }
 
-/// The percentiles, why some are no claim, and what they are times of.
+/// The percentiles, why some have no upper end, and what they are times of.
 fn latencies(page: &mut Page, case: &CaseSummary) {
     quantiles(page, case);
-    let mut whys = words::no_claims("", &case.quantiles);
+    let mut whys = words::bounds("", &case.quantiles);
     if let Some(open) = &case.open {
-        whys.extend(words::no_claims(" of the service time", &open.service));
-        whys.extend(words::no_claims(" of the lateness", words::lateness(open)));
+        whys.extend(words::bounds(" of the service time", &open.service));
+        whys.extend(words::bounds(" of the lateness", words::lateness(open)));
     }
-    for why in whys {
-        page.text(2, &why, Paint::Dim);
+    for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.between)) {
+        page.text(2, why, Paint::Dim);
     }
     page.text(2, words::timed(Workload::Echo, case.open.is_some()).what, Paint::Dim);
 }
@@ -185,10 +185,15 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     let mut table = Table::new()
         .column("", Align::Left)
         .column(if service.is_some() { "latency" } else { "round trip" }, Align::Right)
-        .column("95 % interval", Align::Right);
+        .column("range, 95 %", Align::Right);
     if service.is_some() {
-        table = table.column("service time", Align::Right).optional("95 % interval", Align::Right, 2);
+        table = table.column("service time", Align::Right).optional("range, 95 %", Align::Right, 2);
     }
+    let runs = words::between_runs(&case.between);
+    if let Some(runs) = &runs {
+        table = table.optional(runs.clone(), Align::Right, 3);
+    }
+    let between = |p: f64| runs.as_ref().map(|_| Span::from(words::between_range(case, p, glyphs)));
     let beside = |cells: [Span; 2]| service.map_or_else(Vec::new, |_| cells.to_vec());
     table = table.optional("slower than this", Align::Left, 1);
     let most = case.quantiles.iter().map(|quantile| width(&glyphs.thousands(quantile.beyond))).max().unwrap_or(0);
@@ -196,7 +201,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     for quantile in &case.quantiles {
         let looked_for = quantile.p == 0.5 || quantile.p == 0.99;
         let value = |quantile: &Quantile| match value_span(quantile, glyphs) {
-            span if looked_for || !quantile.claim => span,
+            span if looked_for || !quantile.is_interval() => span,
             span => span.text.into(),
         };
         let same = service.and_then(|service| service.iter().find(|other| (other.p - quantile.p).abs() < 1e-9));
@@ -204,7 +209,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
         let (beyond, bursts) = words::slower(quantile, case.rounds, glyphs);
         let lead = [words::quantile_name(quantile.p).into(), value(quantile), interval_span(quantile, glyphs)];
         let last = format!("{beyond:>most$}{bursts}").into();
-        table.row(lead.into_iter().chain(beside(same)).chain([last]));
+        table.row(lead.into_iter().chain(beside(same)).chain(between(quantile.p)).chain([last]));
     }
     let at = case.slowest_at_ns.map_or_else(String::new, |ns| format!("round at {}", glyphs.time(ns as f64)));
     table.row(["slowest".into(), time(case.slowest_ns).into(), at.into()]);
@@ -237,9 +242,12 @@ fn notes(page: &mut Page, case: &CaseSummary) {
     if let Some(one_way) = case.one_way.as_ref().filter(|_| words::overloaded(case).is_none()) {
         let value = words::quantile_value(one_way, glyphs);
         notes.push(format!(
-            "One way, near to far, on one clock: {} {value} ({}).",
+            "One way, near to far, on one clock: {} {value}{}.",
             words::quantile_name(one_way.p),
-            words::quantile_interval(one_way, glyphs)
+            match words::quantile_range(one_way, glyphs) {
+                range if range.is_empty() => String::new(),
+                range => format!(" ({range})"),
+            }
         ));
     }
     if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {

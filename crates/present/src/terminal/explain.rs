@@ -14,7 +14,7 @@ use msgpath_record::Run;
 
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::bar_of;
-use super::stages::stage_bars;
+use super::stages::{bursts, stage_bars};
 use super::table::{Align, Table};
 use crate::words;
 
@@ -136,9 +136,9 @@ impl Page {
             format!("{} {bar}", time(ns)).into()
         };
         let total = columns.iter().map(|(band, _)| {
-            let claim = if band.claim { "" } else { " no claim" };
+            let few = if band.claim { String::new() } else { format!(" {} only", bursts(band)) };
             let paint = if band.claim { Paint::Bold } else { Paint::Yellow };
-            paint.span(format!("{}{claim}", time(band.mean_ns)))
+            paint.span(format!("{}{few}", time(band.mean_ns)))
         });
         table.row(std::iter::once(Paint::Bold.span("round trip")).chain(total));
         let mut group: Option<Option<Direction>> = None;
@@ -197,12 +197,15 @@ impl Page {
         let text = match &stages.observer {
             Some(observer) => {
                 let interval = words::estimate_interval(&observer.ratio, three_digits);
-                format!(
-                    "tracing makes p50 {}x as long (95 %: {interval}): {} instead of {}",
-                    three_digits(observer.ratio.value),
-                    glyphs.time(observer.traced_ns),
-                    glyphs.time(observer.untraced_ns),
-                )
+                let ratio = observer.ratio.value;
+                let text = format!("tracing makes p50 {}x as long (95 %: {interval})", three_digits(ratio));
+                // The ratio is paired by pass; where the two medians differ the other way it is chance that they do.
+                if (ratio > 1.0) == (observer.traced_ns > observer.untraced_ns) {
+                    let [traced, untraced] = [observer.traced_ns, observer.untraced_ns].map(|ns| glyphs.time(ns));
+                    format!("{text}: {traced} instead of {untraced}")
+                } else {
+                    format!("{text}, paired by pass")
+                }
             }
             None => "n/a: the case itself was not measured beside its traced rounds".into(),
         };

@@ -62,11 +62,11 @@ impl Page {
         let stream = plan.workload == Workload::Stream;
         let metric = if stream { Metric::Throughput } else { Metric::P50 };
         let print = |value: f64| if stream { bits_per_second(value, BitUnits::Si) } else { glyphs.time(value) };
-        // A median that is no claim stands in brackets here as everywhere.
+        // A median with a widened range is yellow here as everywhere.
         let value = |id: u32, value: f64| {
             let case = summary.cases.iter().find(|case| case.case.id == id);
-            let claim = case.and_then(|case| words::quantile(case, 0.5)).is_none_or(|median| median.claim);
-            if claim { Paint::Bold.span(print(value)) } else { Paint::Yellow.span(format!("({})", print(value))) }
+            let steady = case.and_then(|case| words::quantile(case, 0.5)).is_none_or(|median| median.is_interval());
+            if steady { Paint::Bold.span(print(value)) } else { Paint::Yellow.span(print(value)) }
         };
         let several = measured(summary).len() > 1;
         let mut table = Table::new()

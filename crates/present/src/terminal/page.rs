@@ -80,7 +80,7 @@ pub enum Paint {
     Green,
     /// Worse, failed.
     Red,
-    /// `can't tell`, warnings, no claim.
+    /// `can't tell`, warnings, widened ranges.
     Yellow,
     /// `likely`, names of runs.
     Blue,

@@ -110,11 +110,11 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     }
     let mut table = table
         .column("p50", Align::Right)
-        .optional("95 % interval", Align::Right, 3)
+        .optional("range, 95 %", Align::Right, 3)
         .optional("p90", Align::Right, 4)
-        .optional("95 % interval", Align::Right, 1)
+        .optional("range, 95 %", Align::Right, 1)
         .column("p99", Align::Right)
-        .optional("95 % interval", Align::Right, 2);
+        .optional("range, 95 %", Align::Right, 2);
     let mut whys = Vec::new();
     for kind in kinds {
         let case = summary.cases.iter().find(|case| case.case.id == kind.case);
@@ -124,7 +124,7 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
             [value, quantile.map_or_else(Span::default, |quantile| interval_span(quantile, glyphs))]
         });
         let shown = case.into_iter().flat_map(|case| &case.quantiles).filter(|q| [0.5, 0.9, 0.99].contains(&q.p));
-        for why in words::no_claims(&format!(" of {}", kind.method), shown) {
+        for why in words::bounds(&format!(" of {}", kind.method), shown) {
             view::push_new(&mut whys, why);
         }
         let count = |calls: u64, paint: Paint| {
@@ -295,7 +295,7 @@ fn within(part: &RpcPart, glyphs: Glyphs) -> String {
 fn part_cell(band: &RpcBand, stage: RpcStage, open: usize, glyphs: Glyphs) -> Span {
     let Some(part) = band.parts.iter().find(|part| part.stage == stage) else { return "".into() };
     let bar = if part.ns > 0.0 { bar_of(part.ns / band.latency_ns.max(1.0), BAR, glyphs) } else { String::new() };
-    // What the clocks leave open by more than a quarter of it is no claim.
+    // What the clocks leave open by more than a quarter of it is not vouched for.
     let paint = if part.within_ns > part.ns.abs() / 4.0 { Paint::Yellow } else { Paint::Plain };
     let within = within(part, glyphs);
     let blank = " ".repeat(open.saturating_sub(width(&within)));

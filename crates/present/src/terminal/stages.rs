@@ -38,7 +38,7 @@ pub fn stage_bars(run: &Run, logged: &[MessageRow], style: Style) -> String {
     }
     let mean = bands.iter().map(|band| {
         let paint = if band.claim { Paint::Bold } else { Paint::Yellow };
-        let remark = if band.claim { String::new() } else { format!(" {}: no claim", bursts(band)) };
+        let remark = if band.claim { String::new() } else { format!(" {} only", bursts(band)) };
         paint.span(format!("{}{remark}", style.glyphs.time(band.mean_ns)))
     });
     table.row(std::iter::once(Span::from("mean")).chain(mean));
@@ -57,7 +57,7 @@ pub fn stage_bars(run: &Run, logged: &[MessageRow], style: Style) -> String {
     page.finish()
 }
 
-fn bursts(band: &Band) -> String {
+pub(super) fn bursts(band: &Band) -> String {
     format!("{} burst{}", band.bursts, if band.bursts == 1 { "" } else { "s" })
 }
 

@@ -4,7 +4,7 @@ use msgpath_analyse::summary::{CaseSummary, Expected, FirstMessages, Floor, Rest
 use msgpath_core::plan::Expectation;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 
-use super::{between, chosen, counted, estimate_interval, overloaded, percent, quantile};
+use super::{between, chosen, counted, estimate_interval, overloaded, percent};
 
 /// `steadiness`: how the rounds lie in time, in one line.
 pub(crate) fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -> String {
@@ -103,11 +103,7 @@ pub(crate) fn expectation(expected: &Expected, case: Option<&CaseSummary>, glyph
     if case.is_some_and(|case| overloaded(case).is_some()) {
         return format!("expected {estimate}   measured: not sustained");
     }
-    let claim = case.and_then(|case| quantile(case, 0.5)).is_none_or(|median| median.claim);
-    match claim {
-        true => format!("expected {estimate}   measured {measured} ({words})"),
-        false => format!("expected {estimate}   measured ({measured}), {words}"),
-    }
+    format!("expected {estimate}   measured {measured} ({words})")
 }
 
 /// What the machine allows at best: `floor: copies 10 ns, wake-ups 5.10 µs`; empty where nothing is known.

@@ -14,7 +14,7 @@ pub(super) fn build(_: &Context) -> Verdict {
 fn judge(debug: bool, allocator: &str) -> Verdict {
     if debug {
         Verdict::stop(
-            format!("a debug build, {allocator}: no claim rests on its numbers"),
+            format!("a debug build, {allocator}: its numbers mean nothing"),
             "cargo build --release, or the released program",
         )
     } else {

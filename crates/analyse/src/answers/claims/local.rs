@@ -50,7 +50,8 @@ fn one_way(parts: &[Part<'_>]) -> Option<Answer> {
     // Only an echo has a way back: the median of a periodic case is itself one way, that of a call has the server in it.
     let echoes = all(parts).filter(|(part, _)| part.run.header.plan.workload == Workload::Echo);
     for (_, case) in echoes.filter(|(_, case)| case.case.load == Load::Closed) {
-        let there = case.one_way.as_ref().filter(|one_way| one_way.claim && one_way.ns.is_some()).map(Value::from);
+        let there =
+            case.one_way.as_ref().filter(|one_way| one_way.is_interval() && one_way.ns.is_some()).map(Value::from);
         let Some((there, back_too)) = there.zip(p50(case)) else { continue };
         let share = over(there, back_too);
         table.row([
@@ -148,7 +149,7 @@ fn mq(parts: &[Part<'_>]) -> Option<Answer> {
             Cell::text(part.name),
             Cell::size(queue.case.size),
             Cell::or_missing(granted.and_then(|entry| entry.granted.parse::<f64>().ok()), Cell::Number, "not read"),
-            Cell::or_missing(own.map(|(queue, shm)| over(queue, shm)), Cell::Ratio, "no claim"),
+            Cell::or_missing(own.map(|(queue, shm)| over(queue, shm)), Cell::Ratio, "no interval"),
         ]);
     }
     let refused: Vec<String> = part

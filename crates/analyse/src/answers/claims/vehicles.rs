@@ -59,7 +59,7 @@ fn raw_ethernet(parts: &[Part<'_>]) -> Option<Answer> {
             Cell::or_missing(driven.waiting_share(), Cell::Share, "schedstat cannot be read"),
         ]);
     }
-    let interval = quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim);
+    let interval = quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
     let (confidence, verdict) = match (interval, quantile.ns) {
         (Some((_, high)), _) if (high as f64) < SLOW => (Confidence::Sure, "the engine is not what takes 390 µs"),
         (Some((low, _)), _) if low as f64 > SLOW => (Confidence::Sure, "here the engine itself takes longer than that"),

@@ -13,7 +13,7 @@ use crate::answers::evidence::{
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::series::Series;
 use crate::stats::{binomial_inverse, independent, median, percentile};
-use crate::summary::{CaseSummary, Confidence, Estimate, Verdict};
+use crate::summary::{CaseSummary, Confidence, Estimate, Quantile, Verdict};
 use crate::trials::{Column, Difference, difference, trials};
 use crate::verdict::LEAST_MARGIN;
 
@@ -430,13 +430,13 @@ fn steady_table(part: &Part<'_>, place: &str, lines: &[Line]) -> Table {
             let case = find(part, transport, bytes);
             let line = lines.iter().find(|line| line.place == place && line.transport == transport);
             let off = line.and_then(|line| line.off.iter().find(|(own, _)| *own == bytes)?.1.as_ref());
-            let p99 = case.and_then(|case| quantile(case, 0.99)).filter(|p99| p99.claim);
+            let p99 = case.and_then(|case| quantile(case, 0.99)).and_then(Quantile::observed);
             row.extend([
                 match case.and_then(p50) {
                     Some(p50) => Cell::or_missing(p50.ns.map(|ns| ns as f64), Cell::Time, "lost"),
                     None => Cell::missing("not measured"),
                 },
-                Cell::or_missing(p99.and_then(|p99| p99.ns).map(|ns| ns as f64), Cell::Time, "no claim"),
+                Cell::or_missing(p99.map(|ns| ns as f64), Cell::Time, "too few messages"),
                 Cell::or_missing(off.map(|off| off.value), Cell::Time, "no line"),
             ]);
         }

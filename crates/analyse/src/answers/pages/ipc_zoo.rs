@@ -79,12 +79,12 @@ fn ranked(part: &Part<'_>, waiting: &str) -> Table {
             table.row([
                 Cell::size(bytes),
                 Cell::text(case.case.path.to_string()),
-                Cell::text("no claim"),
+                Cell::text("no interval"),
                 Cell::or_missing(median.map(|ns| ns as f64), Cell::Time, "no message"),
                 quantile(&case.quantiles, 0.99),
                 Cell::or_missing(case.rate_per_s.as_ref(), Cell::Number, "no rate"),
                 Cell::or_missing(cpu_ns(case), Cell::Number, "not counted"),
-                Cell::missing("no claim"),
+                Cell::missing("no interval"),
             ]);
         }
         if let Some((ns, what)) = waiting_alone(part, bytes) {
@@ -149,15 +149,16 @@ fn not_slower(part: &Part<'_>) -> Vec<String> {
     said
 }
 
-/// Why runs give nothing to compare: nothing was measured, or medians that carry no claim.
+/// Why runs give nothing to compare: nothing was measured, or medians without an interval.
 fn nothing_in(parts: &[&Part<'_>], otherwise: &str) -> String {
     let cases: Vec<&CaseSummary> = parts.iter().flat_map(|part| measured(part.summary)).collect();
-    let median =
-        |case: &&CaseSummary| case.quantiles.iter().find(|quantile| quantile.p == 0.5 && !quantile.claim).cloned();
+    let median = |case: &&CaseSummary| {
+        case.quantiles.iter().find(|quantile| quantile.p == 0.5 && !quantile.is_interval()).cloned()
+    };
     let without: Vec<_> = cases.iter().filter_map(median).collect();
     match without.iter().find_map(|median| median.why.clone()) {
         Some(why) => format!(
-            "{} of {} medians carry no claim ({why}): more time, or a calmer machine",
+            "{} of {} medians have no 95 % interval ({why}): more time, or a calmer machine",
             without.len(),
             cases.len()
         ),

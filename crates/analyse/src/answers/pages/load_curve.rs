@@ -85,7 +85,7 @@ fn definitions(points: &[(&CaseSummary, &OpenLoop)]) -> Table {
             actual(0.5),
             intended(0.99),
             actual(0.99),
-            Cell::or_missing(both(case, open).map(|(a, b)| over(a, b)), Cell::Ratio, "no claim"),
+            Cell::or_missing(both(case, open).map(|(a, b)| over(a, b)), Cell::Ratio, "no interval"),
             Cell::Share(open.late_share.into()),
         ]);
     }
@@ -181,7 +181,7 @@ fn hidden(parts: &[Part<'_>], points: &[(&CaseSummary, &OpenLoop)]) -> Answer {
     let question = "What would a closed loop have said?";
     let closed = part(parts, "closed").and_then(|part| measured(part.summary).next());
     let Some((case, p99)) = closed.and_then(|case| Some((case, claimed(&case.quantiles, 0.99)?))) else {
-        return Answer::cannot(question, "the closed loop has no claim at p99");
+        return Answer::cannot(question, "p99 of the closed loop has no interval");
     };
     let widest = points
         .iter()

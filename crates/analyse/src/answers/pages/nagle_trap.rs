@@ -94,7 +94,7 @@ fn matrix(part: &Part<'_>) -> Table {
     table.note(
         "Wait 40 ms: 32 to 48 ms, or twice that where request and reply both wait. 'Receiver' is how both ends \
          acknowledge. Delayed ACKs: of the network namespace, trimmed messages included, per measured message. 200 \
-         requests carry no claim about p99.",
+         requests are too few for p99.",
     )
 }
 
@@ -134,12 +134,12 @@ pub(crate) fn without<'a>(part: &Part<'a>, trap: &CaseSummary) -> Vec<(&'static 
 
 /// Whether the whole interval of the p50 lies at or above `SLOW`.
 fn waits_surely(case: &CaseSummary) -> bool {
-    p50(case).is_some_and(|p50| p50.claim && p50.lo_ns.is_some_and(|ns| ns as f64 >= SLOW))
+    p50(case).is_some_and(|p50| p50.is_interval() && p50.lo_ns.is_some_and(|ns| ns as f64 >= SLOW))
 }
 
 /// Whether the whole interval of the p50 lies at or below `QUICK`.
 fn is_quick_surely(case: &CaseSummary) -> bool {
-    p50(case).is_some_and(|p50| p50.claim && p50.hi_ns.is_some_and(|ns| ns as f64 <= QUICK))
+    p50(case).is_some_and(|p50| p50.is_interval() && p50.hi_ns.is_some_and(|ns| ns as f64 <= QUICK))
 }
 
 fn forty(part: Option<&Part<'_>>) -> Answer {

@@ -301,7 +301,7 @@ fn estimates(calls: &[Calls<'_>]) -> Answer {
     let (mut texts, mut confidence) = (Vec::new(), Confidence::Sure);
     for (one, kind) in every(calls) {
         let (Some(expected), Some(measured)) = (kind.expected, one.median(kind)) else { continue };
-        let interval = measured.lo_ns.zip(measured.hi_ns).filter(|_| measured.claim);
+        let interval = measured.lo_ns.zip(measured.hi_ns).filter(|_| measured.is_interval());
         let excluded =
             interval.map(|(low, high)| expected.estimate_ns < low as f64 || expected.estimate_ns > high as f64);
         confidence = match (excluded, confidence) {
@@ -384,7 +384,7 @@ fn four_clients(parts: &[Part<'_>]) -> Answer {
         let Some(other) = four.rpc.kinds.iter().find(|other| other.method == kind.method) else { continue };
         let (Some(one), Some(many)) = (alone.median(kind), four.median(other)) else { continue };
         let (Some(one_ns), Some(many_ns)) = (one.ns, many.ns) else { continue };
-        let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim);
+        let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
         let ratio = many_ns as f64 / one_ns.max(1) as f64;
         let (verdict, own) = match interval(one).zip(interval(many)) {
             Some((one, many)) if many.0 > one.1 => (format!("{ratio:.2} times as long"), Confidence::Sure),

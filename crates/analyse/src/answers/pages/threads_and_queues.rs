@@ -8,6 +8,7 @@ use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::three_digits;
 
+use crate::answers::rows::quantile;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::findings::queueing::{Deeper, MAY_HAVE_STAYED, STAYED, deeper, steps, times};
 use crate::summarise::rounds_of;
@@ -48,12 +49,11 @@ fn overview(parts: &[Part<'_>]) -> Table {
     for part in parts {
         for case in measured(part) {
             let Some(figures) = &case.threads else { continue };
-            let p50 = case.quantiles.iter().find(|quantile| quantile.p == 0.5 && quantile.claim);
             table.row([
                 Cell::text(part.name),
                 Cell::text(arrangement(&case.case)),
                 Cell::or_missing(case.rate_per_s.as_ref(), Cell::Number, "no rate"),
-                Cell::or_missing(p50, Cell::Time, "no claim"),
+                quantile(&case.quantiles, 0.5),
                 Cell::or_missing(case.mean_ns, Cell::Time, "no mean"),
                 Cell::count(figures.under_way),
                 Cell::or_missing(figures.implied.as_ref(), Cell::Number, "no mean"),
@@ -317,13 +317,12 @@ fn event_loop(parts: &[Part<'_>]) -> Option<Answer> {
         &["case", "rate (1/s)", "p50", "p99", "CPU per message", "calls per message", "switches per message"],
     );
     for case in [one, each] {
-        let quantile = |p: f64| case.quantiles.iter().find(|quantile| quantile.p == p && quantile.claim);
         let (near, far) = (&case.near_cost, &case.far_cost);
         table.row([
             Cell::text(arrangement(&case.case)),
             Cell::or_missing(case.rate_per_s.as_ref(), Cell::Number, "no rate"),
-            Cell::or_missing(quantile(0.5), Cell::Time, "no claim"),
-            Cell::or_missing(quantile(0.99), Cell::Time, "no claim"),
+            quantile(&case.quantiles, 0.5),
+            quantile(&case.quantiles, 0.99),
             Cell::Time((near.user_ns + near.system_ns + far.user_ns + far.system_ns).into()),
             Cell::Number((near.calls + far.calls).into()),
             Cell::Number((near.voluntary + near.involuntary + far.voluntary + far.involuntary).into()),

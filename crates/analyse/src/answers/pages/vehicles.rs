@@ -5,6 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use crate::answers::{Answer, Cell, Page, Part, Table};
 use crate::periodic::{Engine, Times};
+use crate::quantile::range_in_words;
 use crate::stats::log_estimate;
 use crate::summary::{CaseSummary, Confidence, Estimate, Quantile};
 
@@ -393,10 +394,10 @@ fn calmest<'a, 'b>(engines: &'b [Driven<'a>], transport: &str) -> Option<&'b Dri
 /// `23.1 µs (95 %: 22.8 to 23.5 µs)`.
 pub(in crate::answers) fn median_words(quantile: &Quantile) -> String {
     let value = quantile.ns.map_or_else(|| "lost".into(), |ns| time(ns as f64));
-    match quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.claim) {
+    match range_in_words(quantile) {
         _ if quantile.ns.is_none() => "a message that did not arrive".into(),
-        Some((low, high)) => format!("{value} (95 %: {} to {})", time(low as f64), time(high as f64)),
-        None => format!("{value} (no claim: {})", quantile.why.as_deref().unwrap_or("too few rounds")),
+        Some(range) => format!("{value} ({range})"),
+        None => value,
     }
 }
 
@@ -415,8 +416,8 @@ fn faster(engines: &[Driven<'_>]) -> Answer {
     let (Some(one_ns), Some(other_ns)) = (one.ns, other.ns) else {
         return Answer::cannot(question, "one of the two lost half of its messages");
     };
-    let range = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns);
-    let apart = range(one).zip(range(other)).map(|(one, other)| one.0 > other.1 || other.0 > one.1);
+    let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
+    let apart = interval(one).zip(interval(other)).map(|(one, other)| one.0 > other.1 || other.0 > one.1);
     let (quick, slow) = if other_ns <= one_ns { ("shm", "eth") } else { ("eth", "shm") };
     let factor = one_ns.max(other_ns) as f64 / one_ns.min(other_ns).max(1) as f64;
     let confidence = match apart {

@@ -41,7 +41,7 @@ fn bar(case: &CaseSummary) -> Option<Bar> {
         return Some(Bar { name, value: bits.value, low: bits.low, high: bits.high, text });
     }
     let p50 = words::quantile(case, 0.5)?;
-    let end = |ns: Option<u64>| ns.filter(|_| p50.claim).map(|ns| ns as f64);
+    let end = |ns: Option<u64>| ns.map(|ns| ns as f64);
     let (low, high, text) = (end(p50.lo_ns), end(p50.hi_ns), words::quantile_value(p50, G));
     Some(Bar { name, value: p50.ns? as f64, low, high, text })
 }

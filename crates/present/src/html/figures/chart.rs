@@ -100,20 +100,20 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// A quantile of a case; `None` where it is a lost message.
+    /// A quantile of a case; `None` where it is a lost message, or beyond what was observed.
     pub(crate) fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
         let title = format!(
             "{name}, {}: {}, {}",
             words::quantile_name(quantile.p),
             words::quantile_value(quantile, G),
-            words::quantile_interval(quantile, G)
+            words::quantile_range(quantile, G)
         );
         Some(Self {
             x,
-            y: quantile.ns? as f64,
-            low: quantile.lo_ns.filter(|_| quantile.claim).map(|ns| ns as f64),
-            high: quantile.hi_ns.filter(|_| quantile.claim).map(|ns| ns as f64),
-            hollow: !quantile.claim,
+            y: quantile.observed()? as f64,
+            low: quantile.lo_ns.map(|ns| ns as f64),
+            high: quantile.hi_ns.map(|ns| ns as f64),
+            hollow: !quantile.is_interval(),
             title,
         })
     }

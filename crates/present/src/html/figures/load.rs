@@ -51,8 +51,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             ];
             for p in SHOWN {
                 let quantile = quantile(summary, point, p);
-                row.push(Datum::maybe_ns(quantile.and_then(|quantile| quantile.ns).map(|ns| ns as f64)));
-                row.push(quantile.map_or(Datum::Missing, |quantile| words::quantile_interval(quantile, G).into()));
+                row.push(Datum::maybe_ns(quantile.and_then(|quantile| quantile.observed()).map(|ns| ns as f64)));
+                row.push(quantile.map_or(Datum::Missing, |quantile| words::quantile_range(quantile, G).into()));
             }
             data.row(row);
         }

@@ -10,7 +10,7 @@ use crate::words;
 pub(super) const FIGURE: Figure = Figure {
     name: "shift",
     question: "Where did it get better or worse?",
-    how: "Time of the later run divided by the earlier one, at every percentile; below 1× is faster. The band along the line is its 95 % interval, cut off where it leaves the frame; the dotted part is no claim. Grey: the halves of one run differ as much.",
+    how: "Time of the later run divided by the earlier one, at every percentile; below 1× is faster. The band along the line is its 95 % interval, cut off where it leaves the frame; the dotted part has too few messages for one. Grey: the halves of one run differ as much.",
     draw: picture,
 };
 
@@ -130,7 +130,9 @@ fn draw(shift: &Shift) -> Svg {
         from += run.len();
     }
     for point in points.iter().step_by(4) {
-        let interval = point.interval.map_or("no claim".into(), |(low, high)| format!("95 %: {low:.3} – {high:.3}"));
+        let interval = point
+            .interval
+            .map_or("too few messages for an interval".into(), |(low, high)| format!("95 %: {low:.3} – {high:.3}"));
         let title = format!(
             "p{:.3}: {} became {}, {:.3}×, {interval}",
             100.0 * point.p,

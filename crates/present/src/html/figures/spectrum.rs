@@ -1,7 +1,7 @@
 //! Percentile spectrum: how slow, for how many. x is the percentile stretched to the tail, y the time, logarithmic.
 //!
 //! For the script: `data-spectrum` is `{"names", "s": [[[u, value, low, high], ...], ...]}`, times in ns, null where there
-//! is no claim; the SVG has `data-geo` `{"w", "h", "left", "right", "top", "bottom", "end"}`, `end` on the stretched axis.
+//! is not bounded from above; the SVG has `data-geo` `{"w", "h", "left", "right", "top", "bottom", "end"}`, `end` on the stretched axis.
 
 use msgpath_analyse::spectrum::{Place, spectrum};
 use msgpath_analyse::summary::CaseSummary;
@@ -15,7 +15,7 @@ use crate::words::{self, Timed};
 pub(super) const FIGURE: Figure = Figure {
     name: "spectrum",
     question: "How slow, for how many?",
-    how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds; dotted is no claim.",
+    how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds, or the wider range of what levels, drift or few rounds leave open; dotted is not bounded from above.",
     draw: picture,
 };
 
@@ -37,9 +37,9 @@ struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// The last place that is a claim, on the stretched axis.
-    fn claimed(&self) -> f64 {
-        self.places.iter().filter(|place| place.quantile.claim).map(|place| place.u).fold(0.0, f64::max)
+    /// The last place whose range has both ends, on the stretched axis.
+    fn bounded(&self) -> f64 {
+        self.places.iter().filter(|place| bounded(place)).map(|place| place.u).fold(0.0, f64::max)
     }
 }
 
@@ -62,9 +62,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if series.len() > BANDS {
         note += &format!(" Bands of the first {BANDS} only; points tell the intervals of all.");
     }
-    for series in series.iter().filter(|series| series.claimed() == 0.0) {
+    for series in series.iter().filter(|series| series.bounded() == 0.0) {
         if let Some(why) = series.case.quantiles.iter().find_map(|quantile| quantile.why.as_ref()) {
-            note += &format!(" {} has no claim: {why}.", series.label);
+            note += &format!(" {} is not bounded from above: {why}.", series.label);
         }
     }
     if more > 0 {
@@ -102,16 +102,13 @@ fn numbers(series: &[Series]) -> DataTable {
     for quantile in &series[0].case.quantiles {
         let name = words::quantile_name(quantile.p);
         table.head(name.clone(), format!("{name}_ns"));
-        table.head("95 % from", format!("{name}_low_ns"));
+        table.head("from", format!("{name}_low_ns"));
         table.head("to", format!("{name}_high_ns"));
     }
     for series in series {
         let quantiles = series.case.quantiles.iter();
         let cells = quantiles.flat_map(|q| {
-            let value = match (q.ns, q.claim) {
-                (Some(ns), false) => Datum::Number(ns as f64, words::quantile_value(q, G)),
-                (ns, _) => Datum::maybe_ns(ns.map(|ns| ns as f64)),
-            };
+            let value = Datum::maybe_ns(q.observed().map(|ns| ns as f64));
             let [low, high] = [q.lo_ns, q.hi_ns].map(|ns| Datum::maybe_ns(ns.map(|ns| ns as f64)));
             [value, low, high]
         });
@@ -132,13 +129,13 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
         "data-geo",
         &format!("{{\"w\":{WIDTH},\"h\":{HEIGHT},\"left\":{LEFT},\"right\":{right},\"top\":{TOP},\"bottom\":{bottom},\"end\":{end:.4}}}"),
     );
-    let claimed = series.iter().map(Series::claimed).fold(0.0, f64::max);
-    if claimed < end {
-        let from = x.at(claimed);
+    let bounded = series.iter().map(Series::bounded).fold(0.0, f64::max);
+    if bounded < end {
+        let from = x.at(bounded);
         drawing.rectangle("zone", (from, TOP), (right - from, bottom - TOP), 1.0, "");
         // Why differs from run to run; the table of all cases says it.
-        if right - from > 55.0 {
-            drawing.text("m", (right - 5.0, bottom - 8.0), Anchor::End, "no claim");
+        if right - from > 80.0 {
+            drawing.text("m", (right - 5.0, bottom - 8.0), Anchor::End, "no upper end");
         }
     }
     time_ticks_left(&mut drawing, (low, high), &y, LEFT, right);
@@ -159,16 +156,16 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
     let mut ends = Vec::new();
     for (at, series) in series.iter().enumerate() {
         let point = |place: &Place| Some((x.at(place.u), y.at(place.quantile.ns? as f64)));
-        for (claim, piece) in pieces(&series.places) {
-            let class = if claim { format!("ln s{at}") } else { format!("noclaim t{at}") };
+        for (bounded, piece) in pieces(&series.places) {
+            let class = if bounded { format!("ln s{at}") } else { format!("noclaim t{at}") };
             drawing.path(&class, &piece.iter().filter_map(point).collect::<Vec<_>>());
         }
         ends.push(series.places.iter().rev().find_map(point).map_or(HEIGHT / 2.0, |(_, y)| y));
         for quantile in &series.case.quantiles {
-            let Some(ns) = quantile.ns.filter(|_| stretch(quantile.p) <= end + 1e-9) else { continue };
+            let Some(ns) = quantile.observed().filter(|_| stretch(quantile.p) <= end + 1e-9) else { continue };
             let name = words::quantile_name(quantile.p);
-            let interval = words::quantile_interval(quantile, G);
-            let title = format!("{} {name}: {}, {interval}", series.label, G.time(ns as f64));
+            let range = words::quantile_range(quantile, G);
+            let title = format!("{} {name}: {}, {range}", series.label, G.time(ns as f64));
             drawing.dot(&format!("f{at}"), (x.at(stretch(quantile.p)), y.at(ns as f64)), 2.6, &title);
         }
     }
@@ -185,36 +182,51 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
     ))
 }
 
-/// Runs of places that are claims and of such that are not; neighbouring runs share a place, so that the line is whole.
+fn bounded(place: &Place) -> bool {
+    place.quantile.lo_ns.is_some() && place.quantile.hi_ns.is_some()
+}
+
+/// Runs of places with both ends and of such without; neighbouring runs share a place, so that the line is whole.
 fn pieces(places: &[Place]) -> Vec<(bool, &[Place])> {
     let mut out = Vec::new();
     let mut from = 0;
     for at in 1..places.len() {
-        // The fastest message is no claim by itself: the line starts as it goes on.
-        let claim = places[at].quantile.claim;
-        if at + 1 == places.len() || places[at + 1].quantile.claim != claim {
-            out.push((claim, &places[from..=at]));
+        // The fastest message has no range by itself: the line starts as it goes on.
+        let both = bounded(&places[at]);
+        if at + 1 == places.len() || bounded(&places[at + 1]) != both {
+            out.push((both, &places[from..=at]));
             from = at;
         }
     }
     out
 }
 
-/// The interval, in as many pieces as there are.
+/// The ranges, in as many pieces as there are. A quantile grows with the percentile, so do the ends of its range.
 fn band(drawing: &mut Drawing, at: usize, places: &[Place], x: &Scale, y: &Scale) {
-    for (claim, piece) in pieces(places) {
-        let bounded: Vec<&Place> =
-            piece.iter().filter(|place| place.quantile.lo_ns.is_some() && place.quantile.hi_ns.is_some()).collect();
-        let edge = |of: fn(&Place) -> Option<u64>| -> Vec<(f64, f64)> {
-            bounded.iter().map(|place| (x.at(place.u), y.at(of(place).unwrap_or(1) as f64))).collect()
-        };
-        if claim {
-            drawing.band(
-                &format!("bd f{at}"),
-                &edge(|place| place.quantile.hi_ns),
-                &edge(|place| place.quantile.lo_ns),
-            );
+    for (both, piece) in pieces(places) {
+        if !both {
+            continue;
         }
+        let own: Vec<&Place> = piece.iter().filter(|place| bounded(place)).collect();
+        let mut high = 0;
+        let upper: Vec<(f64, f64)> = own
+            .iter()
+            .map(|place| {
+                high = high.max(place.quantile.hi_ns.unwrap_or(1));
+                (x.at(place.u), y.at(high as f64))
+            })
+            .collect();
+        let mut low = u64::MAX;
+        let mut lower: Vec<(f64, f64)> = own
+            .iter()
+            .rev()
+            .map(|place| {
+                low = low.min(place.quantile.lo_ns.unwrap_or(1));
+                (x.at(place.u), y.at(low as f64))
+            })
+            .collect();
+        lower.reverse();
+        drawing.band(&format!("bd f{at}"), &upper, &lower);
     }
 }
 
@@ -238,23 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_changes_where_claims_end_and_has_no_gap() {
-        let place = |(at, claim): (usize, bool)| Place {
+    fn a_line_changes_where_the_upper_end_goes_and_has_no_gap() {
+        let place = |(at, both): (usize, bool)| Place {
             u: at as f64,
-            quantile: Quantile {
-                p: 0.5,
-                ns: Some(1),
-                lo_ns: None,
-                hi_ns: None,
-                beyond: 0,
-                bursts: 0,
-                claim,
-                why: None,
-            },
+            quantile: Quantile { p: 0.5, ns: Some(1), lo_ns: Some(1), hi_ns: both.then_some(1), ..Quantile::default() },
         };
         let places: Vec<Place> = [false, true, true, false, true].into_iter().enumerate().map(place).collect();
         let cut: Vec<(bool, f64, f64)> =
-            pieces(&places).into_iter().map(|(claim, piece)| (claim, piece[0].u, piece[piece.len() - 1].u)).collect();
+            pieces(&places).into_iter().map(|(both, piece)| (both, piece[0].u, piece[piece.len() - 1].u)).collect();
         assert_eq!(cut, [(true, 0.0, 2.0), (false, 2.0, 3.0), (true, 3.0, 4.0)]);
         assert!(pieces(&places[..1]).is_empty());
     }

@@ -182,7 +182,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool) -> Svg {
         drawing.text("m", (LEFT - 8.0, middle), Anchor::End, &band.name);
         if !band.claim {
             let rounds = words::counted(band.bursts, "round", G);
-            drawing.text("m small", (LEFT - 8.0, middle + 14.0), Anchor::End, &format!("{rounds}: no claim"));
+            drawing.text("m small", (LEFT - 8.0, middle + 14.0), Anchor::End, &format!("{rounds} only"));
         }
         let mut x = LEFT;
         for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {

@@ -23,7 +23,7 @@ function spectrum(data) {
       const places = data.s[k], at = first(places.length, j => places[j][0] >= u);
       if (at === places.length) return name + ": fewer messages than that";
       const [, value, low, high] = places[at];
-      return `${name}: ${value === null ? "lost" : time(value)}` + (low === null && high === null ? ", no claim"
+      return `${name}: ${value === null ? "lost" : time(value)}` + (low === null && high === null ? ""
         : ` (${low === null ? "…" : time(low)} – ${high === null ? "…" : time(high)})`);
     });
     note.show(event, [`p${(100 * (1 - 10 ** -u)).toFixed(Math.max(0, Math.ceil(u - 1)))}`, ...lines].join("\n"));

@@ -1,0 +1,244 @@
+//! What differs between runs: the range in which the next run of the same plan on this machine is expected.
+//!
+//! The interval of a run speaks of that run. Its processes, its memory and the machine's state of the minute are one draw
+//! each, which no number of rounds repeats. From k runs the next one lies with 95 % in
+//!
+//!   mean +- t(0.975, k - 1) s sqrt(1 + 1 / k)
+//!
+//! of the logarithms: the prediction interval for one further value (Hahn and Meeker, Statistical Intervals, section 4.7).
+//! It is united with what was seen, since the runs need not be normal. Fewer than [`FEWEST`] runs give what was seen alone.
+
+use std::collections::BTreeMap;
+
+use msgpath_core::plan::{Case, CaseRole, Plan};
+use msgpath_core::schema::{RoundRecord, RunHeader, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::pooled::Pooled;
+use crate::stats::{deviation, mean, t_quantile};
+use crate::summary::{Quantile, Summary};
+
+/// From so many runs on their spread is worth a prediction.
+pub const FEWEST: usize = 5;
+/// Older runs than these do not count.
+pub const MOST: usize = 20;
+/// The quantiles that are compared between runs.
+const SHOWN: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// The range of a quantile over runs, or over the restarts of one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Between {
+    /// 0.5, 0.9 or 0.99.
+    pub p: f64,
+    /// What it ranges over.
+    pub over: Over,
+    /// How many of them, this one included.
+    pub count: u64,
+    /// Lower end, ns.
+    pub lo_ns: u64,
+    /// Upper end, ns.
+    pub hi_ns: u64,
+    /// The next one is expected in it with 95 %; else it is the range of what was seen.
+    pub predicts: bool,
+}
+
+/// What a range between runs is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Runs of the same plan on this machine.
+    Runs,
+    /// Restarts of one run.
+    Restarts,
+}
+
+/// Lower and upper end of `values`, and whether they predict the next one. `None` below two.
+pub fn range(values: &[f64]) -> Option<(f64, f64, bool)> {
+    let logs: Vec<f64> =
+        values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|value| value.ln()).collect();
+    if logs.len() < 2 {
+        return None;
+    }
+    let (low, high) = crate::steady::ends(&logs);
+    if logs.len() < FEWEST {
+        return Some((low.exp(), high.exp(), false));
+    }
+    let k = logs.len() as f64;
+    let half = t_quantile(0.975, k - 1.0) * deviation(&logs) * (1.0 + 1.0 / k).sqrt();
+    let center = mean(&logs);
+    Some((low.min(center - half).exp(), high.max(center + half).exp(), true))
+}
+
+fn between(p: f64, over: Over, values: &[f64]) -> Option<Between> {
+    let (low, high, predicts) = range(values)?;
+    let (lo_ns, hi_ns) = (low.round() as u64, high.round() as u64);
+    Some(Between { p, over, count: values.len() as u64, lo_ns, hi_ns, predicts })
+}
+
+/// The range over the restarts of a case. Empty with a single one.
+pub fn restarts(rounds: &[&RoundRecord]) -> Vec<Between> {
+    let mut groups: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for round in rounds {
+        groups.entry(round.restart).or_default().push(&round.latency);
+    }
+    let pooled: Vec<Pooled> = groups.values().map(|own| Pooled::new(own)).collect();
+    let of = |p: f64| {
+        let enough = |pooled: &&Pooled| p < 0.9 || (1.0 - p) * pooled.total() as f64 >= 1.0;
+        let own: Vec<f64> =
+            pooled.iter().filter(enough).filter_map(|pooled| pooled.quantile(p)?).map(|ns| ns as f64).collect();
+        between(p, Over::Restarts, &own)
+    };
+    SHOWN.iter().filter_map(|p| of(*p)).collect()
+}
+
+/// Whether two runs are of the same plan, made by the same version on the same machine: their numbers may be put beside
+/// each other. What differs from run to run by chance (the seed, what a first stage led to) does not count.
+pub fn alike(a: &RunHeader, b: &RunHeader) -> bool {
+    let machine = |header: &RunHeader| {
+        [&header.near, &header.far].map(|end| (end.host.clone(), end.kernel.clone(), end.cpu.clone(), end.cpus.clone()))
+    };
+    let what = |header: &RunHeader| (header.verb.clone(), header.version.clone(), header.target.clone());
+    what(a) == what(b) && machine(a) == machine(b) && typed(&a.plan) == typed(&b.plan)
+}
+
+/// A plan as it was typed.
+fn typed(plan: &Plan) -> Plan {
+    let mut plan = Plan { seed: 0, expect: None, message_log: 0, metric: None, ..plan.clone() };
+    plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
+    plan.cases.iter_mut().for_each(|case| *case = same(case));
+    plan
+}
+
+/// A case without what is counted or measured before it runs.
+fn same(case: &Case) -> Case {
+    Case { id: 0, of_capacity: None, ..case.clone() }
+}
+
+/// Of a stored summary: what is compared between runs.
+#[derive(Deserialize)]
+struct Stored {
+    status: Status,
+    cases: Vec<StoredCase>,
+}
+
+#[derive(Deserialize)]
+struct StoredCase {
+    case: Case,
+    quantiles: Vec<Quantile>,
+}
+
+/// Puts the range over runs beside the quantiles of `summary`, which are those of the newest of them. `earlier`: stored
+/// summaries of runs that are [`alike`]; those that did not end well or cannot be read do not count. A case with restarts
+/// keeps the range over these.
+pub fn add(summary: &mut Summary, earlier: &[Vec<u8>]) {
+    let whole = |stored: &Stored| stored.status == Status::Ok;
+    let earlier: Vec<Stored> =
+        earlier.iter().filter_map(|json| serde_json::from_slice(json).ok()).filter(whole).take(MOST - 1).collect();
+    for case in summary.cases.iter_mut().filter(|case| case.between.is_empty()) {
+        let own = same(&case.case);
+        let others: Vec<&StoredCase> =
+            earlier.iter().filter_map(|run| run.cases.iter().find(|other| same(&other.case) == own)).collect();
+        let found = |quantiles: &[Quantile], p: f64| quantiles.iter().find(|q| q.p == p)?.observed();
+        let of = |p: f64| {
+            let own = found(&case.quantiles, p)?;
+            let others = others.iter().filter_map(|other| found(&other.quantiles, p));
+            let values: Vec<f64> = others.chain([own]).map(|ns| ns as f64).collect();
+            between(p, Over::Runs, &values)
+        };
+        case.between = SHOWN.iter().filter_map(|p| of(*p)).collect();
+    }
+}
+
+/// The range over runs or restarts of one quantile of a case.
+pub fn of(between: &[Between], p: f64) -> Option<&Between> {
+    between.iter().find(|found| (found.p - p).abs() < 1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarise;
+    use crate::testing::{Build, normal, relevel};
+
+    #[test]
+    fn the_next_run_lies_in_the_range_with_95_percent() {
+        for k in [5, 10, 20] {
+            let holds = (0..2_000).filter(|seed| {
+                let mut random = fastrand::Rng::with_seed(*seed);
+                let mut run = || 20_000.0 * (0.15 * normal(&mut random)).exp();
+                let seen: Vec<f64> = (0..k).map(|_| run()).collect();
+                let (low, high, predicts) = range(&seen).unwrap();
+                assert!(predicts && seen.iter().all(|value| low <= value * 1.000_001 && *value <= high * 1.000_001));
+                let next = run();
+                low <= next && next <= high
+            });
+            let holds = holds.count();
+            assert!((1_870..=1_970).contains(&holds), "{k}: {holds} of 2000");
+        }
+    }
+
+    #[test]
+    fn few_runs_show_what_was_seen() {
+        assert_eq!(range(&[17_700.0]), None);
+        let (low, high, predicts) = range(&[21_900.0, 17_700.0, 22_200.0]).unwrap();
+        assert!((low - 17_700.0).abs() < 1e-6 && (high - 22_200.0).abs() < 1e-6 && !predicts);
+    }
+
+    fn stored(level: f64, status: Status) -> Vec<u8> {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |_| level);
+        let summary = Summary { status, ..summarise(&run) };
+        serde_json::to_vec(&summary).unwrap()
+    }
+
+    #[test]
+    fn earlier_runs_stand_beside_the_quantiles() {
+        let mut summary = summarise(&Build::echo(&["tcp:send"], &[64]).run());
+        add(&mut summary, &[]);
+        assert!(summary.cases[0].between.is_empty());
+        let earlier = [
+            stored(17_700.0, Status::Ok),
+            stored(90_000.0, Status::Partial),
+            b"{".to_vec(),
+            stored(23_000.0, Status::Ok),
+        ];
+        add(&mut summary, &earlier);
+        let between = &summary.cases[0].between;
+        assert_eq!(between.iter().map(|found| found.p).collect::<Vec<_>>(), [0.5, 0.9, 0.99]);
+        let p50 = of(between, 0.5).unwrap();
+        assert_eq!((p50.over, p50.count, p50.predicts), (Over::Runs, 3, false));
+        assert!(p50.lo_ns.abs_diff(17_700) < 300 && p50.hi_ns.abs_diff(23_000) < 300, "{p50:?}");
+    }
+
+    #[test]
+    fn restarts_are_a_range_of_their_own() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).restarts(4).run();
+        relevel(&mut run, |pass| [20_000.0, 30_000.0, 24_000.0, 36_000.0][pass as usize / 10]);
+        let mut summary = summarise(&run);
+        let p50 = of(&summary.cases[0].between, 0.5).unwrap().clone();
+        assert_eq!((p50.over, p50.count), (Over::Restarts, 4));
+        assert!(p50.lo_ns < 20_500 && p50.hi_ns > 35_000, "{p50:?}");
+        add(&mut summary, &[stored(17_700.0, Status::Ok)]);
+        assert_eq!(of(&summary.cases[0].between, 0.5), Some(&p50));
+    }
+
+    #[test]
+    fn runs_are_alike_but_for_chance() {
+        let header = |seed| {
+            let mut header = Build::echo(&["tcp:send"], &[64]).run().header;
+            header.plan.seed = seed;
+            header
+        };
+        let a = header(1);
+        assert!(alike(&a, &header(2)));
+        let mut other = header(1);
+        other.near.cpu = "another".into();
+        assert!(!alike(&a, &other));
+        let mut other = header(1);
+        other.plan.cases[0].inflight = 4;
+        assert!(!alike(&a, &other));
+        let mut other = header(1);
+        other.plan.rounds += 1;
+        assert!(!alike(&a, &other));
+    }
+}
