@@ -4,6 +4,7 @@
 pub mod answers;
 mod association;
 pub mod attribution;
+pub mod calm;
 pub mod causes;
 pub mod compare;
 pub mod control;
