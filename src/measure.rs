@@ -213,6 +213,11 @@ fn details(run: &Run, summary: &Summary) -> String {
         "\nseed {}   clock {:.0} ns a reading, step {} ns\n",
         run.header.plan.seed, run.header.clock.cost_ns, run.header.clock.step_ns
     );
+    let beside = msgpath_present::disturbed_rounds(&summary.cases, msgpath_core::units::Glyphs::Unicode);
+    if !beside.is_empty() {
+        out += "disturbed rounds, which the numbers above leave out:\n";
+        beside.iter().for_each(|line| out += &format!("  {line}\n"));
+    }
     for (end, machine) in [("near", &run.header.near), ("far", &run.header.far)] {
         out += &format!("{end:<5} {}   {}   {}\n", machine.host, machine.kernel, machine.cpu);
         for (name, value) in &machine.facts {

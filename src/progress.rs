@@ -283,6 +283,7 @@ impl Progress for Block {
         let picture = self.so_far.picture(looks::stderr_columns());
         self.bar.set_message(format!("{}{picture}\n {}", self.so_far.head(), self.so_far.line(round, done, of)));
         self.bar.set_prefix(self.so_far.time_left(done, of) + &self.so_far.table());
+        self.bar.set_length(of); // a run may go on
         self.bar.set_position(done);
     }
 }

@@ -121,6 +121,9 @@ pub(crate) struct EvidenceOptions {
     /// Suspected causes are named, not tried in short rounds beside the case
     #[arg(long)]
     pub(crate) no_trials: bool,
+    /// The run does not go on where other work or the hypervisor disturbed more than a quarter of its rounds
+    #[arg(long)]
+    pub(crate) no_extend: bool,
     /// No sizes are added near a crossing (compare)
     #[arg(long)]
     pub(crate) no_refine: bool,

@@ -17,7 +17,7 @@ use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
 
-use crate::cli::options::{EventsArg, Options};
+use crate::cli::options::{EventsArg, Options, StagesArg};
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
 
@@ -210,6 +210,12 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
             && !options.message.event_loop
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
+        // Who says how many rounds, or of how many messages, gets them. The log of traced rounds has no room for more.
+        extend: !options.evidence.no_extend
+            && verb.each().is_none()
+            && options.evidence.rounds.is_none()
+            && options.evidence.stages == StagesArg::default()
+            && matches!(effort.extent, Extent::Time(_)),
         refine: !options.evidence.no_refine
             && verb.is_compare()
             && paths.len() > 1

@@ -27,7 +27,7 @@ pub const SIMULATED: &str = "simulated (cachegrind, user mode only: the kernel's
 /// older version that is the case itself.
 pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     let is_twin = |twin: &&Case| Plan::counted(twin) && twin.trial.as_ref().is_some_and(|trial| trial.of == case.id);
-    crate::summarise::rounds_of(run, run.header.plan.cases.iter().find(is_twin).unwrap_or(case))
+    crate::calm::all_rounds(run, run.header.plan.cases.iter().find(is_twin).unwrap_or(case))
 }
 
 /// The events of one end of a case: those that were counted, in the order of the header, those that were not, with the

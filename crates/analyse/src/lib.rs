@@ -5,6 +5,7 @@ pub mod answers;
 mod association;
 pub mod attribution;
 pub mod between;
+pub mod calm;
 pub mod causes;
 pub mod compare;
 pub mod control;

@@ -9,6 +9,7 @@ use msgpath_core::{Delivery, SparseHistogram};
 use msgpath_record::Run;
 
 use crate::attribution::attribute;
+use crate::calm::{Calm, all_rounds};
 use crate::causes::causes;
 use crate::compare::{Results, compare};
 use crate::expected::expected;
@@ -34,11 +35,20 @@ pub fn summarise(run: &Run) -> Summary {
 /// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
 pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let plan = &run.header.plan;
-    let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds_of(run, case)).collect();
+    let calm = Calm::of(run);
+    let all: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| all_rounds(run, case)).collect();
+    let rounds: Vec<Vec<&RoundRecord>> = all.iter().map(|all| calm.headline(all)).collect();
     let of = |metric| -> Vec<Series> { rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect() };
     let (series, rates) = (of(plan.metric()), of(Metric::Throughput));
-    let mut cases: Vec<CaseSummary> =
-        plan.cases.iter().zip(&rounds).map(|(case, rounds)| summarise_case(run, case, rounds, &rates)).collect();
+    let mut cases: Vec<CaseSummary> = plan
+        .cases
+        .iter()
+        .zip(rounds.iter().zip(&all))
+        .map(|(case, (rounds, all))| CaseSummary {
+            beside: calm.beside(all),
+            ..summarise_case(run, case, rounds, all, &rates)
+        })
+        .collect();
     for case in &mut cases {
         case.threads = threads::figures(&run.header, plan, &case.case, &rounds);
     }
@@ -54,6 +64,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let mut summary = Summary {
         target: run.header.target.clone(),
         totals: totals(run, &cases),
+        calm: Some(calm.share(run)),
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
         layers: peel::layers(plan, &rounds),
@@ -71,16 +82,18 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
             .map(|facts| rpc::summarise(plan, facts, &logs.rpcs)),
         ..Summary::empty(&run.header.name, &run.header.verb, status)
     };
-    let said = findings::detect(&Input { run, logs, plan, summary: &summary, rounds: &rounds, series: &series });
+    let said = findings::detect(&Input {
+        run,
+        logs,
+        plan,
+        summary: &summary,
+        calm: &calm,
+        rounds: &rounds,
+        all: &all,
+        series: &series,
+    });
     (summary.findings, summary.warnings) = said;
     summary
-}
-
-/// The rounds of one case in the order of their passes.
-pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
-    let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
-    own.sort_by_key(|round| round.pass);
-    own
 }
 
 /// From the first round to the end of the last.
@@ -102,7 +115,14 @@ fn totals(run: &Run, cases: &[CaseSummary]) -> Totals {
     }
 }
 
-fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Series]) -> CaseSummary {
+/// Levels are those of the rounds that make the headline; what is counted, of `all`.
+fn summarise_case(
+    run: &Run,
+    case: &Case,
+    rounds: &[&RoundRecord],
+    all: &[&RoundRecord],
+    rates: &[Series],
+) -> CaseSummary {
     let plan = &run.header.plan;
     let latency: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.latency).collect();
     let pooled = Pooled::new(&latency);
@@ -110,11 +130,12 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let estimate = if open.is_some() { quantile::estimate_queued } else { quantile::estimate };
     let mut estimated: Vec<_> = QUANTILES.iter().filter_map(|p| estimate(&latency, &pooled, *p)).collect();
     say_how_long(&mut estimated, pooled.total(), elapsed_ns(run));
-    let near: Vec<&EndReport> = rounds.iter().map(|round| &round.near).collect();
-    let far: Vec<&EndReport> = rounds.iter().map(|round| &round.far).collect();
+    let near: Vec<&EndReport> = all.iter().map(|round| &round.near).collect();
+    let far: Vec<&EndReport> = all.iter().map(|round| &round.far).collect();
     let [near_counted, far_counted] = cost::counted_ends(&run.header);
-    let slowest = rounds.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
-    let delivery = delivery(plan, rounds);
+    let extremes = Pooled::new(&all.iter().map(|round| &round.latency).collect::<Vec<_>>());
+    let slowest = all.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
+    let delivery = delivery(plan, all);
     let timed_each = plan.workload.is_timed();
     let median = pooled.quantile(0.5).flatten();
     // In an open loop a stall delays the many messages that it should: counting them says it already.
@@ -124,18 +145,18 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
     let (time_share_over_100x, message_share_over_100x) = above(100.0);
     let timed = settled::timed(plan, case, rounds);
     let counted = events::rounds_of(run, case);
-    let (copied_bytes, copied_why) = cost::copied(plan, case, rounds);
+    let (copied_bytes, copied_why) = cost::copied(plan, case, all);
     let mut summary = CaseSummary {
-        rounds: rounds.len() as u64,
+        rounds: all.len() as u64,
         // A histogram entry of batch mode is the mean of `batch` messages; here messages are counted.
         messages: if timed_each {
-            rounds.iter().map(|round| round.latency.total() * u64::from(round.batch.max(1))).sum()
+            all.iter().map(|round| round.latency.total() * u64::from(round.batch.max(1))).sum()
         } else {
             delivery.received
         },
-        batch: rounds.iter().map(|round| round.batch).max().unwrap_or(1).max(1),
-        fastest_ns: pooled.min(),
-        slowest_ns: pooled.max(),
+        batch: all.iter().map(|round| round.batch).max().unwrap_or(1).max(1),
+        fastest_ns: extremes.min(),
+        slowest_ns: extremes.max(),
         slowest_at_ns: slowest.map(|round| round.start_ns),
         mean_ns: quantile::mean_ns(&latency),
         effective_messages: estimated.first().and_then(|median| median.effective),
@@ -153,14 +174,14 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         first: first::first_messages(plan, case, rounds),
         between: if timed_each { between::restarts(rounds) } else { Vec::new() },
         restarts: restarts::restarts(&timed, restarts::cost(&run.rounds)),
-        near_kernel: kernel(rounds.iter().map(|round| &round.near_kernel)),
-        far_kernel: kernel(rounds.iter().map(|round| &round.far_kernel)),
+        near_kernel: kernel(all.iter().map(|round| &round.near_kernel)),
+        far_kernel: kernel(all.iter().map(|round| &round.far_kernel)),
         delivery,
         near_calls: cost::calls(near.iter().copied()),
         far_calls: cost::calls(far.iter().copied()),
         near_cost: Cost { unread: !near_counted, ..cost::cost(&near) },
         far_cost: Cost { unread: !far_counted, ..cost::cost(&far) },
-        zerocopy: cost::zerocopy(rounds),
+        zerocopy: cost::zerocopy(all),
         near_tcp: tcp(&near),
         far_tcp: tcp(&far),
         near_events: {
@@ -177,7 +198,7 @@ fn summarise_case(run: &Run, case: &Case, rounds: &[&RoundRecord], rates: &[Seri
         connect_ns: connect(rounds),
         one_way: one_way(rounds),
         granted: run.end.as_ref().and_then(|end| end.granted.get(&case.id).cloned()).unwrap_or_default(),
-        flags: flags(rounds),
+        flags: flags(all),
         ..CaseSummary::empty(case.clone())
     };
     let levels = settled::levels(plan, case, rounds, summary.steadiness.as_ref());
@@ -347,7 +368,7 @@ mod tests {
 
     fn log_ratio_count(run: &Run) -> usize {
         let plan = &run.header.plan;
-        let of = |case: usize| series(plan, Metric::P50, &rounds_of(run, &plan.cases[case]));
+        let of = |case: usize| series(plan, Metric::P50, &crate::calm::rounds_of(run, &plan.cases[case]));
         crate::series::log_ratios(&of(1), &of(0)).len()
     }
 

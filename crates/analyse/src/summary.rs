@@ -33,6 +33,9 @@ pub struct Summary {
     pub totals: Totals,
     /// One entry per measured case (controls and yardsticks included), in the order of the plan.
     pub cases: Vec<CaseSummary>,
+    /// How many rounds were calm, and whether the headline is theirs; `None`: written by a version that did not ask.
+    #[serde(default)]
+    pub calm: Option<CalmRounds>,
     /// Ratios to the baseline; `None` with a single path.
     pub comparison: Option<Comparison>,
     /// One entry per path, size and thread count that was measured at more than one rate.
@@ -71,6 +74,34 @@ pub struct Totals {
     pub elapsed_ns: u64,
     /// Messages whose every byte was compared.
     pub verified: u64,
+}
+
+/// The rounds of the cases that were asked for, and of the controls, by what disturbed them. A round may count in several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalmRounds {
+    /// All of them.
+    pub rounds: u64,
+    /// Those that nothing disturbed.
+    pub calm: u64,
+    /// The hypervisor took CPU time.
+    pub stolen: u64,
+    /// A CPU quota stopped an end.
+    pub throttled: u64,
+    /// Other work shared the CPUs.
+    pub shared: u64,
+    /// Quantiles, ratios and verdicts are those of the calm rounds; else of all.
+    pub used: bool,
+}
+
+/// The disturbed rounds of a case, which its headline leaves out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// How many.
+    pub rounds: u64,
+    /// Their p50 and p99.
+    pub quantiles: Vec<Quantile>,
+    /// Their slowest message that arrived, ns.
+    pub slowest_ns: Option<u64>,
 }
 
 /// An estimate with its 95 % interval over rounds.
@@ -239,6 +270,9 @@ pub struct CaseSummary {
     pub effective_messages: Option<f64>,
     /// Median of each round, ns, in the order of the rounds.
     pub round_medians: Vec<f64>,
+    /// The disturbed rounds, where the numbers of this case are those of its calm rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// Messages per second of wall time inside rounds (echo).
     pub rate_per_s: Option<Estimate>,
     /// Stream only.
@@ -329,6 +363,7 @@ impl CaseSummary {
             quantiles: Vec::new(),
             effective_messages: None,
             round_medians: Vec::new(),
+            beside: None,
             rate_per_s: None,
             throughput: None,
             shape: Vec::new(),
@@ -717,6 +752,7 @@ impl Summary {
             verb: verb.into(),
             target: String::new(),
             totals: Totals::default(),
+            calm: None,
             cases: Vec::new(),
             comparison: None,
             load_curves: Vec::new(),

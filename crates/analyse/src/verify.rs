@@ -1,7 +1,7 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
 //! single messages, and every number of the stored summary against one computed again (method.md 3.12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Plan, Workload};
 use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow, Status};
@@ -90,7 +90,8 @@ pub fn verify_with(
     for case in &summary.cases {
         if let Some(rounds) = from_messages.get(&case.case.id).filter(|rounds| rounds.len() as u64 == case.rounds) {
             cases_from_messages += 1;
-            sorted(case, rounds, &mut check);
+            let headline = crate::calm::rounds_of(run, &case.case).into_iter().map(|round| round.pass).collect();
+            sorted(case, rounds, &headline, &mut check);
         }
     }
     let before = check.agreed;
@@ -243,8 +244,11 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     }
 }
 
+/// A pass, and the latencies of its round in the order of the messages; `None`: lost.
+type Whole = (u32, Vec<Option<u64>>);
+
 /// Latencies by case and round, where the log holds whole rounds; their histograms are compared on the way.
-fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTreeMap<u32, Vec<Vec<Option<u64>>>> {
+fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTreeMap<u32, Vec<Whole>> {
     let mut rows: BTreeMap<(u32, u32), Vec<&MessageRow>> = BTreeMap::new();
     // The first messages of a periodic run are in the log, and in a histogram of their own.
     let plan = &run.header.plan;
@@ -252,7 +256,7 @@ fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTree
     for row in messages.iter().filter(|row| row.sequence >= first) {
         rows.entry((row.case, row.pass)).or_default().push(row);
     }
-    let mut whole: BTreeMap<u32, Vec<Vec<Option<u64>>>> = BTreeMap::new();
+    let mut whole: BTreeMap<u32, Vec<Whole>> = BTreeMap::new();
     let mut histogram = Histogram::new();
     let mut built = |values: &mut dyn Iterator<Item = Option<u64>>| -> SparseHistogram {
         histogram.clear();
@@ -277,7 +281,7 @@ fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTree
             let again = built(&mut rows.iter().filter_map(|row| row.far_ns).map(Some));
             check.same(named("one-way times against the messages"), outline(&round.one_way), outline(&again));
         }
-        whole.entry(round.case).or_default().push(latencies);
+        whole.entry(round.case).or_default().push((round.pass, latencies));
     }
     whole
 }
@@ -326,10 +330,15 @@ fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, 
     (histogram.total(), histogram.lost(), histogram.min(), histogram.max(), hash)
 }
 
-/// Quantiles, mean, fastest and slowest of a case from its sorted messages, every round with the same weight.
-fn sorted(case: &CaseSummary, rounds: &[Vec<Option<u64>>], check: &mut Check) {
+/// Fastest and slowest of a case from all its messages, quantiles and mean from those of the rounds that make its
+/// headline, sorted, every round with the same weight.
+fn sorted(case: &CaseSummary, rounds: &[Whole], headline: &BTreeSet<u32>, check: &mut Check) {
     let named = |what: &'static str| move || format!("case {} against its messages: {what}", case.case.id);
-    let filled: Vec<&Vec<Option<u64>>> = rounds.iter().filter(|round| !round.is_empty()).collect();
+    let arrived = || rounds.iter().flat_map(|(_, round)| round).flatten().copied();
+    check.same(named("fastest_ns"), case.fastest_ns, arrived().min());
+    check.same(named("slowest_ns"), case.slowest_ns, arrived().max());
+    let headline = rounds.iter().filter(|(pass, round)| headline.contains(pass) && !round.is_empty());
+    let filled: Vec<&Vec<Option<u64>>> = headline.map(|(_, round)| round).collect();
     let mut all: Vec<(u64, f64)> = Vec::new();
     for round in &filled {
         let weight = 1.0 / (filled.len() as f64 * round.len() as f64);
@@ -337,8 +346,6 @@ fn sorted(case: &CaseSummary, rounds: &[Vec<Option<u64>>], check: &mut Check) {
     }
     all.sort_unstable_by_key(|(latency, _)| *latency);
     let arrived: Vec<u64> = all.iter().map(|(latency, _)| *latency).filter(|latency| *latency < u64::MAX).collect();
-    check.same(named("fastest_ns"), case.fastest_ns, arrived.first().copied());
-    check.same(named("slowest_ns"), case.slowest_ns, arrived.last().copied());
     let mean = arrived.iter().map(|ns| u128::from(*ns)).sum::<u128>() as f64 / arrived.len() as f64;
     match case.mean_ns {
         Some(stored) if (stored - mean).abs() > 1e-9 * mean => {
@@ -505,13 +512,13 @@ mod tests {
         let whole = from_messages(&run, &messages, &mut Check::default());
         let mut check = Check::default();
         let mut case = summary.cases[0].clone();
-        sorted(&case, &whole[&0], &mut check);
+        sorted(&case, &whole[&0], &(0..6).collect(), &mut check);
         assert_eq!((check.agreed, check.disagreements.len()), (5, 0), "{:?}", check.disagreements);
         // One percent is ten bins.
         case.quantiles[2].ns = case.quantiles[2].ns.map(|ns| ns + ns / 100);
         case.mean_ns = case.mean_ns.map(|ns| ns * 1.000_1);
         case.slowest_ns = None;
-        sorted(&case, &whole[&0], &mut check);
+        sorted(&case, &whole[&0], &(0..6).collect(), &mut check);
         let what: Vec<_> = check.disagreements.iter().map(|one| one.what.rsplit(": ").next().unwrap()).collect();
         assert_eq!(what, ["slowest_ns", "mean_ns", "p99 ns"]);
     }

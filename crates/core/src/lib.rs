@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod calm;
 pub mod counts;
 pub mod doctor;
 pub mod foreign;

@@ -552,6 +552,9 @@ pub struct Plan {
     /// Sizes may be added near a crossing whose interval is wide.
     #[serde(default)]
     pub refine: bool,
+    /// With too few calm rounds ([`crate::calm::too_few`]) the run goes on after `rounds`, up to twice as many.
+    #[serde(default)]
+    pub extend: bool,
     /// Each case is measured once more while the kernel is traced.
     #[serde(default)]
     pub stages: Option<StageSet>,
@@ -598,6 +601,7 @@ impl Plan {
             expect: None,
             try_causes: false,
             refine: false,
+            extend: false,
             stages: None,
             events: true,
             events_forced: false,

@@ -62,6 +62,10 @@ pub struct RunHeader {
     /// What was simulated of each case, by its id; empty unless it was asked for. Written when the rounds are recorded.
     #[serde(default)]
     pub simulated: BTreeMap<u32, Simulated>,
+    /// Tasks of others at the near end that used most CPU time while the rounds were measured, most first. Written when
+    /// the rounds are recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherTask>,
     /// How the kernel was traced in the traced cases, where there are any.
     #[serde(default)]
     pub tracing: Option<Tracing>,
@@ -100,6 +104,7 @@ impl RunHeader {
             near_events: EventFacts::default(),
             far_events: EventFacts::default(),
             simulated: BTreeMap::new(),
+            others: Vec::new(),
             tracing: None,
             rpc: None,
             periodic: None,
@@ -587,6 +592,21 @@ pub struct Environment {
     pub boot_id: String,
     /// Everything else by name; `n/a: reason` where it cannot be read.
     pub facts: BTreeMap<String, String>,
+}
+
+/// A task that is none of the run's, and what it used of the CPUs meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherTask {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name as the kernel has it (comm), without control characters.
+    pub name: String,
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Of the time that the rounds took: 1 is one CPU all the time.
+    pub share: f64,
+    /// CPU on which it last ran.
+    pub cpu: Option<u32>,
 }
 
 /// What one clock reading costs.

@@ -17,3 +17,4 @@ mod words;
 mod fixture;
 
 pub use terminal::Style;
+pub use view::beside as disturbed_rounds;

@@ -2,9 +2,11 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
-use msgpath_core::units::{self, Pieces};
+use msgpath_core::units::{self, Glyphs, Pieces};
 use msgpath_core::{CaseRole, PathName};
 use msgpath_record::Run;
+
+use crate::words;
 
 /// The cases that the user asked for.
 pub(crate) fn measured(summary: &Summary) -> Vec<&CaseSummary> {
@@ -147,6 +149,43 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
         parts.push(format!("{damage}."));
     }
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// How many rounds were calm, what disturbed the others and whose the numbers are; `None`: all were, as planned.
+pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<String> {
+    let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
+    let count = |rounds| glyphs.thousands(rounds);
+    let causes = [(calm.stolen, "steal"), (calm.throttled, "throttled"), (calm.shared, "other work on the CPUs")];
+    let causes: Vec<String> = causes
+        .into_iter()
+        .filter(|(rounds, _)| *rounds > 0)
+        .map(|(rounds, cause)| format!("{cause}: {}", count(rounds)))
+        .collect();
+    let mut text = format!("calm rounds: {} of {} ({}); ", count(calm.calm), count(calm.rounds), causes.join(", "));
+    text +=
+        if calm.used { "the numbers are those of the calm rounds" } else { "too few, so the numbers are those of all" };
+    let planned = u64::from(run.header.plan.rounds);
+    let most = summary.cases.iter().filter(|case| case.case.stage == 0).map(|case| case.rounds).max().unwrap_or(0);
+    if run.header.plan.extend && most > planned {
+        text += &format!("; the run went on for {} passes more than the {planned} planned", most - planned);
+    }
+    Some(text)
+}
+
+/// The disturbed rounds of each case whose numbers are those of its calm ones.
+pub fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
+    let of = |case: &CaseSummary| {
+        let beside = case.beside.as_ref()?;
+        let quantiles = beside
+            .quantiles
+            .iter()
+            .filter_map(|quantile| Some(format!(", p{} {}", quantile.p * 100.0, glyphs.time(quantile.ns? as f64))));
+        let slowest = beside.slowest_ns.map_or_else(String::new, |ns| format!(", slowest {}", glyphs.time(ns as f64)));
+        let message = words::message(&case.case);
+        let rounds = format!("{} of {} rounds", beside.rounds, case.rounds);
+        Some(format!("{} {message}: {rounds}{}{slowest}", case.case.path, quantiles.collect::<String>()))
+    };
+    cases.iter().filter_map(of).collect()
 }
 
 /// Where the threads of both ends ran.

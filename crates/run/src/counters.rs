@@ -140,13 +140,15 @@ type Description = (String, String, Vec<String>, fn(&str, Emit));
 
 fn sources(cpus: &[u32]) -> Vec<Description> {
     let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let of_cpus = cpus.iter().flat_map(|cpu| ["busy", "steal"].map(|what| format!("cpu{cpu}.{what}")));
+    let of_stat = strings(&["steal", "ctxt", "intr"]).into_iter().chain(of_cpus).collect();
     let irq = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
     let mut all: Vec<Description> = vec![
         ("/proc/net/netstat".into(), "TcpExt.".into(), strings(TCP_EXT), |text, emit| pairs(text, "TcpExt:", emit)),
         ("/proc/net/snmp".into(), String::new(), strings(&SNMP.map(|(_, _, name)| name)), snmp),
         ("/proc/net/snmp6".into(), String::new(), strings(&SNMP6.map(|(_, name)| name)), snmp6),
         ("/proc/net/softnet_stat".into(), "softnet.".into(), strings(&["dropped", "time_squeeze"]), softnet),
-        ("/proc/stat".into(), "stat.".into(), strings(&["steal", "ctxt", "intr"]), stat),
+        ("/proc/stat".into(), "stat.".into(), of_stat, stat),
         ("/proc/interrupts".into(), "irq.".into(), irq, interrupts),
     ];
     if let Ok(group) = cgroup::own() {

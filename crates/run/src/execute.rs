@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::plan::{Between, ChannelOptions, Dispatch, Extent, Load, Stamps, Workload};
+use msgpath_core::calm::{Watch, too_few};
+use msgpath_core::plan::{Between, CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
 use msgpath_core::schema::{
     ClockFacts, EventFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
 };
@@ -20,6 +21,7 @@ use crate::loops::LOST;
 use crate::near::{Kept, Round, RoundError};
 use crate::observe::{Tracer, events};
 use crate::orders::Orders;
+use crate::others::Others;
 use crate::pilot::{Pace, is_a_twin, model, pilot};
 use crate::place::{Link, cpu_order, placement};
 use crate::{capacity, counters, environment, lab, simulate, speed, suspects, twins};
@@ -128,6 +130,8 @@ pub fn execute(
         kept: 0,
         reserved: 0,
         done: 0,
+        passes: 0,
+        others: Others::new(),
         tracer: None,
     };
     let between = run.header.plan.options.between.clone();
@@ -135,8 +139,13 @@ pub fn execute(
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
     let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
+    run.others.sample();
     run.begin = clock::now();
     let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
+    if result.is_ok() {
+        run.header.others = run.others.finish();
+        writer.replace_header(&run.header).map_err(Problem::from)?;
+    }
     if matches!(result, Ok(true)) && simulate::is_asked(&run.header.plan) {
         run.header.simulated = simulate::cases(&run.header.plan, &target, stop);
         writer.replace_header(&run.header).map_err(Problem::from)?;
@@ -293,6 +302,10 @@ struct Run<'a> {
     reserved: u64,
     /// Rounds recorded.
     done: u64,
+    /// Passes begun: the number of the next.
+    passes: u32,
+    /// Who else uses the CPUs.
+    others: Others,
     tracer: Option<Tracer>,
 }
 
@@ -407,7 +420,8 @@ impl Run<'_> {
         self.stage(1, writer, progress, stop)
     }
 
-    /// All rounds of all passes of one stage.
+    /// All rounds of all passes of one stage; those of the first go on while too few of them are calm, up to twice as
+    /// many as planned.
     fn stage(
         &mut self,
         stage: u32,
@@ -419,17 +433,28 @@ impl Run<'_> {
         let own: Vec<usize> =
             self.header.plan.cases.iter().filter(|case| case.stage == stage).map(|case| case.id as usize).collect();
         let plan = &self.header.plan;
+        let compared = |case: &Case| matches!(case.role, CaseRole::Measured | CaseRole::Control);
+        let planned = own.iter().filter(|case| compared(&plan.cases[**case])).count() as u64 * u64::from(rounds);
+        let most = if stage == 0 && plan.extend { 2 * rounds } else { rounds };
         let in_pass = |at| -> Vec<usize> {
             own.iter().copied().filter(|case| plan.measures_in(&plan.cases[*case], at)).collect()
         };
-        let passes: Vec<Vec<usize>> = (0..rounds).map(in_pass).collect();
-        let of = self.done + passes.iter().map(|cases| cases.len() as u64).sum::<u64>();
+        let passes: Vec<Vec<usize>> = (0..most).map(in_pass).collect();
+        let mut of = self.done + passes[..rounds as usize].iter().map(|cases| cases.len() as u64).sum::<u64>();
+        let (watch, mut seen) = (Watch::new(&self.header), Vec::new());
         let mut restart = if stage == 0 { 0 } else { restarts - 1 };
-        for (at, own) in (0..rounds).zip(passes) {
-            let pass = stage * rounds + at;
+        for (at, own) in (0..most).zip(passes) {
+            if at >= rounds {
+                if !too_few(&seen, planned) || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
+                    break;
+                }
+                of += own.len() as u64;
+            }
+            let pass = self.passes;
+            self.passes += 1;
             // Rounds are spread evenly over the restarts, each with a fresh process at the far end.
             let due = (u64::from(pass) * u64::from(restarts) / u64::from(rounds)) as u32;
-            if stage == 0 && due > restart {
+            if stage == 0 && at < rounds && due > restart {
                 restart = due;
                 self.link = Link::open(self.target, &self.header.plan.options)?;
             }
@@ -439,7 +464,11 @@ impl Run<'_> {
                 }
                 let place = Place { pass, restart, position: position as u32 };
                 let Some(record) = self.round(own[case], place, writer, stop)? else { return Ok(false) };
+                if compared(&self.header.plan.cases[own[case]]) {
+                    seen.push(watch.conditions(&record));
+                }
                 self.done += 1;
+                self.others.sample();
                 progress.round(&record, self.done, of);
             }
         }

@@ -20,6 +20,7 @@ mod near;
 pub mod observe;
 mod open;
 mod orders;
+mod others;
 pub mod payload;
 pub mod periodic;
 mod pilot;

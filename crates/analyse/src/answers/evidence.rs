@@ -21,9 +21,7 @@ pub(super) fn measured<'a>(part: &Part<'a>) -> impl Iterator<Item = &'a CaseSumm
 
 /// The rounds of a case in the order of their passes.
 pub(super) fn rounds<'a>(part: &Part<'a>, case: &Case) -> Vec<&'a RoundRecord> {
-    let mut own: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.id).collect();
-    own.sort_by_key(|round| round.pass);
-    own
+    crate::calm::rounds_of(part.run, case)
 }
 
 /// A metric of a case by pass.

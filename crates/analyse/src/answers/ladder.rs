@@ -257,9 +257,7 @@ pub fn way(header: &RunHeader) -> Option<&'static str> {
 
 /// The rounds of a case by pass.
 fn rounds_of<'a>(part: Part<'a>, case: &Case) -> Vec<&'a RoundRecord> {
-    let mut rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.id).collect();
-    rounds.sort_by_key(|round| round.pass);
-    rounds
+    crate::calm::rounds_of(part.run, case)
 }
 
 /// Sums the core types of an event: `cycles`, or `cpu_core/cycles/` and `cpu_atom/cycles/`. The ends of the intervals are

@@ -184,9 +184,7 @@ fn measured(run: &Run) -> Vec<&Case> {
 
 /// The rounds of a case in the order of their passes.
 fn rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
-    let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
-    own.sort_by_key(|round| round.pass);
-    own
+    crate::calm::rounds_of(run, case)
 }
 
 /// What two cases share when they are the same.

@@ -82,7 +82,7 @@ pub(super) fn machines<'a>(input: &Input<'a>) -> Vec<End<'a>> {
 /// The rounds of the cases that the user asked for, in the order of time.
 pub(super) fn measured_rounds<'a>(input: &Input<'a>) -> Vec<&'a RoundRecord> {
     let cases = input.plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
-    let mut rounds: Vec<&RoundRecord> = cases.flat_map(|case| input.rounds[case.id as usize].iter().copied()).collect();
+    let mut rounds: Vec<&RoundRecord> = cases.flat_map(|case| input.all[case.id as usize].iter().copied()).collect();
     rounds.sort_by_key(|round| round.start_ns);
     rounds
 }
@@ -192,7 +192,7 @@ pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>>
         }
     };
     let centers: Vec<Option<f64>> = input
-        .rounds
+        .all
         .iter()
         .map(|own| {
             let mut all: Vec<f64> = own.iter().filter_map(|round| level(round)).collect();

@@ -29,7 +29,7 @@ pub(super) fn rose(input: &Input, case: &CaseSummary, names: &[&str]) -> Option<
 
 /// The same at the near and at the far end, each `None` where none of the names could be read there.
 fn rose_at_ends(input: &Input, case: &CaseSummary, names: &[&str]) -> (Option<u64>, Option<u64>) {
-    let rounds = &input.rounds[case.case.id as usize];
+    let rounds = &input.all[case.case.id as usize];
     let sum = |known: &[String], of: &dyn Fn(usize) -> u64| {
         names.iter().any(|name| known.iter().any(|known| known == name)).then(|| (0..rounds.len()).map(of).sum())
     };
@@ -64,7 +64,7 @@ pub(super) struct Sent {
 pub(super) fn sent(input: &Input, case: &CaseSummary) -> Sent {
     let trim = input.plan.trim * u64::from(case.case.connections);
     let mut sent = Sent { least: 0, most: 0 };
-    for round in &input.rounds[case.case.id as usize] {
+    for round in &input.all[case.case.id as usize] {
         let messages = match input.plan.workload {
             Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.sent,
             Workload::Stream => sender(input.plan, round).delivery.sent,

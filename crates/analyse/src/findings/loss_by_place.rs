@@ -56,7 +56,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Said {
         text.push_str(&format!(". n/a: what is dropped {} could not be read", list(&unread)));
     }
     // Trimmed messages are lost in the kernel's counters as well.
-    let trimmed: u64 = input.rounds[case.case.id as usize].iter().map(|round| round.first.lost()).sum();
+    let trimmed: u64 = input.all[case.case.id as usize].iter().map(|round| round.first.lost()).sum();
     let explained = counted + late;
     if explained > lost + trimmed {
         text.push_str(". The counters belong to all sockets of the network namespace, and others lost messages too");

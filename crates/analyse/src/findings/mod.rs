@@ -9,6 +9,7 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Plan, Workload};
 use msgpath_record::Run;
 
+use crate::calm::Calm;
 use crate::logs::Logs;
 use crate::series::Series;
 use crate::summary::{Finding, Summary, Warning};
@@ -131,8 +132,12 @@ pub struct Input<'a> {
     pub plan: &'a Plan,
     /// Its numbers.
     pub summary: &'a Summary,
-    /// The rounds of each case of the plan, by pass.
+    /// What disturbed its rounds.
+    pub calm: &'a Calm,
+    /// The rounds of each case of the plan that make its headline, by pass: what levels are made of.
     pub rounds: &'a [Vec<&'a RoundRecord>],
+    /// All rounds of each case of the plan, by pass: what counts and conditions are made of.
+    pub all: &'a [Vec<&'a RoundRecord>],
     /// The metric of each case of the plan, by pass.
     pub series: &'a [Series],
 }

@@ -1,31 +1,20 @@
 //! W46: other work shared the CPUs of the run (method.md, trap 65).
 
-use std::collections::BTreeMap;
-
-use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 
-use super::conditions::{End, check, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
+use super::conditions::{End, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
 use super::one_core::shared_cpus;
 use super::spinning::crowds;
 use super::wording::{measured, percent, warning};
 use super::{Detector, Input, Said};
-use crate::stats::percentile;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
 
-/// A pinned thread that nobody disturbs is taken off its CPU some ten times a second, by kernel threads.
-const PREEMPTED_PER_S: f64 = 100.0;
-/// A thread waits for its CPU after every wake-up, for as long as an idle CPU takes to get going. A wait of a scheduler's
-/// slice is another matter.
-const SLICE_NS: f64 = 200_000.0;
-/// A share of its time that a thread may wait for a CPU, beyond that of the quiet rounds.
-const WAITING: f64 = 0.1;
-/// The same where `doctor` saw that CPUs were short before the run.
-const WAITING_IN_A_CROWD: f64 = 0.05;
 /// Fewer rounds than this share do not change what the numbers mean.
 const ROUNDS: f64 = 0.1;
+/// A share of a CPU from which on a task that last ran on a measuring CPU is named before busier ones elsewhere.
+const WORTH_NAMING: f64 = 0.05;
 /// And fewer than this are an accident.
 const FEWEST: usize = 3;
 
@@ -45,38 +34,10 @@ fn waiting(input: &Input, end: &End, round: &RoundRecord) -> Option<f64> {
     report.run_delay_ns.filter(|_| time > 0.0).map(|delay| delay as f64 / time)
 }
 
-/// What an end's threads wait in the quietest quarter of a case's rounds: wake-ups, not neighbours.
-fn quiet(input: &Input, end: &End) -> BTreeMap<u32, f64> {
-    let of = |own: &Vec<&RoundRecord>| {
-        let mut shares: Vec<f64> = own.iter().filter_map(|round| waiting(input, end, round)).collect();
-        (!shares.is_empty()).then(|| (own[0].case, percentile(&mut shares, 0.25)))
-    };
-    input.rounds.iter().filter_map(of).collect()
-}
-
-fn disturbed(input: &Input, end: &End, quiet: &BTreeMap<u32, f64>, crowd: bool, round: &RoundRecord) -> bool {
-    let report = end.report(round);
-    let threads = f64::from(input.plan.cases[round.case as usize].threads);
-    let off = report.involuntary_switches as f64;
-    // Threads that are not pinned may take the CPU from each other.
-    let preempted =
-        !end.pinned.is_empty() && off >= 2.0 && off > PREEMPTED_PER_S * threads * report.elapsed_ns as f64 / 1e9;
-    let Some(share) = waiting(input, end, round) else { return preempted };
-    let switches = (report.voluntary_switches + report.involuntary_switches).max(1) as f64;
-    let slices = share >= WAITING && report.run_delay_ns.unwrap_or(0) as f64 / switches >= SLICE_NS;
-    let usual = quiet.get(&round.case).copied().unwrap_or(0.0);
-    let more = share >= usual + WAITING && share >= 3.0 * usual;
-    preempted || slices || more || (crowd && share >= WAITING_IN_A_CROWD)
-}
-
 fn say(input: &Input) -> Option<Said> {
     let rounds = measured_rounds(input);
-    let watched: Vec<_> = ends(input)
-        .into_iter()
-        .map(|end| (end, quiet(input, &end), check(input, 8, &end, CheckState::Warn).is_some()))
-        .collect();
-    let is =
-        |round: &RoundRecord| watched.iter().any(|(end, quiet, crowd)| disturbed(input, end, quiet, *crowd, round));
+    let watched = ends(input);
+    let is = |round: &RoundRecord| input.calm.disturbed(round).iter().any(|end| end.shared);
     let some: Vec<&RoundRecord> = rounds.iter().copied().filter(|round| is(round)).collect();
     if some.len() < FEWEST || (some.len() as f64) < ROUNDS * rounds.len() as f64 {
         return None;
@@ -86,7 +47,7 @@ fn say(input: &Input) -> Option<Said> {
         if shares.is_empty() { f64::NAN } else { crate::stats::mean(&shares) }
     };
     // NaN loses in `max`: an end whose wait is not known does not hide the other's.
-    let waited = watched.iter().map(|(end, ..)| mean_waiting(end)).fold(f64::NAN, f64::max);
+    let waited = watched.iter().map(mean_waiting).fold(f64::NAN, f64::max);
     let off: u64 = some.iter().map(|round| round.near.involuntary_switches + round.far.involuntary_switches).sum();
     let lasted: f64 = some.iter().map(|round| lasted_ns(round)).sum();
     let pressure = machines(input)
@@ -112,6 +73,7 @@ fn say(input: &Input) -> Option<Said> {
     if pressure >= 0.01 {
         text.push_str(&format!(" (pressure on the CPUs {} % of the time)", percent(pressure.min(1.0))));
     }
+    text.push_str(&whose(input));
     let contrast = contrast(input, &rounds, is);
     Some(warning(
         "W46",
@@ -131,11 +93,22 @@ fn say(input: &Input) -> Option<Said> {
     ))
 }
 
+/// `, mostly cc1plus (pid 4711, 61 % of a CPU)`: who used most CPU time of those that last ran on a measuring CPU, else of
+/// all; empty where nobody used a hundredth of a CPU.
+fn whose(input: &Input) -> String {
+    let pinned: Vec<u32> = ends(input).iter().flat_map(|end| end.pinned.iter().copied()).collect();
+    let others = || input.run.header.others.iter().filter(|task| task.share >= 0.01);
+    let near = others().find(|task| task.share >= WORTH_NAMING && task.cpu.is_some_and(|cpu| pinned.contains(&cpu)));
+    near.or_else(|| others().next()).map_or_else(String::new, |task| {
+        format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, doctor, said, stalls};
     use msgpath_core::doctor::CheckState;
-    use msgpath_core::schema::RoundRecord;
+    use msgpath_core::schema::{OtherTask, RoundRecord};
 
     /// Rounds of 40 ms with 200 wake-ups; each costs 5 µs of waiting (2.5 %).
     fn run(change: impl Fn(usize, &mut RoundRecord)) -> msgpath_record::Run {
@@ -180,6 +153,23 @@ mod tests {
         assert!(said(&crowd, "W46").is_empty());
         crowd.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
         assert_eq!(said(&crowd, "W46").len(), 1);
+    }
+
+    #[test]
+    fn it_says_whose_work_it_was() {
+        let mut run = run(|_, round| round.near.involuntary_switches = 20);
+        let task =
+            |pid, name: &str, share, cpu| OtherTask { pid, name: name.into(), share, cpu, ..OtherTask::default() };
+        run.header.others = vec![task(12, "elsewhere", 0.9, Some(3)), task(4_711, "cc1plus", 0.61, Some(1))];
+        assert!(
+            said(&run, "W46")[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU); "),
+            "{:?}",
+            said(&run, "W46")
+        );
+        run.header.others.pop();
+        assert!(said(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
+        run.header.others = vec![task(9, "kworker/0:1", 0.001, Some(0))];
+        assert!(!said(&run, "W46")[0].contains("mostly"));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Direction {
         let asked = self.asked(input.plan, case).filter(|bytes| *bytes > 0)?;
         let end = |round: &&RoundRecord| -> EndReport { if self.near { round.near } else { round.far } };
         let (mut messages, mut bytes) = (0, 0);
-        for end in input.rounds[case.case.id as usize].iter().map(end) {
+        for end in input.all[case.case.id as usize].iter().map(end) {
             let delivery = end.delivery;
             // Bytes that came twice or too late belong to no message that was counted.
             if delivery.duplicated + delivery.late > 0 {

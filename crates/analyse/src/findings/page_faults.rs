@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Said> {
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
-    let rounds = &input.rounds[case.case.id as usize];
+    let rounds = &input.all[case.case.id as usize];
     let ends = ends(input);
     let total = |of: fn(&EndReport) -> u64| -> u64 {
         rounds.iter().flat_map(|round| ends.iter().map(|end| of(end.report(round)))).sum()

@@ -157,7 +157,7 @@ pub(super) fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
     match input.plan.extent {
         Extent::Time(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
         Extent::Count(_) => {
-            input.rounds[case.case.id as usize].iter().map(|round| round.near.elapsed_ns as f64).sum::<f64>() / 1e9
+            input.all[case.case.id as usize].iter().map(|round| round.near.elapsed_ns as f64).sum::<f64>() / 1e9
         }
     }
 }

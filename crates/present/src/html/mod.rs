@@ -71,7 +71,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     tables::costs(&mut page, &cases);
     tables::events(&mut page, &cases);
     tables::unavailable(&mut page, summary);
-    tables::environment(&mut page, run, &cases);
+    tables::environment(&mut page, run, summary, &cases);
     page.raw(&format!(
         "<footer>msgpath {} · schema {} · run {} · {} rounds · this file is self-contained and makes no network request</footer>\n",
         escape(&run.header.version),

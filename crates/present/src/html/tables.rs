@@ -254,7 +254,7 @@ pub(crate) fn unavailable(page: &mut Page, summary: &Summary) {
 }
 
 /// Options asked and granted, lost conditions, and the machines of both ends.
-pub(crate) fn environment(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
+pub(crate) fn environment(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
     page.heading("Under which conditions");
     let mut refused = Vec::new();
     for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
@@ -267,6 +267,14 @@ pub(crate) fn environment(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     }
     for line in view::lost_conditions(cases) {
         page.note(&line);
+    }
+    if let Some(text) = view::calm(run, summary, G) {
+        page.note(&text);
+    }
+    let beside = view::beside(&summary.cases, G);
+    if !beside.is_empty() {
+        let rows: Vec<Vec<Cell>> = beside.iter().map(|line| vec![Cell::of("w l", line)]).collect();
+        page.table(&heads(&["disturbed rounds, left out of the numbers"]), &rows);
     }
     let header = &run.header;
     let mut rows: Vec<Vec<Cell>> = vec![

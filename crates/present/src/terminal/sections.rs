@@ -92,6 +92,9 @@ impl Page {
         if let Some(text) = view::incomplete(run, summary) {
             self.text(0, &text, Paint::Yellow);
         }
+        if let Some(text) = view::calm(run, summary, self.style.glyphs) {
+            self.text(0, &text, Paint::Dim);
+        }
     }
 
     /// Cost of a message at both ends of each case given.

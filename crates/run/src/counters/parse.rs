@@ -63,6 +63,8 @@ pub(super) fn softnet(text: &str, emit: Emit) {
     }
 }
 
+/// `/proc/stat`: of all CPUs, and of each what programs and the kernel for them used of it, and what was stolen. The time
+/// of interrupts is nobody's program.
 pub(super) fn stat(text: &str, emit: Emit) {
     for line in text.lines() {
         let mut words = line.split_whitespace();
@@ -70,6 +72,17 @@ pub(super) fn stat(text: &str, emit: Emit) {
             Some("cpu") => ("steal", words.nth(7)),
             Some("ctxt") => ("ctxt", words.next()),
             Some("intr") => ("intr", words.next()),
+            Some(cpu) if cpu.starts_with("cpu") => {
+                // user nice system idle iowait irq softirq steal
+                let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+                if let [user, nice, system, .., steal] = ticks[..] {
+                    emit(&format!("{cpu}.busy"), user.wrapping_add(nice).wrapping_add(system));
+                    if ticks.len() == 8 {
+                        emit(&format!("{cpu}.steal"), steal);
+                    }
+                }
+                continue;
+            }
             _ => continue,
         };
         if let Some(Ok(value)) = value.map(str::parse) {
@@ -161,7 +174,9 @@ mod tests {
         let text = "01bbaadd 0000000a 00000002 0\n00000001 00000001 zz\nonly\n";
         assert_eq!(parsed(softnet, text), [one("dropped", 10), one("time_squeeze", 2), one("dropped", 1)]);
         let text = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8\nintr 99 1 2\nctxt 12\n";
-        assert_eq!(parsed(stat, text), [one("steal", 8), one("intr", 99), one("ctxt", 12)]);
+        let of_all = [one("steal", 8), one("cpu0.busy", 6), one("cpu0.steal", 8), one("intr", 99), one("ctxt", 12)];
+        assert_eq!(parsed(stat, text), of_all);
+        assert_eq!(parsed(stat, "cpu7 1 2 3 4\ncpufreq\n"), [one("cpu7.busy", 6)]);
         assert_eq!(parsed(stat, "cpu 1 2 3\nintr\n"), [], "a kernel without steal");
         let text = "      CPU0  CPU2\n 24:  1  5  IO-APIC 5-edge ACPI\nLOC: 10 20 Local timer\nERR: 3\nbroken\nX: 1\n";
         assert_eq!(parsed(interrupts, text), [one("cpu0", 12), one("cpu2", 25)]);

@@ -6,10 +6,10 @@ use msgpath_core::units::{Glyphs, size, three_digits};
 
 use super::Claim;
 use crate::answers::{Answer, Cell, Part, Table};
+use crate::calm::rounds_of;
 use crate::findings::queueing::{MAY_HAVE_STAYED, STAYED, deeper, steps, times};
 use crate::series::per_second;
 use crate::stats::log_estimate;
-use crate::summarise::rounds_of;
 use crate::summary::{CaseSummary, Confidence, Estimate, Quantile};
 use crate::threads::{arrangement, medians_by_thread, rates, ratio};
 

@@ -2,7 +2,6 @@
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, MIN_ROUNDS_FOR_CLAIMS, Metric};
-use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::size;
 
 use crate::answers::cell::{Cell, Table, Value};
@@ -74,9 +73,7 @@ impl Twins {
 
 /// The rounds of a case by the median, by pass.
 fn medians(part: &Part<'_>, case: &Case) -> Series {
-    let mut rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.id).collect();
-    rounds.sort_by_key(|round| round.pass);
-    series(&part.run.header.plan, Metric::P50, &rounds)
+    series(&part.run.header.plan, Metric::P50, &crate::calm::rounds_of(part.run, case))
 }
 
 fn twins(part: &Part<'_>) -> Vec<Twins> {

@@ -10,8 +10,8 @@ use msgpath_core::units::three_digits;
 
 use crate::answers::rows::quantile;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
+use crate::calm::rounds_of;
 use crate::findings::queueing::{Deeper, MAY_HAVE_STAYED, STAYED, deeper, steps, times};
-use crate::summarise::rounds_of;
 use crate::summary::{CaseSummary, Confidence, Estimate};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
 

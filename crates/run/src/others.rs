@@ -1,0 +1,210 @@
+//! Who else used the CPUs while a run was measured: the tasks of `/proc` with the most CPU time, sampled between rounds.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use msgpath_core::schema::OtherTask;
+
+/// Samples are so far apart at least, so that they cost the run next to nothing ...
+const EVERY: Duration = Duration::from_secs(1);
+/// ... and each ends after so many tasks or so much time, on a machine that has more of them.
+const MOST_TASKS: usize = 5_000;
+const LONGEST: Duration = Duration::from_millis(20);
+/// So many tasks are named.
+const NAMED: usize = 8;
+/// USER_HZ is 100 on Linux.
+const TICK_NS: u64 = 10_000_000;
+
+/// A line of `/proc/PID/stat`, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stat {
+    name: String,
+    parent: u32,
+    ticks: u64,
+    started: u64,
+    cpu: Option<u32>,
+}
+
+/// Adds up what others use from sample to sample.
+pub struct Others {
+    own: u32,
+    own_name: String,
+    /// Start of this process, ticks since boot.
+    own_start: u64,
+    /// Where a sample that was cut short ended: the next goes on there.
+    reached: u32,
+    begun: Instant,
+    last: Option<Instant>,
+    before: BTreeMap<u32, Stat>,
+    used: BTreeMap<(u32, u64), (Stat, u64)>,
+}
+
+impl Others {
+    /// Nothing is sampled yet.
+    pub fn new() -> Self {
+        let own = std::process::id();
+        let (own_name, own_start) = read(own).map_or((String::new(), u64::MAX), |stat| (stat.name, stat.started));
+        let (before, used) = (BTreeMap::new(), BTreeMap::new());
+        Self { own, own_name, own_start, reached: 0, begun: Instant::now(), last: None, before, used }
+    }
+
+    /// Takes a sample, unless the last one was taken a moment ago.
+    pub fn sample(&mut self) {
+        if self.last.is_none_or(|last| last.elapsed() >= EVERY) {
+            self.sample_now();
+        }
+    }
+
+    fn sample_now(&mut self) {
+        let Ok(tasks) = fs::read_dir("/proc") else { return };
+        let (begin, first) = (Instant::now(), self.last.is_none());
+        let mut now = BTreeMap::new();
+        let mut pids: Vec<u32> = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        pids.sort_unstable();
+        let next = pids.partition_point(|pid| *pid <= self.reached);
+        pids.rotate_left(next);
+        self.reached = 0;
+        for (at, pid) in pids.into_iter().enumerate() {
+            if at >= MOST_TASKS || begin.elapsed() > LONGEST {
+                break;
+            }
+            self.reached = pid;
+            now.extend(read(pid).map(|stat| (pid, stat)));
+        }
+        for (pid, stat) in &now {
+            let before = self.before.get(pid).filter(|before| before.started == stat.started);
+            // A task that was not seen before is younger than this process, or was out of reach.
+            let young = !first && stat.started > self.own_start;
+            let since = before.map_or(if young { 0 } else { stat.ticks }, |before| before.ticks);
+            let more = stat.ticks.saturating_sub(since);
+            if more > 0 && !self.is_ours(*pid, &now) {
+                let used = self.used.entry((*pid, stat.started)).or_insert_with(|| (stat.clone(), 0));
+                *used = (stat.clone(), used.1 + more);
+            }
+        }
+        if first {
+            self.begun = begin;
+        }
+        self.last = Some(Instant::now());
+        // What a short sample did not reach is known from before; tasks that have ended do not pile up.
+        self.before.extend(now);
+        while self.before.len() > 2 * MOST_TASKS {
+            self.before.pop_first();
+        }
+    }
+
+    /// This process, what it started, and a far end that somebody started by the same name.
+    fn is_ours(&self, pid: u32, tasks: &BTreeMap<u32, Stat>) -> bool {
+        let mut at = pid;
+        for _ in 0..64 {
+            if at == self.own {
+                return true;
+            }
+            match tasks.get(&at) {
+                Some(stat) if stat.name == self.own_name => return true,
+                Some(stat) => at = stat.parent,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// A last sample, and the tasks with the most CPU time since the first, most of it first.
+    pub fn finish(&mut self) -> Vec<OtherTask> {
+        self.sample_now();
+        let lasted = self.begun.elapsed().as_nanos().max(1) as f64;
+        let mut used: Vec<_> = self.used.iter().collect();
+        used.sort_by_key(|(key, (_, ticks))| (std::cmp::Reverse(*ticks), **key));
+        let task = |((pid, _), (stat, ticks)): (&(u32, u64), &(Stat, u64))| OtherTask {
+            pid: *pid,
+            name: stat.name.clone(),
+            cpu_ns: ticks * TICK_NS,
+            share: (ticks * TICK_NS) as f64 / lasted,
+            cpu: stat.cpu,
+        };
+        used.into_iter().take(NAMED).map(task).collect()
+    }
+}
+
+fn read(pid: u32) -> Option<Stat> {
+    parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+}
+
+/// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)); what a terminal could take
+/// for more than text is replaced.
+fn parse(text: &str) -> Option<Stat> {
+    let (head, rest) = text.rsplit_once(')')?;
+    let name = head.split_once('(')?.1;
+    let name = name.chars().take(64).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+    Some(Stat {
+        name,
+        parent: number(1)? as u32,
+        ticks: number(11)? + number(12)?,
+        started: number(19)?,
+        cpu: number(36).map(|cpu| cpu as u32),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn names_may_hold_anything() {
+        let text = "4711 (a) (b\u{1b}[2J) R 12 1 1 0 -1 4194304 1 0 0 0 300 45 0 0 20 0 1 0 777 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 17 3 0 0";
+        let stat = parse(text).unwrap();
+        assert_eq!((stat.name.as_str(), stat.parent, stat.ticks, stat.started), ("a) (b?[2J", 12, 345, 777));
+        assert_eq!(stat.cpu, Some(3));
+        assert_eq!(parse("1 (x) S 1"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    /// The shell spins until it is killed, or has used 20 s of CPU time.
+    #[test]
+    fn who_spins_is_named() {
+        let mut others = Others::new();
+        // As if the test were somebody else.
+        (others.own, others.own_name) = (u32::MAX, String::new());
+        others.sample_now();
+        let spin = ["-c", "ulimit -t 20; while :; do :; done"];
+        let mut child = match Command::new("sh").args(spin).stdin(Stdio::null()).stderr(Stdio::null()).spawn() {
+            Ok(child) => child,
+            Err(error) => return eprintln!("skipped: sh cannot be started: {error}"),
+        };
+        let begin = Instant::now();
+        let ticks = |pid| read(pid).map_or(0, |stat| stat.ticks);
+        while ticks(child.id()) < 20 && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut used = None;
+        while used.is_none() && begin.elapsed() < Duration::from_secs(120) {
+            others.sample_now();
+            used = others.used.iter().find(|((pid, _), _)| *pid == child.id()).map(|(_, used)| used.clone());
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        let (stat, ticks) = used.expect("it is among them");
+        assert!(stat.name == "sh" || stat.name == "dash" || stat.name == "bash", "{stat:?}");
+        assert!(ticks >= 20, "{ticks}");
+        assert!(others.finish().len() <= NAMED);
+    }
+
+    #[test]
+    fn our_own_are_not_blamed() {
+        let mut others = Others::new();
+        others.sample_now();
+        let stat = |name: &str, parent| Stat { name: name.into(), parent, ticks: 1, started: 1, cpu: None };
+        let tasks = BTreeMap::from([
+            (others.own, stat("test", 1)),
+            (70_001, stat("child", others.own)),
+            (70_002, stat("child of a child", 70_001)),
+            (70_003, stat("other", 1)),
+        ]);
+        assert!([others.own, 70_001, 70_002].into_iter().all(|pid| others.is_ours(pid, &tasks)));
+        assert!(!others.is_ours(70_003, &tasks));
+    }
+}
