@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::Range;
+use msgpath_analyse::summary::{CaseSummary, Range};
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
@@ -235,6 +235,11 @@ fn details(run: &Run, summary: &Summary) -> String {
     out
 }
 
+/// Whether messages were sent and not one of them arrived.
+fn nothing_arrived(case: &CaseSummary) -> bool {
+    case.delivery.sent > 0 && case.delivery.received == 0
+}
+
 /// Whether the result is what was asked for.
 pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
     let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
@@ -247,7 +252,17 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
             None => problem,
         });
     }
-    let enough = |case: &&msgpath_analyse::summary::CaseSummary| match workload {
+    let (silent, heard): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        measured.iter().filter(|case| case.rounds > 0).copied().partition(|case| nothing_arrived(case));
+    if heard.is_empty() && !silent.is_empty() {
+        let what = silent[0];
+        let other =
+            if silent.len() > 1 { format!(", and {} other cases alike", silent.len() - 1) } else { String::new() };
+        let unit = if workload == Workload::Stream { "messages" } else { "round trips" };
+        let why = format!("0 {unit} of {}{other}", what.delivery.sent);
+        return Err(Problem::new("E38", Exit::Unfinished, format!("nothing arrived over {}", what.case.path)).why(why));
+    }
+    let enough = |case: &&CaseSummary| match workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {
             case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
         }
@@ -291,7 +306,7 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::{CaseSummary, Quantile, Warning};
+    use msgpath_analyse::summary::{Quantile, Warning};
     use msgpath_core::schema::UnavailableCase;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Delivery, PathName, Unavailable};
@@ -347,6 +362,23 @@ mod tests {
         };
         assert_eq!(code(Workload::Echo, nothing), 3);
         assert_eq!(code(Workload::Echo, |summary, _| summary.cases[0].rounds = 0), 3);
+    }
+
+    #[test]
+    fn where_nothing_arrived_nothing_was_measured() {
+        let lose = |summary: &mut Summary, which: usize| {
+            let case = &mut summary.cases[which];
+            case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
+        };
+        for workload in [Workload::Echo, Workload::Stream, Workload::Periodic] {
+            assert_eq!(code(workload, |summary, _| lose(summary, 0)), 4);
+            // One path of two that answers is a result; W26 names the other.
+            let two = |summary: &mut Summary, _: &mut Options| {
+                summary.cases.push(summary.cases[0].clone());
+                lose(summary, 1);
+            };
+            assert_eq!(code(workload, two), 0);
+        }
     }
 
     #[test]

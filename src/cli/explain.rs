@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_core::plan::Between;
-use msgpath_core::{CaseRole, Plan, Problem, Workload};
+use msgpath_core::schema::RunHeader;
+use msgpath_core::{CaseRole, Plan, Problem, Target, Workload};
 
 use msgpath_run::lab::{HELD_NEAR, Shape};
 
@@ -14,7 +15,7 @@ use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
 use crate::request::{Request, Verb, peel, request};
-use crate::{runs, typed};
+use crate::runs;
 
 /// Where the time of a message goes
 #[derive(Args, Debug)]
@@ -93,10 +94,19 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     }
     let again = Request {
         plan: again(&run.header.plan, &options)?,
-        target: run.header.target.parse().or_else(|_| typed::target("local"))?,
+        target: target_of(&run.header),
         notes: vec![format!("{} was not traced: the same is measured again, and traced", run.header.name)],
     };
     measure::measure(Verb::Explain, again, &options, words)
+}
+
+/// Where a run was measured: its header has the target as people read it, and `this machine` and the ends of a lab are no
+/// addresses.
+fn target_of(header: &RunHeader) -> Target {
+    match header.plan.options.between {
+        Some(_) => Target::Local,
+        None => header.target.parse().unwrap_or(Target::Local),
+    }
 }
 
 /// The measured cases of a plan once more, traced.
@@ -112,4 +122,25 @@ fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
     plan.try_causes = plan.cases.len() == 1;
     plan.validate()?;
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::Case;
+    use msgpath_core::units::Pieces;
+
+    #[test]
+    fn a_run_is_measured_again_where_it_was_measured() {
+        let plan = Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]);
+        let mut header = RunHeader::new("a", "echo", plan);
+        header.target = Target::Local.to_string();
+        assert_eq!(target_of(&header), Target::Local);
+        header.target = "lab-near → lab-far (delay=1ms)".into();
+        header.plan.options.between = Some(Between::default());
+        assert_eq!(target_of(&header), Target::Local);
+        header.plan.options.between = None;
+        header.target = "192.0.2.1:9".into();
+        assert_eq!(target_of(&header).to_string(), "192.0.2.1:9");
+    }
 }

@@ -267,3 +267,11 @@ fn quiet_says_less_and_files_get_the_result() {
     assert!(!home.runs().exists(), "--no-save keeps no record");
     assert_eq!(std::fs::read_dir(home.temporary()).unwrap().count(), 0, "nothing is left behind");
 }
+
+#[test]
+fn a_run_of_this_machine_can_be_explained_afterwards() {
+    let home = Home::new();
+    home.run("echo -c 100 -r 5 -w 0 --no-trials --name a -qq").ends_with(0);
+    let explained = home.run("explain a --no-save").ends_with(0);
+    explained.shows(&["tcp:send"]).says(&["a was not traced: the same is measured again"]);
+}

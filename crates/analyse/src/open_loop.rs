@@ -14,6 +14,8 @@ use crate::summary::{CaseSummary, Estimate, OpenLoop, Quantile, Range};
 
 /// A rate of which more than this share is not answered is not sustained.
 const TOLERANCE: f64 = 0.005;
+/// Nor is one that is missed by more than this, beyond its interval.
+const SHORT: f64 = 0.02;
 /// One-sided level at which growth over rounds is no chance.
 const LEVEL: f64 = 0.975;
 /// Fewer samples of the backlog than this show no slope.
@@ -41,6 +43,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         rounds.iter().map(|(round, open)| of(round, open)).sum::<u64>() as f64
     };
     let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
+    let connections = u64::from(case.connections.max(1));
     let offered = sum(&|_, open| open.offered);
     let offered_per_s = 1e9 * offered / sum(&|_, open| open.span_ns);
     let growth: Vec<Growth> = rounds.iter().map(|(round, open)| Growth::of(round, open)).collect();
@@ -58,17 +61,27 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
     let achieved_per_s = ratio(&answered)?;
     let lost = |(round, open): &(&RoundRecord, &OpenRound)| share(round.near.delivery.lost as f64, open.offered as f64);
     let lost = Trimmed::of(&rounds.iter().map(lost).collect::<Vec<_>>())?.mean;
-    let cause = if overloaded(&growth, &over_rounds, offered_per_s) {
+    let mean_under_way =
+        share(sum(&|_, open| open.under_way_sum * connections), sum(&|round, _| round.near.delivery.sent));
+    // What a round falls behind by, against what is in flight by chance. Where it falls behind, most of what is in flight
+    // is what it is behind by, so half of that is the measure.
+    let seconds = sum(&|_, open| open.span_ns) / 1e9 / rounds.len() as f64;
+    let beyond_chance = |per_s: f64| per_s * seconds > (mean_under_way / 2.0).max(1.0);
+    let short = achieved_per_s.high.is_some_and(|high| high < offered_per_s);
+    let behind = offered_per_s - achieved_per_s.value;
+    let cause = if overloaded(&growth, &over_rounds, offered_per_s, short && beyond_chance(over_rounds.mean)) {
         Some(format!("the backlog grows by {} messages/s", count(over_rounds.mean)))
     } else if lost > TOLERANCE {
         Some(format!("{:.1} % of the messages were lost", 100.0 * lost))
+    } else if short && behind > SHORT * offered_per_s && beyond_chance(behind) {
+        Some(format!("{:.0} % of what was due was not answered in its time", 100.0 * behind / offered_per_s))
     } else {
         None
     };
     let why = cause.map(|cause| {
         format!("not sustained ({} of {} msg/s): {cause}", count(achieved_per_s.value), count(offered_per_s))
     });
-    let (lateness, connections) = (sum(&|_, open| open.lateness_ns), u64::from(case.connections.max(1)));
+    let lateness = sum(&|_, open| open.lateness_ns);
     let busy = sum(&|round, open| (round.near.user_ns + round.near.system_ns).saturating_sub(open.spun_ns));
     let time = sum(&|round, _| round.near.elapsed_ns * connections * NEAR_THREADS);
     let mut out = OpenLoop {
@@ -84,10 +97,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         blocked_share: share(sum(&|_, open| open.blocked_ns), lateness),
         not_running_share: share(sum(&|_, open| open.not_running_ns), lateness),
         own_share: share(sum(&|_, open| open.own_ns), lateness),
-        mean_under_way: share(
-            sum(&|_, open| open.under_way_sum * connections),
-            sum(&|round, _| round.near.delivery.sent),
-        ),
+        mean_under_way,
         most_under_way: rounds.iter().map(|(_, open)| open.under_way_most).max().unwrap_or(0),
         little: (arrivals == Arrivals::Poisson).then(|| little(&rounds, connections)).flatten(),
         client_busy: (time > 0.0 && busy > 0.0).then(|| busy / time),
@@ -154,10 +164,11 @@ impl Growth {
 
 /// Overloaded as a case: the growth is there beyond chance over rounds, and it is more than [`TOLERANCE`] of the rate. The
 /// mean over rounds is trimmed, so a stall in a few of them does not make it, and rounds that are each too short to tell
-/// do so together. Rounds too few for that tell where most of them show it each by itself.
-fn overloaded(rounds: &[Growth], mean: &Trimmed, offered_per_s: f64) -> bool {
+/// do so together; but not where what a round is behind by is no more than what is in flight by chance when it ends. Rounds
+/// too few for that tell where most of them show it each by itself.
+fn overloaded(rounds: &[Growth], mean: &Trimmed, offered_per_s: f64, beyond_chance: bool) -> bool {
     let together = mean.lower(LEVEL).is_some_and(|low| low > 0.0) && mean.mean > TOLERANCE * offered_per_s;
-    together || 2 * rounds.iter().filter(|growth| growth.overloaded).count() > rounds.len()
+    together && beyond_chance || 2 * rounds.iter().filter(|growth| growth.overloaded).count() > rounds.len()
 }
 
 type Estimator = fn(&[&SparseHistogram], &Pooled, f64) -> Option<Estimated>;
@@ -232,6 +243,36 @@ mod tests {
         assert!((open.client_busy.unwrap() - 0.25).abs() < 1e-3);
         let law = open.little.unwrap();
         assert!(law.low.unwrap() <= 1.0 && 1.0 <= law.high.unwrap() && law.high.unwrap() < 1.1, "{law:?}");
+    }
+
+    #[test]
+    fn a_last_reply_that_is_late_by_chance_is_no_backlog() {
+        let calm = Queue { arrivals: Arrivals::Constant, rate: 1e3, ..Queue::mm1(0.5, 26, 3, 1) };
+        let mut run = run(&[calm]);
+        for round in &mut run.rounds {
+            round.open.as_mut().unwrap().backlog.clear();
+            // The last of 26 messages of each round takes 90 us more than the others.
+            round.near.elapsed_ns += 90_000;
+        }
+        let open = of(&run);
+        let growth = open.backlog_per_s.as_ref().unwrap();
+        assert!(growth.low.unwrap() > 0.0 && growth.value > TOLERANCE * open.offered_per_s, "{growth:?}");
+        assert!(open.sustained, "a sixth of a message a round: {:?}", open.why);
+    }
+
+    #[test]
+    fn a_rate_that_some_rounds_miss_by_far_is_not_sustained() {
+        let mut run = run(&[Queue::mm1(0.8, 500, 100, 1)]);
+        assert!(of(&run).sustained);
+        for round in run.rounds.iter_mut().filter(|round| round.pass % 6 == 0) {
+            let samples = &mut round.open.as_mut().unwrap().backlog;
+            let all = samples.len();
+            samples.iter_mut().zip(1..).for_each(|(sample, at)| sample.1 += (180 * at / all) as u64);
+        }
+        let open = of(&run);
+        let (achieved, offered) = (&open.achieved_per_s, open.offered_per_s);
+        assert!(achieved.high.unwrap() < offered && achieved.value < 0.96 * offered, "{achieved:?} {offered}");
+        assert!(open.why.unwrap().ends_with(" % of what was due was not answered in its time"));
     }
 
     #[test]

@@ -48,6 +48,15 @@ pub(crate) fn message_at(case: &Case) -> String {
     }
 }
 
+/// How many messages of a case there were; where not one arrived, of how many.
+pub(crate) fn arrived(case: &CaseSummary, word: &str, glyphs: Glyphs) -> String {
+    let delivery = &case.delivery;
+    match delivery.received {
+        0 if delivery.sent > 0 => format!("0 {word}s of {}", glyphs.thousands(delivery.sent)),
+        received => counted(case.messages.max(received), word, glyphs),
+    }
+}
+
 /// What became of the messages: `none lost`, or the counts that are not 0.
 pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
     let mut parts = Vec::new();

@@ -38,6 +38,12 @@ fn detect(input: &Input) -> Vec<Said> {
     if affected.len() > 1 {
         text.push_str(&format!("; {} cases are affected", affected.len()));
     }
+    let silent = measured(input).filter(|case| case.delivery.sent > 0 && case.delivery.received == 0);
+    let mut silent: Vec<String> = silent.map(|case| case.case.path.to_string()).collect();
+    silent.dedup();
+    if !silent.is_empty() {
+        text.push_str(&format!("; nothing arrived over {}", list(&silent)));
+    }
     let numbers = [
         ("sent", delivery.sent as f64),
         ("lost", delivery.lost as f64),

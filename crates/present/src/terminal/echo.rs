@@ -137,7 +137,7 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
     let elapsed = if alone { format!(" in {}", glyphs.time(summary.totals.elapsed_ns as f64)) } else { String::new() };
     let opening = format!(
         "{}{rate}, {}{elapsed}, {}, {}",
-        words::counted(case.messages, "round trip", glyphs),
+        words::arrived(case, "round trip", glyphs),
         words::counted(case.rounds, "round", glyphs),
         words::losses(&case.delivery, glyphs),
         words::payloads(&case.delivery)

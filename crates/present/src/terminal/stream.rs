@@ -161,7 +161,7 @@ fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
     let glyphs = page.style.glyphs;
     let opening = format!(
         "{}, {}, {}, {}",
-        words::counted(case.messages.max(case.delivery.received), "message", glyphs),
+        words::arrived(case, "message", glyphs),
         words::counted(case.rounds, "round", glyphs),
         words::losses(&case.delivery, glyphs),
         words::payloads(&case.delivery)
