@@ -22,6 +22,7 @@ mod typed;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    msgpath_sys::signal::ignore_file_size();
     match cli::run(std::env::args_os()) {
         Ok(exit) => exit,
         Err(error) if problems::is_broken_pipe(&error) => ExitCode::SUCCESS,

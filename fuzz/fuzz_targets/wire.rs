@@ -2,8 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use wire::{ToFar, ToNear};
 
 // The module alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
@@ -11,7 +9,7 @@ use wire::{ToFar, ToNear};
 mod wire;
 
 /// What is accepted is written again as the same message.
-fn frame<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+fn frame<T: wire::Frame + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
     let (message, extra) = wire::read::<T>(&mut &bytes[..]).ok()??;
     let mut again = Vec::new();
     wire::write(&mut again, &message, &extra).expect("what was read can be written");

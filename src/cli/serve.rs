@@ -40,6 +40,10 @@ pub(super) struct Arguments {
     /// Only what goes wrong is said
     #[arg(short = 'q', long)]
     quiet: bool,
+    /// Memory that the rounds of all near ends may take together [default: 256M]; with --rpc keys, values and messages
+    /// in flight, and a write past it is told TooBusy [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
     #[command(flatten)]
     rpc: RpcArguments,
     #[command(flatten)]
@@ -55,9 +59,6 @@ struct RpcArguments {
     /// stats, reset, quit. The lab's own client works against it. Nobody is asked who they are.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, value_parser = lab_place)]
     rpc: Option<Option<LabPlace>>,
-    /// The most that keys, values and messages under way may take; a write past it is told TooBusy [default: 1G]
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
-    memory: Option<u64>,
     /// Threads that serve [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<u32>,
@@ -207,7 +208,7 @@ impl Arguments {
     fn only_with_rpc(&self, shared: &[&str]) -> Option<&'static str> {
         let rpc = &self.rpc;
         let given = [
-            ("--memory", rpc.memory.is_some()),
+            ("--memory", self.memory.is_some()),
             ("--threads", rpc.threads.is_some()),
             ("--connections", rpc.connections.is_some()),
             ("--idle-timeout", rpc.idle_timeout.is_some()),
@@ -244,7 +245,7 @@ impl Arguments {
             host: place.map(|place| place.host.clone()).or_else(|| self.bind.map(|address| address.to_string())),
             port: named.or(self.port).unwrap_or(LAB_PORT),
             threads: rpc.threads.map_or(usual.threads, |threads| threads as usize),
-            memory: rpc.memory.unwrap_or(usual.memory),
+            memory: self.memory.unwrap_or(usual.memory),
             connections: rpc.connections.map_or(usual.connections, |connections| connections as usize),
             idle: rpc.idle_timeout.unwrap_or(usual.idle),
             message: rpc.message_timeout.unwrap_or(usual.message),
@@ -262,38 +263,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
     let mut said = Log::new(Instant::now());
+    let mut log = |event: Event<'_>| match event {
+        Event::Course(line) if !quiet => said.say(line),
+        Event::Course(_) => {}
+        Event::Wrong(line) => said.say(line),
+    };
     if let Some(place) = &arguments.rpc.rpc {
         if let Some(parent) = arguments.rpc.parent {
             let options = arguments.server(place.as_ref())?;
             own::serve_for(parent, arguments.rpc.namespace.as_deref(), options, &mut |line| {
-                said.say(&format!("server: {line}"))
+                log(Event::Wrong(&format!("server: {line}")))
             })?;
             return Ok(ExitCode::SUCCESS);
         }
         let server = Server::bind(arguments.server(place.as_ref())?)?;
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
-        let mut log = |event: Event<'_>| match event {
-            Event::Course(line) if !quiet => said.say(line),
-            Event::Course(_) => {}
-            Event::Wrong(line) => said.say(line),
-        };
         server.run_saying(stop, &mut log)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.compat.is_asked() {
         return arguments.compat.serve(arguments.usual()?, quiet, stop);
     }
-    if let Some(option) = arguments.only_with_rpc(&[]) {
+    if let Some(option) = arguments.only_with_rpc(&["--memory"]) {
         return Err(usage(format!("{option} belongs to the RPC server"))
             .hint(format!("msgpath serve --rpc {option} ...     or leave out {option}"))
             .into());
     }
-    let mut log = |line: &str| {
-        if !quiet {
-            said.say(line);
-        }
-    };
-    msgpath_run::serve(&arguments.place()?, ServeOptions::default(), &mut log, stop)?;
+    let usual = ServeOptions::default();
+    let options = ServeOptions { memory: arguments.memory.unwrap_or(usual.memory), ..usual };
+    msgpath_run::serve(&arguments.place()?, options, &mut log, stop)?;
     Ok(ExitCode::SUCCESS)
 }

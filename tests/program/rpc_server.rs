@@ -912,9 +912,7 @@ fn what_cannot_be_meant_is_refused() {
     refused("serve --rpc --idle-timeout 0", &["--idle-timeout takes a time above 0"]);
     refused("serve --rpc --message-timeout soon", &["--message-timeout takes a time"]);
     refused("serve --rpc -q -v", &["cannot be used with"]);
-    for option in
-        ["--memory 1G", "--threads 2", "--connections 9", "--allow-quit", "--lab-log x", "--kernel-stamps", "-v"]
-    {
+    for option in ["--threads 2", "--connections 9", "--allow-quit", "--lab-log x", "--kernel-stamps", "-v"] {
         let name = option.split(' ').next().unwrap();
         refused(&format!("serve {option}"), &[&format!("{name} belongs to the RPC server"), "serve --rpc"]);
     }

@@ -44,6 +44,7 @@ impl Limits {
     ///
     /// # Errors
     /// `ConnectionAborted` if so.
+    #[inline(always)]
     pub fn look(&self) -> io::Result<()> {
         match self.abort.load(Ordering::Relaxed) {
             true => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),

@@ -55,8 +55,10 @@ pub struct TransportMeta {
     pub framed: bool,
     /// Messages may be lost.
     pub lossy: bool,
-    /// Runs over IP.
+    /// Runs over IP: who may reach this machine may measure it.
     pub inet: bool,
+    /// Hands frames to a network device as they are: only for who may do so on this machine anyway.
+    pub device: bool,
     /// The send method when none is named.
     pub default_method: &'static str,
     /// The wait when none is named.

@@ -94,8 +94,7 @@ impl EventLoop {
     fn wait<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         channel.counts().wait_calls += 1;
         self.set.wait(&mut self.events, channel.limits().poll_ms())?;
-        // A signal, or a slice without anything.
-        if self.events.is_empty() { channel.limits().look() } else { Ok(()) }
+        channel.limits().look()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Each is generic over the path, so that every path gets its own direct loop. Inside there is nothing but the measured
 //! thing: no allocation, no lock, no formatting; at most two clock readings and one store a message. What rarely
-//! happens (a short read, a loss, a difference) is in cold functions.
+//! happens (a short read, a loss, a difference) is in cold functions. Every loop that sends looks for each message whether
+//! the round was given up: one load of a cached line, without which a loop that never waits would never end.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -237,6 +238,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
 ) -> Done {
     for sequence in first..first + count {
         for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
+            channel.limits().look()?;
             let slot = method.slot(channel)?;
             messages.outgoing.number(slot, sequence);
             let start = clock::now();
@@ -297,6 +299,7 @@ pub fn echo_near_batch<C: Channel, S: Method<C>, W: Wait<C>>(
         let from = first + of * batch;
         let start = clock::now();
         for sequence in from..from + batch {
+            channel.limits().look()?;
             let slot = method.slot(channel)?;
             messages.outgoing.number(slot, sequence);
             method.send(channel)?;
@@ -445,6 +448,7 @@ fn send_one<C: Channel, S: Method<C>, W: Wait<C>>(
     delivery: &mut Delivery,
 ) -> Done {
     let End { channel, method, .. } = end;
+    channel.limits().look()?;
     messages.outgoing.number(method.slot(channel)?, sequence);
     *window.slot(sequence) = clock::now();
     method.send(channel)?;
@@ -584,6 +588,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                 check(messages.incoming, &buffer[..message], sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
             }
+            channel.limits().look()?;
             if leaving && stamps.left.len() < stamps.left.capacity() {
                 stamps.left.push(clock::now());
             }
@@ -608,6 +613,7 @@ pub fn stream_send<C: Channel, S: Method<C>, W: Wait<C>>(
 ) -> Done {
     for sequence in first..first + count {
         for End { channel, method, .. } in ends.iter_mut() {
+            channel.limits().look()?;
             messages.outgoing.number(method.slot(channel)?, sequence);
             method.send(channel)?;
         }
@@ -669,6 +675,7 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     }
     for sequence in first..first + count {
         for End { channel, wait, .. } in ends.iter_mut() {
+            channel.limits().look()?;
             inbox.receive(channel, wait, false)?;
             check(messages.incoming, inbox.bytes(), sequence, delivery)?;
         }
@@ -697,6 +704,7 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     while delivery.received - before < wanted {
         let mut idle = true;
         for (End { channel, wait, .. }, arrivals) in ends.iter_mut().zip(arrivals.iter_mut()) {
+            channel.limits().look()?;
             if !inbox.receive(channel, wait, true)? {
                 let slice = channel.limits().slice.as_nanos() as u64;
                 quiet_since.get_or_insert_with(|| clock::now() - slice);

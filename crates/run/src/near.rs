@@ -15,6 +15,7 @@ use msgpath_sys::clock;
 use crate::loops::{FarStamps, LOST, LoopError, Row};
 use crate::observe::{Traced, Tracer, events};
 use crate::place::Link;
+use crate::plausible::{self, Known};
 use crate::team::{Own, Team, need, problem, thread_records};
 use crate::thread::ThreadError;
 use crate::wire::{RoundOrder, ToFar, ToNear};
@@ -115,7 +116,7 @@ pub fn round(
     let entry = Entry::find(&order.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", order.path), "msgpath paths"))?;
     let abort = Arc::new(AtomicBool::new(false));
-    let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::clone(&abort));
+    let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), link.peer, Arc::clone(&abort));
     link.send(&ToFar::Round(Box::new(order.clone())))?;
     let addresses = match answer(link)? {
         ToNear::Offered { addresses } if addresses.len() == order.connections as usize => addresses,
@@ -136,9 +137,11 @@ pub fn round(
             }
         };
         connect_ns = connect_ns.max(clock::now() - start);
+        link.keep_alive()?; // lost handshakes take seconds each
         channels.push(channel);
         locals.push(local);
     }
+    let begun = clock::now();
     link.send(&ToFar::Connect { locals })?;
     let (mut granted, room, far_threads) = match answer(link)? {
         ToNear::Ready { granted, room, threads } => (granted, room, threads),
@@ -221,6 +224,7 @@ pub fn round(
         (ToNear::Unavailable(reason), _) => return Err(reason.into()),
         _ => return Err(out_of_turn().into()),
     };
+    let span_ns = clock::now() - begun;
     let outcomes = outcomes.map_err(broke)?;
     let mut near = EndReport::default();
     let [mut latency, mut first, mut service, mut lateness] = [(); 4].map(|()| Histogram::new());
@@ -239,6 +243,8 @@ pub fn round(
             (sum, one) => *sum = sum.take().or_else(|| one.clone()),
         }
     }
+    let known = Known { sent: near.delivery.sent, received: near.delivery.received, open: own.load.is_some(), span_ns };
+    plausible::check(&order, &known, &far)?;
     let events = [events::together(outcomes.iter().map(|outcome| &outcome.events)), far_events];
     let threads = [thread_records(&outcomes), far_thread_records];
     let lossless = near.delivery.lost == 0 && far.delivery.received == near.delivery.sent;

@@ -237,6 +237,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
         if !flow.has_room(sequence) {
             generator.wait_for_room(sequence, channel)?;
         }
+        channel.limits().look()?;
         messages.outgoing.number(method.slot(channel)?, sequence);
         let idle = due - start - before > IDLE_NS;
         before = due - start;

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{Between, ChannelOptions, Family, Placement};
 use msgpath_core::schema::{Environment, EventFacts};
-use msgpath_core::{Exit, Problem, Target};
+use msgpath_core::{Exit, Problem, Target, Unavailable};
 use msgpath_sys::affinity;
 use msgpath_sys::child::{self, MakerEnds};
 
 use crate::greeting;
+use crate::team::no_thread;
 use crate::wire::{self, ToFar, ToNear};
 
 /// The far end gives up after this much silence.
@@ -44,6 +45,11 @@ pub struct Link {
 
 fn vanished(why: impl std::fmt::Display) -> Problem {
     Problem::new("E17", Exit::Unfinished, "the far end vanished").why(format!("{why}"))
+}
+
+/// E56: there is no room for a session now, at one end or the other.
+fn cannot_start(reason: Unavailable) -> Problem {
+    Problem::new("E56", Exit::CannotStart, reason.why).hint(reason.hint)
 }
 
 impl Link {
@@ -108,7 +114,7 @@ impl Link {
 
     fn greet(mut from: Box<dyn Read + Send>, to: Box<dyn Write + Send>, child: Option<Child>) -> Result<Self, Problem> {
         let (sender, frames) = channel();
-        std::thread::spawn(move || {
+        let reader = std::thread::Builder::new().name("link".into()).spawn(move || {
             loop {
                 let frame = wire::read::<ToNear>(&mut from);
                 let last = !matches!(frame, Ok(Some(_)));
@@ -117,6 +123,9 @@ impl Link {
                 }
             }
         });
+        if let Err(error) = reader {
+            return Err(cannot_start(no_thread(&error)));
+        }
         let mut link = Self {
             to,
             frames,
@@ -146,6 +155,7 @@ impl Link {
                 link.events = *events;
                 Ok(link)
             }
+            (ToNear::Busy { reason }, _) => Err(cannot_start(reason)),
             _ => Err(Problem::new("E03", Exit::CannotStart, "the far end does not greet as msgpath does")),
         }
     }

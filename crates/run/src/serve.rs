@@ -1,22 +1,30 @@
 //! `msgpath serve`: the far end for people who start it by hand. Each near end gets a session of its own.
 
+use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use msgpath_core::{Exit, Problem};
-use msgpath_sys::poll::{Interest, poll};
+use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_sys::limits::allow_open_files;
+use msgpath_sys::ready::{Direction, Events, ReadySet};
+use msgpath_sys::socket::is_own;
 
-use crate::far::{Lease, Peer, session};
+use crate::far::{Lease, Peer, Reach, Terms, session};
 use crate::greeting::GREETING;
+use crate::memory::Budget;
 use crate::place::service_name;
+use crate::rpc::server::Event;
+use crate::team::no_thread;
+use crate::wire::{self, Incoming, ToFar, ToNear};
 
 /// Where `serve` listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,22 +42,47 @@ pub enum ServeAddress {
     Name(String),
 }
 
+/// Connections that have not greeted yet: in all, and from one address. Beyond that the oldest goes.
+const HALF_OPEN: usize = 1024;
+const HALF_OPEN_OF_ONE: usize = 512;
+/// How long a greeting may take.
+const HELLO: Duration = Duration::from_secs(2);
+/// Connections that are accepted before others are looked at.
+const AT_ONCE: usize = 128;
+/// How long a near end may take nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Descriptors that are set aside for each session and its connections.
+const FILES_OF_A_SESSION: usize = 32;
+
 /// How `serve` behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
     /// Near ends at the same time; more are turned away.
     pub sessions: usize,
+    /// The memory that the rounds of all of them may take together, bytes.
+    pub memory: u64,
+    /// The longest that a round may last.
+    pub round: Duration,
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
-        Self { sessions: 64 }
+        Self { sessions: 64, memory: 256 << 20, round: Duration::from_secs(600) }
     }
 }
 
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, Option<PathBuf>),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+        }
+    }
 }
 
 impl Drop for Listener {
@@ -126,6 +159,280 @@ fn remove_dead(path: &Path) {
     }
 }
 
+/// Half-open connections that are turned away in a second and said one by one; the others are counted.
+const SAID_A_SECOND: u32 = 20;
+
+/// A connection of either kind.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    /// Who is at the other end.
+    fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Stream::Tcp(stream) => {
+                let plain = |address: SocketAddr| address.ip().to_canonical();
+                let (host, near) = (plain(stream.local_addr()?), plain(stream.peer_addr()?));
+                let reach = match host.is_loopback() && near.is_loopback() {
+                    true => Reach::Machine,
+                    false => Reach::Network,
+                };
+                Ok(Peer { host: Some(host), address: Some(near), reach })
+            }
+            Stream::Unix(stream) => {
+                let reach = if is_own(stream.as_fd()) { Reach::Own } else { Reach::Machine };
+                Ok(Peer { reach, ..Peer::default() })
+            }
+        }
+    }
+
+    /// Waits for writes again, as a session does; a near end that takes nothing is given up.
+    fn settle(&self) -> io::Result<()> {
+        msgpath_sys::set_nonblocking(self.as_fd(), false)?;
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE))),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(PATIENCE)),
+        }
+    }
+}
+
+/// A connection that has not said who it is.
+struct HalfOpen {
+    token: u64,
+    stream: Stream,
+    from: String,
+    /// Whom the limit for one source counts it to; `None`: this machine.
+    source: Option<IpAddr>,
+    since: Instant,
+    incoming: Incoming,
+}
+
+/// The sessions that are open, and what they share.
+struct Sessions {
+    open: Arc<AtomicUsize>,
+    most: usize,
+    terms: Terms,
+    lines: Sender<String>,
+}
+
+/// Gives a session's place back, however it ends.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Sessions {
+    /// Starts a session in a thread of its own, or says why not.
+    fn begin(&self, mut half: HalfOpen, hello: ToFar) -> io::Result<()> {
+        half.stream.settle()?;
+        let open = self.open.load(Ordering::Relaxed);
+        if open >= self.most {
+            let sessions = if open == 1 { "1 session is".into() } else { format!("{open} sessions are") };
+            let why = format!("the far end is busy: {sessions} open");
+            let reason = Unavailable::new(why.clone(), "later again");
+            wire::write(&mut half.stream, &ToNear::Busy { reason }, &[])?;
+            return Err(io::Error::other(format!("turned away: {why}")));
+        }
+        let peer = half.stream.peer()?;
+        // A second descriptor only until the thread runs: it answers where there is none.
+        let mut spare = half.stream.as_fd().try_clone_to_owned().map(File::from)?;
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(&self.open));
+        let (lines, terms) = (self.lines.clone(), self.terms.clone());
+        let HalfOpen { mut stream, from, .. } = half;
+        let started = std::thread::Builder::new().name("session".into()).spawn(move || {
+            let _ = lines.send(format!("{from}: begins"));
+            let lease = Lease::new(Duration::from_secs(10));
+            let mut write = match stream.as_fd().try_clone_to_owned() {
+                Ok(fd) => File::from(fd),
+                Err(error) => return drop(lines.send(format!("{from}: ended: {error}"))),
+            };
+            let ended = session(&mut stream, &mut write, Some(hello), peer, &terms, &lease);
+            drop(place);
+            let _ = lines.send(match ended {
+                Ok(()) => format!("{from}: ends"),
+                Err(error) => format!("{from}: ended: {error}"),
+            });
+        });
+        if let Err(error) = started {
+            let reason = no_thread(&error);
+            wire::write(&mut spare, &ToNear::Busy { reason: reason.clone() }, &[])?;
+            return Err(io::Error::other(format!("turned away: {}", reason.why)));
+        }
+        Ok(())
+    }
+}
+
+/// Everybody who knocks: listeners and half-open connections, in one epoll set.
+struct Door {
+    set: ReadySet,
+    listeners: Vec<Listener>,
+    /// The oldest first.
+    half_open: VecDeque<HalfOpen>,
+    next: u64,
+    sessions: Sessions,
+    /// Lines said in this second, and those that were not.
+    said: (Instant, u32, u64),
+}
+
+impl Door {
+    fn new(listeners: Vec<Listener>, sessions: Sessions) -> io::Result<Self> {
+        let set = ReadySet::new()?;
+        for (token, listener) in listeners.iter().enumerate() {
+            msgpath_sys::set_nonblocking(listener.as_fd(), true)?;
+            set.watch(listener.as_fd(), Direction::Input, token as u64)?;
+        }
+        let next = listeners.len() as u64;
+        let said = (Instant::now(), 0, 0);
+        Ok(Self { set, listeners, half_open: VecDeque::new(), next, sessions, said })
+    }
+
+    /// Waits for whatever happens, at most a fifth of a second, and does it.
+    fn turn(&mut self, events: &mut Events, log: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        self.set.wait(events, 200)?;
+        for event in events.iter() {
+            match usize::try_from(event.token).ok().filter(|token| *token < self.listeners.len()) {
+                Some(listener) => self.accept(listener, log),
+                None => self.listen_to(event.token, log),
+            }
+        }
+        while self.half_open.front().is_some_and(|oldest| oldest.since.elapsed() > HELLO) {
+            if let Some(silent) = self.half_open.pop_front() {
+                self.say(log, format!("{}: ended: no greeting within {} s", silent.from, HELLO.as_secs()));
+            }
+        }
+        if self.said.0.elapsed() > Duration::from_secs(1) {
+            if self.said.2 > 0 {
+                log(Event::Course(&format!("{} further connections ended without a session", self.said.2)));
+            }
+            self.said = (Instant::now(), 0, 0);
+        }
+        Ok(())
+    }
+
+    /// A line about a connection that came to nothing: a few a second, so that a flood does not fill the log.
+    fn say(&mut self, log: &mut dyn FnMut(Event<'_>), line: String) {
+        if self.said.1 < SAID_A_SECOND {
+            self.said.1 += 1;
+            log(Event::Course(&line));
+        } else {
+            self.said.2 += 1;
+        }
+    }
+
+    /// Takes whoever has connected.
+    fn accept(&mut self, listener: usize, log: &mut dyn FnMut(Event<'_>)) {
+        for _ in 0..AT_ONCE {
+            let accepted = match &self.listeners[listener] {
+                Listener::Tcp(listener) => listener
+                    .accept()
+                    .map(|(stream, from)| (Stream::Tcp(stream), from.to_string(), Some(from.ip().to_canonical()))),
+                Listener::Unix(listener, _) => {
+                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), "this machine".to_owned(), None))
+                }
+            };
+            match accepted {
+                Ok((stream, from, source)) => self.admit(stream, from, source, log),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                // No descriptor or no memory is left. Whoever has waited longest makes room; where nobody waits, the
+                // sessions have them all, and there is nothing to do but to wait.
+                Err(error) => match self.half_open.pop_front() {
+                    Some(oldest) => self.say(log, format!("{}: ended: {error}", oldest.from)),
+                    None => return std::thread::sleep(Duration::from_millis(50)),
+                },
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: Stream, from: String, source: Option<IpAddr>, log: &mut dyn FnMut(Event<'_>)) {
+        let of_source = self.half_open.iter().filter(|half| half.source == source).count();
+        let oldest = match () {
+            () if of_source >= HALF_OPEN_OF_ONE => self.half_open.iter().position(|half| half.source == source),
+            () if self.half_open.len() >= HALF_OPEN => Some(0),
+            () => None,
+        };
+        if let Some(evicted) = oldest.and_then(|at| self.half_open.remove(at)) {
+            self.say(log, format!("{}: ended: others came before it greeted", evicted.from));
+        }
+        let token = self.next;
+        self.next += 1;
+        // A new connection has room for the greeting: where it has none, it is none of msgpath's.
+        let watched = msgpath_sys::set_nonblocking(stream.as_fd(), true)
+            .and_then(|()| stream.write_all(&GREETING))
+            .and_then(|()| self.set.watch(stream.as_fd(), Direction::Input, token));
+        if watched.is_ok() {
+            let (since, incoming) = (Instant::now(), Incoming::hello());
+            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming });
+            self.listen_to(token, log); // its greeting is often there already
+        }
+    }
+
+    /// Reads what a half-open connection says.
+    fn listen_to(&mut self, token: u64, log: &mut dyn FnMut(Event<'_>)) {
+        let Some(at) = self.half_open.iter().position(|half| half.token == token) else { return };
+        let half = &mut self.half_open[at];
+        let heard = loop {
+            match half.incoming.fill(&mut half.stream) {
+                Ok(0) if half.incoming.is_empty() => break Err(io::Error::other("it said nothing")),
+                Ok(0) => break Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => break Err(error),
+            }
+            match half.incoming.take::<ToFar>() {
+                Ok(Some((hello @ ToFar::Hello { .. }, _))) => break Ok(hello),
+                Ok(Some(_)) => break Err(io::Error::new(io::ErrorKind::InvalidData, "it did not greet")),
+                Ok(None) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        let Some(half) = self.half_open.remove(at) else { return };
+        let from = half.from.clone();
+        let _ = self.set.forget(half.stream.as_fd());
+        if let Err(error) = heard.and_then(|hello| self.sessions.begin(half, hello)) {
+            self.say(log, format!("{from}: ended: {error}"));
+        }
+    }
+}
+
 /// Answers until `stop` is set. `log` gets one line for each event.
 ///
 /// # Errors
@@ -133,94 +440,156 @@ fn remove_dead(path: &Path) {
 pub fn serve(
     address: &ServeAddress,
     options: ServeOptions,
-    log: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(Event<'_>),
     stop: &AtomicBool,
 ) -> Result<(), Problem> {
     let listeners = listen(address)?;
-    for (_, place) in &listeners {
-        log(&format!("serving at {place}   Ctrl-C stops"));
-    }
-    let active = Arc::new(AtomicUsize::new(0));
-    let (lines_in, lines) = channel::<String>();
-    while !stop.load(Ordering::Relaxed) {
-        for (listener, _) in &listeners {
-            let wait = 200 / listeners.len() as i32;
-            match listener {
-                Listener::Tcp(listener) => {
-                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false)
-                        && let Ok((stream, from)) = listener.accept()
-                    {
-                        admit(&active, options, &lines_in, from.to_string(), || tcp_session(stream, from));
-                    }
-                }
-                Listener::Unix(listener, _) => {
-                    if poll(listener.as_fd(), Interest::Read, wait).unwrap_or(false)
-                        && let Ok((stream, _)) = listener.accept()
-                    {
-                        admit(&active, options, &lines_in, "this machine".into(), || unix_session(stream));
-                    }
-                }
-            }
+    let broken = |error: io::Error| cannot("the address", &error);
+    for (listener, place) in &listeners {
+        log(Event::Course(&format!("serving at {place}   Ctrl-C stops")));
+        if let Listener::Tcp(listener) = listener
+            && listener.local_addr().is_ok_and(|local| !local.ip().to_canonical().is_loopback())
+        {
+            log(Event::Wrong(&format!(
+                "warning: {place} is not loopback: whoever reaches it can make this machine send, receive and compute, \
+                 and nobody is asked who they are"
+            )));
         }
-        lines.try_iter().for_each(|line| log(&line));
+    }
+    // Enough for everybody who may knock; what is allowed less is turned away a little earlier.
+    let _ = allow_open_files((HALF_OPEN + options.sessions * FILES_OF_A_SESSION) as u64);
+    let (lines_in, lines) = channel::<String>();
+    let terms = Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round) };
+    let sessions = Sessions { open: Arc::default(), most: options.sessions, terms, lines: lines_in };
+    let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();
+    let mut door = Door::new(listeners, sessions).map_err(broken)?;
+    let mut events = Events::new(256);
+    while !stop.load(Ordering::Relaxed) {
+        door.turn(&mut events, log).map_err(broken)?;
+        lines.try_iter().for_each(|line| log(Event::Course(&line)));
     }
     Ok(())
 }
 
-type Closer = Box<dyn Fn() + Send>;
-type Streams = (Box<dyn Read + Send>, Box<dyn Write + Send>, Peer, Closer);
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
 
-fn tcp_session(mut stream: TcpStream, from: SocketAddr) -> io::Result<Streams> {
-    stream.set_nodelay(true)?;
-    stream.write_all(&GREETING)?; // a new connection has room for it: this never waits
-    let plain = |ip: IpAddr| ip.to_canonical();
-    let peer = Peer { host: Some(plain(stream.local_addr()?.ip())), address: Some(plain(from.ip())) };
-    let (read, close) = (stream.try_clone()?, stream.try_clone()?);
-    let closer = Box::new(move || drop(close.shutdown(std::net::Shutdown::Both)));
-    Ok((Box::new(read), Box::new(stream), peer, closer))
-}
+    use super::*;
 
-fn unix_session(mut stream: UnixStream) -> io::Result<Streams> {
-    stream.write_all(&GREETING)?;
-    let (read, close) = (stream.try_clone()?, stream.try_clone()?);
-    let closer = Box::new(move || drop(close.shutdown(std::net::Shutdown::Both)));
-    Ok((Box::new(read), Box::new(stream), Peer::default(), closer))
-}
-
-/// Starts a session in a thread of its own, with another that closes it when its lease is over.
-fn admit(
-    active: &Arc<AtomicUsize>,
-    options: ServeOptions,
-    lines: &Sender<String>,
-    from: String,
-    open: impl FnOnce() -> io::Result<Streams>,
-) {
-    if active.load(Ordering::Relaxed) >= options.sessions {
-        let _ = lines.send(format!("{from}: turned away, {} sessions are open", options.sessions));
-        return;
+    /// A `serve` on loopback in threads of this process.
+    struct Serving {
+        address: SocketAddr,
+        stop: Arc<AtomicBool>,
+        lines: Receiver<String>,
+        thread: Option<std::thread::JoinHandle<()>>,
     }
-    let Ok((mut read, mut write, peer, close)) = open() else { return };
-    active.fetch_add(1, Ordering::Relaxed);
-    let (active, lines) = (Arc::clone(active), lines.clone());
-    let lease = Arc::new(Lease::new(Duration::from_secs(10)));
-    let over = Arc::new(AtomicBool::new(false));
-    let (watched, ended) = (Arc::clone(&lease), Arc::clone(&over));
-    std::thread::spawn(move || {
-        while !ended.load(Ordering::Relaxed) {
-            if watched.is_over() {
-                return close();
-            }
-            std::thread::sleep(Duration::from_millis(200));
+
+    impl Serving {
+        fn new(host: &str, options: ServeOptions) -> Self {
+            let (said, lines) = channel();
+            let stop = Arc::new(AtomicBool::new(false));
+            let (address, stopped) = (ServeAddress::Tcp { host: Some(host.into()), port: 0 }, Arc::clone(&stop));
+            let thread = std::thread::spawn(move || {
+                let mut log = |event: Event<'_>| match event {
+                    Event::Course(line) | Event::Wrong(line) => drop(said.send(line.to_owned())),
+                };
+                serve(&address, options, &mut log, &stopped).unwrap();
+            });
+            let first = lines.recv().unwrap();
+            let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+            Self { address, stop, lines, thread: Some(thread) }
         }
-    });
-    std::thread::spawn(move || {
-        let _ = lines.send(format!("{from}: begins"));
-        let ended = session(&mut read, &mut write, peer, &lease);
-        over.store(true, Ordering::Relaxed);
-        active.fetch_sub(1, Ordering::Relaxed);
-        let _ = lines.send(match ended {
-            Ok(()) => format!("{from}: ends"),
-            Err(error) => format!("{from}: ended: {error}"),
-        });
-    });
+
+        /// Whether a line with these words is said, sooner or later.
+        fn says(&self, words: &str) -> bool {
+            std::iter::from_fn(|| self.lines.recv_timeout(Duration::from_secs(20)).ok())
+                .any(|line| line.contains(words))
+        }
+    }
+
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+            let _ = self.thread.take().map(std::thread::JoinHandle::join);
+        }
+    }
+
+    /// Greets, and reads the answer.
+    fn greets(address: SocketAddr) -> (TcpStream, ToNear) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut greeting = [0; GREETING.len()];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting, GREETING);
+        wire::write(&mut stream, &ToFar::Hello { version: String::new(), lease_ms: 10_000 }, &[]).unwrap();
+        let answer = wire::read(&mut stream).unwrap().unwrap().0;
+        (stream, answer)
+    }
+
+    /// The beginning of a greeting.
+    fn half_a_greeting() -> Vec<u8> {
+        let mut frame = Vec::new();
+        wire::write(&mut frame, &ToFar::Hello { version: String::new(), lease_ms: 3_600_000 }, &[]).unwrap();
+        frame.truncate(frame.len() / 2);
+        frame
+    }
+
+    #[test]
+    fn a_near_end_is_served_while_hundreds_have_not_greeted() {
+        let serving = Serving::new("127.0.0.1", ServeOptions::default());
+        let half = half_a_greeting();
+        let _strangers: Vec<TcpStream> = (0..300)
+            .map(|at| {
+                let mut stranger = TcpStream::connect(serving.address).unwrap();
+                if at % 2 == 0 {
+                    stranger.write_all(&half).unwrap();
+                }
+                stranger
+            })
+            .collect();
+        for _ in 0..20 {
+            assert!(matches!(greets(serving.address).1, ToNear::Hello { .. }));
+        }
+        assert!(serving.says("no greeting within 2 s"));
+    }
+
+    #[test]
+    fn who_does_not_greet_makes_room_for_others() {
+        if allow_open_files(4096).unwrap() < 4096 {
+            eprintln!("skipped: this process may open too few files");
+            return;
+        }
+        let (lines, _) = channel();
+        let sessions = Sessions { open: Arc::default(), most: 1, terms: Terms::default(), lines };
+        let mut door = Door::new(Vec::new(), sessions).unwrap();
+        let mut admit = |from: String, source| {
+            let (near, far) = UnixStream::pair().unwrap();
+            door.admit(Stream::Unix(far), from, source, &mut |_| {});
+            let oldest = door.half_open.front().map(|half| half.from.clone());
+            (near, door.half_open.len(), oldest.unwrap_or_default())
+        };
+        let _one: Vec<_> = (0..HALF_OPEN_OF_ONE).map(|at| admit(at.to_string(), None)).collect();
+        let other = admit("other".into(), Some(IpAddr::from([192, 0, 2, 1])));
+        assert_eq!((other.1, other.2.as_str()), (HALF_OPEN_OF_ONE + 1, "0"), "another source has room of its own");
+        let more = admit("more".into(), None);
+        assert_eq!((more.1, more.2.as_str()), (HALF_OPEN_OF_ONE + 1, "1"), "the oldest of the same source is gone");
+    }
+
+    #[test]
+    fn one_near_end_too_many_is_told_so() {
+        let serving = Serving::new("127.0.0.1", ServeOptions { sessions: 1, ..ServeOptions::default() });
+        let (first, answer) = greets(serving.address);
+        assert!(matches!(answer, ToNear::Hello { .. }));
+        let ToNear::Busy { reason } = greets(serving.address).1 else { panic!("it was served") };
+        assert_eq!(reason.why, "the far end is busy: 1 session is open");
+        drop(first);
+        assert!(serving.says(": ends"));
+        assert!(matches!(greets(serving.address).1, ToNear::Hello { .. }), "its place is free again");
+    }
+
+    #[test]
+    fn an_address_beyond_loopback_is_warned_of() {
+        let serving = Serving::new("0.0.0.0", ServeOptions::default());
+        assert!(serving.says("nobody is asked who they are"));
+    }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,21 @@ use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::channel::Limits;
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Breaker, Need};
+use msgpath_sys::signal;
 
 use crate::loops::LoopError;
+use crate::memory::can_be_had;
 use crate::observe::events::Counting;
 use crate::open::{Flow, Load};
 use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
 use crate::wire::RoundOrder;
+
+/// Address space of a thread: its stack and what the allocator keeps for it.
+const STACK: u64 = 4 << 20;
+/// Between two kicks at threads that are to end.
+const KICK_EVERY: Duration = Duration::from_millis(10);
+/// How long threads that are to end are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The threads of one end.
 pub struct Team {
@@ -81,6 +90,7 @@ impl Team {
         abort: Arc<AtomicBool>,
     ) -> Result<(Self, Ready), Unavailable> {
         let role = Role::of(order, own.near);
+        can_be_had(order.least_memory().saturating_add(u64::from(order.threads) * STACK))?;
         // A receiver at the near end has nobody to tell it that a lossy stream is over: silence does.
         let finish = Arc::new(AtomicBool::new(own.near && role == Role::Receiver));
         let (ready_in, ready_out) = channel();
@@ -127,7 +137,7 @@ impl Team {
             });
             match thread {
                 Ok(thread) => team.threads.push(thread),
-                Err(error) => return Err(team.give_up(Unavailable::new(format!("a thread: {error}"), "fewer threads"))),
+                Err(error) => return Err(team.give_up(no_thread(&error))),
             }
         }
         drop(ready_in);
@@ -177,13 +187,26 @@ impl Team {
         self.breakers.iter().for_each(Breaker::shut);
     }
 
-    /// Ends the threads without asking what they did. One that a vanished other end keeps in a pipe is left to the end
-    /// of the program.
-    pub fn abandon(mut self) {
+    /// Ends the threads without asking what they did: whatever call one of them waits in is interrupted. Whether all have
+    /// ended; one that a broken device keeps is left to the end of the program.
+    pub fn abandon(mut self) -> bool {
+        self.go.clear();
         self.abort();
-        if self.wait(Duration::from_secs(2)) {
-            self.join();
+        let begun = Instant::now();
+        while !self.wait(KICK_EVERY) {
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            self.kick();
         }
+        self.join();
+        true
+    }
+
+    /// Interrupts the calls that threads wait in, so that they see that they are to end.
+    pub fn kick(&self) {
+        let waiting = self.traced.iter().zip(&self.home).filter(|(_, home)| home.is_none());
+        waiting.filter(|(thread, _)| thread.tid != 0).for_each(|(thread, _)| signal::kick(thread.tid));
     }
 
     /// Whether no thread has run at all for `stall`: each waits for something that does not come. A thread that spins
@@ -207,7 +230,8 @@ impl Team {
         while self.home.iter().any(Option::is_none) {
             match self.outcomes.recv_timeout(timeout) {
                 Ok((at, outcome)) => self.home[at] = Some(outcome),
-                Err(_) => return false,
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => return true, // the others ended without a word
             }
         }
         true
@@ -244,6 +268,14 @@ impl Team {
             let _ = thread.join();
         }
     }
+}
+
+/// A thread that could not be had.
+pub fn no_thread(error: &std::io::Error) -> Unavailable {
+    Unavailable::new(
+        format!("busy: no further thread can be started ({error})"),
+        "fewer threads or connections, or a higher limit (ulimit -u, ulimit -v, pids.max of the control group)",
+    )
 }
 
 /// What each thread of an end brought home, where there are several.

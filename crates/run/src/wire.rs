@@ -16,13 +16,35 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 4;
-/// Most bytes of JSON in a frame: what all threads of the largest round counted has room.
-pub const MAX_JSON: usize = 2 << 20;
-/// Most bytes that follow the JSON.
+pub const VERSION: u8 = 5;
+/// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
+/// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
+pub const MAX_HELLO: usize = 4 << 10;
+/// A frame is read in parts of this size at most: memory grows with what really arrives.
+const PART: usize = 1 << 20;
 const MAGIC: [u8; 2] = *b"mp";
 const HEADER: usize = 16;
+
+/// What can be in a frame, and how large it may be.
+pub trait Frame: Serialize + DeserializeOwned {
+    /// Most bytes of JSON.
+    const MAX_JSON: usize;
+    /// Most bytes that follow it.
+    const MAX_BYTES: usize;
+}
+
+impl Frame for ToFar {
+    // The addresses of the largest round have room; orders carry no bulk.
+    const MAX_JSON: usize = 64 << 10;
+    const MAX_BYTES: usize = 0;
+}
+
+impl Frame for ToNear {
+    // What all threads of the largest round counted has room.
+    const MAX_JSON: usize = 2 << 20;
+    const MAX_BYTES: usize = MAX_BYTES;
+}
 
 /// What the near end says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +90,11 @@ pub enum ToNear {
         counters: Vec<String>,
         /// Events of CPU and kernel that its threads can count.
         events: Box<EventFacts>,
+    },
+    /// Answer to `Hello` where there is no room for a session now.
+    Busy {
+        /// Why, and what may help.
+        reason: Unavailable,
     },
     /// Answer to `Examine`.
     Examined {
@@ -206,9 +233,9 @@ impl RoundOrder {
 ///
 /// # Errors
 /// As the writer.
-pub fn write<T: Serialize>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::Result<()> {
+pub fn write<T: Frame>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::Result<()> {
     let json = serde_json::to_vec(message)?;
-    if json.len() > MAX_JSON || bytes.len() > MAX_BYTES {
+    if json.len() > T::MAX_JSON || bytes.len() > T::MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame beyond its limit"));
     }
     let mut crc = crc32fast::Hasher::new();
@@ -226,45 +253,104 @@ pub fn write<T: Serialize>(out: &mut impl Write, message: &T, bytes: &[u8]) -> i
     out.flush()
 }
 
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// A frame that arrives, as far as it has. It is put together without waiting, so that whoever sends half a frame stops
+/// nobody.
+pub struct Incoming {
+    buffer: Vec<u8>,
+    /// Limits of both parts.
+    most: (usize, usize),
+}
+
+impl Incoming {
+    /// For frames of a kind.
+    pub fn new<T: Frame>() -> Self {
+        Self { buffer: Vec::new(), most: (T::MAX_JSON, T::MAX_BYTES) }
+    }
+
+    /// For a greeting.
+    pub fn hello() -> Self {
+        Self { buffer: Vec::new(), most: (MAX_HELLO, 0) }
+    }
+
+    /// Whether nothing of a frame has come.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Lengths of the two parts, once they are known.
+    fn lengths(&self) -> io::Result<Option<(usize, usize)>> {
+        let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        if header[..2] != MAGIC {
+            return Err(invalid("not msgpath at the other end".into()));
+        }
+        if header[2] != VERSION {
+            return Err(invalid(format!("the other end speaks version {}, this is version {VERSION}", header[2])));
+        }
+        let (json, bytes) = (word(4) as usize, word(8) as usize);
+        if json > self.most.0 || bytes > self.most.1 {
+            return Err(invalid("a frame beyond its limit".into()));
+        }
+        Ok(Some((json, bytes)))
+    }
+
+    /// Reads once, and nothing that follows the frame. 0: the other end has closed.
+    ///
+    /// # Errors
+    /// As the reader; `InvalidData` for anything that is no frame of this version.
+    pub fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
+        let whole = self.lengths()?.map_or(HEADER, |(json, bytes)| HEADER + json + bytes);
+        let had = self.buffer.len();
+        self.buffer.resize(whole.min(had + PART), 0);
+        let read = loop {
+            match from.read(&mut self.buffer[had..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(had + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    /// The frame, if it is whole.
+    ///
+    /// # Errors
+    /// `InvalidData`.
+    pub fn take<T: Frame>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
+        let Some((json, bytes)) = self.lengths()? else { return Ok(None) };
+        if self.buffer.len() < HEADER + json + bytes {
+            return Ok(None);
+        }
+        let mut frame = std::mem::take(&mut self.buffer);
+        let crc = u32::from_le_bytes(frame[12..HEADER].try_into().expect("four bytes"));
+        if crc32fast::hash(&frame[HEADER..]) != crc {
+            return Err(invalid("a frame with a wrong checksum".into()));
+        }
+        let message = serde_json::from_slice(&frame[HEADER..HEADER + json])
+            .map_err(|error| invalid(format!("a frame that says nothing: {error}")))?;
+        frame.drain(..HEADER + json);
+        Ok(Some((message, frame)))
+    }
+}
+
 /// Reads one frame. `Ok(None)`: the other end closed between two frames.
 ///
 /// # Errors
 /// `InvalidData` for anything that is not a frame of this version; `UnexpectedEof` for half a frame.
-pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
-    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-    let mut header = [0; HEADER];
-    match from.read(&mut header[..1])? {
-        0 => return Ok(None),
-        _ => from.read_exact(&mut header[1..])?,
+pub fn read<T: Frame>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
+    let mut incoming = Incoming::new::<T>();
+    loop {
+        if incoming.fill(from)? == 0 {
+            return if incoming.is_empty() { Ok(None) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
+        }
+        if let Some(frame) = incoming.take()? {
+            return Ok(Some(frame));
+        }
     }
-    let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    if header[..2] != MAGIC {
-        return Err(invalid("not msgpath at the other end".into()));
-    }
-    if header[2] != VERSION {
-        return Err(invalid(format!("the other end speaks version {}, this is version {VERSION}", header[2])));
-    }
-    let (json_length, length) = (word(4) as usize, word(8) as usize);
-    if json_length > MAX_JSON || length > MAX_BYTES {
-        return Err(invalid("a frame beyond its limit".into()));
-    }
-    let mut json = vec![0; json_length];
-    from.read_exact(&mut json)?;
-    let mut bytes = Vec::new();
-    // Grows with what really arrives, not with what the header claims.
-    from.take(length as u64).read_to_end(&mut bytes)?;
-    if bytes.len() != length {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-    }
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&json);
-    crc.update(&bytes);
-    if crc.finalize() != word(12) {
-        return Err(invalid("a frame with a wrong checksum".into()));
-    }
-    let message =
-        serde_json::from_slice(&json).map_err(|error| invalid(format!("a frame that says nothing: {error}")))?;
-    Ok(Some((message, bytes)))
 }
 
 #[cfg(test)]
@@ -275,19 +361,19 @@ mod tests {
     #[test]
     fn frames_cross_and_damage_is_seen() {
         let mut bytes = Vec::new();
-        let message = ToFar::Connect { locals: vec!["a".into(), "b".into()] };
+        let message = ToNear::Offered { addresses: vec!["a".into(), "b".into()] };
         write(&mut bytes, &message, &[1, 2, 3]).unwrap();
-        let (read_back, extra) = read::<ToFar>(&mut bytes.as_slice()).unwrap().unwrap();
+        let (read_back, extra) = read::<ToNear>(&mut bytes.as_slice()).unwrap().unwrap();
         assert_eq!((read_back, extra), (message, vec![1, 2, 3]));
         for at in (0..bytes.len()).filter(|at| *at != 3) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            assert!(read::<ToFar>(&mut damaged.as_slice()).is_err(), "byte {at}");
+            assert!(read::<ToNear>(&mut damaged.as_slice()).is_err(), "byte {at}");
         }
         for length in 1..bytes.len() {
-            assert!(read::<ToFar>(&mut &bytes[..length]).is_err(), "{length} bytes");
+            assert!(read::<ToNear>(&mut &bytes[..length]).is_err(), "{length} bytes");
         }
-        assert!(read::<ToFar>(&mut [].as_slice()).unwrap().is_none());
+        assert!(read::<ToNear>(&mut [].as_slice()).unwrap().is_none());
     }
 
     #[test]
@@ -296,6 +382,40 @@ mod tests {
         write(&mut bytes, &ToFar::Bye, &[]).unwrap();
         bytes[2] = 9;
         assert!(read::<ToFar>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 9"));
+    }
+
+    #[test]
+    fn what_a_near_end_says_is_short() {
+        let mut bytes = Vec::new();
+        assert!(write(&mut bytes, &ToFar::Alive, &[1]).is_err(), "no bulk");
+        write(&mut bytes, &ToFar::Alive, &[]).unwrap();
+        for (at, length) in [(8, 1_u32), (8, 64 << 20), (4, (64 << 10) + 1)] {
+            let mut large = bytes.clone();
+            large[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            let error = read::<ToFar>(&mut large.as_slice()).unwrap_err();
+            assert!(error.to_string().contains("beyond its limit"), "{at} {length}: {error}");
+        }
+        let mut bytes = Vec::new();
+        let locals = vec!["x".repeat(MAX_HELLO)];
+        write(&mut bytes, &ToFar::Connect { locals }, &[]).unwrap();
+        let mut hello = Incoming::hello();
+        let mut from = bytes.as_slice();
+        hello.fill(&mut from).unwrap();
+        assert!(hello.fill(&mut from).is_err(), "too much for a greeting");
+    }
+
+    #[test]
+    fn a_frame_is_put_together_from_whatever_comes() {
+        let mut bytes = Vec::new();
+        write(&mut bytes, &ToFar::Alive, &[]).unwrap();
+        write(&mut bytes, &ToFar::Bye, &[]).unwrap();
+        let (mut incoming, mut seen) = (Incoming::new::<ToFar>(), Vec::new());
+        for byte in bytes {
+            assert_eq!(incoming.fill(&mut [byte].as_slice()).unwrap(), 1);
+            seen.extend(incoming.take::<ToFar>().unwrap().map(|(message, _)| message));
+        }
+        assert_eq!(seen, [ToFar::Alive, ToFar::Bye]);
+        assert!(incoming.is_empty());
     }
 
     proptest! {

@@ -33,6 +33,32 @@ pub fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
+extern "C" fn on_kick(_: libc::c_int) {}
+
+/// Interrupts whatever call a thread of this process waits in (EINTR), where that call has no other end: SIGURG with a
+/// handler that does nothing and without SA_RESTART. A thread that is about to wait is missed: kick it again.
+pub fn kick(thread: i32) {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        let pointer = action.as_mut_ptr();
+        // SAFETY: `pointer` points to a zeroed sigaction that we own; zero flags, an empty mask.
+        unsafe { (*pointer).sa_sigaction = on_kick as *const () as usize };
+        // SAFETY: `pointer` is a valid sigaction; the old one is not wanted. on_kick does nothing, so it is safe anywhere.
+        unsafe { libc::sigaction(libc::SIGURG, pointer, std::ptr::null_mut()) };
+    });
+    // SAFETY: tgkill(2) takes numbers only. A thread that has ended is ESRCH, and the number of another process's thread
+    // is refused because the process is named too.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGURG) };
+}
+
+/// Ignores SIGXFSZ: a file that may not grow (`ulimit -f`) is an error of the write call, EFBIG, not the end of the
+/// process.
+pub fn ignore_file_size() {
+    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Sends SIGTERM to a process. One that has ended meanwhile is no error.
 pub fn ask_to_end(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {

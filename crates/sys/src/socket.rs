@@ -69,6 +69,12 @@ pub fn get(fd: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
     Ok(value)
 }
 
+/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED).
+pub fn is_own(fd: BorrowedFd<'_>) -> bool {
+    let peer = sockopt::socket_peercred(fd).map(|peer| peer.uid);
+    peer.is_ok_and(|uid| uid == rustix::process::geteuid() || uid.is_root())
+}
+
 /// SO_RCVTIMEO and SO_SNDTIMEO.
 ///
 /// # Errors

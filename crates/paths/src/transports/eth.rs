@@ -35,6 +35,7 @@ static META: TransportMeta = TransportMeta {
     framed: true,
     lossy: true,
     inet: false,
+    device: true,
     default_method: "send",
     default_wait: "block",
 };

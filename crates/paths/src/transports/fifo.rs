@@ -28,6 +28,7 @@ static META: TransportMeta = TransportMeta {
     framed: false,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "write",
     default_wait: "block",
 };

@@ -1,5 +1,6 @@
 //! One file per transport; what several of them share is here.
 
+mod admission;
 pub mod eth;
 pub mod fifo;
 pub mod mq;
@@ -16,11 +17,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+
+use admission::Keys;
 
 /// Applies the buffer sizes that were asked for.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
@@ -46,58 +49,40 @@ pub(crate) fn unique_number() -> u32 {
     std::hash::RandomState::new().build_hasher().finish() as u32
 }
 
-/// Waits until `listener` has a connection and accepts it.
-pub(crate) fn accept_within(listener: BorrowedFd<'_>, timeout: Duration) -> io::Result<OwnedFd> {
-    let start = Instant::now();
-    while start.elapsed() < timeout {
-        let left = (timeout - start.elapsed()).as_millis().clamp(1, 60_000) as i32;
-        match poll(listener, Interest::Read, left) {
-            Ok(true) => return Ok(net::accept_with(listener, SocketFlags::CLOEXEC)?),
-            Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "the near end did not connect"))
-}
-
 /// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
 /// the process.
 pub(crate) struct LocalListener {
     fd: OwnedFd,
     name: String,
+    keys: Keys,
 }
 
 impl LocalListener {
-    pub(crate) fn new(kind: SocketType) -> io::Result<Self> {
+    /// For so many connections.
+    pub(crate) fn new(kind: SocketType, connections: u32) -> io::Result<Self> {
         let name = unique_name();
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&fd, 1024)?;
-        Ok(Self { fd, name })
+        Ok(Self { fd, name, keys: Keys::new(connections) })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.keys.addresses(|_| self.name.clone())
     }
 
-    /// Accepts a connection of this user (or of root); anyone else is turned away.
-    pub(crate) fn accept(&self, timeout: Duration) -> io::Result<OwnedFd> {
-        for _ in 0..16 {
-            let fd = accept_within(self.fd.as_fd(), timeout)?;
-            let peer = sockopt::socket_peercred(&fd)?.uid;
-            if peer == rustix::process::geteuid() || peer.is_root() {
-                return Ok(fd);
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, "only other users connected"))
+    /// Accepts the connections, in the order of the addresses, of this user (or of root); anyone else is turned away.
+    pub(crate) fn accept(&self, timeout: Duration) -> io::Result<Vec<OwnedFd>> {
+        self.keys.accept(self.fd.as_fd(), timeout, |fd| msgpath_sys::socket::is_own(fd.as_fd()))
     }
 }
 
-/// Connects to a [`LocalListener`].
-pub(crate) fn connect_local(name: &str, kind: SocketType) -> io::Result<OwnedFd> {
+/// Connects to an address of a [`LocalListener`].
+pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<OwnedFd> {
+    let (name, key) = admission::parse(address)?;
     let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     net::connect(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    admission::introduce(&fd, &key)?;
     Ok(fd)
 }
 

@@ -26,6 +26,7 @@ static META: TransportMeta = TransportMeta {
     framed: true,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "send",
     default_wait: "block",
 };

@@ -26,6 +26,7 @@ static META: TransportMeta = TransportMeta {
     framed: false,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "write",
     default_wait: "block",
 };
@@ -46,14 +47,13 @@ fn pipe(need: &Need) -> io::Result<(OwnedFd, OwnedFd)> {
 
 impl Offer for Waiting {
     fn addresses(&self) -> Vec<String> {
-        vec![self.listener.name().to_owned(); self.need.connections as usize]
+        self.listener.addresses()
     }
 
-    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        locals
-            .iter()
-            .map(|_| {
-                let socket = self.listener.accept(timeout)?;
+    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        let accepted = self.listener.accept(timeout)?.into_iter();
+        accepted
+            .map(|socket| {
                 let [read, write] = take::<2>(&socket)?;
                 Ok(AnyChannel::Pipe(Pipe::new(read, write, self.need.limits.clone())))
             })
@@ -67,7 +67,10 @@ impl Transport for Pipes {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting { listener: LocalListener::new(SocketType::STREAM)?, need: need.clone() }))
+        Ok(Box::new(Waiting {
+            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
+            need: need.clone(),
+        }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -30,6 +30,7 @@ static META: TransportMeta = TransportMeta {
     framed: true,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "ring",
     default_wait: "futex",
 };
@@ -41,14 +42,14 @@ struct Waiting {
 
 impl Offer for Waiting {
     fn addresses(&self) -> Vec<String> {
-        vec![self.listener.name().to_owned(); self.need.connections as usize]
+        self.listener.addresses()
     }
 
-    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        locals
-            .iter()
-            .map(|_| {
-                let [fd] = take::<1>(&self.listener.accept(timeout)?)?;
+    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        let accepted = self.listener.accept(timeout)?.into_iter();
+        accepted
+            .map(|socket| {
+                let [fd] = take::<1>(&socket)?;
                 let ring = Ring::attach(&fd, self.need.notify)?;
                 Ok(AnyChannel::Ring(RingEnd::new(ring, self.need.limits.clone())))
             })
@@ -66,7 +67,10 @@ impl Transport for Shm {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting { listener: LocalListener::new(SocketType::STREAM)?, need: need.clone() }))
+        Ok(Box::new(Waiting {
+            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
+            need: need.clone(),
+        }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::{accept_within, set_buffers};
+use super::admission::{self, Keys};
+use super::set_buffers;
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Family, Meta, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -27,6 +28,7 @@ static META: TransportMeta = TransportMeta {
     framed: false,
     lossy: false,
     inet: true,
+    device: false,
     default_method: "send",
     default_wait: "block",
 };
@@ -64,6 +66,15 @@ pub(crate) fn parse(address: &str) -> io::Result<SocketAddr> {
     address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is no address")))
 }
 
+/// The place of an offer as the near end sees it: behind the address at which it reached the far end, where that is not the
+/// one that the far end knows of itself (NAT).
+pub(crate) fn as_seen(place: SocketAddr, need: &Need) -> SocketAddr {
+    match need.peer {
+        Some(seen) if seen.to_canonical() != place.ip().to_canonical() => SocketAddr::new(seen, place.port()),
+        _ => place,
+    }
+}
+
 /// The local address of an inet socket.
 pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(fd)?)?)
@@ -71,33 +82,24 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
 
 struct Listening {
     fd: OwnedFd,
+    keys: Keys,
     need: Need,
 }
 
 impl Offer for Listening {
     fn addresses(&self) -> Vec<String> {
         let address = local_address(&self.fd).map(|address| address.to_string()).unwrap_or_default();
-        vec![address; self.need.connections as usize]
+        self.keys.addresses(|_| address.clone())
     }
 
-    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let mut channels = Vec::with_capacity(locals.len());
-        let mut strangers = 0;
-        while channels.len() < locals.len() {
-            let fd = accept_within(self.fd.as_fd(), timeout)?;
-            let from = net::getpeername(&fd)?.and_then(|any| SocketAddr::try_from(any).ok());
-            // Only the very connections that the near end says it made; whoever else came is turned away.
-            if from.is_none_or(|from| from.to_string() != locals[channels.len()]) {
-                strangers += 1;
-                if strangers > 64 {
-                    return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "only strangers connected"));
-                }
-                continue;
-            }
-            tune(&fd, &self.need)?;
-            channels.push(AnyChannel::Socket(Socket::new(fd, false, self.need.limits.clone())?));
-        }
-        Ok(channels)
+    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        let accepted = self.keys.accept(self.fd.as_fd(), timeout, |_| true)?.into_iter();
+        accepted
+            .map(|fd| {
+                tune(&fd, &self.need)?;
+                Ok(AnyChannel::Socket(Socket::new(fd, false, self.need.limits.clone())?))
+            })
+            .collect()
     }
 }
 
@@ -112,14 +114,19 @@ impl Transport for Tcp {
         set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
         net::bind(&fd, &address)?;
         net::listen(&fd, 1024)?;
-        Ok(Box::new(Listening { fd, need: need.clone() }))
+        Ok(Box::new(Listening { fd, keys: Keys::new(need.connections), need: need.clone() }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let address = parse(address)?;
+        let (place, key) = admission::parse(address)?;
+        let address = as_seen(parse(place)?, need);
         let fd = socket(address, SocketType::STREAM, bind_address(need)?)?;
-        tune(&fd, need)?;
+        set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
         net::connect(&fd, &address)?;
+        // At once, whatever the options say: the key is no part of what is measured.
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        admission::introduce(&fd, &key)?;
+        tune(&fd, need)?;
         let local = local_address(&fd)?.to_string();
         Ok((AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?), local))
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rustix::net::{self, SocketType};
 
+use super::admission::{self, Keys};
 use super::set_buffers;
-use super::tcp::{bind_address, local_address, parse, socket};
+use super::tcp::{as_seen, bind_address, local_address, parse, socket};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Family, Meta, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -28,31 +29,45 @@ static META: TransportMeta = TransportMeta {
     framed: true,
     lossy: true,
     inet: true,
+    device: false,
     default_method: "send",
     default_wait: "block",
 };
 
+/// Where no key came, the link may lose everything: that is measured too.
+const LEARN: Duration = Duration::from_secs(2);
+
 struct Bound {
     sockets: Vec<OwnedFd>,
+    /// Where the near end's sockets say by their key which connection each of them will be. Apart from the sockets that
+    /// are measured: a copy that comes late must not be taken for a message.
+    door: OwnedFd,
+    keys: Keys,
     need: Need,
 }
 
 impl Offer for Bound {
     fn addresses(&self) -> Vec<String> {
-        self.sockets.iter().map(|fd| local_address(fd).map(|a| a.to_string()).unwrap_or_default()).collect()
+        let port = |fd: &OwnedFd| local_address(fd).map_or(0, |address| address.port());
+        let door = local_address(&self.door).map(|address| address.to_string()).unwrap_or_default();
+        self.keys.addresses(|at| format!("{door} {}", port(&self.sockets[at])))
     }
 
-    fn accept(&mut self, locals: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
+    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        // Nobody is sent anything but the machine at the other end of the control channel: a source can be forged.
+        let may = |from: SocketAddr| self.need.peer.is_none_or(|near| near == from.ip().to_canonical());
+        let learnt = self.keys.learn(&self.door, timeout.min(LEARN), may)?;
         let sockets = std::mem::take(&mut self.sockets);
         sockets
             .into_iter()
-            .zip(locals)
-            .map(|(fd, local)| {
-                let peer = parse(local)?;
-                if self.need.peer.is_some_and(|allowed| allowed != peer.ip()) {
+            .zip(learnt.into_iter().zip(locals))
+            .map(|(fd, (learnt, local))| {
+                let peer = learnt.map_or_else(|| parse(local), Ok)?;
+                if !may(peer) {
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not the address of the near end"));
                 }
                 net::connect(&fd, &peer)?;
+                admission::drain(&fd);
                 Ok(AnyChannel::Socket(Socket::new(fd, true, self.need.limits.clone())?))
             })
             .collect()
@@ -77,14 +92,21 @@ impl Transport for Udp {
                 Ok(fd)
             })
             .collect::<io::Result<_>>()?;
-        Ok(Box::new(Bound { sockets, need: need.clone() }))
+        let door = socket(address, SocketType::DGRAM, Some(address))?;
+        Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections), need: need.clone() }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let address = parse(address)?;
-        let fd = socket(address, SocketType::DGRAM, bind_address(need)?)?;
+        let (places, key) = admission::parse(address)?;
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is no offer"));
+        let (door, port) = places.rsplit_once(' ').ok_or_else(invalid)?;
+        let door = as_seen(parse(door)?, need);
+        let address = SocketAddr::new(door.ip(), port.parse().map_err(|_| invalid())?);
+        let fd = socket(door, SocketType::DGRAM, bind_address(need)?)?;
         set_buffers(fd.as_fd(), &need.options)?;
+        admission::introduce_to(&fd, door, &key)?;
         net::connect(&fd, &address)?;
+        admission::drain(&fd);
         let local = local_address(&fd)?.to_string();
         Ok((AnyChannel::Socket(Socket::new(fd, true, need.limits.clone())?), local))
     }

@@ -25,6 +25,7 @@ static META: TransportMeta = TransportMeta {
     framed: false,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "send",
     default_wait: "block",
 };
@@ -38,20 +39,19 @@ pub(crate) struct Accepting {
 
 impl Accepting {
     pub(crate) fn new(kind: SocketType, framed: bool, need: &Need) -> io::Result<Self> {
-        Ok(Self { listener: LocalListener::new(kind)?, framed, need: need.clone() })
+        Ok(Self { listener: LocalListener::new(kind, need.connections)?, framed, need: need.clone() })
     }
 }
 
 impl Offer for Accepting {
     fn addresses(&self) -> Vec<String> {
-        vec![self.listener.name().to_owned(); self.need.connections as usize]
+        self.listener.addresses()
     }
 
-    fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        locals
-            .iter()
-            .map(|_| {
-                let fd = self.listener.accept(timeout)?;
+    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        let accepted = self.listener.accept(timeout)?.into_iter();
+        accepted
+            .map(|fd| {
                 set_buffers(fd.as_fd(), &self.need.options)?;
                 Ok(AnyChannel::Socket(Socket::new(fd, self.framed, self.need.limits.clone())?))
             })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::admission::drain;
 use super::{set_buffers, unique_name, unix_datagram_limit};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Family, Meta, TransportMeta};
@@ -25,6 +26,7 @@ static META: TransportMeta = TransportMeta {
     framed: true,
     lossy: false,
     inet: false,
+    device: false,
     default_method: "send",
     default_wait: "block",
 };
@@ -39,6 +41,8 @@ fn bound(need: &Need) -> io::Result<(OwnedFd, String)> {
 
 fn join(fd: OwnedFd, name: &str, need: &Need) -> io::Result<AnyChannel> {
     net::connect(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    // Connected, a datagram socket takes messages from its peer only; what came before may be anybody's.
+    drain(&fd);
     Ok(AnyChannel::Socket(Socket::new(fd, true, need.limits.clone())?))
 }
 
@@ -53,7 +57,7 @@ impl Offer for Bound {
     }
 
     fn accept(&mut self, locals: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
-        // Connected, a datagram socket takes messages from its peer only.
+        // The names are the keys: nobody can guess them, and they come over the control channel.
         let sockets = std::mem::take(&mut self.sockets);
         sockets.into_iter().zip(locals).map(|((fd, _), local)| join(fd, local, &self.need)).collect()
     }

@@ -54,8 +54,10 @@ pub(super) fn gap_meter(context: &Context) -> Verdict {
     let span = if context.order.full { 1_000_000_000 } else { 50_000_000 };
     let seen: Vec<(u32, Option<Gaps>)> = std::thread::scope(|scope| {
         let spin = |cpu: u32| affinity::pin(&[cpu]).ok().map(|()| gaps(clock::now, span, GAP_NS));
-        let threads: Vec<_> = context.cpus.iter().map(|cpu| (*cpu, scope.spawn(move || spin(*cpu)))).collect();
-        threads.into_iter().map(|(cpu, thread)| (cpu, thread.join().ok().flatten())).collect()
+        // A CPU whose thread cannot be had is not looked at.
+        let start = |cpu: u32| std::thread::Builder::new().spawn_scoped(scope, move || spin(cpu)).ok();
+        let threads: Vec<_> = context.cpus.iter().map(|cpu| (*cpu, start(*cpu))).collect();
+        threads.into_iter().map(|(cpu, thread)| (cpu, thread.and_then(|thread| thread.join().ok().flatten()))).collect()
     });
     judge_gaps(&seen)
 }

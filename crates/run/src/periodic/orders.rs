@@ -264,6 +264,17 @@ impl ReceivedRow {
     }
 }
 
+// Both ends are processes of this machine, started by one another: frames are bounded, no more.
+impl crate::wire::Frame for ToProcess {
+    const MAX_JSON: usize = 2 << 20;
+    const MAX_BYTES: usize = 0;
+}
+
+impl crate::wire::Frame for FromProcess {
+    const MAX_JSON: usize = 2 << 20;
+    const MAX_BYTES: usize = crate::wire::MAX_BYTES;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

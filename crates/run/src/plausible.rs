@@ -1,0 +1,176 @@
+//! Whether what a far end reports can be: it is compared with what the near end knows itself. A far end that is broken, or
+//! lies, ends the run; its figures never become results.
+
+use msgpath_core::schema::EndReport;
+use msgpath_core::{Exit, Problem, Workload};
+use msgpath_paths::transport;
+
+use crate::thread::Role;
+use crate::wire::RoundOrder;
+
+/// Clocks of two machines differ, and a thread's CPU time is counted in ticks.
+const TOLERANCE_NS: u64 = 100_000_000;
+/// No memory moves bytes faster than this: a terabyte a second.
+const MOST_BYTES_PER_NS: u128 = 1000;
+
+/// What the near end knows of a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Messages that it sent and received itself, measured ones only.
+    pub sent: u64,
+    /// See `sent`.
+    pub received: u64,
+    /// It sent by a schedule.
+    pub open: bool,
+    /// From the moment at which the far end was told to begin to its report, ns.
+    pub span_ns: u64,
+}
+
+/// Compares a report with what is known.
+///
+/// # Errors
+/// E57 with the first figure that cannot be.
+pub fn check(order: &RoundOrder, known: &Known, far: &EndReport) -> Result<(), Problem> {
+    match impossible(order, known, far) {
+        None => Ok(()),
+        Some(what) => Err(Problem::new("E57", Exit::Unfinished, format!("the far end reports what cannot be: {what}"))
+            .why("a result that rests on a wrong report is worthless, so the run stopped")
+            .hint("the same build of msgpath at both ends")),
+    }
+}
+
+fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<String> {
+    let lossy = transport(&order.path.transport).is_none_or(|transport| transport.meta().lossy);
+    let (sent, received) = (far.delivery.sent, far.delivery.received);
+    let ordered = order.messages.saturating_mul(order.connections.into());
+    // What a link doubles arrives twice at an echo; and what is lost of the messages before the measured ones moves the
+    // border between them.
+    let most = match order.workload {
+        Workload::Stream => known.sent,
+        _ if lossy || known.open => ordered,
+        _ => known.sent,
+    };
+    let role = Role::of(order, false);
+    if role != Role::Sender && received > most {
+        return Some(format!("{received} messages received of {most}"));
+    }
+    if sent > ordered {
+        return Some(format!("{sent} messages sent of {ordered}"));
+    }
+    if role == Role::Sender && known.received > sent {
+        return Some(format!("{sent} messages sent, of which {} arrived here", known.received));
+    }
+    let bytes = |messages: u64, size: u64| u128::from(messages) * u128::from(size);
+    let back = if order.workload == Workload::Stream { order.pieces.total() } else { order.reply };
+    let (arrived, left) = (bytes(received, order.pieces.total()), bytes(sent, back));
+    // A receiver whose clock is started by a message does not count that message's bytes.
+    let least = match order.workload {
+        Workload::Stream => bytes(received.saturating_sub(order.connections.into()), order.pieces.total()),
+        _ => arrived,
+    };
+    if !(least..=arrived).contains(&far.bytes_received.into()) {
+        return Some(format!("{} bytes received in {received} messages", far.bytes_received));
+    }
+    if role != Role::Receiver && u128::from(far.bytes_sent) != left {
+        return Some(format!("{} bytes sent in {sent} messages", far.bytes_sent));
+    }
+    let span = known.span_ns.saturating_add(known.span_ns / 1000).saturating_add(TOLERANCE_NS);
+    let ms = |ns: u64| ns as f64 / 1e6;
+    if far.elapsed_ns > span {
+        return Some(format!("{:.1} ms within the {:.1} ms of the round", ms(far.elapsed_ns), ms(known.span_ns)));
+    }
+    if u128::from(far.bytes_received.max(far.bytes_sent)) > u128::from(far.elapsed_ns) * MOST_BYTES_PER_NS {
+        let most = far.bytes_received.max(far.bytes_sent);
+        return Some(format!("{most} bytes in {} ns: faster than memory", far.elapsed_ns));
+    }
+    let threads = span.saturating_mul(order.threads.into());
+    let connections = (span / 1000).saturating_mul(order.connections.into());
+    let tcp = far.tcp.unwrap_or_default();
+    let shares = [
+        ("of CPU time", far.user_ns.saturating_add(far.system_ns), threads),
+        ("of waiting for a CPU", far.run_delay_ns.unwrap_or(0), threads),
+        ("of sending", tcp.busy_us, connections),
+        ("of waiting for the receiver's window", tcp.rwnd_limited_us, connections),
+        ("of waiting for the send buffer", tcp.sndbuf_limited_us, connections),
+    ];
+    let (what, share, most) = shares.into_iter().find(|(_, share, most)| share > most)?;
+    Some(format!("{:.0} % {what}", share as f64 * 100.0 / most.max(1) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::order;
+    use msgpath_core::schema::TcpInfo;
+
+    /// An honest report of 1000 messages of 64 bytes, and what the near end knows of them.
+    fn honest(workload: Workload) -> (RoundOrder, Known, EndReport) {
+        let order = RoundOrder { workload, messages: 1000, trim: 10, ..order("tcp:send") };
+        let known = Known { sent: 1000, received: 1000, open: false, span_ns: 1_000_000_000 };
+        let mut far = EndReport { elapsed_ns: 900_000_000, bytes_received: 64_000, ..EndReport::default() };
+        far.delivery.received = 1000;
+        if workload == Workload::Echo {
+            (far.delivery.sent, far.bytes_sent) = (1000, 64_000);
+        }
+        (order, known, far)
+    }
+
+    fn refused(workload: Workload, change: impl Fn(&mut EndReport), says: &str) {
+        let (order, known, mut far) = honest(workload);
+        check(&order, &known, &far).unwrap();
+        change(&mut far);
+        let problem = check(&order, &known, &far).unwrap_err();
+        assert_eq!((problem.code.as_str(), problem.exit), ("E57", Exit::Unfinished));
+        assert!(problem.to_string().contains(says), "{problem}");
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_named() {
+        for workload in [Workload::Echo, Workload::Stream] {
+            refused(workload, |far| far.delivery.received = 1001, "1001 messages received of 1000");
+            refused(workload, |far| far.bytes_received = 64_001, "64001 bytes received in 1000 messages");
+            refused(workload, |far| far.bytes_received = u64::MAX, "bytes received in 1000 messages");
+            refused(workload, |far| far.bytes_received = 62_000, "62000 bytes received");
+            refused(workload, |far| far.elapsed_ns = 2_000_000_000, "2000.0 ms within the 1000.0 ms");
+            refused(workload, |far| far.elapsed_ns = u64::MAX, "within the 1000.0 ms");
+            refused(workload, |far| far.elapsed_ns = 1, "faster than memory");
+            refused(workload, |far| far.elapsed_ns = 0, "faster than memory");
+            refused(workload, |far| far.user_ns = 3_000_000_000, "% of CPU time");
+            refused(workload, |far| far.system_ns = u64::MAX, "% of CPU time");
+            refused(workload, |far| far.run_delay_ns = Some(u64::MAX), "% of waiting for a CPU");
+            for (field, says) in [(0, "of sending"), (1, "receiver's window"), (2, "send buffer")] {
+                let lie = |far: &mut EndReport| {
+                    let mut us = [0; 3];
+                    us[field] = 22_000_000_000;
+                    let [busy_us, rwnd_limited_us, sndbuf_limited_us] = us;
+                    far.tcp = Some(TcpInfo { busy_us, rwnd_limited_us, sndbuf_limited_us, ..TcpInfo::default() });
+                };
+                refused(workload, lie, says);
+            }
+        }
+        refused(Workload::Echo, |far| far.delivery.sent = 1001, "1001 messages sent of 1000");
+        refused(Workload::Echo, |far| far.bytes_sent = 1, "1 bytes sent in 1000 messages");
+    }
+
+    #[test]
+    fn a_sender_at_the_far_end_has_sent_what_arrived() {
+        let (mut order, known, mut far) = honest(Workload::Stream);
+        order.reverse = true;
+        far = EndReport { bytes_received: 0, bytes_sent: 64_000, ..far };
+        (far.delivery.received, far.delivery.sent) = (0, 1000);
+        check(&order, &known, &far).unwrap();
+        (far.delivery.sent, far.bytes_sent) = (999, 999 * 64);
+        assert!(check(&order, &known, &far).unwrap_err().to_string().contains("of which 1000 arrived here"));
+    }
+
+    #[test]
+    fn what_a_link_doubles_and_a_first_message_that_starts_the_clock_are_no_lies() {
+        let (mut order, mut known, mut far) = honest(Workload::Echo);
+        order.path.transport = "udp".into();
+        known.sent = 900; // the patience was over
+        check(&order, &known, &far).unwrap();
+        let (order, known, stream) = honest(Workload::Stream);
+        far = EndReport { bytes_received: stream.bytes_received - 64, ..stream };
+        check(&order, &known, &far).unwrap();
+    }
+}
