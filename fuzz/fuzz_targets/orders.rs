@@ -14,6 +14,9 @@ use serde::de::DeserializeOwned;
 mod lab;
 #[allow(dead_code)]
 mod periodic;
+#[allow(dead_code)]
+#[path = "../../crates/run/src/wire.rs"]
+mod wire;
 
 /// What is accepted is written again as the same message.
 fn message<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {

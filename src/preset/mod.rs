@@ -163,7 +163,10 @@ fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
     };
     let named = |option: &&msgpath_core::preset::PresetOption| {
         let long = format!("--{}", option.name);
-        what.split(|c: char| c.is_whitespace() || "='\"`,:;".contains(c)).any(|word| word == long)
+        let mut words = what.split(|c: char| c.is_whitespace() || "='\"`,:;".contains(c));
+        // A value that does not parse is quoted, with or without its option.
+        words.any(|word| word == long)
+            || option.value.as_ref().is_some_and(|value| what.contains(&format!("{value:?}")))
     };
     let at = run.options.iter().find(named).map_or(run.verb_at, |option| option.at);
     Err(Mistake { at, what })

@@ -6,9 +6,13 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 use msgpath_core::schema::{EndReport, Environment};
+use msgpath_run::greeting::GREETING;
 use msgpath_run::wire::{self, RoundOrder, ToFar, ToNear};
 
 use crate::command::{Home, Output};
+
+/// A connection says first which one it is: 16 bytes, offered in hexadecimal.
+const KEY_DIGITS: usize = 32;
 
 /// What is wrong with a far end.
 #[derive(Clone, Copy)]
@@ -43,6 +47,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
     let mut offered = None;
     let mut rounds = 0;
     let mut echo: Option<JoinHandle<EndReport>> = None;
+    control.write_all(&GREETING).unwrap();
     while let Ok(Some((message, _))) = wire::read::<ToFar>(control) {
         let answer = match message {
             ToFar::Examine(_) => ToNear::Examined { checks: Vec::new() },
@@ -65,13 +70,14 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     return;
                 }
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                let addresses = vec![listener.local_addr().unwrap().to_string()];
+                let addresses = vec![format!("{} {:0KEY_DIGITS$x}", listener.local_addr().unwrap(), 7)];
                 offered = Some((listener, order));
                 ToNear::Offered { addresses }
             }
             ToFar::Connect { .. } => {
                 let (listener, order) = offered.take().expect("a round was ordered");
-                let (stream, _) = listener.accept().unwrap();
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; KEY_DIGITS / 2]).unwrap();
                 echo = Some(std::thread::spawn(move || echoes(stream, &order, fault, rounds == 2)));
                 ToNear::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
             }
@@ -99,7 +105,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
 fn echoes(mut stream: TcpStream, order: &RoundOrder, fault: Fault, faulty: bool) -> EndReport {
     let mut message = vec![0; order.pieces.total() as usize];
     let mut old = message.clone();
-    let mut report = EndReport { elapsed_ns: 1, ..EndReport::default() };
+    let mut report = EndReport { elapsed_ns: 1_000, ..EndReport::default() };
     for number in 0..order.trim + order.messages {
         if stream.read_exact(&mut message).is_err() {
             break;
@@ -112,8 +118,12 @@ fn echoes(mut stream: TcpStream, order: &RoundOrder, fault: Fault, faulty: bool)
         if stream.write_all(&message).is_err() {
             break;
         }
-        report.delivery.received += 1;
-        report.delivery.sent += 1;
+        if number >= order.trim {
+            report.delivery.received += 1;
+            report.delivery.sent += 1;
+            report.bytes_received += order.pieces.total();
+            report.bytes_sent += order.pieces.total();
+        }
     }
     report
 }

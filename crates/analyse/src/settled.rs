@@ -9,7 +9,7 @@ use crate::series::receiver;
 use crate::steady::{self, ends, in_words, steadiness};
 use crate::summary::{CaseSummary, Estimate, Quantile, Range, Steadiness, SteadyClass};
 
-/// The rounds by [`time`]. Rounds without one are left out.
+/// The rounds by the time of a message, see `time`. Rounds without one are left out.
 pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
     rounds.iter().filter_map(|round| Some((round.restart, time(plan, case, round)?))).collect()
 }

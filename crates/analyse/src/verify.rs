@@ -287,12 +287,12 @@ fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTree
 }
 
 /// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
-fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, Vec<Vec<Option<u64>>>> {
+fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, Vec<Whole>> {
     let mut rows: BTreeMap<(u32, u32), Vec<&RpcRow>> = BTreeMap::new();
     for row in calls {
         rows.entry((row.case, row.pass)).or_default().push(row);
     }
-    let mut whole: BTreeMap<u32, Vec<Vec<Option<u64>>>> = BTreeMap::new();
+    let mut whole: BTreeMap<u32, Vec<Whole>> = BTreeMap::new();
     let mut histogram = Histogram::new();
     for round in run.rounds.iter().filter(|_| run.header.plan.workload == Workload::Rpc) {
         let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
@@ -316,7 +316,7 @@ fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, V
         let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
         check.same(named("bytes of the requests"), round.near.bytes_sent, sum(|row| row.request_bytes));
         check.same(named("bytes of the replies"), round.near.bytes_received, sum(|row| row.reply_bytes));
-        whole.entry(round.case).or_default().push(latencies);
+        whole.entry(round.case).or_default().push((round.pass, latencies));
     }
     whole
 }

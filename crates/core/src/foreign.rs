@@ -7,13 +7,13 @@ use std::fmt::Write;
 /// `text` on one line, with nothing in it that a terminal obeys or hides: control characters (ESC, line feeds, C1), what
 /// turns the direction of writing, and what has no width are written as escapes, `\n` or `\u{1b}`. All else stays as it is.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if !text.chars().any(must_be_escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match c {
-            c if is_unsafe(c) => write!(out, "{}", c.escape_default()).expect("a string takes everything"),
+            c if must_be_escaped(c) => write!(out, "{}", c.escape_default()).expect("a string takes everything"),
             c => out.push(c),
         }
     }
@@ -35,7 +35,7 @@ pub fn shown_bytes(bytes: &[u8], limit: usize) -> String {
 }
 
 /// Whether `c` moves a cursor, ends a line, turns the direction of writing or cannot be seen.
-fn is_unsafe(c: char) -> bool {
+fn must_be_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -76,7 +76,7 @@ mod tests {
         #[test]
         fn nothing_unsafe_passes_and_nothing_is_escaped_twice(text in "\\PC*|(?s).*") {
             let once = shown(&text).into_owned();
-            prop_assert!(!once.chars().any(is_unsafe), "{:?}", once);
+            prop_assert!(!once.chars().any(must_be_escaped), "{:?}", once);
             prop_assert!(once.lines().count() <= 1);
             prop_assert_eq!(shown(&once), once.as_str());
         }
@@ -85,7 +85,7 @@ mod tests {
         fn any_bytes_become_a_line_of_at_most_the_limit(bytes in prop::collection::vec(any::<u8>(), 0..200), limit in 0_usize..60) {
             let text = shown_bytes(&bytes, limit);
             prop_assert!(text.chars().count() <= limit + 1);
-            prop_assert!(!text.chars().any(is_unsafe));
+            prop_assert!(!text.chars().any(must_be_escaped));
         }
     }
 }

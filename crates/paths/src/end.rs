@@ -46,10 +46,11 @@ impl Layout {
 
     fn filled(self, count: usize, size: usize, head: &[u8]) -> Scatter {
         let mut message = Scatter::behind(count, size, self.copies, head);
+        // A working set may have a thousand copies: the bytes are made once.
+        let content: Vec<u8> = (0..count * size).map(self.content).collect();
         for _ in 0..message.copies() {
             for piece in 0..count {
-                let bytes = message.piece_mut(piece).iter_mut().enumerate();
-                bytes.for_each(|(at, byte)| *byte = (self.content)(piece * size + at));
+                message.piece_mut(piece).copy_from_slice(&content[piece * size..(piece + 1) * size]);
             }
             message.turn();
         }

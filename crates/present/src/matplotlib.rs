@@ -70,7 +70,7 @@ fn numbers(case: &CaseSummary) -> String {
         .quantiles
         .iter()
         .map(|q| {
-            let [low, high] = [q.lo_ns, q.hi_ns].map(|end| integer(end));
+            let [low, high] = [q.lo_ns, q.hi_ns].map(&integer);
             format!("({}, {}, {low}, {high})", q.p, integer(q.ns))
         })
         .collect();

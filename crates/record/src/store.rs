@@ -79,7 +79,7 @@ pub fn unreadable(root: &Path) -> Vec<RecordError> {
     folders(root).filter_map(|folder| listing(folder)?.err()).collect()
 }
 
-/// Stored summaries of the newest runs in `root` that are `alike`, newest first: at most `most` of the [`LOOKED_AT`] that
+/// Stored summaries of the newest runs in `root` that are `alike`, newest first: at most `most` of the 200 that
 /// changed last. They are what was printed then, and can be computed again from the record.
 pub fn summaries(root: &Path, most: usize, alike: impl Fn(&RunHeader) -> bool) -> Vec<Vec<u8>> {
     let mut recent: Vec<_> = folders(root).filter_map(|folder| Some((changed(&folder)?, folder))).collect();

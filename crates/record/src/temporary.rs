@@ -121,7 +121,7 @@ mod tests {
         made("msgpath-runs-1", 0o750);
         let private = made("private", 0o700);
         symlink(&private, root.path().join("msgpath-runs-2")).unwrap();
-        match chown(made("msgpath-runs-3", 0o700), Some(65_534), None) {
+        match chown(made("msgpath-runs-3", 0o700), Some(4_711), None) {
             Ok(()) => {}
             // Who is not root cannot make one for somebody else.
             Err(_) => fs::remove_dir(root.path().join("msgpath-runs-3")).unwrap(),

@@ -128,7 +128,7 @@ pub mod tests {
     pub fn order(path: &str) -> RoundOrder {
         let mut parts = path.split([':', '/']);
         let mut part = |usual| parts.next().unwrap_or(usual).to_owned();
-        let path = PathName::new(&part("tcp"), &part("send"), &part("block"));
+        let path = PathName::new(part("tcp"), part("send"), part("block"));
         RoundOrder {
             workload: Workload::Echo,
             reverse: false,

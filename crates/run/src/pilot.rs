@@ -23,6 +23,8 @@ const SLICES: u64 = 9;
 const SLICE_NS: u64 = 100_000_000;
 /// It has at least so many where rounds are to hold a time.
 const FEWEST_SLICES: usize = 3;
+/// A slice that is slower by this factor is looked at once more.
+const SLOWER: f64 = 3.0;
 /// Messages of a stream that are not measured take at most this long, ns; so do those of an echo.
 const TRIM_NS: f64 = 20e6;
 /// Of a round of an open loop at least this part is trimmed: its queue begins empty.
@@ -56,6 +58,12 @@ impl Slices {
             _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
         }
     }
+}
+
+/// The pace after two slices that were as long as a round: theirs, the quicker one's, where both are much slower.
+fn confirmed(median: f64, whole: [f64; 2]) -> f64 {
+    let quicker = whole[0].min(whole[1]);
+    if quicker > SLOWER * median { quicker } else { median }
 }
 
 /// Position of the case whose count a case takes, among those that were piloted: that of its twin for a control, and of the
@@ -204,6 +212,21 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         slices.0.push(pace_of(&last));
     }
     let mut message_ns = slices.median();
+    // A connection may change its ways after more messages than a slice has, as TCP does when its quick acknowledgements
+    // end: a slice as long as a round shows it. One that is slow may have been disturbed; two in a row are the pace.
+    if let Extent::Time(ns) = plan.extent
+        && case.load.rate().is_none()
+    {
+        let span = (ns / u64::from(plan.rounds)).min(PILOT_PATIENCE_NS) as f64;
+        let messages = ((span / message_ns) as u64 / connections).clamp(1, MOST);
+        let mut whole = || measure(messages, 0);
+        last = whole()?;
+        if pace_of(&last) > SLOWER * message_ns && !orders.stop.load(Ordering::Relaxed) {
+            let first = pace_of(&last);
+            last = whole()?;
+            message_ns = confirmed(message_ns, [first, pace_of(&last)]);
+        }
+    }
     if let Some(rate) = case.load.rate() {
         message_ns = rate.gap_ns();
     }
@@ -289,6 +312,13 @@ mod tests {
             }
         }
         assert_eq!(Slices(vec![7.0]).median(), 7.0);
+    }
+
+    #[test]
+    fn what_is_slow_twice_in_slices_as_long_as_a_round_sets_the_pace() {
+        // Nagle and a delayed acknowledgement, seen only after the quick acknowledgements of a new connection.
+        assert_eq!(confirmed(100.0, [11_000.0, 12_000.0]), 11_000.0);
+        assert_eq!(confirmed(100.0, [11_000.0, 105.0]), 100.0, "disturbed once");
     }
 
     #[test]

@@ -43,19 +43,22 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     let lossy = transport(&order.path.transport).is_none_or(|transport| transport.meta().lossy);
     let (sent, received) = (far.delivery.sent, far.delivery.received);
     let ordered = order.messages.saturating_mul(order.connections.into());
-    // What a link doubles arrives twice at an echo; and what is lost of the messages before the measured ones moves the
-    // border between them.
+    // What a link doubles arrives twice at an echo, and is answered twice; and what is lost of the messages before the
+    // measured ones moves the border between them.
+    let doubled = ordered.saturating_add(order.trim.saturating_mul(order.connections.into())).saturating_mul(2);
     let most = match order.workload {
         Workload::Stream => known.sent,
-        _ if lossy || known.open => ordered,
+        _ if lossy => doubled,
+        _ if known.open => ordered,
         _ => known.sent,
     };
     let role = Role::of(order, false);
     if role != Role::Sender && received > most {
         return Some(format!("{received} messages received of {most}"));
     }
-    if sent > ordered {
-        return Some(format!("{sent} messages sent of {ordered}"));
+    let most = if lossy && order.workload != Workload::Stream { doubled } else { ordered };
+    if sent > most {
+        return Some(format!("{sent} messages sent of {most}"));
     }
     if role == Role::Sender && known.received > sent {
         return Some(format!("{sent} messages sent, of which {} arrived here", known.received));

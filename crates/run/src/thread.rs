@@ -178,7 +178,7 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
         return Err(ThreadError::Unavailable(reason));
     }
     let pieces = job.role.outgoing(&job.order);
-    let copies = copies(&job.order, pieces);
+    let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };
     let layout = Layout { pieces, inflight: job.order.inflight, copies, content: pattern };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
     match with_ends(&order.path, channels, layout, &order.options, job) {
@@ -190,9 +190,11 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     }
 }
 
-/// Buffers that lie over the working set of a round: of one thread's connection, in one direction.
+/// Buffers that lie over the working set of a round: of one thread's connection, in one direction. An acknowledgement has
+/// one, and nothing has more than there are messages: a working set of single bytes would be all book-keeping.
 fn copies(order: &RoundOrder, pieces: Pieces) -> usize {
-    (order.working_set / u64::from(order.connections) / pieces.total().max(1)).max(1) as usize
+    let all = order.working_set / u64::from(order.connections) / pieces.total().max(1);
+    all.min(order.messages.saturating_add(order.trim)).max(1) as usize
 }
 
 /// Why a thread has no outcome.
@@ -318,7 +320,7 @@ impl Driver for Job {
         let lossy = transport(&order.path.transport).is_some_and(|transport| transport.meta().lossy);
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let framed = ends[0].channel.framed();
-        let copies = copies(order, self.role.incoming(order));
+        let copies = if self.role == Role::Sender { 1 } else { copies(order, self.role.incoming(order)) };
         let mut event_loop = match order.dispatch {
             Dispatch::Turns => None,
             Dispatch::EventLoop => {

@@ -1,6 +1,6 @@
 //! Where the way doubles datagrams, the second ones are duplicates: nothing is late or lost.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Driver for Far<'_> {
 }
 
 /// Passes datagrams on between the far end and whoever else speaks, every 20th twice; how many it sent to the latter.
-fn relay(socket: &UdpSocket, far: std::net::SocketAddr, over: &AtomicBool) -> u64 {
+fn relay(socket: &UdpSocket, far: SocketAddr, over: &AtomicBool) -> u64 {
     let (mut buffer, mut near, mut to_near) = ([0; 256], None, 0);
     for at in 1_u64.. {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
@@ -86,8 +86,18 @@ fn what_comes_twice_is_a_duplicate_and_never_late() {
     between.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let address = between.local_addr().unwrap();
     let mut offer = entry.transport.offer(&need).unwrap();
-    let far_address = offer.addresses()[0].parse().unwrap();
-    let (near, _) = entry.transport.connect(&address.to_string(), &need).unwrap();
+    // `DOOR PORT KEY`: the key says at the door from where the messages to the port will come. Both pass the relay.
+    let offered = offer.addresses().remove(0);
+    let [door, port, key] = offered.split(' ').collect::<Vec<_>>()[..] else { panic!("{offered}") };
+    let door: SocketAddr = door.parse().unwrap();
+    let far_address = SocketAddr::new(door.ip(), port.parse().unwrap());
+    let (near, _) = entry.transport.connect(&format!("{address} {} {key}", address.port()), &need).unwrap();
+    // It may be lost, so it comes three times; on loopback all have arrived.
+    for _ in 0..3 {
+        let mut said = [0; 64];
+        let (length, _) = between.recv_from(&mut said).unwrap();
+        between.send_to(&said[..length], door).unwrap();
+    }
     let far = offer.accept(&[address.to_string()], Duration::from_secs(30)).unwrap().pop().unwrap();
     let over = AtomicBool::new(false);
     let (delivery, arrived) = std::thread::scope(|scope| {

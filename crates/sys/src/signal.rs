@@ -49,7 +49,7 @@ pub fn kick(thread: i32) {
     });
     // SAFETY: tgkill(2) takes numbers only. A thread that has ended is ESRCH, and the number of another process's thread
     // is refused because the process is named too.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGURG) };
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGURG) };
 }
 
 /// Ignores SIGXFSZ: a file that may not grow (`ulimit -f`) is an error of the write call, EFBIG, not the end of the

@@ -91,14 +91,14 @@ pub(super) fn judged_by(
     };
     let evidence: Vec<Option<Paired>> = pairs.iter().map(one).collect();
     let levels = holm_levels(&evidence.iter().map(|paired| paired.as_ref()?.p).collect::<Vec<_>>());
-    let of = |((paired, level), (_, other)): ((&Option<Paired>, Option<f64>), &(&CaseSummary, &CaseSummary))| {
+    let of = |paired: &Option<Paired>, level: Option<f64>, other: &CaseSummary| {
         let (paired, margin) = (paired.as_ref()?, margin(other));
         let judged = judge(paired, level, margin, metric.larger_is_better());
         let ratio = Estimate { value: paired.mean.exp(), low: judged.low, high: judged.high };
         let coarse = judged.verdict == Verdict::Equivalent && margin > COARSE;
         Some(Judged { ratio, verdict: if coarse { Verdict::Undecided } else { judged.verdict } })
     };
-    evidence.iter().zip(levels).zip(pairs).map(of).collect()
+    evidence.iter().zip(levels).zip(pairs).map(|((paired, level), (_, other))| of(paired, level, other)).collect()
 }
 
 /// Two cases of two runs against each other: the ratio of their geometric means over rounds with Welch's 95 % interval.

@@ -339,8 +339,8 @@ mod tests {
         calls.rows.iter_mut().for_each(|row| row.case = row.rpcid % 2);
         let (run, logs) = calls.run(&["write", "read"], 40);
         let said = texts(&run, &logs);
-        assert!(said[0].starts_with("V01 write: half of the calls came back within 300 µs"), "{said:?}");
-        assert!(said[1].starts_with("V01 read: half"), "{said:?}");
+        assert!(said[0].starts_with("V01 write: in this run half of the calls came back within 300 µs"), "{said:?}");
+        assert!(said[1].starts_with("V01 read: in this run half"), "{said:?}");
         let summary = crate::summarise_with(&run, &logs);
         assert!(summary.comparison.is_none() && summary.load_curves.is_empty());
         assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied_bytes.is_none()));
@@ -361,7 +361,7 @@ mod tests {
             (round.far.delivery.received, round.far.bytes_received) = (delivered, 64 * delivered);
         }
         let said = texts(&run, &Logs::default());
-        assert!(said[0].starts_with("V01 Half of the messages arrived within 20"), "{said:?}");
+        assert!(said[0].starts_with("V01 In this run half of the messages arrived within 20"), "{said:?}");
         for text in said {
             for wrong in ["came back", "far end", "received", "round trip"] {
                 assert!(!text.contains(wrong), "{text}");

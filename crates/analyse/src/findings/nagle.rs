@@ -135,7 +135,7 @@ mod tests {
         assert!(texts[0].starts_with("sure: "), "{texts:?}");
         assert!(texts[0].contains("DelayedACKs +8\u{2009}000 in 8\u{2009}000 messages"), "{texts:?}");
         assert!(
-            texts[0].contains("Tried here: TCP_NODELAY brings p50 from 4") && texts[0].contains(" ms to 29.9 µs"),
+            texts[0].contains("Tried here: TCP_NODELAY brings p50 from 4") && texts[0].contains(" ms to 30.0 µs"),
             "{texts:?}"
         );
     }

@@ -416,19 +416,19 @@ fn faster(engines: &[Driven<'_>]) -> Answer {
     let (Some(one_ns), Some(other_ns)) = (one.ns, other.ns) else {
         return Answer::cannot(question, "one of the two lost half of its messages");
     };
-    let interval = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
-    let apart = interval(one).zip(interval(other)).map(|(one, other)| one.0 > other.1 || other.0 > one.1);
+    let range = |quantile: &Quantile| quantile.lo_ns.zip(quantile.hi_ns);
+    let apart = range(one).zip(range(other)).map(|(one, other)| one.0 > other.1 || other.0 > one.1);
     let (quick, slow) = if other_ns <= one_ns { ("shm", "eth") } else { ("eth", "shm") };
     let factor = one_ns.max(other_ns) as f64 / one_ns.min(other_ns).max(1) as f64;
     let confidence = match apart {
-        Some(true) if one.claim && other.claim => Confidence::Sure,
+        Some(true) if one.is_interval() && other.is_interval() => Confidence::Sure,
         Some(true) => Confidence::Likely,
         _ => Confidence::CantTell,
     };
     let verdict = match apart {
         Some(true) => format!("{quick} is {factor:.2} times as fast as {slow}"),
-        Some(false) => "the intervals overlap, so neither is shown to be faster".into(),
-        None => "not both have an interval, so neither is shown to be faster".into(),
+        Some(false) => "the ranges overlap, so neither is shown to be faster".into(),
+        None => "not both have a range, so neither is shown to be faster".into(),
     };
     let text = format!(
         "In the run {}, the steady median is {} with {} and {} with {}: {verdict}. That is the whole way, with the wake-up \
@@ -708,6 +708,7 @@ fn set_up(engines: &[Driven<'_>]) -> Answer {
 mod tests {
     use super::*;
     use crate::periodic::testing::{build, row};
+    use crate::summary::Range;
     use crate::{Logs, summarise_with};
 
     /// The page of one run named `barrier`.
@@ -788,7 +789,7 @@ mod tests {
             let mut case = all[0].case.clone();
             case.case.path.transport = transport.into();
             let median = case.quantiles.iter_mut().find(|quantile| quantile.p == 0.5).unwrap();
-            (median.ns, median.claim) = (Some(ns), claim);
+            (median.ns, median.range) = (Some(ns), if claim { Range::Interval } else { Range::Levels });
             (median.lo_ns, median.hi_ns) = (range.map(|range| range.0), range.map(|range| range.1));
             case
         };
