@@ -15,7 +15,7 @@ pub(crate) fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -
             let (fastest, slowest) = steadiness.range_ns;
             let range = between(&glyphs.time(fastest), &glyphs.time(slowest)).replace(" – ", " and ");
             let seen = if changes.is_empty() { "rounds".into() } else { format!("{levels} levels") };
-            format!("never settled: {seen} between {range}; absolute values are not claimed")
+            format!("never settled: {seen} between {range}; the ranges span them")
         }
         (SteadyClass::Flat, _) => format!("flat: one level over {rounds} rounds"),
         (SteadyClass::WarmUp, [at]) => format!("warm-up: the first {at} rounds were slower, by {spread}"),
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(text(SteadyClass::SlowDown, &[9, 20]), "slow-down: 3 levels, up to 12.0 % apart");
         assert_eq!(
             text(SteadyClass::NeverSettled, &[1; 11]),
-            "never settled: 12 levels between 4.20 and 7.10 µs; absolute values are not claimed"
+            "never settled: 12 levels between 4.20 and 7.10 µs; the ranges span them"
         );
         assert!(text(SteadyClass::NeverSettled, &[]).starts_with("never settled: rounds between"));
         let drifting = Steadiness { drifting: true, ..steady(SteadyClass::Flat, &[]) };
