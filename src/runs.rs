@@ -62,10 +62,13 @@ pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
 
 /// Puts the range over earlier runs of the same plan on this machine beside the quantiles of a run.
 pub(crate) fn with_earlier(run: &Run, summary: &mut Summary) {
-    let own = &run.header;
+    let (own, root) = (&run.header, store::default_root());
+    // Runs begin at a second; of two in the same one, what was written first is the earlier.
+    let begun = |header: &RunHeader| (header.started.clone(), store::changed(&root.join(&header.name)));
+    let own_begun = (own.started.clone(), store::changed(&run.folder));
     let earlier =
-        |header: &RunHeader| header.name != own.name && header.started <= own.started && between::alike(header, own);
-    let summaries = store::summaries(&store::default_root(), between::MOST - 1, earlier);
+        |header: &RunHeader| header.name != own.name && begun(header) < own_begun && between::alike(header, own);
+    let summaries = store::summaries(&root, between::MOST - 1, earlier);
     between::add(summary, &summaries);
 }
 

@@ -95,7 +95,8 @@ fn folders(root: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-fn changed(folder: &Path) -> Option<SystemTime> {
+/// When the header of the run in `folder` was written last; `None`: there is none.
+pub fn changed(folder: &Path) -> Option<SystemTime> {
     fs::metadata(folder.join(HEADER_FILE)).and_then(|data| data.modified()).ok()
 }
 
