@@ -139,7 +139,6 @@ pub fn execute(
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
     let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
-    run.others.sample();
     run.begin = clock::now();
     let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
     if result.is_ok() {
