@@ -312,8 +312,9 @@ fn begin(
         };
         let why = match end {
             End::Well => None,
-            _ if over.load(Ordering::Relaxed) => Some("ended: the server stops".to_owned()),
+            // In this order: a connection that was late has its reason before the server stops.
             _ if watched.late.load(Ordering::Relaxed) => Some("ended: it took too long".to_owned()),
+            _ if over.load(Ordering::Relaxed) => Some("ended: the server stops".to_owned()),
             End::Refused(why) => Some(format!("ended: {why}")),
             End::Broken(error) => Some(format!("broke: {error}")),
         };
