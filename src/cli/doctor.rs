@@ -124,7 +124,7 @@ fn add_resolution(doctor: &mut Doctor, target: &Target, stop: &AtomicBool) -> Re
     Ok(resolution)
 }
 
-/// Check 21 of method.md, section 5.
+/// Check 21: what two equal cases differ by (docs/method/doctor.md#resolution).
 fn check(measured: Result<(PathName, Option<f64>), Problem>) -> Check {
     let (state, what) = match &measured {
         Err(problem) => (CheckState::NotAvailable, format!("n/a: {}", problem.what)),

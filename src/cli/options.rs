@@ -1,4 +1,4 @@
-//! The options that the measuring verbs share (presentation 6.3). What was typed, each value checked alone.
+//! The options that the measuring verbs share. What was typed, each value checked alone.
 
 use std::path::PathBuf;
 

@@ -137,7 +137,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A request of rpc-lab 11.4 with the bytes of T1 and of the port as they came.
+/// A request as client4 sends it, with the bytes of T1 and of the port as they came.
 #[track_caller]
 fn golden(asked: &Asked, marker: &str, id: &str, lglen: &str, method: &str, body: &str) {
     let (t1, port) = (hex(&asked.bytes[24..32]), hex(&asked.header.server_port.to_le_bytes()));

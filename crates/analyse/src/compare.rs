@@ -1,4 +1,4 @@
-//! Cases against the baseline, paired by pass (method.md 3.4).
+//! Cases against the baseline, paired by pass (docs/method/comparison.md).
 
 use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_core::schema::RoundRecord;

@@ -1,5 +1,5 @@
 //! The hidden A/A: the baseline measured twice under two names. What differs between the two is noise, so it tells
-//! what this machine resolves today (method.md 3.4, 3.8).
+//! what this machine resolves today (docs/method/comparison.md#the-control).
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Metric};

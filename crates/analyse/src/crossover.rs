@@ -1,4 +1,4 @@
-//! From which size a path beats the baseline, with an interval (method.md 3.10).
+//! From which size a path beats the baseline, with an interval (docs/method/crossover.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,7 +181,7 @@ fn grouped(sides: impl Iterator<Item = Option<bool>>) -> Vec<Group> {
 }
 
 /// Whether the line is not monotone at 95 %: the squared distance to its monotone fit, in standard errors, against that
-/// of resamples that are moved onto the fit (method.md 3.10, the PAVA residual test).
+/// of resamples that are moved onto the fit.
 fn turns(line: &[AtSize], falling: bool) -> bool {
     let stretch = Stretch::new(line, falling);
     let distance = |curve: &[f64]| -> f64 {

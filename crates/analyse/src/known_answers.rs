@@ -1,4 +1,4 @@
-//! What is printed about an open loop, held against queueing theory (method.md section 9, obligations 1 and 2).
+//! What is printed about an open loop, held against queueing theory (docs/method/open-loop.md#known-answers).
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::Work;

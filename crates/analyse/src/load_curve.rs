@@ -1,4 +1,4 @@
-//! Latency against rate, its knee, and the bounds of the capacity (method.md 3.9).
+//! Latency against rate, its knee, and the bounds of the capacity (docs/method/open-loop.md#load-curves-and-the-knee).
 
 use std::collections::BTreeMap;
 

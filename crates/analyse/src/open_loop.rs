@@ -1,4 +1,4 @@
-//! An open loop: whether the rate was sustained, who was late, and whether the counts agree (method.md 3.9 and 3.13).
+//! An open loop: whether the rate was sustained, who was late, and whether the counts agree (docs/method/open-loop.md).
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Load};
@@ -130,7 +130,7 @@ pub(crate) fn bound(quantile: &mut Quantile, why: &str) {
 struct Growth {
     /// Messages a second.
     per_s: f64,
-    /// The test of method.md 3.9 within the round: slope * T > 3 s_resid + 10 messages.
+    /// The test within the round (docs/method/open-loop.md#sustained-rates): slope * T > 3 s_resid + 10 messages.
     overloaded: bool,
 }
 

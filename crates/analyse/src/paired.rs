@@ -1,4 +1,4 @@
-//! Log-ratios of two cases, one per pass: their mean, its interval and its test (method.md 3.4).
+//! Log-ratios of two cases, one per pass: their mean, its interval and its test (docs/method/comparison.md#pairs).
 
 use msgpath_core::Case;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};

@@ -1,5 +1,5 @@
 //! All rounds of one case together, every round with the same weight: F(x) = mean of the rounds' F_j(x)
-//! (method.md 3.2), so that a slow round with fewer messages does not count less.
+//! (docs/method/rounds.md#pooled-distribution), so that a slow round with fewer messages does not count less.
 
 use msgpath_core::SparseHistogram;
 
@@ -104,8 +104,8 @@ impl Pooled {
         self.bins.iter().filter(|bin| (from..to).contains(&bin.value())).map(|bin| bin.count).sum()
     }
 
-    /// Share of the time spent inside messages longer than `ns`: W(x) of method.md 3.1, 0 to 1; and their share of the
-    /// messages that arrived. `None` without a message.
+    /// Share of the time spent inside messages longer than `ns`: W(x) of docs/method/rounds.md#share-of-the-time, 0 to
+    /// 1; and their share of the messages that arrived. `None` without a message.
     pub fn above(&self, ns: f64) -> Option<(f64, f64)> {
         let sum = |bins: &mut dyn Iterator<Item = &PooledBin>| {
             bins.fold((0.0, 0.0), |(time, count), bin| {

@@ -1,4 +1,4 @@
-//! The interval of a quantile of one case: the round-corrected order statistic of method.md 3.3.
+//! The interval of a quantile of one case: a round-corrected order statistic (docs/method/quantiles.md).
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
@@ -21,13 +21,14 @@ pub struct Estimated {
     /// How many independent messages the messages are worth here; `None` below
     /// [`MIN_ROUNDS_FOR_CLAIMS`] rounds.
     pub effective: Option<f64>,
-    /// How many a two-sided 95 % upper bound needs: ln 0.025 / ln p (step 4).
+    /// How many a two-sided 95 % upper bound needs: ln 0.025 / ln p.
     pub needed: f64,
     /// How many more messages would show it, where it is [`Range::NotYet`].
     pub more: Option<f64>,
 }
 
-/// How many independent messages the p-quantile needs (method.md 3.3, step 4).
+/// How many independent messages the p-quantile needs: below, no upper end exists
+/// (docs/method/quantiles.md#what-is-printed-where-there-is-no-interval).
 pub fn needed(p: f64) -> f64 {
     0.025_f64.ln() / p.ln()
 }
@@ -203,7 +204,7 @@ fn spread(filled: &[&SparseHistogram], p: f64) -> Option<(u64, Option<u64>)> {
     Some((own.into_iter().flatten().min()?, slowest))
 }
 
-/// Step 2: `B n / VIF (1.96 / t)^2` with VIF = max(1, n s^2 / (p (1 - p))).
+/// How many independent messages they are worth: `B n / VIF (1.96 / t)^2` with VIF = max(1, n s^2 / (p (1 - p))).
 fn effective_messages(units: &[f64], per_unit: f64, p: f64) -> f64 {
     let inflation = (per_unit * deviation(units).powi(2) / (p * (1.0 - p))).max(1.0);
     let t = t_quantile(0.975, units.len() as f64 - 1.0);

@@ -1,4 +1,5 @@
-//! Sizes to add near a crossing whose interval is wide (method.md 3.10, steps 1 and 5): a second stage of the same run.
+//! Sizes to add near a crossing whose interval is wide (docs/method/crossover.md#sizes-that-are-added): a second stage
+//! of the same run.
 
 use std::collections::BTreeSet;
 

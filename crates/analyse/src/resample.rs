@@ -1,4 +1,4 @@
-//! Passes drawn again: the bootstrap over the unit of evidence (method.md 3.4 and 3.10).
+//! Passes drawn again: the bootstrap over the unit of evidence (docs/method/comparison.md#tails).
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_expansion_is_that_of_the_method() {
-        // method.md 3.4: percentiles 1.59 / 98.41 at B = 20, 2.03 / 97.97 at B = 40.
+        // Percentiles 1.59 / 98.41 at B = 20, 2.03 / 97.97 at B = 40.
         assert!((outside_each(0.05, 20) - 0.0159).abs() < 5e-5, "{}", outside_each(0.05, 20));
         assert!((outside_each(0.05, 40) - 0.0203).abs() < 5e-5, "{}", outside_each(0.05, 40));
     }

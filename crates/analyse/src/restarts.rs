@@ -1,4 +1,4 @@
-//! Restarts as a level of the design: variance within and between them (Kalibera and Jones 2013; method.md 3.5).
+//! Restarts as a level of the design: variance within and between them (docs/method/steadiness.md#restarts).
 
 use std::collections::BTreeMap;
 

@@ -63,7 +63,7 @@ pub fn series(plan: &Plan, of: Metric, rounds: &[&RoundRecord]) -> Series {
     if of == Metric::Mean && own.len() < rounds.len() { Series::new() } else { own }
 }
 
-/// Logarithms of `case / baseline` for the passes that both have, by pass: the pairing of method.md 3.4.
+/// Logarithms of `case / baseline` for the passes that both have, by pass: the pairs (docs/method/comparison.md#pairs).
 pub fn log_ratios(case: &Series, baseline: &Series) -> Vec<(u32, f64)> {
     case.iter().filter_map(|(pass, value)| Some((*pass, (value / baseline.get(pass)?).ln()))).collect()
 }

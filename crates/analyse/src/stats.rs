@@ -65,8 +65,9 @@ pub(crate) fn lag1_limit(n: usize) -> f64 {
 /// Neighbours are joined down to this many units, not below.
 const FEWEST_UNITS: usize = 10;
 
-/// Joins neighbours while they resemble each other (method.md 3.3, step 5). The flag: they still do when no more can be
-/// joined. Only likeness (r1 > 0) counts then: rounds that alternate make an interval too wide, never too narrow.
+/// Joins neighbours while they resemble each other (docs/method/quantiles.md#interval-of-a-quantile). The flag: they
+/// still do when no more can be joined. Only likeness (r1 > 0) counts then: rounds that alternate make an interval too
+/// wide, never too narrow.
 pub(crate) fn independent(values: &[f64]) -> (Vec<f64>, bool) {
     let mut units = values.to_vec();
     while lag1(&units).abs() > lag1_limit(units.len()) {
@@ -113,8 +114,9 @@ pub(crate) fn mean_estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { value, low: claim.then_some(value - half), high: claim.then_some(value + half) })
 }
 
-/// Geometric mean of positive per-round values with its 95 % t interval on the logarithm (method.md 3.3, last line);
-/// without an interval below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None` without a positive value.
+/// Geometric mean of positive per-round values with its 95 % t interval on the logarithm
+/// (docs/method/rounds.md#means-over-rounds); without an interval below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None`
+/// without a positive value.
 pub(crate) fn log_estimate(values: &[f64]) -> Option<Estimate> {
     let logs: Vec<f64> = values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();
     if logs.is_empty() {

@@ -1,4 +1,4 @@
-//! Whether the rounds of a case settled on one level (method.md 3.6 and 3.7), and whether their halves agree.
+//! Whether the rounds of a case settled on one level (docs/method/steadiness.md), and whether their halves agree.
 
 mod halves;
 mod kpss;

@@ -399,7 +399,7 @@ impl CaseSummary {
     }
 }
 
-/// How the medians of a case's rounds lie in time (method.md 3.6 and 3.7).
+/// How the medians of a case's rounds lie in time (docs/method/steadiness.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steadiness {
     /// What PELT and MSER make of them.
@@ -418,7 +418,7 @@ pub struct Steadiness {
     pub range_ns: (f64, f64),
 }
 
-/// Classes of method.md 3.6.
+/// Whether a case settled (docs/method/steadiness.md#levels).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SteadyClass {
@@ -459,7 +459,7 @@ pub struct FirstMessages {
     pub ratio: Option<Estimate>,
 }
 
-/// Variance within and between restarts (Kalibera and Jones; method.md 3.5), of the log medians of rounds.
+/// Variance within and between restarts (docs/method/steadiness.md#restarts), of the log medians of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Restarts {
     /// Restarts with at least two rounds.
@@ -476,7 +476,7 @@ pub struct Restarts {
     pub best_rounds: Option<u64>,
 }
 
-/// An open loop: what was offered, what was achieved, and who was late (method.md 3.9 and 3.13).
+/// An open loop: what was offered, what was achieved, and who was late (docs/method/open-loop.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Messages a second that were asked for.

@@ -1,5 +1,5 @@
-//! Tails against each other: the ratio of two p99, from passes drawn again (method.md 3.4). A round has too few messages
-//! for a p99 of its own, so there is no number per round to pair.
+//! Tails against each other: the ratio of two p99, from passes drawn again (docs/method/comparison.md#tails). A round
+//! has too few messages for a p99 of its own, so there is no number per round to pair.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Throughput of a stream: what the receiver counted, on the receiver's clock (method.md 3.3, trap 42).
+//! Throughput of a stream: what the receiver counted, on the receiver's clock
+//! (docs/method/rounds.md#means-over-rounds).
 
 use msgpath_core::plan::{CaseRole, Plan};
 use msgpath_core::schema::RoundRecord;

@@ -1,8 +1,8 @@
 //! The classic trial table: a handful of messages per size, shown one by one, with their spread.
 //!
-//! Consecutive messages are not independent (method.md, decision 1), so the test here answers only the question the
-//! classic table raises, "is this column really slower than that one?", and for a comparison that must hold, paths and
-//! sizes are compared by rounds instead.
+//! Consecutive messages are not independent (docs/method/rounds.md#the-unit-of-evidence), so the test here answers only
+//! the question the classic table raises, "is this column really slower than that one?", and for a comparison that must
+//! hold, paths and sizes are compared by rounds instead.
 
 use msgpath_core::plan::Case;
 use msgpath_core::schema::MessageRow;

@@ -1,4 +1,5 @@
-//! What a ratio means: better, worse, equivalent or undecided, in a family of ratios (method.md 3.4).
+//! What a ratio means: better, worse, equivalent or undecided, in a family of ratios
+//! (docs/method/comparison.md#verdicts).
 
 use crate::summary::Verdict;
 
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn rounds_needed_are_those_of_the_method() {
-        // method.md 3.4: margin 2 %, deviation 10 %, mean 0: about 110 rounds (h = ln 1.02).
+        // Margin 2 %, deviation 10 %, mean 0: about 110 rounds (h = ln 1.02).
         let mut d: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 0.1 } else { -0.1 }).collect();
         d.rotate_left(1);
         let rounds = rounds_needed(&paired(&d, 1, 1).unwrap(), 0.02, None, 1).unwrap();

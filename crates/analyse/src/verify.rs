@@ -1,5 +1,5 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
-//! single messages, and every number of the stored summary against one computed again (method.md 3.12).
+//! single messages, and every number of the stored summary against one computed again (docs/method/two-runs.md#verify).
 
 use std::collections::{BTreeMap, BTreeSet};
 

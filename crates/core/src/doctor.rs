@@ -1,4 +1,4 @@
-//! What `doctor` says of the two ends: the checks of method.md, section 5.
+//! What `doctor` says of the two ends: the checks of docs/method/doctor.md.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

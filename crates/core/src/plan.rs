@@ -20,7 +20,7 @@ pub const MAX_WORKING_SET: u64 = 1 << 30;
 pub const MAX_SHARE_PPM: u32 = 4_000_000;
 /// Messages under way on a connection of an open loop before its sender is held up.
 pub const OPEN_INFLIGHT: u32 = 4096;
-/// Rounds of a case when nothing is asked (method: the unit of evidence is the round).
+/// Rounds of a case when nothing is asked.
 pub const DEFAULT_ROUNDS: u32 = 40;
 /// Below this many rounds no interval is claimed.
 pub const MIN_ROUNDS_FOR_CLAIMS: u32 = 5;

@@ -1,4 +1,5 @@
-//! When the messages of an open loop are sent: computed before the round, reproduced by a stored seed (method.md 3.13).
+//! When the messages of an open loop are sent: computed before the round, reproduced by a stored seed
+//! (docs/method/open-loop.md#the-schedule).
 
 use std::fmt;
 
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn poisson_gaps_are_exponential() {
-        // Anderson-Darling against exp(rate), rate known: 5 % of seeds lie above 2.492 (method.md 3.7).
+        // Anderson-Darling against exp(rate), rate known: 5 % of seeds lie above 2.492.
         let rejected = (0..100)
             .filter(|seed| {
                 let mut gaps: Vec<f64> = gaps(Arrivals::Poisson, *seed).into_iter().take(2_000).collect();

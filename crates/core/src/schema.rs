@@ -250,7 +250,7 @@ pub struct KernelEvent {
     pub kind: EventKind,
     /// On which CPU.
     pub cpu: u16,
-    /// Thread that ran there (attribution.md 5.2: the waker, the previous task of a switch, the caller ...).
+    /// Thread that ran there (the waker, the previous task of a switch, the caller ...).
     pub tid: i32,
     /// `sched_switch`: state of the previous task; packets: address of the buffer; `sk_data_ready`: of the socket; calls:
     /// number or result.

@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn records_are_those_of_the_golden_log() {
-        // rpc-lab 11.6, the first record: the request of a write.
+        // The first record of a log of the lab: the request of a write.
         let header = Header {
             rpcid: 0x2000,
             t: [1_700_000_000_123_456, 0, 0, 0],

@@ -1,4 +1,5 @@
-//! Kernel counters of one end (method.md, section 6), read before and after every round, outside its timed part.
+//! Kernel counters of one end (docs/method/kernel.md#counters), read before and after every round, outside its timed
+//! part.
 //!
 //! The files stay open; the kernel makes their text anew at every read from the start. Network counters are those of the
 //! network namespace that the process was in when the reader was made, and count every socket in it.

@@ -1,4 +1,5 @@
-//! Why a sender of an open loop is late (method.md 3.13): the far end held it up, it was not running, or it is slow.
+//! Why a sender of an open loop is late (docs/method/open-loop.md#lateness-and-its-causes): the far end held it up, it
+//! was not running, or it is slow.
 //!
 //! Lateness is a debt: what one send owes is carried over to the next, less the gap between them. The account knows
 //! what the debt is made of. Growth is divided by what the thread did meanwhile: waiting for a CPU (run delay),

@@ -1,5 +1,6 @@
 //! The open loop at the near end: for each connection one thread that sends when its schedule says so, whatever the
-//! far end does, and one that receives. Three times per message: intended, actual send, receive (method.md 3.13).
+//! far end does, and one that receives. Three times per message: intended, actual send, receive
+//! (docs/method/open-loop.md#three-times-of-a-message).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -33,7 +33,7 @@ const OPEN_TRIM: u64 = 10;
 const LEAST: u64 = 5;
 /// A round has at most so many.
 const MOST: u64 = 1 << 32;
-/// A value below this many clock readings is measured in batches (method: 3.14).
+/// A value below this many clock readings is measured in batches (docs/method/clocks.md#batches).
 const BATCH_BELOW: f64 = 20.0;
 /// Rounds of a trial are at most this long, ns: it is there to explain, not to be measured.
 const TRIAL_NS: f64 = 10e6;

@@ -225,7 +225,7 @@ fn check_scheduler(tracing: &Tracing, traced: &Traced, parts: &[Part; 2]) -> u64
     hidden
 }
 
-/// What one message causes beside the scheduler, by set and path (attribution.md 3.3).
+/// What one message causes beside the scheduler, by set and path.
 fn check_messages(tracing: &Tracing, traced: &Traced, parts: &[Part; 2], per_message: &[(EventKind, u64)]) {
     for (kind, events) in per_message {
         assert!(tracing.events.iter().any(|name| name == kind.name()), "{} is not recorded: {tracing:?}", kind.name());
@@ -261,7 +261,7 @@ fn events_per_round_trip(traced: &Traced, parts: &[Part; 2]) -> f64 {
     sum as f64 / MESSAGES as f64
 }
 
-/// The events per round trip of the reference, where both receivers slept and were woken every time.
+/// As many events per round trip as `reference` says, where both receivers slept and were woken every time.
 fn check_sum(set: StageSet, path: &str, traced: &Traced, parts: &[Part; 2], reference: f64, hidden: u64) {
     let sum = events_per_round_trip(traced, parts);
     let slept = parts.iter().all(|part| part.sleeps.abs_diff(MESSAGES) <= 1 && part.switches == part.sleeps);

@@ -34,7 +34,7 @@ const CONTROL_SIZE: usize = HEAD + MAX_SEGMENTS * HEAD_SIZE;
 const RECORD_SIZE: usize = 32;
 const SOCKETS: usize = 1 << 16;
 
-/// One event as the programs write it (attribution.md 5.2).
+/// One event as the programs write it (docs/method/attribution.md#back-ends).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // as in the table of the source
 pub struct Record {

@@ -1,4 +1,4 @@
-//! SO_TIMESTAMPING: when a message passed the stack, without any privilege (attribution.md 11).
+//! SO_TIMESTAMPING: when a message passed the stack, without any privilege.
 //!
 //! The points of a sent message come back on the socket's error queue, one notification each; the point of a received message
 //! comes as a control message of its receive call. All stamps are CLOCK_REALTIME. Reception is stamped for every packet of the

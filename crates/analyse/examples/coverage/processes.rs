@@ -1,4 +1,4 @@
-//! Message times whose true quantiles are known: the processes of method.md 3.3.
+//! Message times whose true quantiles are known, for docs/coverage.md.
 
 use msgpath_core::{Histogram, SparseHistogram};
 use statrs::distribution::{ContinuousCDF, Normal};

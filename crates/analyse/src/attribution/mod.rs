@@ -1,4 +1,4 @@
-//! Where the time of a message goes: traced rounds, split into stages that add up (attribution.md).
+//! Where the time of a message goes: traced rounds, split into stages that add up (docs/method/attribution.md).
 //!
 //! A measured case has a traced twin. Its messages are joined with the kernel's events of their round ([`split`]), the
 //! receiver's state is rebuilt ([`timeline`]), and whole messages are averaged by how slow they were ([`bands`]).

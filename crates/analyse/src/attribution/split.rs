@@ -1,5 +1,5 @@
-//! One message's time, split into stages: boundaries and correlation rules of attribution.md 3.1 and 3.4, and every
-//! nanosecond after the data are there charged to the state of the receiver (4.2).
+//! One message's time, split into stages: their boundaries, which events belong to which message, and every nanosecond
+//! after the data are there charged to the state of the receiver (docs/method/attribution.md#stages).
 
 use msgpath_core::Case;
 use msgpath_core::schema::{KernelEvent, MessageRow, TraceRound, TracedThread};

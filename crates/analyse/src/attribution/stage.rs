@@ -86,7 +86,7 @@ impl Direction {
     }
 }
 
-/// What carries the messages, as far as stages are concerned (attribution.md, 3.1).
+/// What carries the messages, as far as stages are concerned (docs/method/attribution.md#stages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// TCP and UDP: a network device, and a socket that becomes readable.

@@ -1,4 +1,5 @@
-//! What a task did at any time, rebuilt from three scheduler events (attribution.md, 4.2 to 4.4).
+//! What a task did at any time, rebuilt from three scheduler events
+//! (docs/method/attribution.md#the-state-of-a-receiver).
 
 use msgpath_core::schema::{EventKind, KernelEvent};
 use serde::{Deserialize, Serialize};

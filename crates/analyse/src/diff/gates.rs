@@ -1,4 +1,5 @@
-//! Gates: conditions that fail a comparison of two runs, only where they are surely met (method.md 3.11).
+//! Gates: conditions that fail a comparison of two runs, only where they are surely met
+//! (docs/method/two-runs.md#gates).
 
 use msgpath_core::gate::{Gate, Limit, Side, Watched};
 use msgpath_core::plan::Case;

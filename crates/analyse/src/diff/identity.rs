@@ -1,4 +1,4 @@
-//! What two runs must have in common before their numbers may be compared (method.md 3.11 and 3.12).
+//! What two runs must have in common before their numbers may be compared (docs/method/two-runs.md#what-must-be-equal).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What one run knows of one number of one case, with an error that contains the run's slow drift.
 //!
 //! Two runs that followed each other cannot be paired by pass, and intervals from independent rounds are far too narrow
-//! then (method.md, decision 3: 36 to 86 % false alarms). So the interval of a run is the widest of those over single
+//! then (docs/method/two-runs.md#the-error-of-one-run). So the interval of a run is the widest of those over single
 //! rounds, over five long stretches of it (batch means), and over restarts where there are at least three. Rounds that
 //! resemble their neighbours count as fewer: n (1 - r) / (1 + r), as of an autoregressive process of order 1.
 
@@ -218,7 +218,8 @@ pub(super) fn of_values(values: &[f64], cuts: &[Vec<Range<usize>>]) -> Level {
 }
 
 /// Logarithm of a quantile of all rounds together. Its error is that of a bootstrap over units, widened by sqrt(G / (G - 1))
-/// for G units; with Student's t for G - 1 that is Hesterberg's expansion of the bootstrap interval (method.md 3.4).
+/// for G units; with Student's t for G - 1 that is Hesterberg's expansion of the bootstrap interval
+/// (docs/method/comparison.md#tails).
 fn of_quantile(pieces: &Pieces, cuts: &[Vec<Range<usize>>], p: f64, seed: u64) -> Result<Level, String> {
     let Pieces { pooled, shares, medians } = pieces;
     let value = pooled.quantile(p).flatten().ok_or_else(|| format!("{} is a lost message", quantile::name(p)))?;

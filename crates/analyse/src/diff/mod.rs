@@ -1,4 +1,4 @@
-//! Two runs that followed each other: did it change? And gates for CI (method.md 3.11).
+//! Two runs that followed each other: did it change? And gates for CI (docs/method/two-runs.md).
 //!
 //! Cases of both runs are brought together by what was measured. A difference is judged with the errors of `level.rs`, which
 //! contain the drift of each run; what changed between the runs cannot be seen from within them, so identity comes

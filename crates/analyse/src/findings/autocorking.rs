@@ -1,4 +1,4 @@
-//! W38: small writes that the kernel held while a packet of theirs was still queued (method.md, trap 40).
+//! W38: small writes that the kernel held while a packet of theirs was still queued.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,4 @@
-//! W27: values are means of batches, because one message is too short for the clock (method.md 3.14).
+//! W27: values are means of batches, because one message is too short for the clock.
 
 use std::collections::BTreeSet;
 

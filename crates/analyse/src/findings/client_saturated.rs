@@ -1,4 +1,4 @@
-//! W51: the client of an open loop is busy itself (method.md 3.13; trap 6).
+//! W51: the client of an open loop is busy itself.
 
 use super::wording::{measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Said};

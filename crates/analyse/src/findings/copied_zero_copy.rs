@@ -1,4 +1,4 @@
-//! W20: the kernel copied what was sent with zero copy (method.md 3.15, traps 48 and 50).
+//! W20: the kernel copied what was sent with zero copy.
 
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::units::Glyphs;

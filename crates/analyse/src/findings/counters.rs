@@ -1,7 +1,7 @@
 //! Kernel counters of a case, and whether they fit its messages.
 //!
 //! The counters belong to a network namespace: every socket in it adds to them, and two ends in one namespace read the
-//! same ones (method.md 6).
+//! same ones (docs/method/kernel.md#counters).
 
 use msgpath_core::Workload;
 use msgpath_core::schema::{DeviceKind, KernelCounts};
@@ -10,7 +10,7 @@ use super::Input;
 use crate::series::sender;
 use crate::summary::CaseSummary;
 
-/// The share of the messages that a count must reach to fit them: 49 in 50 (method.md, 6).
+/// The share of the messages that a count must reach to fit them: 49 in 50.
 const FIT: f64 = 49.0 / 50.0;
 
 /// What the counters of these names rose by in all rounds of a case, together. `None`: none of them could be read.

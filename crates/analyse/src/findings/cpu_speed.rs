@@ -1,4 +1,4 @@
-//! W43: the CPU changed its speed between rounds, and the rounds follow it (method.md, trap 61).
+//! W43: the CPU changed its speed between rounds, and the rounds follow it.
 
 use msgpath_core::Workload;
 use msgpath_core::schema::RoundRecord;

@@ -1,4 +1,4 @@
-//! W36: delayed acknowledgements although TCP_NODELAY is on (method.md, trap 36).
+//! W36: delayed acknowledgements although TCP_NODELAY is on.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,4 @@
-//! W49: `doctor` found something that forbids a claim (method.md, section 5).
+//! W49: `doctor` found something that forbids a claim.
 
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::Stamps;

@@ -1,5 +1,5 @@
 //! V08: few slow messages take much of the time. In a closed loop a stall delays one message instead of the many that
-//! would have been sent meanwhile; by time it is seen (method.md, decision 5).
+//! would have been sent meanwhile; by time it is seen.
 
 use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

@@ -1,4 +1,4 @@
-//! W50: the sender of an open loop was late, and why (method.md 3.7 and 3.13; trap 5).
+//! W50: the sender of an open loop was late, and why.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,4 @@
-//! W31: a cork that is never released, or a tail that waits under one: 200 ms (method.md, trap 35).
+//! W31: a cork that is never released, or a tail that waits under one: 200 ms.
 
 use msgpath_core::plan::Change;
 

@@ -1,4 +1,4 @@
-//! V16: what a closed loop would hide (coordinated omission; trap 1).
+//! V16: what a closed loop would hide (coordinated omission).
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,4 @@
-//! W30: the zero-copy flag on sockets that never allowed it (method.md, trap 49).
+//! W30: the zero-copy flag on sockets that never allowed it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! W47: interrupts on the CPUs that measure (method.md, trap 67).
+//! W47: interrupts on the CPUs that measure.
 
 use std::collections::BTreeSet;
 

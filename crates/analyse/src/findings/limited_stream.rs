@@ -1,4 +1,4 @@
-//! W39: a stream that the receiver's window or the send buffer holds back (method.md, trap 41).
+//! W39: a stream that the receiver's window or the send buffer holds back.
 
 use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

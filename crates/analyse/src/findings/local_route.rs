@@ -1,4 +1,4 @@
-//! W33: an address of the network was given, and the way to it stays on this machine (method.md, trap 46).
+//! W33: an address of the network was given, and the way to it stays on this machine.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! W37: where datagrams were lost (method.md, trap 43). How many were lost is W26's to say.
+//! W37: where datagrams were lost. How many were lost is W26's to say.
 
 use msgpath_core::units::{Glyphs, size};
 

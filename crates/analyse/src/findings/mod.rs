@@ -1,7 +1,7 @@
 //! Computed sentences. One file each: the condition, the sentence, a test where it must speak and a test where it
 //! must stay silent.
 //!
-//! `sure` follows presentation.md 5.1: the round-based interval excludes what the sentence excludes, in a comparison
+//! `sure`: the interval over rounds excludes what the sentence excludes, in a comparison
 //! beyond the margin and after Holm, and both halves of the run agree. `likely` names one mechanism that fits.
 //! `can't tell` says what would settle it.
 

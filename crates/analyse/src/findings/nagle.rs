@@ -1,4 +1,4 @@
-//! W25: messages that wait 40 ms for an acknowledgement: Nagle meets delayed ACK (method.md, trap 34).
+//! W25: messages that wait 40 ms for an acknowledgement: Nagle meets delayed ACK.
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::Glyphs;

@@ -1,4 +1,4 @@
-//! W46: other work shared the CPUs of the run (method.md, trap 65).
+//! W46: other work shared the CPUs of the run.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

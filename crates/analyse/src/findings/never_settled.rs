@@ -1,4 +1,4 @@
-//! W45: the rounds never settled on a level, so the run has no absolute value to claim (method.md 3.6).
+//! W45: the rounds never settled on a level, so the run has no absolute value to claim.
 
 use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};

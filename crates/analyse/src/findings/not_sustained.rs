@@ -1,4 +1,4 @@
-//! W52: a rate was not sustained (method.md 3.9; trap 7).
+//! W52: a rate was not sustained.
 
 use super::wording::{measured, prefix, sentence, warning};
 use super::{Detector, Input, Said};

@@ -1,4 +1,4 @@
-//! W44: both ends run on one CPU (method.md, trap 55).
+//! W44: both ends run on one CPU.
 
 use msgpath_core::units::Glyphs;
 

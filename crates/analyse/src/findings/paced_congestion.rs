@@ -1,4 +1,4 @@
-//! W35: a congestion control that paces, on a path inside the machine (method.md, trap 39). Said only where another
+//! W35: a congestion control that paces, on a path inside the machine. Said only where another
 //! one was measured beside it.
 
 use msgpath_core::plan::{Change, Metric};

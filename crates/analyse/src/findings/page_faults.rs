@@ -1,4 +1,4 @@
-//! W57: page faults inside the rounds: memory that is touched for the first time, or read back (method.md, trap 56).
+//! W57: page faults inside the rounds: memory that is touched for the first time, or read back.
 
 use msgpath_core::schema::{EndReport, RoundRecord};
 use msgpath_core::units::{Glyphs, three_digits};

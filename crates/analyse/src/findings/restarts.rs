@@ -1,4 +1,4 @@
-//! V12: whether fresh processes at the far end make a difference (method.md 3.5).
+//! V12: whether fresh processes at the far end make a difference.
 
 use msgpath_core::plan::MAX_ROUNDS;
 
@@ -11,7 +11,7 @@ use crate::verdict::LEVEL;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V12", detect };
 
-/// Enough for publication (method.md 3.5).
+/// So many restarts show how much they differ.
 const MANY: u64 = 10;
 
 fn detect(input: &Input) -> Vec<Said> {

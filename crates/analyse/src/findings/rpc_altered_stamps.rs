@@ -1,4 +1,4 @@
-//! W63: stamps that were clamped or filled in by a tool before they came here (rpc-lab.md 7 and 8.1).
+//! W63: stamps that were clamped or filled in by a tool before they came here.
 
 use super::rpc_calls::{calls, counted};
 use super::wording::{percent, warning};

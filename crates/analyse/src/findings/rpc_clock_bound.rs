@@ -1,4 +1,4 @@
-//! W65: the clocks are not known well enough to tell the two ways of a call apart (rpc-lab.md 8.2 and 8.3).
+//! W65: the clocks are not known well enough to tell the two ways of a call apart.
 
 use msgpath_core::units::Glyphs;
 

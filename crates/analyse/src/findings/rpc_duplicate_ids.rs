@@ -1,4 +1,4 @@
-//! W72: several calls share an id: clients that were started with -seed1 (rpc-lab.md 5.2).
+//! W72: several calls share an id: clients that were started with -seed1.
 
 use msgpath_core::units::Glyphs;
 

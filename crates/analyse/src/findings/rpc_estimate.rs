@@ -1,4 +1,4 @@
-//! W73: the estimate was far off, and where the difference went (rpc-lab.md 13, stumble 13b).
+//! W73: the estimate was far off, and where the difference went.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

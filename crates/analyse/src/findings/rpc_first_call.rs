@@ -1,4 +1,4 @@
-//! W67: the first call of a connection takes longer than the later ones: the cold first read (labs.md 1.1, row 18).
+//! W67: the first call of a connection takes longer than the later ones: its first read finds everything cold.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

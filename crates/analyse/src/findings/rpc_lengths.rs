@@ -1,4 +1,4 @@
-//! W74: byte counts and wire times that are estimates (rpc-lab.md 2.3 and 13, stumble 13b).
+//! W74: byte counts and wire times that are estimates.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 

@@ -1,4 +1,4 @@
-//! W68: calls wait for the server's lock (rpc-lab.md 4: one spinlock over all ports, held while a value is copied).
+//! W68: calls wait for the server's lock (one lock over all ports, held while a value is copied).
 
 use msgpath_core::units::Glyphs;
 

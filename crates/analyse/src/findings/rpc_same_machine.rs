@@ -1,4 +1,4 @@
-//! W60: client and server share a machine, so no network was measured (rpc-lab.md 13, stumble 3).
+//! W60: client and server share a machine, so no network was measured.
 
 use std::net::IpAddr;
 

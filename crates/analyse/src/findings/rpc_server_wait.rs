@@ -1,4 +1,4 @@
-//! W69: requests lie at the server before it reads them (rpc-lab.md 3: T2 holds that time, and the lab cannot tell it
+//! W69: requests lie at the server before it reads them (T2 holds that time, and the lab cannot tell it
 //! from the network).
 
 use msgpath_core::units::Glyphs;

@@ -1,5 +1,4 @@
-//! W32: what an idle gap costs: a smaller congestion window, or, with the window kept, whatever else became cold
-//! (method.md, traps 37 and 38).
+//! W32: what an idle gap costs: a smaller congestion window, or, with the window kept, whatever else became cold.
 
 use msgpath_core::Plan;
 use msgpath_core::schema::OpenRound;

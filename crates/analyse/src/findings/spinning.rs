@@ -1,4 +1,4 @@
-//! W28: more threads that spin than CPUs to spin on (method.md, trap 54).
+//! W28: more threads that spin than CPUs to spin on.
 
 use msgpath_core::Workload;
 

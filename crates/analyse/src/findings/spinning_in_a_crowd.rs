@@ -1,4 +1,4 @@
-//! W48: a wait that spins on a machine where other tasks want the CPUs (method.md, trap 54). W28 is about the run's own
+//! W48: a wait that spins on a machine where other tasks want the CPUs. W28 is about the run's own
 //! threads; this is about those of others.
 
 use msgpath_core::doctor::CheckState;

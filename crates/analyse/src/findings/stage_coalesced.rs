@@ -1,4 +1,4 @@
-//! W91: signals coalesce: a signal is not a message (attribution.md, 12).
+//! W91: signals coalesce: a signal is not a message.
 
 use msgpath_core::units::Glyphs;
 

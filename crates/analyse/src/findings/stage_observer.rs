@@ -1,4 +1,4 @@
-//! W89: tracing costs more than the difference that the stages explain (attribution.md, 9).
+//! W89: tracing costs more than the difference that the stages explain.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

@@ -1,5 +1,5 @@
 //! W83: receivers were preempted when their data arrived: they wait without any wake-up, which `perf sched timehist` does
-//! not count as a delay (attribution.md, 4.1 and 12).
+//! not count as a delay.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,4 @@
-//! W81: slow messages are slow because their receiver waited on the run queue; who ran instead (attribution.md, 4.5).
+//! W81: slow messages are slow because their receiver waited on the run queue; who ran instead.
 
 use super::stage_growth::{against_waiting, holders, slow};
 use super::wording::finding;

@@ -1,4 +1,4 @@
-//! W80: slow messages are slow because their receiver had to be woken (attribution.md, 4.2).
+//! W80: slow messages are slow because their receiver had to be woken.
 
 use super::stage_growth::{against_waiting, slow};
 use super::wording::finding;

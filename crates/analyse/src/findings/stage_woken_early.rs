@@ -1,4 +1,4 @@
-//! W90: receivers are woken before there are data (Unix sockets: room in the peer's buffer; attribution.md, 4.1).
+//! W90: receivers are woken before there are data (Unix sockets: room in the peer's buffer).
 
 use super::stage_growth::traced;
 use super::wording::{finding, percent, prefix, sentence};

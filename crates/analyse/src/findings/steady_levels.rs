@@ -1,4 +1,4 @@
-//! V10: the run settled, but its level changed inside: warm-up or slow-down (method.md 3.6).
+//! V10: the run settled, but its level changed inside: warm-up or slow-down.
 
 use msgpath_core::Workload;
 

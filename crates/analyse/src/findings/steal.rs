@@ -1,4 +1,4 @@
-//! W41: the hypervisor took CPU time (method.md, trap 63).
+//! W41: the hypervisor took CPU time.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

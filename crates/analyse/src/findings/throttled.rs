@@ -1,4 +1,4 @@
-//! W42: the cgroup's CPU quota stopped the run (method.md, traps 15 and 64).
+//! W42: the cgroup's CPU quota stopped the run.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

@@ -1,4 +1,4 @@
-//! V13: waking a sleeping CPU is most of the time: measured, by taking the wake-up away (presentation.md, 4.5).
+//! V13: waking a sleeping CPU is most of the time: measured, by taking the wake-up away.
 
 use msgpath_core::path::DEFAULT_WAIT;
 use msgpath_core::plan::Change;

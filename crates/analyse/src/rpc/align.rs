@@ -1,4 +1,4 @@
-//! Clocks of two machines, from the calls between them (reference: rpc-lab.md 8.3; Moon, Skelly and Towsley, 1999).
+//! Clocks of two machines, from the calls between them (docs/method/clocks.md#two-machines).
 //!
 //! Theta(t) is what must be added to the server's clock to have the client's, t by the client's clock. A request cannot
 //! arrive before it was sent: theta(T1) >= T1 - T2. A reply cannot either: theta(T4) <= T4 - T3. Nothing is assumed about
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn pings_with_a_shifted_clock_that_drifts() {
-        // rpc-lab.md 8.3, test 1: the server is 3 ms behind and drifts.
+        // The server is 3 ms behind and drifts.
         let calls = Calls::new(1, 3.0 * MS, -50e-6).pings(120, 2.0 * S);
         let clock = calls.clock();
         calls.assert_covered(&clock);
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn large_writes_claim_no_drift() {
-        // Tests 2 and 3.
+        // A server that is 3 ms behind and drifts, and one whose clock agrees.
         for (offset, drift) in [(3.0 * MS, -50e-6), (0.0, 0.0)] {
             let calls = Calls::new(2, offset, drift).writes(10);
             let clock = calls.clock();

@@ -11,7 +11,8 @@ use super::{PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTime
 const FIRST_KEPT: usize = 8;
 /// Calls that a band of the tail needs, so that its means say something of more than one of them.
 const TAIL_CALLS: usize = 10;
-/// The two ways are told apart where the clocks leave a leg uncertain by at most this share of it (rpc-lab.md 8.3).
+/// The two ways are told apart where the clocks leave a leg uncertain by at most this share of it
+/// (docs/method/calls.md#parts-of-a-call).
 const CERTAIN: f64 = 0.25;
 /// Buckets of the lab's histogram.
 const BUCKETS: usize = 32;

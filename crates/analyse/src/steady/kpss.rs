@@ -1,4 +1,4 @@
-//! The KPSS test for a constant level (Kwiatkowski, Phillips, Schmidt and Shin 1992; method.md 3.7).
+//! The KPSS test for a constant level (Kwiatkowski, Phillips, Schmidt and Shin 1992; docs/method/steadiness.md#levels).
 
 use crate::stats::mean;
 
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn its_false_alarms_are_those_of_the_method() {
-        // method.md 3.7: at B = 40 the true rates are 3.4 % and 0.1 %.
+        // At B = 40 the true rates are 3.4 % and 0.1 %.
         let all: Vec<f64> = (0..1_000).filter_map(|seed| statistic(&round_effects(seed, 40, 1_000.0, 0.05))).collect();
         let above = |limit: f64| all.iter().filter(|eta| **eta > limit).count();
         assert!((15..=55).contains(&above(0.463)) && above(0.739) <= 5, "{} {}", above(0.463), above(0.739));

@@ -1,4 +1,5 @@
-//! How many rounds at the start are warm-up: MSER (White 1997) on logarithms of round medians (method.md 3.6).
+//! How many rounds at the start are warm-up: MSER (White 1997) on logarithms of round medians
+//! (docs/method/steadiness.md#warm-up).
 
 use crate::stats::mean;
 
@@ -28,7 +29,7 @@ mod tests {
         round_effects(seed, n, 1_000.0, 0.05).iter().map(|value| value.ln()).collect()
     }
 
-    /// The truths that method.md 3.6 checked, 200 batches each.
+    /// 200 batches each, of which the truth is known.
     #[test]
     fn a_step_a_flat_series_and_a_ramp() {
         let (mut flat, mut step, mut ramp) = (Vec::new(), Vec::new(), 0);

@@ -1,5 +1,5 @@
 //! Change points: PELT (Killick, Fearnhead and Eckley 2012) with the L2 cost, and the guards that its penalty needs on
-//! round medians (method.md 3.6).
+//! round medians (docs/method/steadiness.md#change-points).
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const AS_GOOD: usize = 1;
 
 /// Where the level of `y` (logarithms, in the order of time) changes: first positions of new levels.
 ///
-/// The penalty is 3 s^2 ln B of method.md 3.6 with two guards, because round medians are neither normal nor quite
+/// The penalty is 3 s^2 ln B, with two guards, because round medians are neither normal nor quite
 /// independent. (1) s^2 is the long-run variance: neighbours that resemble each other a little are not levels.
 /// (2) All change points are dropped where random orders of the same rounds can be split as well: rounds that jump
 /// between modes one by one are no levels in time. Without them 71 % of runs with 1 slow round in 5 would be "never
@@ -40,7 +40,7 @@ pub fn segments(length: usize, points: &[usize]) -> Vec<Range<usize>> {
 
 /// Long-run variance of the noise around levels: s^2 (1 + r) / (1 - r), all from differences, which levels hardly touch.
 /// With the median D_k of |y(i+k) - y(i)|: D_1^2 = 0.6745^2 2 s^2 (1 - r) and r = (D_2 / D_1)^2 - 1 for an AR(1)
-/// (Chakar, Lebarbier, Lévy-Leduc and Robin 2017). r = 0 gives the sigma of method.md 3.6.
+/// (Chakar, Lebarbier, Lévy-Leduc and Robin 2017). r = 0 gives the sigma of independent noise.
 fn long_run_variance(y: &[f64]) -> f64 {
     let difference = |lag: usize| {
         let mut all: Vec<f64> = y.windows(lag + 1).map(|pair| (pair[lag] - pair[0]).abs()).collect();

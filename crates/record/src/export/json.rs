@@ -1,4 +1,4 @@
-//! `json`: the header, every round with its quantiles, and the end; the keys of `presentation.md` come first.
+//! `json`: the header, every round with its quantiles, and the end.
 
 use std::io::Write;
 

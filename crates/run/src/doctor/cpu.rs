@@ -7,7 +7,7 @@ use super::verdict::{Verdict, write};
 use super::{Context, noise, read};
 use crate::{floors, speed};
 
-/// Change of speed that warns, % (method.md, check 3).
+/// Change of speed that warns, %.
 const DRIFT_PERCENT: f64 = 1.0;
 /// Median wake-up after a few idle milliseconds that warns, ns.
 const WAKE_NS: u64 = 100_000;

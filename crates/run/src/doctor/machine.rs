@@ -7,7 +7,7 @@ use msgpath_core::units::three_digits;
 use super::verdict::Verdict;
 use super::{Context, read};
 
-/// Steal that warns, % (method.md, check 9).
+/// Steal that warns, %.
 const STEAL_PERCENT: f64 = 0.5;
 /// Fewer ticks than this say too little of steal: one would be half a percent.
 const FEWEST_TICKS: u64 = 200;

@@ -1,4 +1,4 @@
-//! What on this machine will spoil a measurement: the checks of method.md, section 5, of one end.
+//! What on this machine will spoil a measurement: the checks of one end (docs/method/doctor.md).
 //!
 //! A check reads, judges and says what helps; it changes nothing and prints nothing. What it read is judged by pure
 //! functions over the kernel's text, so that every state is tested without the machine that has it.

@@ -1,4 +1,5 @@
-//! The noise floor (method.md, 3.8): gaps in a spinning thread's time, and how late an absolute sleep ends.
+//! The noise floor (docs/method/doctor.md#noise-floor): gaps in a spinning thread's time, and how late an absolute
+//! sleep ends.
 
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_sys::{affinity, clock, timer};
@@ -7,9 +8,9 @@ use super::Context;
 use super::verdict::Verdict;
 use crate::floors::pinned;
 
-/// A step of the clock larger than this is a gap: rtla's default, ns.
+/// A step of the clock larger than this is a gap: the default of rtla-osnoise(1), ns.
 const GAP_NS: u64 = 5_000;
-/// Lost time that warns: as much as the steal that warns (method.md, check 9), %.
+/// Lost time that warns: as much as the steal that warns (check 9), %.
 const LOST_PERCENT: f64 = 0.5;
 /// A single gap that warns, ns: longer than most messages take.
 const LARGEST_NS: u64 = 1_000_000;

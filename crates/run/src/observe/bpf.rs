@@ -1,4 +1,4 @@
-//! The first back end: BTF tracepoint programs that write into a log in memory (attribution.md 5).
+//! The first back end: BTF tracepoint programs that write into a log in memory (docs/method/attribution.md#back-ends).
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The second back end: perf tracepoints, and switch records in place of `sched_switch` (attribution.md 6).
+//! The second back end: perf tracepoints, and switch records in place of `sched_switch`
+//! (docs/method/attribution.md#back-ends).
 //!
 //! Tracepoints that the kernel passes in its idle task may be missing without being counted as lost, so the scheduler's side
 //! is taken from switch records, and `sched_wakeup` is not used at all: wake-up in flight and scheduling delay are one number.

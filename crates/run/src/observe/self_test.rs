@@ -1,5 +1,5 @@
-//! Whether a back end sees everything (attribution.md 7): messages of its own between pairs of CPUs, what they must have
-//! caused against what was seen.
+//! Whether a back end sees everything (docs/method/attribution.md#back-ends): messages of its own between pairs of
+//! CPUs, what they must have caused against what was seen.
 //!
 //! How often a thread was switched is taken from getrusage, which counts rightly also where tracing does not.
 

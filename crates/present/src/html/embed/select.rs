@@ -1,4 +1,4 @@
-//! Which messages go into the page (presentation.md 2.3): the slowest hundredth, what happened around the 20 slowest,
+//! Which messages go into the page: the slowest hundredth, what happened around the 20 slowest,
 //! and an even sample of the rest.
 
 use msgpath_core::schema::{MessageRow, RpcRow};

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn draws_come_in_the_labs_order() {
-        // rpc-lab 11.3: -seed1 -rep 2 -k 2 write -key kkkkk + 9 -value valuekkk_0000 + 40
+        // What client4 sends for -seed1 -rep 2 -k 2 write -key kkkkk + 9 -value valuekkk_0000 + 40
         let step = step("write -key kkkkk + 9 -value valuekkk_0000 + 40 -rep 2 -k 2");
         let (mut maker, mut draws) = (Maker::new(&step, 0, 1), Draws::of(1, 1).remove(0));
         for (key, value, id) in [
