@@ -5,6 +5,8 @@
 mod agent;
 #[path = "program/borders.rs"]
 mod borders;
+#[path = "program/citations.rs"]
+mod citations;
 #[path = "program/command.rs"]
 mod command;
 #[path = "program/compare.rs"]

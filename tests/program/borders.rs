@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-analyse"]),
 ];
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -46,7 +46,7 @@ fn crates_see_only_what_they_may() {
 }
 
 /// Every file below `folder` with this ending, what was built aside.
-fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy();
