@@ -5,7 +5,7 @@ use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::units::{Glyphs, three_digits};
 
 use crate::pooled::Pooled;
-use crate::stats::{binomial_inverse, deviation, independent, mean, t_quantile};
+use crate::stats::{LEAST_WORTH, binomial_inverse, deviation, independent, mean, t_quantile, worth};
 use crate::summary::{Quantile, Range};
 
 /// Where the dependence of queued messages is seen.
@@ -109,12 +109,20 @@ fn judge(
     let few = filled.len() < MIN_ROUNDS_FOR_CLAIMS as usize;
     let shares: Vec<f64> =
         filled.iter().zip(within).map(|(round, within)| *within as f64 / round.total() as f64).collect();
-    let (units, drifting) = if few { (shares, false) } else { independent(&shares) };
     // Harmonic, because rounds are weighted equally: a round of few messages is the less certain one.
-    let per_unit = filled.len() as f64 / filled.iter().map(|round| 1.0 / round.total() as f64).sum::<f64>()
-        * filled.len() as f64
-        / units.len() as f64;
-    let effective = (!few).then(|| effective_messages(&units, per_unit, p).min(most.unwrap_or(f64::INFINITY)));
+    let per_round = filled.len() as f64 / filled.iter().map(|round| 1.0 / round.total() as f64).sum::<f64>();
+    let (effective, drifting) = match few {
+        true => (None, false),
+        false => {
+            let (units, drifting) = independent(&shares);
+            let per_unit = per_round * filled.len() as f64 / units.len() as f64;
+            // Joining hides levels that last for many rounds: the few stretches that are left look independent.
+            let worth = worth(&shares);
+            let effective = effective_messages(&units, units.len() as f64, per_unit, p)
+                .min(effective_messages(&shares, worth, per_round, p));
+            (Some(effective.min(most.unwrap_or(f64::INFINITY))), drifting || worth < LEAST_WORTH)
+        }
+    };
     let mut out = Estimated {
         quantile: Quantile { p, ns: value, beyond, bursts, ..Quantile::default() },
         effective,
@@ -204,11 +212,12 @@ fn spread(filled: &[&SparseHistogram], p: f64) -> Option<(u64, Option<u64>)> {
     Some((own.into_iter().flatten().min()?, slowest))
 }
 
-/// How many independent messages they are worth: `B n / VIF (1.96 / t)^2` with VIF = max(1, n s^2 / (p (1 - p))).
-fn effective_messages(units: &[f64], per_unit: f64, p: f64) -> f64 {
+/// How many independent messages they are worth: `B n / VIF (1.96 / t)^2` with VIF = max(1, n s^2 / (p (1 - p))), of units
+/// that are worth B independent ones.
+fn effective_messages(units: &[f64], worth: f64, per_unit: f64, p: f64) -> f64 {
     let inflation = (per_unit * deviation(units).powi(2) / (p * (1.0 - p))).max(1.0);
-    let t = t_quantile(0.975, units.len() as f64 - 1.0);
-    units.len() as f64 * per_unit / inflation * (1.96 / t).powi(2)
+    let t = t_quantile(0.975, worth - 1.0);
+    worth * per_unit / inflation * (1.96 / t).powi(2)
 }
 
 /// A count with three significant digits at most, thousands apart.

@@ -54,7 +54,9 @@ pub(crate) fn lag1(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    if squares > 0.0 { products / squares } else { 0.0 }
+    // What rounding leaves of equal values is no spread.
+    let rounding = (1e-12 * mean).powi(2) * values.len() as f64;
+    if squares > rounding { products / squares } else { 0.0 }
 }
 
 /// What |r1| of `n` independent values stays below 19 times in 20.
@@ -64,6 +66,21 @@ pub(crate) fn lag1_limit(n: usize) -> f64 {
 
 /// Neighbours are joined down to this many units, not below.
 const FEWEST_UNITS: usize = 10;
+
+/// Rounds that go together so much that they are worth fewer than this tell no interval, only what was seen.
+pub(crate) const LEAST_WORTH: f64 = 6.0;
+
+/// How many independent values these, in the order of time, are worth for their mean: n (1 - r) / (1 + r) as in an AR(1).
+/// r is the lag-1 autocorrelation freed of its bias, -(1 + 3 r) / n (Marriott and Pope 1954). All of them where neighbours
+/// resemble each other no more than chance has it: independent rounds are not punished for what few of them happen to show.
+pub(crate) fn worth(values: &[f64]) -> f64 {
+    let (n, r1) = (values.len() as f64, lag1(values));
+    if r1 <= lag1_limit(values.len()) {
+        return n;
+    }
+    let r = ((r1 + 1.0 / n) / (1.0 - 3.0 / n)).min(1.0);
+    n * (1.0 - r) / (1.0 + r)
+}
 
 /// Joins neighbours while they resemble each other (docs/method/quantiles.md#interval-of-a-quantile). The flag: they
 /// still do when no more can be joined. Only likeness (r1 > 0) counts then: rounds that alternate make an interval too
@@ -132,6 +149,26 @@ pub(crate) fn log_estimate(values: &[f64]) -> Option<Estimate> {
     })
 }
 
+/// [`log_estimate`] of rounds in the order of time, which may go together: the interval is that of as many independent
+/// ones as they are [`worth`], and the range of all where that is next to nothing.
+pub(crate) fn log_estimate_in_time(values: &[f64]) -> Option<Estimate> {
+    let estimate = log_estimate(values)?;
+    let logs: Vec<f64> = values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();
+    let worth = worth(&logs);
+    if estimate.low.is_none() || worth >= logs.len() as f64 {
+        return Some(estimate);
+    }
+    let ends = match worth >= LEAST_WORTH {
+        true => {
+            let half = t_quantile(0.975, worth - 1.0) * deviation(&logs) / worth.sqrt();
+            (estimate.value.ln() - half, estimate.value.ln() + half)
+        }
+        false => crate::steady::ends(&logs),
+    };
+    let [low, high] = [ends.0.exp().min(estimate.value), ends.1.exp().max(estimate.value)];
+    Some(Estimate { low: Some(low), high: Some(high), ..estimate })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +180,40 @@ mod tests {
             assert!((t_quantile(0.975, df) - expected).abs() < 1e-3, "{df}: {}", t_quantile(0.975, df));
             assert!((t_quantile(0.025, df) + expected).abs() < 1e-3);
         }
+    }
+
+    /// An AR(1) of 40 values around 0.
+    fn correlated(seed: u64, rho: f64) -> Vec<f64> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut x = crate::testing::normal(&mut random);
+        (0..40)
+            .map(|_| {
+                x = rho * x + (1.0 - rho * rho).sqrt() * crate::testing::normal(&mut random);
+                x
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rounds_that_go_together_are_worth_fewer() {
+        let usual = |rho: f64| median(&(0..200).map(|seed| worth(&correlated(seed, rho))).collect::<Vec<_>>());
+        // (1 - 0.5) / (1 + 0.5) of 40 are 13.3, (1 - 0.8) / (1 + 0.8) are 4.4.
+        assert!(usual(0.0) == 40.0 && (9.0..18.0).contains(&usual(0.5)) && (2.5..6.0).contains(&usual(0.8)));
+        assert_eq!((worth(&[3.0; 40]), worth(&[1.0, 2.0])), (40.0, 2.0));
+        assert_eq!(worth(&[0.95; 20]), 20.0, "nor is rounding likeness");
+    }
+
+    #[test]
+    fn the_mean_of_rounds_that_go_together_holds_the_truth() {
+        let rates = |seed| correlated(seed, 0.6).into_iter().map(|x| (0.1 * x).exp()).collect::<Vec<_>>();
+        let holds = |of: fn(&[f64]) -> Option<Estimate>| {
+            let holds = |own: Estimate| own.low.unwrap() <= 1.0 && 1.0 <= own.high.unwrap();
+            (0..200).filter(|seed| holds(of(&rates(*seed)).unwrap())).count()
+        };
+        let (alone, in_time) = (holds(log_estimate), holds(log_estimate_in_time));
+        assert!(alone < 160 && in_time >= 180, "{alone} {in_time}");
+        let free: Vec<f64> = correlated(1, 0.0).into_iter().map(f64::exp).collect();
+        assert_eq!(log_estimate(&free), log_estimate_in_time(&free));
     }
 
     #[test]

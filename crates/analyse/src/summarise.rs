@@ -20,7 +20,7 @@ use crate::open_loop::{self, open_loop};
 use crate::pooled::Pooled;
 use crate::quantile::{self, Estimated};
 use crate::series::{Series, per_second, receiver, sender, series};
-use crate::stats::log_estimate;
+use crate::stats::log_estimate_in_time;
 use crate::summary::{CaseSummary, Cost, Estimate, Quantile, Summary, Throughput, Totals};
 use crate::{between, cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
 
@@ -256,7 +256,7 @@ fn kernel<'a>(rounds: impl Iterator<Item = &'a KernelCounts>) -> BTreeMap<String
 fn rate(rounds: &[&RoundRecord]) -> Option<crate::summary::Estimate> {
     let arrived =
         |round: &RoundRecord| (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1));
-    log_estimate(
+    log_estimate_in_time(
         &rounds.iter().filter_map(|round| per_second(arrived(round), round.near.elapsed_ns)).collect::<Vec<_>>(),
     )
 }

@@ -7,7 +7,7 @@ use msgpath_core::{Case, Workload};
 
 use crate::compare::{paired, seed};
 use crate::series::{Series, log_ratios, per_second, receiver, sender};
-use crate::stats::{log_estimate, mean};
+use crate::stats::{log_estimate_in_time, mean};
 use crate::summary::{Estimate, Throughput};
 
 /// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
@@ -17,7 +17,7 @@ pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[S
         return None;
     }
     let rate = |of: &dyn Fn(&RoundRecord) -> Option<f64>| {
-        log_estimate(&rounds.iter().filter_map(|round| of(round)).collect::<Vec<_>>())
+        log_estimate_in_time(&rounds.iter().filter_map(|round| of(round)).collect::<Vec<_>>())
     };
     let elapsed =
         |of: &dyn Fn(&RoundRecord) -> u64| mean(&rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>());

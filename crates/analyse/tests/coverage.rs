@@ -98,11 +98,24 @@ fn three_percent_is_found() {
 fn ranges_span_the_levels_and_runs_predict_the_next() {
     let machine = Jumping { every: Some(5.0), levels: 0.2, runs: 0.0, messages: 100, heavy: false };
     let found = jumping(machine, 40);
-    let all = [&found.intervals, &found.levels, &found.drift];
-    let holds: f64 =
-        all.iter().map(|own| if own.claimed > 0 { own.share() * f64::from(own.claimed) } else { 0.0 }).sum();
-    assert!(found.levels.claimed > 0 && holds >= 0.85 * 40.0, "{found:?}");
+    let holds: u32 = found.all().iter().map(|[all, _]| all.covered).sum();
+    assert!(found.levels[0].claimed > 0 && holds >= 34, "{found:?}");
     let runs_differ = Jumping { every: None, levels: 0.0, runs: 0.15, messages: 50, heavy: false };
     let [own, between] = next_run(runs_differ, 5, 40);
     assert!(own.share() < 0.4 && between.share() >= 0.85, "{own:?} {between:?}");
+}
+
+/// Rounds that go together are worth fewer than they are: when they counted in full, 84 % of these intervals held the truth.
+#[test]
+fn intervals_of_rounds_that_go_together_are_wide_enough() {
+    let machine = Jumping { every: Some(2.0), levels: 0.2, runs: 0.0, messages: 100, heavy: false };
+    holds(&jumping(machine, 200).intervals[0], 0.4, 0.9);
+    // Few and long levels: the range is that of the levels seen, whatever its name.
+    let found = jumping(Jumping { every: Some(10.0), ..machine }, 60);
+    let seen: u32 = found.all().iter().map(|[_, seen]| seen.covered).sum();
+    assert!(seen >= 57 && found.intervals[0].claimed <= 6, "{found:?}");
+    // Independent rounds are not widened: 1.006 with 200 messages.
+    let steady = jumping(Jumping { every: None, levels: 0.0, ..machine }, 60);
+    holds(&steady.intervals[0], 0.95, 0.88);
+    assert!(steady.intervals[0].width().unwrap() < 1.012, "{steady:?}");
 }

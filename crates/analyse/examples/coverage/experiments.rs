@@ -97,15 +97,18 @@ pub struct Jumping {
 }
 
 impl Jumping {
-    /// The quantiles of one run, with their ranges, as those of a case are made.
-    fn run(self, random: &mut Random, places: &[f64]) -> Vec<Quantile> {
+    /// The quantiles of one run, with their ranges, as those of a case are made, and the median of the levels that it saw.
+    fn run(self, random: &mut Random, places: &[f64]) -> (Vec<Quantile>, f64) {
         let run = self.runs * if self.heavy { random.heavy() } else { random.normal() };
         let mut level = self.levels * random.normal();
+        let mut seen = vec![(level, 0)];
         let records: Vec<RoundRecord> = (0..40)
             .map(|pass| {
                 if self.every.is_some_and(|every| random.chance(1.0 / every)) {
                     level = self.levels * random.normal();
+                    seen.push((level, 0));
                 }
+                seen.last_mut().expect("the first").1 += 1;
                 let mut histogram = Histogram::new();
                 (0..self.messages)
                     .for_each(|_| histogram.record((20_000.0 * (run + level + 0.1 * random.normal()).exp()) as u64));
@@ -123,29 +126,43 @@ impl Jumping {
         let steadiness = settled::of_rounds(&settled::timed(&plan, &plan.cases[0], &rounds));
         let levels = settled::levels(&plan, &plan.cases[0], &rounds, steadiness.as_ref());
         settled::widen(&mut quantiles, &levels.iter().map(|level| curve(level)).collect::<Vec<_>>());
-        quantiles
+        // A level of a single round is a slow or a fast round, to whoever looks at it.
+        let mut seen: Vec<f64> = seen.into_iter().filter(|(_, rounds)| *rounds > 1).map(|(level, _)| level).collect();
+        seen.sort_unstable_by(f64::total_cmp);
+        let middle = (seen[(seen.len() - 1) / 2] + seen[seen.len() / 2]) / 2.0;
+        (quantiles, 20_000.0 * (run + middle).exp())
     }
 }
 
-/// What became of the ranges of runs whose level jumps. The truth: the median of all levels that there are.
+/// What became of the ranges of runs whose level jumps, by how they came about. The truths: the median of all levels that
+/// there are, and that of the levels that the run saw.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
-    pub intervals: Coverage,
-    pub levels: Coverage,
-    pub drift: Coverage,
+    pub intervals: [Coverage; 2],
+    pub levels: [Coverage; 2],
+    pub drift: [Coverage; 2],
+}
+
+impl Ranges {
+    pub fn all(&self) -> [&[Coverage; 2]; 3] {
+        [&self.intervals, &self.levels, &self.drift]
+    }
 }
 
 pub fn jumping(machine: Jumping, runs: u32) -> Ranges {
     let mut out = Ranges::default();
     for seed in 0..runs {
-        let p50 = machine.run(&mut Random::new(u64::from(seed)), &[0.5]).remove(0);
-        let coverage = match p50.range {
+        let (quantiles, seen) = machine.run(&mut Random::new(u64::from(seed)), &[0.5]);
+        let p50 = &quantiles[0];
+        let own = match p50.range {
             Range::Interval => &mut out.intervals,
             Range::Levels => &mut out.levels,
             _ => &mut out.drift,
         };
-        coverage.runs = runs;
-        coverage.add(20_000.0, p50.lo_ns.map(|ns| ns as f64), p50.hi_ns.map(|ns| ns as f64));
+        for (coverage, truth) in own.iter_mut().zip([20_000.0, seen]) {
+            coverage.runs = runs;
+            coverage.add(truth, p50.lo_ns.map(|ns| ns as f64), p50.hi_ns.map(|ns| ns as f64));
+        }
     }
     out
 }
@@ -155,8 +172,8 @@ pub fn next_run(machine: Jumping, seen: usize, runs: u32) -> [Coverage; 2] {
     let mut out = [Coverage { runs, ..Default::default() }, Coverage { runs, ..Default::default() }];
     for seed in 0..runs {
         let mut random = Random::new(u64::from(seed));
-        let earlier: Vec<Quantile> = (0..seen).map(|_| machine.run(&mut random, &[0.5]).remove(0)).collect();
-        let next = machine.run(&mut random, &[0.5])[0].ns.expect("messages") as f64;
+        let earlier: Vec<Quantile> = (0..seen).map(|_| machine.run(&mut random, &[0.5]).0.remove(0)).collect();
+        let next = machine.run(&mut random, &[0.5]).0[0].ns.expect("messages") as f64;
         let last = &earlier[seen - 1];
         out[0].add(next, last.lo_ns.map(|ns| ns as f64), last.hi_ns.map(|ns| ns as f64));
         let values: Vec<f64> = earlier.iter().filter_map(|quantile| quantile.ns).map(|ns| ns as f64).collect();
