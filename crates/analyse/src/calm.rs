@@ -1,7 +1,7 @@
 //! The calm rounds are a stratum of their own: the headline is theirs, the others stand beside it. Which rounds are calm
 //! their conditions tell ([`msgpath_core::calm`]), never their latency; none is dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::calm::{Disturbed, Ends, Watch, classify};
 use msgpath_core::plan::{Case, CaseRole, MIN_ROUNDS_FOR_CLAIMS, Workload};
@@ -104,6 +104,12 @@ pub(crate) fn all_rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> 
 /// a verdict is made of.
 pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     Calm::of(run).headline(&all_rounds(run, case))
+}
+
+/// Passes of a case that its headline leaves out: its messages are split without theirs, too.
+pub(crate) fn left_out(run: &Run, case: &Case) -> BTreeSet<u32> {
+    let passes = |rounds: Vec<&RoundRecord>| rounds.into_iter().map(|round| round.pass).collect::<BTreeSet<_>>();
+    &passes(all_rounds(run, case)) - &passes(rounds_of(run, case))
 }
 
 #[cfg(test)]

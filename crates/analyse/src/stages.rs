@@ -108,7 +108,9 @@ const FEWEST: usize = 10;
 /// # Errors
 /// Why it cannot be said, with the command that records what is missing.
 pub fn stages(run: &Run, case: &Case, logged: &[MessageRow]) -> Result<Stages, String> {
-    let rows: Vec<&MessageRow> = logged.iter().filter(|row| row.case == case.id && row.latency_ns.is_some()).collect();
+    let left_out = crate::calm::left_out(run, case);
+    let own = |row: &&MessageRow| row.case == case.id && row.latency_ns.is_some() && !left_out.contains(&row.pass);
+    let rows: Vec<&MessageRow> = logged.iter().filter(own).collect();
     let stages = Stage::of(rows.iter().copied());
     if stages.len() < 2 {
         return Err(missing(run, case, rows.is_empty()));

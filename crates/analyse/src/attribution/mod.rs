@@ -20,6 +20,7 @@ use msgpath_core::schema::{EventKind, KernelEvent, MessageRow, RoundRecord, Trac
 use msgpath_record::Run;
 use serde::{Deserialize, Serialize};
 
+use crate::calm;
 use crate::logs::Logs;
 use crate::stages::Band;
 use crate::summary::{Estimate, TrialResult};
@@ -221,7 +222,9 @@ fn of_case(run: &Run, logs: &Logs, twin: &Case, set: StageSet, trials: &[TrialRe
         });
         return told;
     }
-    let rows = rows_of(&logs.traced, twin.id);
+    let mut rows = rows_of(&logs.traced, twin.id);
+    let left_out = calm::left_out(run, twin);
+    rows.retain(|row| !left_out.contains(&row.pass));
     told.messages = rows.len() as u64;
     let mut work = Work::new(run, logs, twin, shape, &rows);
     work.rounds(&rows);
@@ -396,7 +399,7 @@ impl<'a> Work<'a> {
         let elsewhere = |at: &&u32| messages[**at as usize].split.legs.iter().any(|leg| leg.elsewhere);
         told.softirq_elsewhere_slow = slow.iter().filter(elsewhere).count() as f64 / slow.len().max(1) as f64;
         told.idle = occupants::idle_exits(&messages, |at| totals[at] >= self.slow_from);
-        told.occupants = self.seen.finish();
+        told.occupants = self.seen.finish(&run.header.others);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_core::schema::OtherTask;
 use serde::{Deserialize, Serialize};
 
 use super::bands::Told;
@@ -88,7 +89,11 @@ impl Seen {
         }
     }
 
-    pub(super) fn finish(self) -> Occupants {
+    /// `others`: who used the CPUs as samples tell, for the names of tasks that had ended when the round was over.
+    pub(super) fn finish(mut self, others: &[OtherTask]) -> Occupants {
+        for OtherTask { pid, name, .. } in others {
+            self.names.entry(*pid as i32).or_insert_with(|| (name.clone(), false));
+        }
         Occupants { all: self.ranked(&self.all), slow: self.ranked(&self.slow) }
     }
 
@@ -100,7 +105,7 @@ impl Seen {
             let (name, own) = match self.names.get(tid) {
                 _ if *tid == 0 => ("idle".into(), false),
                 Some((name, own)) => (name.clone(), *own),
-                None => (format!("task {tid}"), false),
+                None => (format!("a task that has ended ({tid})"), false),
             };
             let entry = by_name.entry((name, own)).or_insert((*tid, 0, 0));
             if *ns > entry.2 {

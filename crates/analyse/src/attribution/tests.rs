@@ -1,5 +1,6 @@
 //! Truth recovered: what was drawn is what is found, to the nanosecond.
 
+use super::occupants::Occupant;
 use super::*;
 use crate::testing_trace::{FAR, Found, HOG, Traced, Truth, Way, traced};
 use msgpath_core::plan::StageSet;
@@ -268,4 +269,30 @@ proptest! {
         prop_assert_eq!(told.residual_ns, 0);
         prop_assert_eq!(told.complete + told.not_attributed.values().sum::<u64>(), told.messages);
     }
+}
+
+#[test]
+fn the_messages_are_those_of_the_rounds_that_make_the_headline() {
+    let mut traced = traced(&Way::over("tcp:send"), 50);
+    for round in &mut traced.run.rounds {
+        round.steal_ticks = Some(if round.pass < 10 { 3 } else { 0 });
+    }
+    let stages = attribute(&traced.run, &traced.logs, &[]).remove(0);
+    assert_eq!((stages.messages, stages.complete), (30 * 50, 30 * 50));
+    traced.run.rounds.iter_mut().for_each(|round| round.steal_ticks = Some(3));
+    assert_eq!(attribute(&traced.run, &traced.logs, &[])[0].messages, 40 * 50, "where none is calm all count");
+}
+
+#[test]
+fn a_task_that_ended_has_the_name_that_a_sample_saw() {
+    let mut traced = traced(&Way { found: vec![Found::Preempted], ..Way::over("tcp:send") }, 50);
+    for round in &mut traced.run.rounds {
+        round.trace.iter_mut().for_each(|trace| drop(trace.tasks.remove(&HOG)));
+    }
+    let who = |run: &Run| attribute(run, &traced.logs, &[]).remove(0).occupants.all;
+    let named = |occupants: &[Occupant], name: &str| occupants.iter().any(|one| one.tid == HOG && one.name == name);
+    assert!(named(&who(&traced.run), "a task that has ended (666)"), "{:?}", who(&traced.run));
+    let task = msgpath_core::schema::OtherTask { pid: HOG as u32, name: "cc1".into(), ..Default::default() };
+    traced.run.header.others.push(task);
+    assert!(named(&who(&traced.run), "cc1"), "{:?}", who(&traced.run));
 }

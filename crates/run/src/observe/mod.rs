@@ -34,6 +34,8 @@ const GRANT: &str = "sudo setcap cap_bpf,cap_perfmon+ep $(command -v msgpath)";
 const LEAST_ROOM: usize = 1 << 14;
 /// Most tasks whose names are looked up after a round.
 const MOST_NAMES: usize = 4096;
+/// Most processes whose names are read before a round.
+const MOST_BEFORE: usize = 1024;
 
 /// A back end that is loaded and idle.
 pub struct Tracer {
@@ -43,6 +45,8 @@ pub struct Tracer {
     /// The round's threads.
     threads: Vec<i32>,
     tasks: BTreeMap<i32, String>,
+    /// Names of the processes that there were before the round: some of them end while it runs.
+    before: BTreeMap<i32, String>,
 }
 
 /// What a traced round left.
@@ -176,6 +180,7 @@ impl Tracer {
         let ends = || near.iter().chain(far);
         let threads: Vec<i32> = ends().map(|thread| thread.tid).filter(|tid| *tid > 0).collect();
         self.tasks = threads.iter().filter_map(|tid| Some((*tid, threads::name(*tid)?))).collect();
+        self.before = threads::processes(MOST_BEFORE);
         let cpus = threads::cpus(&threads);
         self.threads.clone_from(&threads);
         let sockets = ends().flat_map(|thread| thread.cookies.iter().copied()).collect();
@@ -199,7 +204,7 @@ impl Tracer {
             .collect();
         for tid in named.into_iter().take(MOST_NAMES) {
             if let std::collections::btree_map::Entry::Vacant(entry) = tasks.entry(tid)
-                && let Some(name) = threads::name(tid)
+                && let Some(name) = threads::name(tid).or_else(|| self.before.get(&tid).cloned())
             {
                 entry.insert(name);
             }
@@ -235,7 +240,7 @@ fn tested(mut back: Back, missing: Vec<(EventKind, String)>, name: &str) -> Resu
         self_test: verdict.sentence,
         wakeups_joined: !kinds.contains(&EventKind::SchedWakeup),
     };
-    Ok((Tracer { back, kinds, threads: Vec::new(), tasks: BTreeMap::new() }, tracing))
+    Ok((Tracer { back, kinds, threads: Vec::new(), tasks: BTreeMap::new(), before: BTreeMap::new() }, tracing))
 }
 
 /// Switches to a thread that must have been and were not seen.

@@ -1,5 +1,7 @@
 //! What /proc says of threads, those of other processes too.
 
+use std::collections::BTreeMap;
+
 use crate::doctor::read::{cpu_list, field};
 
 fn status(tid: i32) -> Option<String> {
@@ -13,6 +15,14 @@ pub(super) fn name(tid: i32) -> Option<String> {
     }
     let name = std::fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
     Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// Names of the processes of this machine, the newest first, at most so many: who ends soon started late.
+pub(super) fn processes(most: usize) -> BTreeMap<i32, String> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
+    let mut pids: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable_by(|a, b| b.cmp(a));
+    pids.into_iter().take(most).filter_map(|pid| Some((pid, name(pid)?))).collect()
 }
 
 /// The process of a thread.
@@ -51,6 +61,19 @@ mod tests {
         assert_eq!(process(tid), i32::try_from(std::process::id()).ok());
         assert_eq!(cpus(&[tid]), msgpath_sys::affinity::allowed());
         assert_eq!(name(0).as_deref(), Some("idle"));
+    }
+
+    #[test]
+    fn a_process_that_ends_was_known_before() {
+        let mut child = match std::process::Command::new("sleep").arg("60").spawn() {
+            Ok(child) => child,
+            Err(error) => return eprintln!("skipped: sleep cannot be started: {error}"),
+        };
+        let (pid, own) = (child.id() as i32, std::process::id() as i32);
+        let before = processes(1 << 22);
+        let ended = child.kill().and_then(|()| child.wait());
+        assert!(ended.is_ok() && name(pid).is_none() && before.contains_key(&pid));
+        assert!(before.contains_key(&own) && processes(2).len() <= 2);
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn outliers(parts: &[Part<'_>]) -> Option<Answer> {
             part.run.header.plan.workload == Workload::Echo && case.case.load == Load::Closed && case.messages > 0
         })
         .max_by(|a, b| share(a.1).total_cmp(&share(b.1)))?;
-    let rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.case.id).collect();
+    let rounds: Vec<&RoundRecord> = crate::calm::rounds_of(part.run, &case.case);
     let pooled = Pooled::new(&rounds.iter().map(|round| &round.latency).collect::<Vec<_>>());
     let quartile = |p: f64| pooled.quantile(p).flatten().map(|ns| ns as f64);
     let (first, median, third) = (quartile(0.25)?, quartile(0.5)?, quartile(0.75)?);
@@ -301,9 +301,13 @@ fn outliers(parts: &[Part<'_>]) -> Option<Answer> {
             }
         )
     });
+    let beside = case.beside.as_ref().map_or_else(String::new, |beside| {
+        let slowest = beside.slowest_ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64));
+        format!(" {} disturbed rounds stand beside these (slowest {slowest}).", beside.rounds)
+    });
     if beyond == 0 {
         let text = format!(
-            "nothing would be dropped here: of {} messages of {} none lies beyond 1.5 IQR.",
+            "nothing would be dropped here: of {} messages of {} none lies beyond 1.5 IQR.{beside}",
             number(pooled.total()),
             case.case.path
         );
@@ -316,7 +320,7 @@ fn outliers(parts: &[Part<'_>]) -> Option<Answer> {
     };
     let text = format!(
         "that would hide the result. {} in the run {}: beyond 1.5 IQR lie {} of {} messages ({}), {} of all the time; the slowest took \
-         {}. They are kept: {} are slower than 10 medians.{classified}{start} No time is 0 or less: both stamps are of one \
+         {}. They are kept: {} are slower than 10 medians.{classified}{start}{beside} No time is 0 or less: both stamps are of one \
          monotonic clock.",
         case.case.path,
         part.name,
@@ -545,6 +549,18 @@ mod tests {
                 .contains("20 are slower than 10 medians. Of the 10 rounds that have them: taken off the CPU in 10."),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn outliers_are_those_of_the_rounds_that_make_the_headline() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        for (at, round) in run.rounds.iter_mut().enumerate() {
+            round.steal_ticks = Some(if at < 10 { 3 } else { 0 });
+            stalls(round, 1, if at < 10 { 50_000_000 } else { 5_000_000 });
+        }
+        let said = settle(32, &[Made::from("closed", run)]).unwrap().text;
+        assert!(said.contains("30 are slower than 10 medians") && said.contains("10 disturbed rounds"), "{said}");
+        assert!(said.contains("(slowest 50.0"), "{said}");
     }
 
     #[test]

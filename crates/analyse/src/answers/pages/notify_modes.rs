@@ -28,10 +28,11 @@ fn other_wait<'a>(part: &Part<'a>, case: &CaseSummary, wait: &str) -> Option<&'a
     })
 }
 
-/// Share of one CPU that both ends together use: CPU time by wall time; 2 is two whole CPUs.
+/// Share of one CPU that both ends together use in the rounds that make the headline: CPU time by wall time; 2 is two whole
+/// CPUs.
 fn busy(part: &Part<'_>, case: &CaseSummary) -> Option<f64> {
     let mut sums = (0.0, 0.0);
-    for round in part.run.rounds.iter().filter(|round| round.case == case.case.id) {
+    for round in crate::calm::rounds_of(part.run, &case.case) {
         let cpu = |end: &msgpath_core::schema::EndReport| (end.user_ns + end.system_ns) as f64;
         sums.0 += cpu(&round.near) + cpu(&round.far);
         sums.1 += round.near.elapsed_ns.max(round.far.elapsed_ns) as f64;
@@ -276,6 +277,22 @@ mod tests {
         assert!(wake_up.text.starts_with("udp: p50 ") && wake_up.text.contains("for each of the two"), "{wake_up:?}");
         let slow = [closed(200, 1.0)];
         assert_eq!(super::page(&Made::parts(&slow)).answers[0].confidence, Confidence::CantTell);
+    }
+
+    #[test]
+    fn the_use_of_cpus_is_that_of_the_rounds_of_the_times() {
+        let mut run = Build::echo(&["udp:send"], &[64]).run();
+        for (at, round) in run.rounds.iter_mut().enumerate() {
+            round.steal_ticks = Some(if at < 10 { 3 } else { 0 });
+            // Half of a CPU of both; while the hypervisor takes its time next to none.
+            let lasted = round.near.elapsed_ns.max(round.far.elapsed_ns);
+            (round.near.system_ns, round.near.user_ns) = (if at < 10 { 1 } else { lasted / 2 }, 0);
+            (round.far.system_ns, round.far.user_ns) = (0, 0);
+        }
+        let made = [Made::from("closed", run)];
+        let part = Made::parts(&made)[0];
+        let busy = busy(&part, &part.summary.cases[0]).unwrap();
+        assert!((busy - 0.5).abs() < 0.001, "{busy}");
     }
 
     #[test]

@@ -165,16 +165,16 @@ fn speeds(part: &Part<'_>, rows: &[&CaseSummary]) -> Table {
     ];
     let mut table = Table::new("rows", "The rows: each is one way of handing over 1500 bytes", &columns);
     for case in rows {
-        let throughput = throughput(case);
+        let (throughput, rounds) = (throughput(case), rounds_of(part, &case.case).len());
         table.row([
             Cell::text(case.case.pieces.to_string()),
             kind(&case.case.path.method).map_or_else(|| Cell::text("-"), |kind| Cell::count(kind.into())),
             Cell::text(case.case.path.to_string()),
-            Cell::Time((throughput.sender_ns * case.rounds as f64).into()),
+            Cell::Time((throughput.sender_ns * rounds as f64).into()),
             Cell::Bits((&throughput.receiver_bits).into()),
             Cell::or_missing(throughput.of_yardstick.as_ref().map(|of| of.value), Cell::Share, "no reference"),
             Cell::or_missing(whole(part, case).map(|(_, _, bits)| bits), Cell::Bits, "no time"),
-            Cell::text(format!("{} of {}", delayed(part, case).len(), case.rounds)),
+            Cell::text(format!("{} of {rounds}", delayed(part, case).len())),
         ]);
     }
     table.note(
@@ -730,6 +730,19 @@ mod tests {
         let late = page.tables[0].rows.iter().find(|row| row[7] != Cell::text("0 of 40")).unwrap();
         let classic = classic_lines(&page);
         assert!(classic.iter().any(|row| row[3] == late[6]), "{late:?} {classic:?}");
+    }
+
+    #[test]
+    fn rows_are_those_of_the_rounds_that_make_the_headline() {
+        let mut run = shapes(&PATHS, &[(15, 100), (60, 25)]).yardstick(1 << 17).rates(|_, _| 4e9).run();
+        run.rounds.iter_mut().for_each(|round| round.steal_ticks = Some(if round.pass < 10 { 20 } else { 0 }));
+        let own = run.rounds.iter().filter(|round| round.case == 0 && round.pass >= 10);
+        let calm: u64 = own.map(|round| round.near.elapsed_ns).sum();
+        let page = of(&[("shapes", run, Logs::default())], page);
+        let row = &page.tables[0].rows[0];
+        assert_eq!(row[7], Cell::text("0 of 30"), "{row:?}");
+        let Cell::Time(time) = &row[3] else { panic!("{row:?}") };
+        assert!((time.value / calm as f64 - 1.0).abs() < 1e-6, "{time:?} {calm}");
     }
 
     #[test]
