@@ -242,8 +242,20 @@ pub fn classify(rounds: &[Conditions]) -> Vec<Ends> {
 /// Whether a run that planned so many rounds of the cases that it compares has too few calm ones among those that it
 /// recorded. It goes on then: a rule for stopping that looks at conditions only, never at a result, biases none.
 pub fn too_few(rounds: &[Conditions], planned: u64) -> bool {
-    let calm = classify(rounds).iter().filter(|ends| !ends.iter().any(|end| end.any())).count();
-    (calm as f64) < ENOUGH * planned as f64
+    (calm_ones(rounds) as f64) < ENOUGH * planned as f64
+}
+
+/// Whether a run that has too few calm rounds would have too few after twice its rounds as well: at the share of calm ones
+/// so far. To go on would take its time and change nothing. A disturbance has no memory that a run could know of, so the
+/// share so far is the best guess of that to come.
+pub fn out_of_reach(calm: u64, rounds: u64, planned: u64) -> bool {
+    let (share, more) = (calm as f64 / rounds.max(1) as f64, (2 * planned).saturating_sub(rounds) as f64);
+    calm as f64 + share * more < ENOUGH * planned as f64
+}
+
+/// How many of these rounds nothing disturbed.
+pub fn calm_ones(rounds: &[Conditions]) -> u64 {
+    classify(rounds).iter().filter(|ends| !ends.iter().any(|end| end.any())).count() as u64
 }
 
 fn quiet(values: impl Iterator<Item = f64>) -> f64 {
@@ -285,6 +297,15 @@ mod tests {
         assert!(!too_few(&seen(40, |pass| pass % 4 == 0), 40), "three quarters are enough");
         assert!(too_few(&seen(40, |pass| pass % 2 == 0), 40));
         assert!(too_few(&seen(58, |pass| pass % 2 == 0), 40) && !too_few(&seen(60, |pass| pass % 2 == 0), 40));
+    }
+
+    #[test]
+    fn a_run_does_not_go_on_for_what_it_cannot_reach() {
+        // 30 of 40 are wanted; 80 rounds have them where 15 of 40 are calm.
+        assert!(out_of_reach(0, 40, 40) && out_of_reach(14, 40, 40) && !out_of_reach(15, 40, 40));
+        // On the way the share may fall.
+        assert!(!out_of_reach(20, 50, 40) && out_of_reach(17, 50, 40));
+        assert!(!out_of_reach(30, 80, 40) && out_of_reach(29, 80, 40) && out_of_reach(0, 0, 1));
     }
 
     #[test]

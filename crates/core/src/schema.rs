@@ -66,6 +66,9 @@ pub struct RunHeader {
     /// the rounds are recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherTask>,
+    /// Why the list of them lacks the tasks of others; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_unseen: Option<String>,
     /// How the kernel was traced in the traced cases, where there are any.
     #[serde(default)]
     pub tracing: Option<Tracing>,
@@ -105,6 +108,7 @@ impl RunHeader {
             far_events: EventFacts::default(),
             simulated: BTreeMap::new(),
             others: Vec::new(),
+            others_unseen: None,
             tracing: None,
             rpc: None,
             periodic: None,

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
+use msgpath_core::calm::out_of_reach;
 use msgpath_core::units::{self, Glyphs, Pieces};
 use msgpath_core::{CaseRole, PathName};
 use msgpath_record::Run;
@@ -168,6 +169,8 @@ pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<Strin
     let most = summary.cases.iter().filter(|case| case.case.stage == 0).map(|case| case.rounds).max().unwrap_or(0);
     if run.header.plan.extend && most > planned {
         text += &format!("; the run went on for {} passes more than the {planned} planned", most - planned);
+    } else if run.header.plan.extend && most == planned && out_of_reach(calm.calm, calm.rounds, calm.rounds) {
+        text += "; the run did not go on: at this share twice its rounds would be too few as well";
     }
     Some(text)
 }
@@ -211,4 +214,24 @@ pub(crate) fn far_work(run: &Run, glyphs: units::Glyphs) -> Option<String> {
         "the far end works {} for each message, {law}",
         crate::words::chosen(&glyphs.time(work.mean_ns as f64))
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use msgpath_analyse::summary::CalmRounds;
+
+    #[test]
+    fn a_run_that_did_not_go_on_says_so() {
+        let (mut run, mut summary) = fixture::compare();
+        let rounds = summary.cases.iter().map(|case| case.rounds).max().unwrap();
+        (run.header.plan.rounds, run.header.plan.extend) = (rounds as u32, true);
+        let mut said = |calm| {
+            summary.calm = Some(CalmRounds { rounds: 40, calm, shared: 40 - calm, ..CalmRounds::default() });
+            super::calm(&run, &summary, Glyphs::Ascii).unwrap()
+        };
+        assert!(said(4).ends_with("twice its rounds would be too few as well"), "{}", said(4));
+        assert!(!said(30).contains("go on"), "{}", said(30));
+    }
 }

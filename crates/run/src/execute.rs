@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::calm::{Watch, too_few};
+use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{Between, CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
 use msgpath_core::schema::{
     ClockFacts, EventFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
@@ -142,7 +142,7 @@ pub fn execute(
     run.begin = clock::now();
     let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
     if result.is_ok() {
-        run.header.others = run.others.finish();
+        (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;
     }
     if matches!(result, Ok(true)) && simulate::is_asked(&run.header.plan) {
@@ -419,8 +419,8 @@ impl Run<'_> {
         self.stage(1, writer, progress, stop)
     }
 
-    /// All rounds of all passes of one stage; those of the first go on while too few of them are calm, up to twice as
-    /// many as planned.
+    /// All rounds of all passes of one stage; those of the first go on while too few of them are calm and twice as many
+    /// as planned, which are the most, can bring enough.
     fn stage(
         &mut self,
         stage: u32,
@@ -444,7 +444,8 @@ impl Run<'_> {
         let mut restart = if stage == 0 { 0 } else { restarts - 1 };
         for (at, own) in (0..most).zip(passes) {
             if at >= rounds {
-                if !too_few(&seen, planned) || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
+                let hopeless = || out_of_reach(calm_ones(&seen), seen.len() as u64, planned);
+                if !too_few(&seen, planned) || hopeless() || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
                     break;
                 }
                 of += own.len() as u64;

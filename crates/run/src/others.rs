@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use msgpath_core::schema::OtherTask;
@@ -28,6 +29,8 @@ struct Stat {
 
 /// Adds up what others use from sample to sample.
 pub struct Others {
+    /// `/proc`.
+    proc: PathBuf,
     own: u32,
     own_name: String,
     /// Start of this process, ticks since boot.
@@ -43,10 +46,15 @@ pub struct Others {
 impl Others {
     /// Nothing is sampled yet.
     pub fn new() -> Self {
+        Self::at(PathBuf::from("/proc"))
+    }
+
+    fn at(proc: PathBuf) -> Self {
         let own = std::process::id();
-        let (own_name, own_start) = read(own).map_or((String::new(), u64::MAX), |stat| (stat.name, stat.started));
+        let (own_name, own_start) =
+            read(&proc, own).map_or((String::new(), u64::MAX), |stat| (stat.name, stat.started));
         let (before, used) = (BTreeMap::new(), BTreeMap::new());
-        Self { own, own_name, own_start, reached: 0, begun: Instant::now(), last: None, before, used }
+        Self { proc, own, own_name, own_start, reached: 0, begun: Instant::now(), last: None, before, used }
     }
 
     /// Takes a sample, unless the last one was taken a moment ago.
@@ -57,7 +65,7 @@ impl Others {
     }
 
     fn sample_now(&mut self) {
-        let Ok(tasks) = fs::read_dir("/proc") else { return };
+        let Ok(tasks) = fs::read_dir(&self.proc) else { return };
         let (begin, first) = (Instant::now(), self.last.is_none());
         let mut now = BTreeMap::new();
         let mut pids: Vec<u32> = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -70,7 +78,7 @@ impl Others {
                 break;
             }
             self.reached = pid;
-            now.extend(read(pid).map(|stat| (pid, stat)));
+            now.extend(read(&self.proc, pid).map(|stat| (pid, stat)));
         }
         for (pid, stat) in &now {
             let before = self.before.get(pid).filter(|before| before.started == stat.started);
@@ -110,8 +118,19 @@ impl Others {
         false
     }
 
-    /// A last sample, and the tasks with the most CPU time since the first, most of it first.
-    pub fn finish(&mut self) -> Vec<OtherTask> {
+    /// Why the tasks of others are not among those that are sampled; `None`: they are. Task 1 belongs to root and is
+    /// always there.
+    fn unseen(&self) -> Option<String> {
+        let error = fs::read(self.proc.join("1/stat")).err()?;
+        Some(match fs::read_dir(&self.proc) {
+            Ok(_) => format!("/proc hides the tasks of others (hidepid, proc(5)): {}", error.kind()),
+            Err(error) => format!("/proc cannot be read: {}", error.kind()),
+        })
+    }
+
+    /// A last sample, and the tasks with the most CPU time since the first, most of it first; then why those of others are
+    /// not among them, if so.
+    pub fn finish(&mut self) -> (Vec<OtherTask>, Option<String>) {
         self.sample_now();
         let lasted = self.begun.elapsed().as_nanos().max(1) as f64;
         let mut used: Vec<_> = self.used.iter().collect();
@@ -123,12 +142,12 @@ impl Others {
             share: (ticks * TICK_NS) as f64 / lasted,
             cpu: stat.cpu,
         };
-        used.into_iter().take(NAMED).map(task).collect()
+        (used.into_iter().take(NAMED).map(task).collect(), self.unseen())
     }
 }
 
-fn read(pid: u32) -> Option<Stat> {
-    parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+fn read(proc: &Path, pid: u32) -> Option<Stat> {
+    parse(&String::from_utf8_lossy(&fs::read(proc.join(format!("{pid}/stat"))).ok()?))
 }
 
 /// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)); what a terminal could take
@@ -176,7 +195,7 @@ mod tests {
             Err(error) => return eprintln!("skipped: sh cannot be started: {error}"),
         };
         let begin = Instant::now();
-        let ticks = |pid| read(pid).map_or(0, |stat| stat.ticks);
+        let ticks = |pid| read(Path::new("/proc"), pid).map_or(0, |stat| stat.ticks);
         while ticks(child.id()) < 20 && begin.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -190,7 +209,22 @@ mod tests {
         let (stat, ticks) = used.expect("it is among them");
         assert!(stat.name == "sh" || stat.name == "dash" || stat.name == "bash", "{stat:?}");
         assert!(ticks >= 20, "{ticks}");
-        assert!(others.finish().len() <= NAMED);
+        assert!(others.finish().0.len() <= NAMED);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_has_its_reason() {
+        let folder = std::env::temp_dir().join(format!("msgpath-others-{}", std::process::id()));
+        fs::create_dir_all(folder.join("4711")).unwrap();
+        let line = "4711 (ours) S 1 1 1 0 -1 0 1 0 0 0 300 45 0 0 20 0 1 0 777 1";
+        fs::write(folder.join("4711/stat"), line).unwrap();
+        let hidden = Others::at(folder.clone()).finish().1.unwrap();
+        fs::create_dir_all(folder.join("1")).unwrap();
+        fs::write(folder.join("1/stat"), line.replace("4711", "1")).unwrap();
+        let shown = Others::at(folder.clone()).finish().1;
+        fs::remove_dir_all(&folder).unwrap();
+        let gone = Others::at(folder).finish().1.unwrap();
+        assert!(hidden.contains("hidepid") && shown.is_none() && gone.contains("cannot be read"), "{hidden} {gone}");
     }
 
     #[test]

@@ -94,14 +94,18 @@ fn say(input: &Input) -> Option<Said> {
 }
 
 /// `, mostly cc1plus (pid 4711, 61 % of a CPU)`: who used most CPU time of those that last ran on a measuring CPU, else of
-/// all; empty where nobody used a hundredth of a CPU.
+/// all; why nobody can be named, where the kernel does not show the tasks of others; else empty where nobody used a hundredth
+/// of a CPU.
 fn whose(input: &Input) -> String {
     let pinned: Vec<u32> = ends(input).iter().flat_map(|end| end.pinned.iter().copied()).collect();
     let others = || input.run.header.others.iter().filter(|task| task.share >= 0.01);
     let near = others().find(|task| task.share >= WORTH_NAMING && task.cpu.is_some_and(|cpu| pinned.contains(&cpu)));
-    near.or_else(|| others().next()).map_or_else(String::new, |task| {
-        format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share))
-    })
+    match near.or_else(|| others().next()) {
+        Some(task) => format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share)),
+        None => {
+            input.run.header.others_unseen.as_ref().map_or_else(String::new, |why| format!(", whose is n/a: {why}"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +174,8 @@ mod tests {
         assert!(said(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
         run.header.others = vec![task(9, "kworker/0:1", 0.001, Some(0))];
         assert!(!said(&run, "W46")[0].contains("mostly"));
+        run.header.others_unseen = Some("/proc hides the tasks of others".into());
+        assert!(said(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", said(&run, "W46"));
     }
 
     #[test]
