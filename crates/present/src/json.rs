@@ -326,6 +326,16 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_time_without_a_tick_is_null() {
+        let (run, mut summary) = fixture::compare();
+        (summary.cases[0].near_cost.user_ns, summary.cases[0].far_cost.system_ns) = (0.0, 0.0);
+        let case = &parsed(&summary_json(&run, &summary))["cases"][0];
+        assert!(case["near_cost"]["user_ns"].is_null() && case["near_cost"]["system_ns"].is_number());
+        assert!(case["far_cost"]["system_ns"].is_null() && case["far_cost"]["user_ns"].is_number());
+        assert!(case["why"]["near_cost.user_ns"].as_str().unwrap().contains("no tick"));
+    }
+
+    #[test]
     fn a_failure_is_an_object_too() {
         let problem =
             Problem::new("E01", Exit::CannotStart, "nobody answers").why("no program listens").hint("msgpath serve");

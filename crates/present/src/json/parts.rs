@@ -71,10 +71,22 @@ pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
             fields.values_mut().for_each(|field| *field = Value::Null);
             out[calls] = Value::Null;
         }
+        if let Some(part) = without_a_tick(cost) {
+            out[end][part] = Value::Null;
+        }
     }
     tidy_quantiles(&mut out);
     explain(&mut out, |path| reason(case, workload, path));
     out
+}
+
+/// The part of the CPU time into which no tick fell: all of the time stands in the other.
+fn without_a_tick(cost: msgpath_analyse::summary::Cost) -> Option<&'static str> {
+    match (cost.user_ns, cost.system_ns) {
+        (0.0, both) if both > 0.0 => Some("user_ns"),
+        (both, 0.0) if both > 0.0 => Some("system_ns"),
+        _ => None,
+    }
 }
 
 /// Why a field of a case is `null`.
@@ -83,6 +95,10 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
     let unread = |end: &str, cost: msgpath_analyse::summary::Cost| cost.unread && path.starts_with(end);
     if unread("near_c", case.near_cost) || unread("far_c", case.far_cost) {
         return msgpath_analyse::cost::UNREAD.into();
+    }
+    let no_tick = |end: &str, cost| without_a_tick(cost).is_some_and(|part| path == format!("{end}.{part}"));
+    if no_tick("near_cost", case.near_cost) || no_tick("far_cost", case.far_cost) {
+        return "no tick of the kernel fell into this part of the CPU time; all of it stands in the other".into();
     }
     match path {
         "throughput" => "only a stream has a throughput",

@@ -198,13 +198,36 @@ pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
     if cost.unread {
         return std::array::from_fn(|_| "n/a".into());
     }
+    // The sum is what the scheduler counted; its parts are told apart by ticks. Where none fell into one of them it may
+    // still have taken a part of the time.
+    let [user, system] = match (cost.user_ns, cost.system_ns) {
+        (0.0, both) if both > 0.0 => ["n/a: no tick".into(), format!("{} both", glyphs.time(both))],
+        (both, 0.0) if both > 0.0 => [format!("{} both", glyphs.time(both)), "n/a: no tick".into()],
+        (user, system) => [glyphs.time(user), glyphs.time(system)],
+    };
     [
-        glyphs.time(cost.user_ns),
-        glyphs.time(cost.system_ns),
+        user,
+        system,
         words::per_message(cost.calls),
         words::per_message(cost.voluntary),
         words::per_message(cost.involuntary),
         words::per_message(cost.faults),
         cost.run_delay_ns.map_or_else(|| "n/a: not counted".into(), |ns| glyphs.time(ns)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_tick_fell_into_is_not_printed_as_nothing() {
+        let cells = |user_ns, system_ns| {
+            let [user, system, ..] = cost_cells(&Cost { user_ns, system_ns, ..Cost::default() }, Glyphs::Ascii);
+            [user, system]
+        };
+        assert_eq!(cells(0.0, 8_100.0), ["n/a: no tick", "8.10 us both"]);
+        assert_eq!(cells(8_100.0, 0.0), ["8.10 us both", "n/a: no tick"]);
+        assert_eq!(cells(1_200.0, 6_900.0), ["1.20 us", "6.90 us"]);
+    }
 }
