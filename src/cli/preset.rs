@@ -108,17 +108,23 @@ fn show(found: &Found) -> Result<String> {
 /// What it will do, in a line.
 fn said(estimate: &Estimate) -> String {
     let Estimate { runs, cases, ns, unknown } = *estimate;
-    let seconds = ns as f64 / 1e9;
-    let time = match seconds {
-        s if s >= 90.0 => format!("about {:.0} min {:02.0} s", (s / 60.0).floor(), s % 60.0),
-        s => format!("about {s:.0} s"),
-    };
+    let time = format!("about {}", in_minutes(ns as f64 / 1e9));
     let open = match unknown {
         0 => String::new(),
         1 => ", and one run more that takes as long as its server".into(),
         n => format!(", and {n} runs more that take as long as their server"),
     };
     format!("{runs} {}, {cases} cases, {time}{open}", if runs == 1 { "run" } else { "runs" })
+}
+
+/// `85 s`, `1 min 41 s`.
+fn in_minutes(seconds: f64) -> String {
+    let whole = seconds.round();
+    if whole >= 90.0 {
+        format!("{:.0} min {:02.0} s", (whole / 60.0).floor(), whole % 60.0)
+    } else {
+        format!("{whole:.0} s")
+    }
 }
 
 fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
@@ -143,5 +149,9 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
         quiet: arguments.quiet,
         look: &arguments.look,
     };
-    preset::carry_out(found, &wanted)
+    let begun = std::time::Instant::now();
+    let ended = preset::carry_out(found, &wanted);
+    let planned = in_minutes(estimate.ns as f64 / 1e9);
+    eprintln!("note: {}: planned {planned}, taken {}", found.name, in_minutes(begun.elapsed().as_secs_f64()));
+    ended
 }

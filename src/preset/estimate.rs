@@ -2,15 +2,25 @@
 
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::preset::Preset;
+use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Case, CaseRole, Problem};
+use msgpath_record::store;
 
-use crate::cli;
+use crate::{cli, runs};
 
-/// Around the messages of a round, ns: orders, threads, connections, counters of the kernel and the record, as seen on
-/// machines with two CPUs.
-const ROUND: u64 = 40_000_000;
-/// A pilot before its warm-up, ns: about half a dozen short rounds.
-const PILOT: u64 = 6 * ROUND + 10_000_000;
+/// Around the messages of a round, ns: orders, threads, connections, counters of the kernel and the record. What this
+/// machine takes the kept runs tell ([`around_rounds`]); where there is none yet, this, as seen on machines with two CPUs.
+const ROUND: u64 = 30_000_000;
+/// So many of the newest runs are looked at for it, and a run tells with so many rounds.
+const LOOKED_AT: usize = 5;
+const FEWEST: usize = 20;
+/// A pilot: rounds of 8 messages, then four times as many until they take 10 ms, are about so many ...
+const GROWING: u64 = 5;
+/// ... slices of the warm-up, at least so many of 10 ms ...
+const SLICES: u64 = 3;
+const SLICE: u64 = 10_000_000;
+/// ... and, where rounds are to hold a time, one of full length, at most so long, ns.
+const WHOLE: u64 = 200_000_000;
 /// A run, ns: the far end's process, what `doctor` looks at, the report.
 const RUN: u64 = 500_000_000;
 /// A restart, ns: another process.
@@ -44,11 +54,12 @@ pub(crate) struct Estimate {
 /// A run that cannot be planned: what was typed does not fit.
 pub(crate) fn estimate(preset: &Preset, typed: &[String]) -> Result<Estimate, Problem> {
     let mut sum = Estimate { runs: preset.runs.len() as u64, ..Estimate::default() };
+    let around = around_rounds();
     for run in &preset.runs {
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
             Some(cli::Planned::Plan(plan)) => {
                 sum.cases += plan.cases.len() as u64;
-                sum.ns += planned_ns(&plan);
+                sum.ns += planned_ns(&plan, around);
             }
             Some(cli::Planned::Time { cases, ns }) => {
                 sum.cases += cases;
@@ -60,21 +71,51 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String]) -> Result<Estimate, Pr
     Ok(sum)
 }
 
-/// Counts without a rate take as long as the path makes them; a case of a count is held for 1 s. Sizes that are added near
-/// a crossing are not in it: nobody knows whether there is one.
-fn planned_ns(plan: &Plan) -> u64 {
+/// What a round takes beside its messages, by the newest kept run that tells.
+fn around_rounds() -> u64 {
+    let newest = store::list(&store::default_root()).into_iter().take(LOOKED_AT);
+    newest.filter_map(|listed| between_rounds(&runs::read(&listed.folder).ok()?.rounds)).next().unwrap_or(ROUND)
+}
+
+/// Median time from the end of a round to the start of the next, ns; `None`: there are too few.
+fn between_rounds(rounds: &[RoundRecord]) -> Option<u64> {
+    let mut order: Vec<&RoundRecord> = rounds.iter().collect();
+    order.sort_by_key(|round| round.start_ns);
+    let pairs = order.windows(2).filter(|pair| pair[0].restart == pair[1].restart);
+    let mut gaps: Vec<u64> = pairs
+        .map(|pair| {
+            let end = pair[0].start_ns + pair[0].near.elapsed_ns.max(pair[0].far.elapsed_ns);
+            pair[1].start_ns.saturating_sub(end)
+        })
+        .collect();
+    gaps.sort_unstable();
+    (gaps.len() >= FEWEST).then(|| gaps[gaps.len() / 2])
+}
+
+/// `around`: what a round takes beside its messages. Counts without a rate take as long as the path makes them; a case of a count is held for 1 s. Sizes that are added near
+/// a crossing are not in it: nobody knows whether there is one; nor are the rounds for which a run with too few calm ones
+/// goes on.
+fn planned_ns(plan: &Plan, around: u64) -> u64 {
     let rounds = u64::from(plan.rounds);
-    let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case).min(longest) + ROUND);
+    let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case).min(longest) + around);
+    let pilot = |case: &Case| {
+        let warm_up = plan.warmup_ns.max(SLICES * (SLICE + around));
+        let whole = match (plan.extent, case.load.rate()) {
+            (Extent::Time(_), None) => round_ns(plan, case).min(WHOLE) + around,
+            _ => 0,
+        };
+        GROWING * around + SLICE + warm_up + whole
+    };
     let of = |case: &Case| match case.role {
-        CaseRole::Trial => PILOT + plan.warmup_ns + stage(TRIAL, case),
+        CaseRole::Trial => pilot(case) + stage(TRIAL, case),
         // It takes the pace of the case that it is held against.
         CaseRole::Control => stage(u64::MAX, case),
-        CaseRole::Measured | CaseRole::Yardstick => PILOT + plan.warmup_ns + stage(u64::MAX, case),
+        CaseRole::Measured | CaseRole::Yardstick => pilot(case) + stage(u64::MAX, case),
     };
     let measured = || plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
     let traced = |case: &Case| if plan.stages.is_some() { stage(TRACED, case) } else { 0 };
     let counted = |case: &Case| if plan.events_forced { stage(TRIAL, case) / COUNTED } else { 0 };
-    let tried = |case: &Case| if plan.try_causes { TRIALS * (PILOT + plan.warmup_ns + stage(TRIAL, case)) } else { 0 };
+    let tried = |case: &Case| if plan.try_causes { TRIALS * (pilot(case) + stage(TRIAL, case)) } else { 0 };
     RUN + u64::from(plan.restarts - 1) * RESTART
         + plan.cases.iter().map(of).sum::<u64>()
         + measured().map(|case| traced(case) + counted(case) + tried(case)).sum::<u64>()
@@ -111,14 +152,17 @@ mod tests {
     }
 
     fn seconds(plan: &Plan) -> f64 {
-        planned_ns(plan) as f64 / 1e9
+        planned_ns(plan, 40_000_000) as f64 / 1e9
     }
 
     #[test]
     fn rounds_pilots_and_the_start_are_counted() {
-        // 1 s of messages, 40 rounds of 40 ms around them, 0.1 s of warm-up, 0.25 s of pilot; the run 0.5 s.
-        assert!((seconds(&plan(1)) - (0.5 + 2.95)).abs() < 1e-9);
-        assert!((seconds(&plan(10)) - (0.5 + 29.5)).abs() < 1e-9);
+        // 1 s of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices that are
+        // longer than the 0.1 s of warm-up (0.15 s), and one round (0.065 s); the run 0.5 s.
+        assert!((seconds(&plan(1)) - (0.5 + 2.6 + 0.425)).abs() < 1e-9);
+        assert!((seconds(&plan(10)) - (0.5 + 26.0 + 4.25)).abs() < 1e-9);
+        let warm = Plan { warmup_ns: SECOND, ..plan(1) };
+        assert!((seconds(&warm) - seconds(&plan(1)) - 0.85).abs() < 1e-9);
         let restarted = Plan { restarts: 5, ..plan(1) };
         assert!((seconds(&restarted) - seconds(&plan(1)) - 0.4).abs() < 1e-9);
     }
@@ -129,7 +173,7 @@ mod tests {
         with.cases[1].role = CaseRole::Control;
         assert!((seconds(&with) - seconds(&plan(1)) - 2.6).abs() < 1e-9);
         let trials = Plan { try_causes: true, ..plan(1) };
-        assert!((seconds(&trials) - seconds(&plan(1)) - 2.0 * (0.35 + 40.0 * 0.05)).abs() < 1e-9);
+        assert!((seconds(&trials) - seconds(&plan(1)) - 2.0 * (0.425 + 40.0 * 0.05)).abs() < 1e-9);
         let traced = Plan { stages: Some(StageSet::Light), ..plan(1) };
         assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.065).abs() < 1e-9, "25 ms, no more than untraced");
     }
@@ -139,8 +183,27 @@ mod tests {
         let mut open = plan(1);
         let at = |rate: f64| Load::Open { rate: Rate::per_second(rate).unwrap(), arrivals: Arrivals::Constant };
         open.cases[0].load = at(1_000.0);
-        assert!((seconds(&open) - seconds(&plan(1)) - 40.0 * 0.02).abs() < 1e-9, "100 messages would be 100 ms");
+        assert!(
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * 0.02 - 0.065)).abs() < 1e-9,
+            "100 messages would be 100 ms"
+        );
         open.cases[0].load = at(100_000.0);
-        assert!((seconds(&open) - seconds(&plan(1)) - 40.0 * 0.0025).abs() < 1e-9, "a tenth of 25 ms");
+        assert!((seconds(&open) - seconds(&plan(1)) - (40.0 * 0.0025 - 0.065)).abs() < 1e-9, "a tenth of 25 ms");
+    }
+
+    #[test]
+    fn what_a_round_costs_is_what_rounds_cost() {
+        let round = |pass: u64| {
+            let mut round = RoundRecord { start_ns: pass * 30_000_000, ..RoundRecord::default() };
+            (round.near.elapsed_ns, round.far.elapsed_ns) = (8_000_000, 10_000_000);
+            // A restart takes its time, which is no round's.
+            round.restart = u32::from(pass >= 15);
+            round.start_ns += u64::from(round.restart) * SECOND;
+            round
+        };
+        let rounds: Vec<RoundRecord> = (0..30).rev().map(round).collect();
+        assert_eq!(between_rounds(&rounds), Some(20_000_000));
+        assert_eq!(between_rounds(&rounds[..20]), None);
+        assert!(planned_ns(&plan(1), 20_000_000) < planned_ns(&plan(1), 40_000_000));
     }
 }
