@@ -21,14 +21,41 @@ mod typed;
 
 use std::process::ExitCode;
 
+use msgpath_core::units;
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::memory;
+
+#[global_allocator]
+static ALLOCATOR: memory::Allocator = memory::Allocator;
+
+/// The least address space with which a verb begins: its threads have stacks of 2 MiB each.
+const LEAST_SPACE: u64 = 32 << 20;
+
 fn main() -> ExitCode {
     msgpath_sys::signal::ignore_file_size();
-    match cli::run(std::env::args_os()) {
+    match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
         Ok(exit) => exit,
         Err(error) if problems::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
             problems::as_problem(&error).exit.code().into()
+        }
+    }
+}
+
+/// Whether the limit on address space, where there is one, leaves what any verb needs.
+fn enough_space() -> Result<(), Problem> {
+    match memory::address_space() {
+        None => Ok(()),
+        Some(left) if left >= LEAST_SPACE => {
+            memory::one_heap();
+            Ok(())
+        }
+        Some(left) => {
+            let (left, least) = (units::size(left), units::size(LEAST_SPACE));
+            Err(Problem::new("E58", Exit::CannotStart, format!("the limit on address space leaves {left}"))
+                .why(format!("msgpath needs {least} and what its messages take"))
+                .hint("a higher limit: ulimit -v KIB, or prlimit --as=BYTES"))
         }
     }
 }

@@ -260,7 +260,7 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
             if silent.len() > 1 { format!(", and {} other cases alike", silent.len() - 1) } else { String::new() };
         let unit = if workload == Workload::Stream { "messages" } else { "round trips" };
         let why = format!("0 {unit} of {}{other}", what.delivery.sent);
-        return Err(Problem::new("E38", Exit::Unfinished, format!("nothing arrived over {}", what.case.path)).why(why));
+        return Err(problems::nothing_came(format!("nothing arrived over {}", what.case.path), why));
     }
     let enough = |case: &&CaseSummary| match workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {

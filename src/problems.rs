@@ -105,6 +105,11 @@ pub(crate) fn too_large(size: u64, path: &PathName, limit: u64) -> Problem {
     .hint(format!("-l {fits}, or a path that carries a stream, such as tcp:send"))
 }
 
+/// E38: all was sent, and nothing came of it.
+pub(crate) fn nothing_came(what: String, why: impl Into<String>) -> Problem {
+    Problem::new("E38", Exit::Unfinished, what).why(why)
+}
+
 /// E10: a path that cannot reach the target.
 pub(crate) fn cannot_reach(path: &PathName, target: &Target) -> Problem {
     let problem = |why: String| Problem::new("E10", Exit::Usage, format!("path {path} cannot reach {target} ({why})"));

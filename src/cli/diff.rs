@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::diff::{Diff, GateState, Judged, diff};
+use msgpath_core::foreign::shown;
 use msgpath_core::gate::{Gate, Watched};
 use msgpath_core::{Exit, Problem, Workload};
 use msgpath_present::terminal;
@@ -51,7 +52,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(match verdict(&found, arguments.strict) {
         Ok(()) => {
             for gate in found.gates_that(GateState::Undecided) {
-                eprintln!("warning: {} was not decided for {}, and passes", gate.gate, gate.case);
+                let line = format!("warning: {} was not decided for {}, and passes", gate.gate, gate.case);
+                eprintln!("{}", shown(&line));
             }
             ExitCode::SUCCESS
         }

@@ -32,7 +32,7 @@ use msgpath_run::rpc::own::OwnServer;
 use super::options::{ArrivalsArg, Options, ResultOptions};
 use crate::measure::{self, View};
 use crate::place::Place;
-use crate::problems::{self, cannot_write, usage};
+use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
 use crate::typed::List;
 use crate::{looks, progress, runs, typed};
@@ -614,8 +614,8 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
             1 => "the call did not succeed".to_owned(),
             calls => format!("none of {calls} calls succeeded"),
         };
-        return Err(Problem::new("E38", Exit::Unfinished, what)
-            .why("the times are those of calls that failed; nothing was measured of those that were asked for"));
+        let why = "the times are those of calls that failed; nothing was measured of those that were asked for";
+        return Err(nothing_came(what, why));
     }
     match max_loss {
         Some(limit) if bad as f64 > limit * calls as f64 => Err(Problem::new(
@@ -684,7 +684,7 @@ fn sums(
             glyphs.thousands(outcome.answered)
         ));
     }
-    lines.extend(console.said.iter().map(|text| format!("the server says: {text}")));
+    lines.extend(console.said.iter().map(|text| format!("the server says: {}", shown(text))));
     lines.join("\n") + "\n"
 }
 

@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("msgpath-sys", &["msgpath-core"]),
     ("msgpath-paths", &["msgpath-core", "msgpath-sys"]),
     ("msgpath-run", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-record"]),
-    ("msgpath-record", &["msgpath-core", "msgpath-rpc"]),
+    ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
     ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record"]),
     ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-analyse"]),
 ];

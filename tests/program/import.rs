@@ -1,5 +1,7 @@
 //! Logs of the RPC lab and of other programs, made a run.
 
+use std::io::Write;
+
 use msgpath_rpc::log::golden;
 
 use crate::command::Home;
@@ -122,6 +124,18 @@ fn json_of_the_lab_with_bytes_that_are_no_json() {
     assert_eq!([&rows[0][6], &rows[1][6]], ["2", "32768"]);
     assert_eq!([&rows[0][13], &rows[1][13]], ["1699999977423912000", "1700000000125456000"]);
     home.run("export @last --to rpc-json").ends_with(0).shows(&["\"title\" : \"pings\""]);
+}
+
+#[test]
+fn json_files_that_are_too_large_together_are_not_read() {
+    let home = Home::new();
+    for name in ["a.json", "b.json"] {
+        let mut file = std::fs::File::create(home.path().join(name)).unwrap();
+        file.write_all(format!("{{ \"title\" : \"{}\"", "a long one ".repeat(8)).as_bytes()).unwrap();
+        file.set_len(600 << 20).unwrap(); // nothing of it is on the disk
+    }
+    let says = ["E13", "the JSON files together have more than 1 GiB", "fewer files at once"];
+    home.run("import a.json b.json").ends_with(3).says(&says);
 }
 
 #[test]

@@ -20,5 +20,5 @@ pub mod waits;
 pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue, Receive, RingEnd, Socket};
 pub use end::{End, Layout, Method, Wait};
 pub use meta::{Family, Meta, Part, TransportMeta};
-pub use registry::{Driver, Entry, all, resolve, transport, with_ends};
+pub use registry::{Driver, Entry, all, is_lossy, resolve, transport, with_ends};
 pub use transport::{Need, Offer, Transport};

@@ -166,6 +166,11 @@ pub fn transport(name: &str) -> Option<&'static dyn Transport> {
     TRANSPORTS.iter().copied().find(|transport| transport.meta().meta.name == name)
 }
 
+/// Whether messages over a transport may be lost. Of one that is not known nobody says that they may not.
+pub fn is_lossy(name: &str) -> bool {
+    transport(name).is_none_or(|transport| transport.meta().lossy)
+}
+
 fn distinct(lists: impl Fn(&'static FamilyParts) -> &'static [Listed]) -> Vec<&'static Meta> {
     let mut out: Vec<&'static Meta> = Vec::new();
     for listed in FAMILIES.iter().flat_map(lists) {

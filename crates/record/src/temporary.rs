@@ -68,11 +68,10 @@ pub(crate) fn kept_runs(root: &Path) -> Option<PathBuf> {
 /// # Errors
 /// It cannot be made.
 pub(crate) fn keep_runs(root: &Path) -> io::Result<PathBuf> {
-    use std::hash::{BuildHasher, Hasher, RandomState};
     if let Some(folder) = kept_runs(root) {
         return Ok(folder);
     }
-    let folder = root.join(format!("{RUNS}{:016x}", RandomState::new().build_hasher().finish()));
+    let folder = root.join(format!("{RUNS}{:016x}", msgpath_sys::random::number()?));
     DirBuilder::new().mode(0o700).create(&folder)?;
     Ok(folder)
 }

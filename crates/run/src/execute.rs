@@ -12,7 +12,7 @@ use msgpath_core::schema::{
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
-use msgpath_paths::registry::{Entry, transport};
+use msgpath_paths::registry::{Entry, is_lossy};
 use msgpath_record::RunWriter;
 use msgpath_sys::clock;
 
@@ -182,9 +182,8 @@ pub fn execute(
 
 /// Transports of a plan whose messages may be lost.
 fn lossy(plan: &Plan) -> Vec<String> {
-    let may_lose = |name: &&String| transport(name).is_some_and(|transport| transport.meta().lossy);
     let names: BTreeSet<&String> = plan.cases.iter().map(|case| &case.path.transport).collect();
-    names.into_iter().filter(may_lose).cloned().collect()
+    names.into_iter().filter(|name| is_lossy(name)).cloned().collect()
 }
 
 /// Between whom is measured, and over which cable, for people.

@@ -3,6 +3,7 @@
 use std::hint::{black_box, spin_loop};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::schema::Floors;
@@ -56,9 +57,10 @@ pub(crate) enum Wait {
     Spin,
 }
 
-/// Runs `work` on a thread that is pinned to `cpu`; `None` where this process may not run there.
+/// Runs `work` on a thread that is pinned to `cpu`; `None` where this process may not run there, or has no further thread.
 pub(crate) fn pinned<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| scope.spawn(|| affinity::pin(&[cpu]).ok().map(|()| work())).join().ok().flatten())
+    let pinned = || affinity::pin(&[cpu]).ok().map(|()| work());
+    std::thread::scope(|scope| Builder::new().spawn_scoped(scope, pinned).ok()?.join().ok().flatten())
 }
 
 /// A word of its own cache lines: adjacent-line prefetch counts as sharing.
@@ -81,7 +83,7 @@ pub(crate) fn round_trip(near: u32, far: u32, wait: Wait) -> Option<f64> {
 fn round_trips(near: u32, far: u32, wait: Wait) -> Vec<u64> {
     let (there, back) = (Word(AtomicU32::new(0)), Word(AtomicU32::new(0)));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let echo = || {
             if affinity::pin(&[far]).is_err() {
                 return give(&back, STOP, wait);
             }
@@ -93,8 +95,8 @@ fn round_trips(near: u32, far: u32, wait: Wait) -> Vec<u64> {
                 }
                 give(&back, turn, wait);
             }
-        });
-        let near = scope.spawn(|| {
+        };
+        let ask = || {
             let (mut times, mut turn) = (Vec::with_capacity(ROUND_TRIPS), 0);
             if affinity::pin(&[near]).is_ok() {
                 let deadline = clock::now() + LIMIT_NS;
@@ -116,8 +118,17 @@ fn round_trips(near: u32, far: u32, wait: Wait) -> Vec<u64> {
             }
             give(&there, STOP, wait);
             times
-        });
-        near.join().unwrap_or_default()
+        };
+        if Builder::new().spawn_scoped(scope, echo).is_err() {
+            return Vec::new();
+        }
+        match Builder::new().spawn_scoped(scope, ask) {
+            Ok(near) => near.join().unwrap_or_default(),
+            Err(_) => {
+                give(&there, STOP, wait);
+                Vec::new()
+            }
+        }
     })
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use msgpath_core::Unavailable;
 use msgpath_core::plan::{Stamps, Workload};
 use msgpath_core::units::size;
-use msgpath_paths::{Family, transport};
+use msgpath_paths::{Family, is_lossy, transport};
+use msgpath_sys::memory;
 
 use crate::thread::MAX_STAMPS;
 use crate::wire::RoundOrder;
@@ -39,7 +40,7 @@ impl RoundOrder {
         if self.stamps == Stamps::Both {
             each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.traced { 16 } else { 8 });
         }
-        if self.workload == Workload::Stream && meta.is_none_or(|meta| meta.lossy) {
+        if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
         }
         each.saturating_mul(u64::from(self.connections)).saturating_add(working_set)
@@ -105,15 +106,12 @@ impl Drop for Share {
 /// # Errors
 /// It cannot.
 pub fn can_be_had(bytes: u64) -> Result<(), Unavailable> {
-    let mut asked: Vec<u8> = Vec::new();
-    let refused = usize::try_from(bytes).map_or(true, |bytes| asked.try_reserve_exact(bytes).is_err());
-    std::hint::black_box(&asked);
-    match refused {
-        true => Err(Unavailable::new(
+    match usize::try_from(bytes).is_ok_and(memory::can_be_had) {
+        true => Ok(()),
+        false => Err(Unavailable::new(
             format!("there are no {} of memory for the round", size(bytes)),
             "smaller or fewer messages in flight, fewer connections, or a higher limit (ulimit -v)",
         )),
-        false => Ok(()),
     }
 }
 

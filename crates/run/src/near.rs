@@ -11,6 +11,7 @@ use msgpath_core::schema::{
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::registry::Entry;
 use msgpath_sys::clock;
+use msgpath_sys::limits::remedy;
 
 use crate::loops::{FarStamps, LOST, LoopError, Row};
 use crate::observe::{Traced, Tracer, events};
@@ -132,7 +133,7 @@ pub fn round(
                 std::thread::sleep(Duration::from_millis(50));
                 return Err(match link.is_gone() {
                     true => Problem::new("E17", Exit::Unfinished, "the far end vanished").why(error.to_string()).into(),
-                    false => Unavailable::new(format!("{}: {error}", order.path), "").into(),
+                    false => Unavailable::new(format!("{}: {error}", order.path), remedy(&error)).into(),
                 });
             }
         };

@@ -90,8 +90,3 @@ impl Orders<'_> {
         round(link, order, own, self.one_machine, tracer, self.stop)
     }
 }
-
-/// Whether messages of a case may be lost.
-pub fn is_lossy(case: &Case) -> bool {
-    msgpath_paths::transport(&case.path.transport).is_some_and(|transport| transport.meta().lossy)
-}

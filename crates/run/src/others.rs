@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::OtherTask;
 
 /// Samples are so far apart at least, so that they cost the run next to nothing ...
@@ -150,12 +151,11 @@ fn read(proc: &Path, pid: u32) -> Option<Stat> {
     parse(&String::from_utf8_lossy(&fs::read(proc.join(format!("{pid}/stat"))).ok()?))
 }
 
-/// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)); what a terminal could take
-/// for more than text is replaced.
+/// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)).
 fn parse(text: &str) -> Option<Stat> {
     let (head, rest) = text.rsplit_once(')')?;
     let name = head.split_once('(')?.1;
-    let name = name.chars().take(64).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let name = shown_bytes(name.as_bytes(), 64);
     let words: Vec<&str> = rest.split_whitespace().collect();
     let number = |at: usize| words.get(at)?.parse::<u64>().ok();
     Some(Stat {
@@ -176,7 +176,7 @@ mod tests {
     fn names_may_hold_anything() {
         let text = "4711 (a) (b\u{1b}[2J) R 12 1 1 0 -1 4194304 1 0 0 0 300 45 0 0 20 0 1 0 777 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 17 3 0 0";
         let stat = parse(text).unwrap();
-        assert_eq!((stat.name.as_str(), stat.parent, stat.ticks, stat.started), ("a) (b?[2J", 12, 345, 777));
+        assert_eq!((stat.name.as_str(), stat.parent, stat.ticks, stat.started), ("a) (b\\u{1b}[2J", 12, 345, 777));
         assert_eq!(stat.cpu, Some(3));
         assert_eq!(parse("1 (x) S 1"), None);
         assert_eq!(parse(""), None);

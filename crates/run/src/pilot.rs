@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps, Workload};
 use msgpath_core::schema::Granted;
+use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
 use crate::near::{Round, RoundError};
 use crate::open;
-use crate::orders::{Orders, is_lossy};
+use crate::orders::Orders;
 use crate::place::Link;
 
 /// A pilot aims at this long, ns.
@@ -231,7 +232,7 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         message_ns = rate.gap_ns();
     }
     // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = plan.workload == Workload::Stream && is_lossy(case);
+    let borderless = plan.workload == Workload::Stream && is_lossy(&case.path.transport);
     let trim = match plan.trim {
         0 => 0,
         _ if borderless => 0,
@@ -250,7 +251,7 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
         || case.dispatch != Dispatch::Turns
         || case.load != Load::Closed
         || case.connections > case.threads
-        || is_lossy(case)
+        || is_lossy(&case.path.transport)
         || plan.stamps == Stamps::Both
         || Plan::traced(case).is_some()
         || plan.workload == Workload::Stream

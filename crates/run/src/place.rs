@@ -13,6 +13,7 @@ use msgpath_core::schema::{Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 use msgpath_sys::affinity;
 use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::limits::remedy;
 
 use crate::greeting;
 use crate::team::no_thread;
@@ -90,7 +91,11 @@ impl Link {
     /// it moves to its place first.
     fn spawn(between: Option<&Between>) -> Result<Self, Problem> {
         let cannot = |error: io::Error| {
-            Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}"))
+            let hint = match error.kind() {
+                io::ErrorKind::WouldBlock => no_thread(&error).hint,
+                _ => remedy(&error).into(),
+            };
+            Problem::new("E19", Exit::CannotStart, format!("the far end could not be started: {error}")).hint(hint)
         };
         let place: Vec<&String> = between
             .map(|Between { near, far, .. }| vec![&far.namespace, &far.address, &near.address])

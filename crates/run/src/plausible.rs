@@ -3,7 +3,7 @@
 
 use msgpath_core::schema::EndReport;
 use msgpath_core::{Exit, Problem, Workload};
-use msgpath_paths::transport;
+use msgpath_paths::is_lossy;
 
 use crate::thread::Role;
 use crate::wire::RoundOrder;
@@ -40,7 +40,7 @@ pub fn check(order: &RoundOrder, known: &Known, far: &EndReport) -> Result<(), P
 }
 
 fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<String> {
-    let lossy = transport(&order.path.transport).is_none_or(|transport| transport.meta().lossy);
+    let lossy = is_lossy(&order.path.transport);
     let (sent, received) = (far.delivery.sent, far.delivery.received);
     let ordered = order.messages.saturating_mul(order.connections.into());
     // What a link doubles arrives twice at an echo, and is answered twice; and what is lost of the messages before the

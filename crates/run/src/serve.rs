@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::ready::{Direction, Events, ReadySet};
-use msgpath_sys::socket::is_own;
+use msgpath_sys::socket::{is_own, set_backlog};
 
 use crate::far::{Lease, Peer, Reach, Terms, session};
 use crate::greeting::GREETING;
@@ -45,6 +45,9 @@ pub enum ServeAddress {
 /// Connections that have not greeted yet: in all, and from one address. Beyond that the oldest goes.
 const HALF_OPEN: usize = 1024;
 const HALF_OPEN_OF_ONE: usize = 512;
+/// Connections that the kernel keeps until they are accepted, as far as net.core.somaxconn allows. The standard library
+/// asks for 128: whoever comes in a flood to a full queue tries again after a second.
+const BACKLOG: i32 = 4096;
 /// How long a greeting may take.
 const HELLO: Duration = Duration::from_secs(2);
 /// Connections that are accepted before others are looked at.
@@ -119,6 +122,7 @@ fn listen(address: &ServeAddress) -> Result<Vec<(Listener, String)>, Problem> {
                 for address in resolved {
                     match TcpListener::bind(address) {
                         Ok(listener) => {
+                            set_backlog(listener.as_fd(), BACKLOG).map_err(|error| cannot(&place, &error))?;
                             let local = listener.local_addr().unwrap_or(address);
                             port = local.port(); // port 0 in a test: the same one for both families
                             out.push((Listener::Tcp(listener), local.to_string()));
@@ -158,9 +162,6 @@ fn remove_dead(path: &Path) {
         let _ = std::fs::remove_file(path);
     }
 }
-
-/// Half-open connections that are turned away in a second and said one by one; the others are counted.
-const SAID_A_SECOND: u32 = 20;
 
 /// A connection of either kind.
 #[derive(Debug)]
@@ -307,8 +308,6 @@ struct Door {
     half_open: VecDeque<HalfOpen>,
     next: u64,
     sessions: Sessions,
-    /// Lines said in this second, and those that were not.
-    said: (Instant, u32, u64),
 }
 
 impl Door {
@@ -319,8 +318,7 @@ impl Door {
             set.watch(listener.as_fd(), Direction::Input, token as u64)?;
         }
         let next = listeners.len() as u64;
-        let said = (Instant::now(), 0, 0);
-        Ok(Self { set, listeners, half_open: VecDeque::new(), next, sessions, said })
+        Ok(Self { set, listeners, half_open: VecDeque::new(), next, sessions })
     }
 
     /// Waits for whatever happens, at most a fifth of a second, and does it.
@@ -334,26 +332,10 @@ impl Door {
         }
         while self.half_open.front().is_some_and(|oldest| oldest.since.elapsed() > HELLO) {
             if let Some(silent) = self.half_open.pop_front() {
-                self.say(log, format!("{}: ended: no greeting within {} s", silent.from, HELLO.as_secs()));
+                log(Event::Course(&format!("{}: ended: no greeting within {} s", silent.from, HELLO.as_secs())));
             }
-        }
-        if self.said.0.elapsed() > Duration::from_secs(1) {
-            if self.said.2 > 0 {
-                log(Event::Course(&format!("{} further connections ended without a session", self.said.2)));
-            }
-            self.said = (Instant::now(), 0, 0);
         }
         Ok(())
-    }
-
-    /// A line about a connection that came to nothing: a few a second, so that a flood does not fill the log.
-    fn say(&mut self, log: &mut dyn FnMut(Event<'_>), line: String) {
-        if self.said.1 < SAID_A_SECOND {
-            self.said.1 += 1;
-            log(Event::Course(&line));
-        } else {
-            self.said.2 += 1;
-        }
     }
 
     /// Takes whoever has connected.
@@ -375,7 +357,7 @@ impl Door {
                 // No descriptor or no memory is left. Whoever has waited longest makes room; where nobody waits, the
                 // sessions have them all, and there is nothing to do but to wait.
                 Err(error) => match self.half_open.pop_front() {
-                    Some(oldest) => self.say(log, format!("{}: ended: {error}", oldest.from)),
+                    Some(oldest) => log(Event::Course(&format!("{}: ended: {error}", oldest.from))),
                     None => return std::thread::sleep(Duration::from_millis(50)),
                 },
             }
@@ -390,7 +372,7 @@ impl Door {
             () => None,
         };
         if let Some(evicted) = oldest.and_then(|at| self.half_open.remove(at)) {
-            self.say(log, format!("{}: ended: others came before it greeted", evicted.from));
+            log(Event::Course(&format!("{}: ended: others came before it greeted", evicted.from)));
         }
         let token = self.next;
         self.next += 1;
@@ -428,12 +410,13 @@ impl Door {
         let from = half.from.clone();
         let _ = self.set.forget(half.stream.as_fd());
         if let Err(error) = heard.and_then(|hello| self.sessions.begin(half, hello)) {
-            self.say(log, format!("{from}: ended: {error}"));
+            log(Event::Course(&format!("{from}: ended: {error}")));
         }
     }
 }
 
-/// Answers until `stop` is set. `log` gets one line for each event.
+/// Answers until `stop` is set. `log` gets one line for each event: strangers can make as many as they like, and how many
+/// of them are written is its affair.
 ///
 /// # Errors
 /// E01 where it cannot listen.

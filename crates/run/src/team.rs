@@ -278,6 +278,12 @@ pub fn no_thread(error: &std::io::Error) -> Unavailable {
     )
 }
 
+/// The same, where it ends the run: E00.
+pub fn thread_problem(error: &std::io::Error) -> Problem {
+    let Unavailable { why, hint } = no_thread(error);
+    Problem::new("E00", Exit::CannotStart, why).hint(hint)
+}
+
 /// What each thread of an end brought home, where there are several.
 pub fn thread_records(outcomes: &[Outcome]) -> Vec<ThreadRecord> {
     let record = |one: &Outcome| ThreadRecord { cpu: one.cpu, report: one.report, events: one.events.clone() };

@@ -8,7 +8,7 @@ use msgpath_core::plan::{Dispatch, Stamps, Workload};
 use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TcpInfo, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable, ZeroCopyCounts};
-use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, transport, with_ends};
+use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, is_lossy, with_ends};
 use msgpath_sys::{affinity, clock, priority, schedstat, usage};
 
 use crate::event_loop::{self, EventLoop, Sizes};
@@ -317,7 +317,7 @@ impl Driver for Job {
         }
         let order = &*self.order;
         let (outgoing, incoming) = (Payload::new(self.role.outgoing(order)), Payload::new(self.role.incoming(order)));
-        let lossy = transport(&order.path.transport).is_some_and(|transport| transport.meta().lossy);
+        let lossy = is_lossy(&order.path.transport);
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let framed = ends[0].channel.framed();
         let copies = if self.role == Role::Sender { 1 } else { copies(order, self.role.incoming(order)) };

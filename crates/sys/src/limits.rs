@@ -20,6 +20,16 @@ pub fn allow_open_files(wanted: u64) -> io::Result<u64> {
     Ok(raised)
 }
 
+/// What to do where a call was refused because a limit was reached; nothing where it was another reason.
+pub fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => "a higher limit on open files: ulimit -n",
+        Some(libc::ENFILE) => "fewer open files on this machine, or more of them: sysctl fs.file-max",
+        Some(libc::ENOMEM) => "a higher limit on memory: ulimit -v, memory.max of the control group",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -84,6 +84,14 @@ pub fn set_timeouts(fd: BorrowedFd<'_>, receive: Duration, send: Duration) -> io
     Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(send))?)
 }
 
+/// How many connections wait at most until they are accepted: listen(2) may be called again, with another number.
+///
+/// # Errors
+/// As listen(2).
+pub fn set_backlog(listener: BorrowedFd<'_>, most: i32) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, most)?)
+}
+
 /// TCP_CORK.
 ///
 /// # Errors

@@ -4,7 +4,6 @@
 //! not know a key is turned away without ending the round.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,12 +29,8 @@ impl Key {
     const LENGTH: usize = 16;
 
     /// A key that nobody can guess.
-    fn random() -> Self {
-        let half = || RandomState::new().build_hasher().finish().to_le_bytes();
-        let mut bytes = [0; Self::LENGTH];
-        bytes[..8].copy_from_slice(&half());
-        bytes[8..].copy_from_slice(&half());
-        Self(bytes)
+    fn random() -> io::Result<Self> {
+        msgpath_sys::random::bytes().map(Self)
     }
 
     /// Takes the time that a comparison of all bytes takes, wherever they differ.
@@ -59,8 +54,8 @@ impl std::fmt::Display for Key {
 pub(crate) struct Keys(Vec<Key>);
 
 impl Keys {
-    pub(crate) fn new(connections: u32) -> Self {
-        Self((0..connections).map(|_| Key::random()).collect())
+    pub(crate) fn new(connections: u32) -> io::Result<Self> {
+        (0..connections).map(|_| Key::random()).collect::<io::Result<_>>().map(Self)
     }
 
     /// What the near end is told: the place of each connection and its key.
@@ -262,7 +257,7 @@ mod tests {
 
     #[test]
     fn keys_come_back_from_their_text_and_are_never_the_same() {
-        let keys = Keys::new(64);
+        let keys = Keys::new(64).unwrap();
         for (at, address) in keys.addresses(|_| "[::1]:80".into()).iter().enumerate() {
             let (place, key) = parse(address).unwrap();
             assert_eq!((place, keys.position(&key.0)), ("[::1]:80", Some(at)));

@@ -237,7 +237,7 @@ impl Transport for Eth {
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         let found = interface(&need.options, need.largest).map_err(failed)?;
         let sockets = (0..need.connections).map(|_| {
-            let address = Address { mac: found.mac, there: unique_number(), back: unique_number() };
+            let address = Address { mac: found.mac, there: unique_number()?, back: unique_number()? };
             Ok((open(&found, ethertypes(&need.options).0, address.there, need)?, address))
         });
         let sockets = sockets.collect::<io::Result<_>>()?;

@@ -57,7 +57,7 @@ struct Files {
 
 impl Files {
     fn new() -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(unique_name());
+        let folder = std::env::temp_dir().join(unique_name()?);
         DirBuilder::new().mode(0o700).create(&folder)?;
         let mut files = Self { folder, read: None };
         for name in [UP, DOWN] {

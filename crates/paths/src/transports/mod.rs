@@ -12,7 +12,6 @@ pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
 
-use std::hash::{BuildHasher, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +20,7 @@ use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
+use msgpath_sys::random;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use admission::Keys;
@@ -37,16 +37,16 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::R
 }
 
 /// A name that no other run uses and that nobody can guess.
-pub(crate) fn unique_name() -> String {
+pub(crate) fn unique_name() -> io::Result<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let random = || std::hash::RandomState::new().build_hasher().finish();
-    format!("msgpath-{}-{count}-{:016x}{:016x}", std::process::id(), random(), random())
+    let random = u128::from_le_bytes(random::bytes()?);
+    Ok(format!("msgpath-{}-{count}-{random:032x}", std::process::id()))
 }
 
 /// A number that nobody can guess.
-pub(crate) fn unique_number() -> u32 {
-    std::hash::RandomState::new().build_hasher().finish() as u32
+pub(crate) fn unique_number() -> io::Result<u32> {
+    random::bytes().map(u32::from_le_bytes)
 }
 
 /// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
@@ -60,11 +60,11 @@ pub(crate) struct LocalListener {
 impl LocalListener {
     /// For so many connections.
     pub(crate) fn new(kind: SocketType, connections: u32) -> io::Result<Self> {
-        let name = unique_name();
+        let name = unique_name()?;
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&fd, 1024)?;
-        Ok(Self { fd, name, keys: Keys::new(connections) })
+        Ok(Self { fd, name, keys: Keys::new(connections)? })
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {

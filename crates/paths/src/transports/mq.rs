@@ -38,7 +38,7 @@ struct Names {
 
 impl Names {
     fn new(need: &Need) -> io::Result<Self> {
-        let mut names = Self { base: format!("/{}", unique_name()), queues: None };
+        let mut names = Self { base: format!("/{}", unique_name()?), queues: None };
         let max = proc_number("/proc/sys/fs/mqueue/msg_max").unwrap_or(10);
         let attributes = Attributes {
             max_messages: u64::from(need.inflight).clamp(10, max.max(10)) as usize,

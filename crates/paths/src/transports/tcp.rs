@@ -114,7 +114,7 @@ impl Transport for Tcp {
         set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
         net::bind(&fd, &address)?;
         net::listen(&fd, 1024)?;
-        Ok(Box::new(Listening { fd, keys: Keys::new(need.connections), need: need.clone() }))
+        Ok(Box::new(Listening { fd, keys: Keys::new(need.connections)?, need: need.clone() }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -93,7 +93,7 @@ impl Transport for Udp {
             })
             .collect::<io::Result<_>>()?;
         let door = socket(address, SocketType::DGRAM, Some(address))?;
-        Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections), need: need.clone() }))
+        Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections)?, need: need.clone() }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

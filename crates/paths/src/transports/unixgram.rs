@@ -32,7 +32,7 @@ static META: TransportMeta = TransportMeta {
 };
 
 fn bound(need: &Need) -> io::Result<(OwnedFd, String)> {
-    let name = unique_name();
+    let name = unique_name()?;
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     set_buffers(fd.as_fd(), &need.options)?;
     net::bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;

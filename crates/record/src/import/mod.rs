@@ -20,7 +20,7 @@ use self::kinds::{About, kinds};
 use crate::RecordError;
 use crate::originals::Originals;
 
-/// The largest JSON that is read, bytes.
+/// The JSON that is read at once, all files together, bytes.
 const MAX_JSON: u64 = 1 << 30;
 /// Records that are read at once.
 const RECORDS_AT_ONCE: usize = 1 << 14;
@@ -46,6 +46,9 @@ pub enum ImportError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// More JSON than is read at once.
+    #[error("the JSON files together have more than {} GiB", MAX_JSON >> 30)]
+    TooLarge,
     /// Its first bytes are of nothing that is known.
     #[error("{} is no log, no JSON of the lab's viewer and no CSV with a column t1", file.display())]
     Unknown {
@@ -89,6 +92,9 @@ impl From<ImportError> for Problem {
                 }
             }
             ImportError::Read { .. } => Problem::new("E13", Exit::CannotStart, what),
+            ImportError::TooLarge => Problem::new("E13", Exit::CannotStart, what)
+                .why("a JSON is held in memory as a whole")
+                .hint("the binary logs from which they were made, which may have any length; or fewer files at once"),
             ImportError::Unknown { begins, .. } => Problem::new("E29", Exit::CannotStart, what)
                 .why(format!("it begins with {begins}"))
                 .hint("a binary log of client4 or server4, the output of dumplogfile4, or CSV whose first line names t1,t2,t3,t4"),
@@ -123,6 +129,8 @@ pub struct Import {
     files: Vec<String>,
     steps: [u64; 2],
     wall: bool,
+    /// Bytes of JSON that may still come.
+    json_left: u64,
     /// The records as they were, where all files are of one form.
     originals: Option<Originals>,
     /// The title that a JSON had.
@@ -151,6 +159,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         steps: [1_000; 2],
         wall: true,
+        json_left: MAX_JSON,
         originals: None,
         title: None,
         found: Vec::new(),
@@ -159,6 +168,12 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
     let mut forms = Vec::new();
     for file in files {
         forms.push(form(file)?);
+    }
+    // Known before the first is read, but for a pipe or a device, which have no length: those are counted as they are read.
+    let lengths = files.iter().zip(&forms).filter(|(_, form)| **form == Form::Json);
+    let lengths = lengths.map(|(file, _)| file.metadata().map_or(0, |data| data.len()));
+    if lengths.fold(0, u64::saturating_add) > MAX_JSON {
+        return Err(ImportError::TooLarge);
     }
     let only = |one: Form| forms.iter().all(|form| *form == one || *form == Form::Empty);
     import.originals = match (only(Form::Log), only(Form::Json)) {
@@ -267,11 +282,9 @@ impl Import {
     fn json(&mut self, file: &Path) -> Result<(), ImportError> {
         let cannot = |source| ImportError::Read { file: file.into(), source };
         let mut bytes = Vec::new();
-        let length =
-            File::open(file).and_then(|input| input.take(MAX_JSON + 1).read_to_end(&mut bytes)).map_err(cannot)?;
-        if length as u64 > MAX_JSON {
-            return Err(cannot(io::ErrorKind::FileTooLarge.into()));
-        }
+        let most = self.json_left.saturating_add(1);
+        let length = File::open(file).and_then(|input| input.take(most).read_to_end(&mut bytes)).map_err(cannot)?;
+        self.json_left = self.json_left.checked_sub(length as u64).ok_or(ImportError::TooLarge)?;
         let document = json::read(&bytes).map_err(|error| damaged(file, &error))?;
         drop(bytes);
         let mut calls = self.calls.file(true);

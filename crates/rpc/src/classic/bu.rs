@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(good("404 ERROR: Invalid Connection Setup Message", Expected::Ready), Some((refused.clone(), 43)));
         assert_eq!(good("404 no", Expected::Ready), None);
         assert_eq!(said(b"404 no", Expected::Ready, true), Some((Said::Refused("404 no".into()), 6)));
-        assert_eq!(good("\x1b[2Jhello\n", Expected::Ready), Some((Said::Unclear("\\x1b[2Jhello".into()), 10)));
+        assert_eq!(good("\x1b[2Jhello\n", Expected::Ready), Some((Said::Unclear("\\u{1b}[2Jhello".into()), 10)));
         assert!(matches!(said(&[b'x'; 300], Expected::Ready, false), Some((Said::Unclear(_), 300))));
     }
 

@@ -14,6 +14,7 @@ pub mod css432;
 pub mod lines;
 pub mod primitives;
 
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use serde::Serialize;
 
@@ -115,12 +116,10 @@ impl Spread {
     }
 }
 
-/// Text of a peer, fit for a terminal: what is not printable is escaped, what is too long is cut.
+/// Text of a peer as [`shown_bytes`] makes it harmless, not too much of it.
 pub fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
-    let cut = &bytes[..bytes.len().min(LONGEST)];
-    let dots = if cut.len() < bytes.len() { "..." } else { "" };
-    format!("{}{dots}", cut.escape_ascii())
+    shown_bytes(bytes, LONGEST)
 }
 
 #[cfg(test)]
@@ -163,15 +162,15 @@ mod tests {
 
     #[test]
     fn what_a_peer_says_cannot_move_the_cursor() {
-        assert_eq!(shown(b"a\x1b[2J\n\xff"), "a\\x1b[2J\\n\\xff");
-        assert_eq!(shown(&[b'x'; 500]).len(), 123);
+        assert_eq!(shown(b"a\x1b[2J\n\xff"), "a\\u{1b}[2J\\n\u{fffd}");
+        assert_eq!(shown(&[b'x'; 500]).chars().count(), 121);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = Receipt::parse(&bytes);
-            prop_assert!(shown(&bytes).is_ascii());
+            prop_assert!(!shown(&bytes).contains(char::is_control));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::{Exit, Problem};
@@ -150,7 +151,7 @@ fn exchange(stream: &TcpStream, line: &[u8], back: &mut [u8], watch: &Watch, ask
         return receive_all(stream, back).map(drop);
     }
     std::thread::scope(|scope| {
-        let sender = scope.spawn(|| send_all(stream, line));
+        let sender = Builder::new().spawn_scoped(scope, || send_all(stream, line))?;
         let mut done = 0;
         while done < back.len() {
             match receive(stream, &mut back[done..])? {

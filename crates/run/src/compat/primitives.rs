@@ -3,8 +3,9 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::units::Glyphs;
@@ -16,6 +17,8 @@ use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::scatter::Scatter;
 use msgpath_sys::socket::{self, IntOption};
 use msgpath_sys::{clock, errqueue};
+
+use crate::team::thread_problem;
 
 use super::server::{End, Guest};
 use super::{GRACE, Target, Watch, receive, receive_all, retried, send_all, unclear, watched};
@@ -244,29 +247,34 @@ pub fn run(asked: &Asked, stop: &AtomicBool) -> Result<(Totals, Measured), Probl
     let (all, every): (Vec<_>, Vec<_>) = (streams.iter().collect(), watches.iter().collect());
     // An interrupted run has measured what it has; a message that goes on for long then is not waited for.
     watched(&all, &every, stop, GRACE, || {
-        let start = Barrier::new(streams.len() + 1);
         let over = AtomicBool::new(false);
         let (begun, parts) = std::thread::scope(|scope| {
-            let threads: Vec<_> = streams
-                .iter()
-                .zip(&watches)
-                .map(|(stream, watch)| {
-                    scope.spawn(|| {
-                        let part = talk(asked, stream, watch, &start, [stop, &over]);
-                        // What the other threads still do is not this one's step; and one failure is enough.
-                        watch.expect(Duration::from_secs(3600));
-                        over.fetch_or(part.is_err(), Ordering::Relaxed);
-                        part
-                    })
-                })
-                .collect();
-            start.wait();
+            let (mut starts, mut threads) = (Vec::new(), Vec::new());
+            let (ready, are_ready) = channel();
+            for (stream, watch) in streams.iter().zip(&watches) {
+                let (ready, over, (start, started)) = (ready.clone(), &over, channel());
+                let work = move || {
+                    let part = talk(asked, stream, watch, (&ready, &started), [stop, over]);
+                    // What the other threads still do is not this one's step; and one failure is enough.
+                    watch.expect(Duration::from_secs(3600));
+                    over.fetch_or(part.is_err(), Ordering::Relaxed);
+                    part
+                };
+                // Where one has no thread, the others are not started: they wait for a start that is gone.
+                threads.push(Builder::new().spawn_scoped(scope, work).map_err(|error| thread_problem(&error))?);
+                starts.push(start);
+            }
+            drop(ready);
+            are_ready.iter().take(threads.len()).for_each(drop);
+            for start in starts {
+                let _ = start.send(());
+            }
             let begun = clock::now();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|_| Err(unclear("a thread failed".into())))
             };
-            (begun, threads.into_iter().map(join).collect::<Vec<_>>())
-        });
+            Ok::<_, Problem>((begun, threads.into_iter().map(join).collect::<Vec<_>>()))
+        })?;
         let parts = parts.into_iter().collect::<Result<Vec<Part>, Problem>>()?;
         let mut times = Histogram::new();
         parts.iter().for_each(|part| times.merge(&part.times));
@@ -306,7 +314,7 @@ fn talk(
     asked: &Asked,
     stream: &TcpStream,
     watch: &Watch,
-    start: &Barrier,
+    (ready, started): (&Sender<()>, &Receiver<()>),
     stops: [&AtomicBool; 2],
 ) -> Result<Part, Problem> {
     let message = vec![CLIENT_BYTE; asked.size];
@@ -314,7 +322,8 @@ fn talk(
     let mut times = Histogram::new();
     // The others wait for this thread, whatever happens to it.
     let prepared = stream.set_nodelay(true);
-    start.wait();
+    let _ = ready.send(());
+    started.recv().map_err(|_| unclear("the threads were not started".into()))?;
     let never = AtomicBool::new(false);
     let broken = |error: io::Error| asked.target.broken("a message", &error, watch, &never);
     prepared.map_err(broken)?;

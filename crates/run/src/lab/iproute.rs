@@ -56,10 +56,10 @@ pub fn batch(program: Program, namespace: Option<&str>, lines: &[String]) -> Res
 
 /// Whether the kernel has netem: tried in a namespace that is gone afterwards. Needs CAP_SYS_ADMIN.
 pub fn has_netem() -> bool {
-    let tried = std::thread::spawn(|| {
+    let tried = std::thread::Builder::new().spawn(|| {
         netns::unshare().is_ok() && batch(Program::Tc, None, &["qdisc add dev lo root netem delay 1us".into()]).is_ok()
     });
-    tried.join().unwrap_or(false)
+    tried.is_ok_and(|tried| tried.join().unwrap_or(false))
 }
 
 /// The first address of a named namespace that is not its loopback's.

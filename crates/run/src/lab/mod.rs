@@ -13,10 +13,13 @@ pub mod shape;
 mod spec;
 
 use std::path::{Path, PathBuf};
+use std::thread::Builder;
 
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::netns;
+
+use crate::team::no_thread;
 
 pub use held::{HELD_NEAR, HeldLab, hold};
 pub use kept::{KeptLab, KeptRelay, LabState, LostRelay};
@@ -112,7 +115,8 @@ fn needs_relay(shape: &Shape) -> bool {
 /// E40.
 fn within<T: Send + 'static>(namespace: &Path, what: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     let file = namespace.display().to_string();
-    let done = std::thread::spawn(move || enter_namespace(&file).map(|()| what()));
+    let cannot = |error| Problem::new("E40", Exit::CannotStart, "the lab could not be made").why(no_thread(&error).why);
+    let done = Builder::new().spawn(move || enter_namespace(&file).map(|()| what())).map_err(cannot)?;
     done.join()
         .unwrap_or_else(|_| Err(Problem::new("E40", Exit::CannotStart, "the lab could not be made: a thread ended")))
 }

@@ -147,10 +147,11 @@ fn one_pair(
             let (told, tid) = sync_channel(1);
             let (start, started) = sync_channel(1);
             let (cpu, cookie) = (cpus[at], cookies[at]);
-            results.push(scope.spawn(move || {
+            let part = move || {
                 let did = take_part(&told, &started, cpu, end.as_fd(), at == 0);
                 Did { cookie, ..did }
-            }));
+            };
+            results.push(std::thread::Builder::new().spawn_scoped(scope, part)?);
             ids[at] = tid.recv().map_err(io::Error::other)?;
             starts.push(start);
         }

@@ -28,7 +28,7 @@ use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
 use msgpath_sys::child::{self, MakerEnds};
-use msgpath_sys::clock;
+use msgpath_sys::{clock, random};
 
 pub use mac::Mac;
 pub use orders::Start;
@@ -405,9 +405,10 @@ impl Fleet {
                 .port(),
             _ => 0,
         };
-        let key: [u8; mac::KEY] = std::array::from_fn(|_| random() as u8);
-        let tag = random() as u32;
-        let network = [64 + (random() % 64) as u8, random() as u8];
+        let unguessable = |error: std::io::Error| cannot("random bytes", &error);
+        let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
+        let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
+        let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
         let (sender, said) = channel();
         let mut fleet = Fleet { vehicles: Vec::new(), said };
         let life = periodic.length() + 4 * PATIENCE;
@@ -561,12 +562,6 @@ impl Fleet {
         }
         Ok((homes, go, whole))
     }
-}
-
-/// A number that nobody can guess.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

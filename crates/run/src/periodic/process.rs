@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::schema::Component;
@@ -17,6 +18,7 @@ use msgpath_sys::{affinity, clock, sigio, signal, timer};
 use super::engine::{self, Deliver, Incoming, Outgoing};
 use super::mac::{KEY, Mac};
 use super::orders::{FromProcess, HEAD, Order, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
+use crate::team::no_thread;
 use crate::wire;
 
 /// Calls of the authentication that are timed before the first message: the first of a process is cold.
@@ -30,7 +32,7 @@ pub fn process() -> ExitCode {
     signal::ignore_interrupt();
     let _ = std::fs::write("/proc/self/comm", "msgpath-vehicle");
     let (said, orders) = channel();
-    std::thread::spawn(move || {
+    let listen = move || {
         let mut input = io::stdin().lock();
         while let Ok(Some((message, _))) = wire::read::<ToProcess>(&mut input) {
             if said.send(message).is_err() {
@@ -39,11 +41,12 @@ pub fn process() -> ExitCode {
         }
         // The parent has gone, or says nonsense: nobody wants what this process would still do.
         std::process::exit(Exit::Unfinished.code().into());
-    });
+    };
+    let listening = Builder::new().name("orders".into()).spawn(listen);
     let mut out = io::stdout();
     let mut say =
         |message: &FromProcess, bytes: &[u8]| wire::write(&mut out, message, bytes).and_then(|()| out.flush());
-    match run(begun, &orders, &mut say) {
+    match listening.map_err(|error| failed(no_thread(&error).why)).and_then(|_| run(begun, &orders, &mut say)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(last) => {
             let _ = say(&last, &[]);
@@ -101,11 +104,12 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
         order.options.interface = route.device;
     }
     let life = Duration::from_nanos(order.life_ns);
-    std::thread::spawn(move || {
+    let watch = Builder::new().name("life".into()).spawn(move || {
         std::thread::sleep(life);
         eprintln!("msgpath: a process of a periodic run outlived its time and ends");
         std::process::exit(Exit::Unfinished.code().into());
     });
+    watch.map_err(|error| failed(no_thread(&error).why))?;
     let mut stages = Stages { since: order.spawned_ns, list: Vec::new() };
     stages.list.push(("process start".into(), begun.saturating_sub(order.spawned_ns)));
     stages.since = begun;
@@ -134,12 +138,12 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
             begin_at.push(go);
             let (order, stop, key, done, sent) = (&*order, &stop, &key, done.clone(), sent.clone());
             let name = format!("component {}", component.number);
-            let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
+            let started = Builder::new().name(name).spawn_scoped(scope, move || {
                 let _ = done.send(component.work(order, key, begins, stop, &sent));
             });
             if let Err(error) = started {
                 stop.store(true, Ordering::Relaxed);
-                return Err(failed(format!("no thread: {error}")));
+                return Err(failed(no_thread(&error).why));
             }
         }
         drop((done, sent));
@@ -265,20 +269,21 @@ impl Ready {
         inbox.readings.push(Reading::now(CallCounts::default()));
         let (sending, received) = std::thread::scope(|scope| {
             let (sender, sent_last) = (&sender, &sent_last);
-            let sending = scope.spawn(move || {
+            let sends = move || {
                 sender.store(affinity::thread_id(), Ordering::Relaxed);
                 let start = begins.recv().unwrap_or(0);
                 let sending = send(order, number, key, outgoing, message, sent, (start, receiver), stop);
                 sent_last.store(true, Ordering::Relaxed);
                 let _ = sent_all.send(());
                 sending
-            });
+            };
+            let sending = Builder::new().spawn_scoped(scope, sends).map_err(|error| no_thread(&error))?;
             let received = engine::receive(incoming, order, &mut inbox);
             if received.is_err() {
                 stop.store(true, Ordering::Relaxed);
             }
-            (sending.join(), received)
-        });
+            Ok::<_, Unavailable>((sending.join(), received))
+        })?;
         let (calls, overrun) = received?;
         let Sending { rows: sent, readings: sending, delays } =
             sending.map_err(|_| Unavailable::new("a sender panicked", ""))??;

@@ -15,6 +15,7 @@ use msgpath_sys::signal;
 
 use super::server::{Event, Server, ServerOptions};
 use crate::lab;
+use crate::team::thread_problem;
 
 /// How long the server may take until it listens, ms.
 const PATIENCE_MS: i32 = 10_000;
@@ -119,10 +120,11 @@ pub fn serve_for(
     let _ = say(&server.address());
     let over = std::sync::Arc::new(AtomicBool::new(false));
     let ended = over.clone();
-    std::thread::spawn(move || {
+    let watch = std::thread::Builder::new().name("parent".into()).spawn(move || {
         let _ = io::stdin().lock().read(&mut [0]);
         ended.store(true, Ordering::Relaxed);
     });
+    watch.map_err(|error| thread_problem(&error))?;
     server.run_saying(&over, &mut |event| {
         if let Event::Wrong(line) = event
             && !line.starts_with("warning: ")

@@ -31,7 +31,7 @@ pub enum Broken {
     TimedOut,
     /// The user interrupted, or another connection broke.
     Stopped,
-    /// It could not be made again after the server had closed it.
+    /// It could not be made again after the server had closed it, or had no thread.
     Lost(Problem),
 }
 

@@ -1,13 +1,17 @@
 //! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
 
+use msgpath_core::Problem;
 use msgpath_core::plan::Load;
 use msgpath_core::schedule::{Schedule, seed};
 use msgpath_core::schema::OpenRound;
 use msgpath_rpc::command::Step;
 use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
+
+use crate::team::thread_problem;
 
 use super::connection::{Broken, Connection, send, tcp_since};
 use super::ledger::Ledger;
@@ -269,8 +273,8 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
     let mut account = OpenRound { offered: count, ..OpenRound::default() };
     let start = clock::now() + CALM_NS;
     let mut receiving = wire.clone();
-    let (received, sent) = std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| {
+    let taken = std::thread::scope(|scope| {
+        let receive = || {
             let (mut got, mut calls) = (Vec::with_capacity(count as usize), Default::default());
             let before = usage::thread();
             let ended = loop {
@@ -296,7 +300,8 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
             };
             let after = usage::thread();
             (got, ended, calls, after.user_ns - before.user_ns, after.system_ns - before.system_ns)
-        });
+        };
+        let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
         let mut pacer = Pacer::new();
         let mut ended = None;
         let calls = &mut part.report.calls;
@@ -347,8 +352,15 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
                 watch.cut(false);
             }
         }
-        (receiver.join().expect("the receiver does not panic"), ended)
+        Ok::<_, Problem>((receiver.join().expect("the receiver does not panic"), ended))
     });
+    let (received, sent) = match taken {
+        Ok(both) => both,
+        Err(problem) => {
+            part.broken = Some((index, Broken::Lost(problem)));
+            return;
+        }
+    };
     let (got, receive_ended, calls, user_ns, system_ns) = received;
     part.report.calls.add(&calls);
     part.report.user_ns += user_ns;

@@ -311,7 +311,7 @@ pub fn call(
     };
     let result = std::thread::scope(|scope| {
         let team = Team::new(scope, lines, &shared, &request);
-        let result = run.steps(&team);
+        let result = team.and_then(|team| run.steps(&team));
         shared.halt.store(true, Ordering::Relaxed);
         result
     });

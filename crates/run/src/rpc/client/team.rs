@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 
+use msgpath_core::Problem;
 use msgpath_sys::{affinity, clock};
+
+use crate::team::thread_problem;
 
 use super::RpcRequest;
 use super::connection::Watch;
@@ -27,12 +30,15 @@ pub struct Team {
 
 impl Team {
     /// Starts them in `scope`; they end when the team is dropped.
+    ///
+    /// # Errors
+    /// E00: one of them could not be started.
     pub fn new<'scope>(
         scope: &'scope Scope<'scope, '_>,
         lines: Vec<Line>,
         shared: &'scope Shared<'scope>,
         request: &RpcRequest,
-    ) -> Self {
+    ) -> Result<Self, Problem> {
         let watches = lines.iter().map(|line| Arc::clone(&line.connection.watch)).collect();
         let threads = request.threads.max(1) as usize;
         let mut shares: Vec<Vec<Line>> = (0..threads).map(|_| Vec::new()).collect();
@@ -46,7 +52,7 @@ impl Team {
             orders.push(order);
             let results = results.clone();
             let cpu = request.cpus.get(at % request.cpus.len().max(1)).copied();
-            scope.spawn(move || {
+            let work = move || {
                 if let Some(cpu) = cpu {
                     let _ = affinity::pin(&[cpu]);
                 }
@@ -59,9 +65,10 @@ impl Team {
                         break;
                     }
                 }
-            });
+            };
+            Builder::new().spawn_scoped(scope, work).map_err(|error| thread_problem(&error))?;
         }
-        Self { orders, parts, watches }
+        Ok(Self { orders, parts, watches })
     }
 
     /// One round of all threads.

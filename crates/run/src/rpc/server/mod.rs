@@ -32,6 +32,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::{Exit, Problem, units};
@@ -39,6 +40,7 @@ use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::serve::cannot;
+use crate::team::thread_problem;
 use connection::Patience;
 use log::LogFile;
 use memory::Memory;
@@ -236,19 +238,22 @@ impl Server {
             let mut started = Ok(());
             for (at, post) in posts.iter().enumerate() {
                 let shared = &shared;
-                let thread = std::thread::Builder::new().name(format!("rpc-{at}"));
+                let thread = Builder::new().name(format!("rpc-{at}"));
                 if let Err(error) = thread.spawn_scoped(scope, move || work(shared, post)) {
-                    started =
-                        Err(Problem::new("E00", Exit::CannotStart, format!("no thread could be started: {error}")));
+                    started = Err(thread_problem(&error));
                     break;
                 }
             }
             if let (Ok(()), Some(lock)) = (&started, hogs.0) {
                 let shared = &shared;
-                scope.spawn(move || hog::lock(lock, shared.service.store(), &shared.over));
+                let hog = move || hog::lock(lock, shared.service.store(), &shared.over);
+                started = Builder::new().spawn_scoped(scope, hog).map(drop).map_err(|error| thread_problem(&error));
             }
             for _ in 0..if started.is_ok() { hogs.1 } else { 0 } {
-                scope.spawn(|| hog::cpu(&shared.over));
+                if let Err(error) = Builder::new().spawn_scoped(scope, || hog::cpu(&shared.over)) {
+                    started = Err(thread_problem(&error));
+                    break;
+                }
             }
             while started.is_ok() && !stop.load(Ordering::Relaxed) && !shared.quit.load(Ordering::Relaxed) {
                 door.open_for(100);
