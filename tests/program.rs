@@ -23,6 +23,10 @@ mod echo;
 mod eth;
 #[path = "program/events.rs"]
 mod events;
+#[path = "program/exhaustion.rs"]
+mod exhaustion;
+#[path = "program/flood.rs"]
+mod flood;
 #[path = "program/import.rs"]
 mod import;
 #[path = "program/judge.rs"]
@@ -31,6 +35,8 @@ mod judge;
 mod lab;
 #[path = "program/ladder.rs"]
 mod ladder;
+#[path = "program/lies.rs"]
+mod lies;
 #[path = "program/load.rs"]
 mod load;
 #[path = "program/own_server.rs"]

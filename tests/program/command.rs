@@ -186,6 +186,26 @@ impl Running {
         self.err.text()
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_none()
+    }
+
+    /// Itself once standard error contains `part`, or what it left behind where it ended before.
+    ///
+    /// # Panics
+    /// Neither within `limit`.
+    #[track_caller]
+    pub(crate) fn says_or_ends(mut self, part: &str, limit: Duration) -> Result<Self, Output> {
+        let mut ended = false;
+        let settled = within(limit, || {
+            ended = !self.goes_on();
+            ended || self.err.text().contains(part)
+        });
+        assert!(settled, "{part:?} is not in:\n{}", self.err.text());
+        if ended { Err(self.finish(limit)) } else { Ok(self) }
+    }
+
     /// Waits until it ends by itself.
     ///
     /// # Panics
