@@ -273,7 +273,7 @@ fn an_echo_that_differs_is_named() {
     let port = port.to_string();
     msgpath(&["compat", "echo", "127.0.0.1", &port, "8", "-n", "1"])
         .ends_with(4)
-        .says(&["E50", "differs from byte 4 on: \"\\x1b"]);
+        .says(&["E50", "differs from byte 4 on: \"\\u{1b}"]);
     thread.join().unwrap();
     let (port, thread) = peer(|mut stream| {
         read_exactly(&mut stream, 9);
