@@ -58,7 +58,7 @@ mod nothing {
     use msgpath_core::schema::Granted;
     use msgpath_core::units::Pieces;
     use msgpath_core::{CallCounts, Delivery, Unavailable};
-    use msgpath_paths::{Channel, End, Layout, Limits, Meta, Method, Part, Wait};
+    use msgpath_paths::{Channel, End, Layout, Limits, Meta, Method, NewMethod, NewWait, Part, Wait};
     use msgpath_run::loops::{Inbox, Messages, Row, echo_near};
     use msgpath_run::payload::{Payload, pattern};
     use msgpath_sys::clock;
@@ -95,10 +95,13 @@ mod nothing {
         const META: Meta = META;
     }
 
-    impl Method<Null> for Keep {
+    impl NewMethod<Null> for Keep {
         fn new(_: &mut Null, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
             Ok(Self(layout.whole()))
         }
+    }
+
+    impl Method<Null> for Keep {
         #[inline(always)]
         fn slot(&mut self, _: &mut Null) -> io::Result<&mut Scatter> {
             Ok(&mut self.0)
@@ -118,10 +121,13 @@ mod nothing {
         const META: Meta = META;
     }
 
-    impl Wait<Null> for Answer {
+    impl NewWait<Null> for Answer {
         fn new(_: &mut Null, _: &ChannelOptions) -> Result<Self, Unavailable> {
             Ok(Self(0))
         }
+    }
+
+    impl Wait<Null> for Answer {
         #[inline(always)]
         fn recv(&mut self, channel: &mut Null, buffer: &mut [u8]) -> io::Result<usize> {
             channel.counts.recv_calls += 1;
@@ -152,16 +158,8 @@ mod nothing {
             rows.clear();
             let start = clock::now();
             let range = (pass * COUNT, COUNT);
-            echo_near::<_, _, _, false>(
-                &mut ends,
-                &messages,
-                &mut inbox,
-                range,
-                &mut rows,
-                &mut Vec::new(),
-                &mut delivery,
-            )
-            .expect("nothing goes wrong");
+            echo_near(&mut ends, &messages, &mut inbox, range, &mut rows, &mut Vec::new(), &mut delivery)
+                .expect("nothing goes wrong");
             best = best.min((clock::now() - start) as f64 / COUNT as f64);
         }
         let (reading, step) = clock::measure(1_000_000);

@@ -58,15 +58,18 @@ impl Layout {
     }
 }
 
-/// How messages are handed over. A method owns the buffers it sends from, so that a zero-copy method can keep them
-/// until the kernel has let go.
-pub trait Method<C: Channel>: Part + Sized + 'static {
+/// A send method that can be set up by its name.
+pub trait NewMethod<C: Channel>: Method<C> + Part + Sized + 'static {
     /// Sets up for this channel and these messages; asks the kernel for what it needs and reads it back.
     ///
     /// # Errors
     /// What is not available here, and why.
     fn new(channel: &mut C, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable>;
+}
 
+/// How messages are handed over. A method owns the buffers it sends from, so that a zero-copy method can keep them
+/// until the kernel has let go.
+pub trait Method<C: Channel> {
     /// The buffer of the next message: not under way, and the one that [`Method::send`] sends. Called once a message;
     /// where buffers rotate it goes on to the next.
     ///
@@ -104,14 +107,17 @@ pub trait Method<C: Channel>: Part + Sized + 'static {
     }
 }
 
-/// How the receiver waits.
-pub trait Wait<C: Channel>: Part + Sized + 'static {
+/// A wait that can be set up by its name.
+pub trait NewWait<C: Channel>: Wait<C> + Part + Sized + 'static {
     /// Sets up for this channel.
     ///
     /// # Errors
     /// What is not available here, and why.
     fn new(channel: &mut C, options: &ChannelOptions) -> Result<Self, Unavailable>;
+}
 
+/// How the receiver waits.
+pub trait Wait<C: Channel> {
     /// Waits for something and receives once: a whole message where the channel keeps borders, else what is there.
     /// 0: the other end has closed.
     ///
@@ -125,10 +131,7 @@ pub trait Wait<C: Channel>: Part + Sized + 'static {
     /// # Errors
     /// This wait serves one channel at a time ([`Part::IN_EVENT_LOOP`]), or the kernel refused.
     fn join(&mut self, _channel: &mut C) -> Result<Doors, Unavailable> {
-        Err(Unavailable::new(
-            format!("the wait {} serves one connection at a time", Self::META.name),
-            "a path with /epoll",
-        ))
+        Err(Unavailable::new("this wait serves one connection at a time", "a path with /epoll"))
     }
 
     /// Receives once without waiting, after [`Wait::join`]. 0: the other end has closed.
@@ -159,7 +162,7 @@ pub struct End<C, S, W> {
     pub wait: W,
 }
 
-impl<C: Channel, S: Method<C>, W: Wait<C>> End<C, S, W> {
+impl<C: Channel, S: NewMethod<C>, W: NewWait<C>> End<C, S, W> {
     /// Puts the three together.
     ///
     /// # Errors
@@ -168,5 +171,47 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> End<C, S, W> {
         let method = S::new(&mut channel, layout, options)?;
         let wait = W::new(&mut channel, options)?;
         Ok(Self { channel, method, wait })
+    }
+}
+
+/// A send method called through a table: for an end whose sending is not measured.
+pub type AnyMethod<C> = Box<dyn Method<C>>;
+
+/// A wait called through a table: for an end whose receiving is not measured.
+pub type AnyWait<C> = Box<dyn Wait<C>>;
+
+impl<C: Channel> Method<C> for AnyMethod<C> {
+    fn slot(&mut self, channel: &mut C) -> io::Result<&mut Scatter> {
+        (**self).slot(channel)
+    }
+
+    fn send(&mut self, channel: &mut C) -> io::Result<()> {
+        (**self).send(channel)
+    }
+
+    fn flush(&mut self, channel: &mut C) -> io::Result<()> {
+        (**self).flush(channel)
+    }
+
+    fn drain(&mut self, channel: &mut C) -> io::Result<()> {
+        (**self).drain(channel)
+    }
+
+    fn zerocopy(&self) -> ZeroCopyCounts {
+        (**self).zerocopy()
+    }
+}
+
+impl<C: Channel> Wait<C> for AnyWait<C> {
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).recv(channel, buffer)
+    }
+
+    fn join(&mut self, channel: &mut C) -> Result<Doors, Unavailable> {
+        (**self).join(channel)
+    }
+
+    fn take(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).take(channel, buffer)
     }
 }

@@ -3,7 +3,8 @@
 //! A path is one of each. A transport makes a *channel* of one of four families (socket, pipe, queue, ring); a send
 //! method and a wait are written over a family or over a capability of it, so that each serves every transport that
 //! has it. [`registry::with_ends`] turns a path's name into a direct, generic call: nothing in the measured loop is
-//! looked up.
+//! looked up. A loop that only sends, or only receives, is made once for each method or wait:
+//! [`registry::with_senders`], [`registry::with_receivers`].
 //!
 //! To add one, copy `methods/write.rs`, `waits/block.rs` or `transports/fifo.rs` and add its line in `registry.rs`.
 #![forbid(unsafe_code)]
@@ -18,7 +19,10 @@ pub mod transports;
 pub mod waits;
 
 pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue, Receive, RingEnd, Socket};
-pub use end::{End, Layout, Method, Wait};
+pub use end::{AnyMethod, AnyWait, End, Layout, Method, NewMethod, NewWait, Wait};
 pub use meta::{Family, Meta, Part, TransportMeta};
-pub use registry::{Driver, Entry, all, is_lossy, resolve, transport, with_ends};
+pub use registry::{
+    Driver, Entry, ReceiverDriver, SenderDriver, all, is_lossy, resolve, transport, with_ends, with_receivers,
+    with_senders,
+};
 pub use transport::{Need, Offer, Transport};

@@ -5,21 +5,36 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 
 use msgpath_core::path::nearest;
-use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Exit, PathName, PathSpec, Problem, Unavailable};
 
 use crate::channel::Channel;
-use crate::end::{End, Layout, Method, Wait};
+use crate::end::{AnyMethod, AnyWait, End, Layout, Method, Wait};
 use crate::meta::{Family, Meta, TransportMeta};
 use crate::transport::{Need, Transport};
 
-/// What is done with the ends of a path, written once for all paths. The call is generic, so every path gets its own
-/// direct loop.
+/// What is done with the ends of a path, written once for all paths. The call is generic, so that what is measured is
+/// called directly.
 pub trait Driver {
     /// What comes out.
     type Out;
     /// Runs with the ends of one thread, in the order of its connections.
     fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, ends: Vec<End<C, S, W>>) -> Self::Out;
+}
+
+/// [`Driver`] for a loop that only sends: what it has to wait for is called through a table.
+pub trait SenderDriver {
+    /// What comes out.
+    type Out;
+    /// Runs with the ends of one thread, in the order of its connections.
+    fn drive<C: Channel, S: Method<C>>(self, ends: Vec<End<C, S, AnyWait<C>>>) -> Self::Out;
+}
+
+/// [`Driver`] for a loop that only receives: what it has to send is called through a table.
+pub trait ReceiverDriver {
+    /// What comes out.
+    type Out;
+    /// Runs with the ends of one thread, in the order of its connections.
+    fn drive<C: Channel, W: Wait<C>>(self, ends: Vec<End<C, AnyMethod<C>, W>>) -> Self::Out;
 }
 
 type Fits = fn(&TransportMeta) -> Result<(), &'static str>;
@@ -62,7 +77,8 @@ macro_rules! registry {
             waits: $crate::registry!(@list $waits),
         }),*];
 
-        /// Makes the ends of a path out of the channels of one thread and runs the driver with them.
+        /// Makes the ends of a path out of the channels of one thread and runs the driver with them. Each send method with
+        /// each wait is an instance of the driver: for loops in which both are measured.
         ///
         /// # Errors
         /// What the path cannot have here, and why.
@@ -75,14 +91,56 @@ macro_rules! registry {
         ) -> Result<D::Out, msgpath_core::Unavailable> {
             let family = channels.first().map(|channel| channel.family());
             $(if family == Some($crate::Family::$family) {
-                let channels: Vec<$channel> = channels
-                    .into_iter()
-                    .filter_map(|channel| match channel {
-                        $crate::AnyChannel::$family(channel) => Some(channel),
-                        _ => None,
-                    })
-                    .collect();
+                let channels = $crate::registry!(@own $family, $channel, channels);
                 $crate::registry!(@methods $channel, $methods, $waits, (path, channels, layout, options, driver));
+                return Err($crate::registry::no_such(path));
+            })*
+            Err($crate::registry::no_such(path))
+        }
+
+        /// [`with_ends`] with waits that are called through a table: for a loop that sends only.
+        ///
+        /// # Errors
+        /// As [`with_ends`].
+        pub fn with_senders<D: $crate::SenderDriver>(
+            path: &msgpath_core::PathName,
+            channels: Vec<$crate::AnyChannel>,
+            layout: $crate::Layout,
+            options: &msgpath_core::plan::ChannelOptions,
+            driver: D,
+        ) -> Result<D::Out, msgpath_core::Unavailable> {
+            let family = channels.first().map(|channel| channel.family());
+            $(if family == Some($crate::Family::$family) {
+                let channels = $crate::registry!(@own $family, $channel, channels);
+                let wait = |channel: &mut $channel| -> Result<$crate::AnyWait<$channel>, msgpath_core::Unavailable> {
+                    $crate::registry!(@wait $channel, $waits, path, channel, options);
+                    Err($crate::registry::no_such(path))
+                };
+                $crate::registry!(@senders $channel, $methods, (path, channels, layout, options, wait, driver));
+                return Err($crate::registry::no_such(path));
+            })*
+            Err($crate::registry::no_such(path))
+        }
+
+        /// [`with_ends`] with send methods that are called through a table: for a loop that receives only.
+        ///
+        /// # Errors
+        /// As [`with_ends`].
+        pub fn with_receivers<D: $crate::ReceiverDriver>(
+            path: &msgpath_core::PathName,
+            channels: Vec<$crate::AnyChannel>,
+            layout: $crate::Layout,
+            options: &msgpath_core::plan::ChannelOptions,
+            driver: D,
+        ) -> Result<D::Out, msgpath_core::Unavailable> {
+            let family = channels.first().map(|channel| channel.family());
+            $(if family == Some($crate::Family::$family) {
+                let channels = $crate::registry!(@own $family, $channel, channels);
+                let method = |channel: &mut $channel| -> Result<$crate::AnyMethod<$channel>, msgpath_core::Unavailable> {
+                    $crate::registry!(@method $channel, $methods, path, channel, layout, options);
+                    Err($crate::registry::no_such(path))
+                };
+                $crate::registry!(@receivers $channel, $waits, (path, channels, options, method, driver));
                 return Err($crate::registry::no_such(path));
             })*
             Err($crate::registry::no_such(path))
@@ -95,6 +153,15 @@ macro_rules! registry {
             in_event_loop: <$part as $crate::Part>::IN_EVENT_LOOP,
         }),*]
     };
+    (@own $family:ident, $channel:ty, $channels:ident) => {
+        $channels
+            .into_iter()
+            .filter_map(|channel| match channel {
+                $crate::AnyChannel::$family(channel) => Some(channel),
+                _ => None,
+            })
+            .collect::<Vec<$channel>>()
+    };
     (@methods $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
         $($crate::registry!(@waits $channel, $method, $waits, $call);)*
     };
@@ -102,9 +169,42 @@ macro_rules! registry {
      ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
         if $path.method == <$method as $crate::Part>::META.name {
             $(if $path.wait == <$wait as $crate::Part>::META.name {
-                return $crate::registry::run::<$channel, $method, $wait, D>($channels, $layout, $options, $driver);
+                let end = |channel| $crate::End::<$channel, $method, $wait>::new(channel, $layout, $options);
+                return Ok($driver.drive($crate::registry::ends($channels, end)?));
             })*
         }
+    };
+    (@wait $channel:ty, [$($wait:ty),* $(,)?], $path:ident, $of:ident, $options:ident) => {
+        $(if $path.wait == <$wait as $crate::Part>::META.name {
+            return Ok(Box::new(<$wait as $crate::NewWait<$channel>>::new($of, $options)?));
+        })*
+    };
+    (@method $channel:ty, [$($method:ty),* $(,)?], $path:ident, $of:ident, $layout:ident, $options:ident) => {
+        $(if $path.method == <$method as $crate::Part>::META.name {
+            return Ok(Box::new(<$method as $crate::NewMethod<$channel>>::new($of, $layout, $options)?));
+        })*
+    };
+    (@senders $channel:ty, [$($method:ty),* $(,)?],
+     ($path:ident, $channels:ident, $layout:ident, $options:ident, $of:ident, $driver:ident)) => {
+        $(if $path.method == <$method as $crate::Part>::META.name {
+            let end = |mut channel| {
+                let method = <$method as $crate::NewMethod<$channel>>::new(&mut channel, $layout, $options)?;
+                let wait = $of(&mut channel)?;
+                Ok($crate::End { channel, method, wait })
+            };
+            return Ok($driver.drive($crate::registry::ends($channels, end)?));
+        })*
+    };
+    (@receivers $channel:ty, [$($wait:ty),* $(,)?],
+     ($path:ident, $channels:ident, $options:ident, $of:ident, $driver:ident)) => {
+        $(if $path.wait == <$wait as $crate::Part>::META.name {
+            let end = |mut channel| {
+                let method = $of(&mut channel)?;
+                let wait = <$wait as $crate::NewWait<$channel>>::new(&mut channel, $options)?;
+                Ok($crate::End { channel, method, wait })
+            };
+            return Ok($driver.drive($crate::registry::ends($channels, end)?));
+        })*
     };
 }
 
@@ -114,14 +214,8 @@ pub fn no_such(path: &PathName) -> Unavailable {
 }
 
 #[doc(hidden)]
-pub fn run<C: Channel, S: Method<C>, W: Wait<C>, D: Driver>(
-    channels: Vec<C>,
-    layout: Layout,
-    options: &ChannelOptions,
-    driver: D,
-) -> Result<D::Out, Unavailable> {
-    let ends = channels.into_iter().map(|channel| End::<C, S, W>::new(channel, layout, options));
-    Ok(driver.drive(ends.collect::<Result<_, _>>()?))
+pub fn ends<C, E>(channels: Vec<C>, end: impl FnMut(C) -> Result<E, Unavailable>) -> Result<Vec<E>, Unavailable> {
+    channels.into_iter().map(end).collect()
 }
 
 mod program {
@@ -159,7 +253,7 @@ mod program {
     }
 }
 
-pub use program::{FAMILIES, TRANSPORTS, with_ends};
+pub use program::{FAMILIES, TRANSPORTS, with_ends, with_receivers, with_senders};
 
 /// A transport by name.
 pub fn transport(name: &str) -> Option<&'static dyn Transport> {
@@ -301,17 +395,17 @@ impl Entry {
             copies: 1,
             content: |_| 0,
         };
-        with_ends(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
-        let received = with_ends(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
+        with_senders(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
+        let received = with_receivers(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
         if received == 64 { Ok(()) } else { Err(Unavailable::new(format!("{received} of 64 bytes arrived"), "")) }
     }
 }
 
 struct SendOne;
 
-impl Driver for SendOne {
+impl SenderDriver for SendOne {
     type Out = std::io::Result<()>;
-    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+    fn drive<C: Channel, S: Method<C>>(self, mut ends: Vec<End<C, S, AnyWait<C>>>) -> Self::Out {
         // The end may close: what it sent stays in the channel.
         let End { channel, method, .. } = &mut ends[0];
         method.slot(channel)?;
@@ -322,9 +416,9 @@ impl Driver for SendOne {
 
 struct ReceiveOne;
 
-impl Driver for ReceiveOne {
+impl ReceiverDriver for ReceiveOne {
     type Out = std::io::Result<usize>;
-    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+    fn drive<C: Channel, W: Wait<C>>(self, mut ends: Vec<End<C, AnyMethod<C>, W>>) -> Self::Out {
         let End { channel, wait, .. } = &mut ends[0];
         wait.recv(channel, &mut [0; 64])
     }

@@ -197,7 +197,7 @@ fn nothing_is_left_in_the_file_system() {
 mod reversed {
     use super::*;
     use msgpath_core::plan::ChannelOptions;
-    use msgpath_paths::{Fds, Meta, Part};
+    use msgpath_paths::{Fds, Meta, NewMethod, Part};
     use msgpath_sys::scatter::Scatter;
 
     pub(super) struct Reversed(Scatter);
@@ -210,10 +210,13 @@ mod reversed {
         };
     }
 
-    impl<C: Fds> Method<C> for Reversed {
+    impl<C: Fds> NewMethod<C> for Reversed {
         fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
             Ok(Self(layout.whole()))
         }
+    }
+
+    impl<C: Fds> Method<C> for Reversed {
         fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
             Ok(&mut self.0)
         }

@@ -40,6 +40,7 @@ struct Document<'a> {
     doctor: Value,
     floors: Value,
     totals: Totals,
+    calm: Value,
     expectation: Value,
     warnings: Value,
     findings: Value,
@@ -83,6 +84,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         doctor: value(&header.doctor),
         floors: parts::floors(&header.floors),
         totals: summary.totals,
+        calm: value(&summary.calm),
         expectation: parts::expectation(&summary.expectation),
         warnings: value(&summary.warnings),
         findings: parts::findings(summary),
@@ -105,6 +107,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
     };
     for (field, part, why) in [
         ("comparison", &document.comparison, no_pairs),
+        ("calm", &document.calm, "the version that recorded the run did not tell calm rounds from disturbed ones"),
         ("expectation", &document.expectation, "no estimate was typed before the run"),
         ("doctor", &document.doctor, "the run was recorded without it"),
         ("floors", &document.floors, "they were not measured"),

@@ -292,7 +292,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
+pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     event_loop: &mut EventLoop,
     messages: &Messages<'_>,
@@ -302,6 +302,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
     delivery: &mut Delivery,
 ) -> Done {
     let (connections, last) = (ends.len(), first + count);
+    let working = answer.service.is_some();
     event_loop.begin(first);
     let mut open = if count == 0 { 0 } else { connections };
     while open > 0 {
@@ -332,7 +333,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                 }
                 line.received += 1;
                 delivery.received += 1;
-                if WORKING {
+                if working {
                     answer.service.work(sequence);
                 }
                 check(messages.incoming, line.inbox.bytes(), sequence, delivery)?;

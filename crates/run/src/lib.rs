@@ -6,6 +6,7 @@ pub mod compat;
 mod counters;
 mod diagnose;
 mod doctor;
+mod ends;
 pub mod environment;
 pub mod event_loop;
 mod execute;

@@ -222,12 +222,12 @@ fn check_last(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Del
 }
 
 /// Near end of an echo, one message under way: `count` messages from number `first` on, on the connections in turn.
-/// `rows` gets one row a message, in order; it must have room. `TRACED`: `sent` gets the time at which each send call had
-/// returned, as far as it has room.
+/// `rows` gets one row a message, in order; it must have room. `sent` gets the time at which each send call had returned,
+/// as far as it has room.
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
+pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
@@ -236,6 +236,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
     sent: &mut Vec<u64>,
     delivery: &mut Delivery,
 ) -> Done {
+    let traced = sent.capacity() > 0;
     for sequence in first..first + count {
         for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
             channel.limits().look()?;
@@ -244,7 +245,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
             let start = clock::now();
             method.send(channel)?;
             method.flush(channel)?;
-            if TRACED && sent.len() < sent.capacity() {
+            if traced && sent.len() < sent.capacity() {
                 sent.push(clock::now());
             }
             let mut arrived = inbox.receive(channel, wait, messages.lossy)?;
@@ -551,7 +552,7 @@ pub struct FarStamps {
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
+pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
@@ -561,10 +562,13 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
     delivery: &mut Delivery,
 ) -> Done {
     let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
+    let working = answer.service.is_some();
     let end = first + count;
     let (mut turn, mut is_last) = (first, !messages.lossy || count == 0);
     while turn < end || !is_last {
         for End { channel, method, wait } in ends.iter_mut() {
+            // Whatever need not lie between the message and its answer comes before it.
+            channel.limits().look()?;
             let slot = method.slot(channel)?;
             let message = inbox.message;
             let buffer = if answer.same_bytes { slot.piece_mut(0) } else { inbox.next() };
@@ -578,7 +582,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
             }
             delivery.received += 1;
             is_last = is_last || older(messages.incoming, &buffer[..message], end - 1).is_none();
-            if WORKING {
+            if working {
                 answer.service.work(turn);
             }
             // Bytes that go back as they came are compared at the near end: what this end sees is part of that.
@@ -588,7 +592,6 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
                 check(messages.incoming, &buffer[..message], sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
             }
-            channel.limits().look()?;
             if leaving && stamps.left.len() < stamps.left.capacity() {
                 stamps.left.push(clock::now());
             }
@@ -622,6 +625,34 @@ pub fn stream_send<C: Channel, S: Method<C>, W: Wait<C>>(
         method.flush(channel)?;
     }
     delivery.sent += count * ends.len() as u64;
+    Ok(())
+}
+
+/// Receives the acknowledgement of a stream: what is still in a buffer is not through.
+///
+/// # Errors
+/// [`LoopError`].
+pub fn acknowledged<C: Channel, W: Wait<C>>(
+    channel: &mut C,
+    wait: &mut W,
+    messages: &Messages<'_>,
+    inbox: &mut Inbox,
+) -> Done {
+    channel.limits().look()?;
+    inbox.receive(channel, wait, false)?;
+    messages.incoming.compare(inbox.bytes(), 0)?;
+    Ok(())
+}
+
+/// Acknowledges a stream.
+///
+/// # Errors
+/// [`LoopError`].
+pub fn acknowledge<C: Channel, S: Method<C>>(channel: &mut C, method: &mut S, messages: &Messages<'_>) -> Done {
+    channel.limits().look()?;
+    messages.outgoing.number(method.slot(channel)?, 0);
+    method.send(channel)?;
+    method.flush(channel)?;
     Ok(())
 }
 

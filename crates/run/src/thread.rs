@@ -7,17 +7,18 @@ use std::sync::mpsc::{Receiver, Sender};
 use msgpath_core::plan::{Dispatch, Stamps, Workload};
 use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TcpInfo, TracedThread};
 use msgpath_core::units::Pieces;
-use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable, ZeroCopyCounts};
-use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, is_lossy, with_ends};
+use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable};
+use msgpath_paths::{
+    AnyChannel, AnyMethod, AnyWait, Channel, Driver, End, Layout, Method, ReceiverDriver, SenderDriver, Wait, is_lossy,
+    with_ends, with_receivers, with_senders,
+};
 use msgpath_sys::{affinity, clock, priority, schedstat, usage};
 
-use crate::event_loop::{self, EventLoop, Sizes};
-use crate::loops::{
-    Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, echo_far, echo_near,
-    echo_near_batch, echo_near_window, record, stream_receive, stream_send,
-};
+use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, Pace, ReceiverEnds, SenderEnds};
+use crate::event_loop::{EventLoop, Sizes};
+use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, record};
 use crate::observe::events::Counting;
-use crate::open::{Flow, Generator, open_receive, open_send, sender_is_over, settle};
+use crate::open::{Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
 use crate::wire::RoundOrder;
 
@@ -181,7 +182,16 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };
     let layout = Layout { pieces, inflight: job.order.inflight, copies, content: pattern };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
-    match with_ends(&order.path, channels, layout, &order.options, job) {
+    let (path, options) = (&order.path, &order.options);
+    let result = match (job.role, order.dispatch) {
+        (Role::EchoNear | Role::EchoFar, Dispatch::Turns) => with_ends(path, channels, layout, options, Echo(job)),
+        (Role::EchoNear | Role::EchoFar, Dispatch::EventLoop) => {
+            with_senders(path, channels, layout, options, LoopedEcho(job))
+        }
+        (Role::Sender | Role::OpenSender, _) => with_senders(path, channels, layout, options, Sends(job)),
+        (Role::Receiver | Role::OpenReceiver, _) => with_receivers(path, channels, layout, options, Receives(job)),
+    };
+    match result {
         Ok(result) => result.map_err(ThreadError::Loop),
         Err(unavailable) => {
             let _ = ready.send(Err(unavailable.clone()));
@@ -219,32 +229,13 @@ struct Meter<'a> {
     start: u64,
 }
 
-fn calls<C: Channel, S, W>(ends: &mut [End<C, S, W>]) -> CallCounts {
-    let mut sum = CallCounts::default();
-    for end in ends {
-        end.channel.settle_counts();
-        sum.add(end.channel.counts());
-    }
-    sum
-}
-
-fn zerocopy<C: Channel, S: Method<C>, W>(ends: &[End<C, S, W>]) -> ZeroCopyCounts {
-    let mut sum = ZeroCopyCounts::default();
-    ends.iter().for_each(|end| sum.add(&end.method.zerocopy()));
-    sum
-}
-
 impl<'a> Meter<'a> {
-    fn start<C: Channel, S: Method<C>, W>(
-        counting: &'a Counting,
-        ends: &mut [End<C, S, W>],
-        delivery: Delivery,
-    ) -> Self {
+    fn start(counting: &'a Counting, ends: &mut (impl Ends + ?Sized), delivery: Delivery) -> Self {
         let mut meter = Self {
             counting,
-            calls: calls(ends),
+            calls: ends.calls(),
             delivery,
-            tcp: ends.iter().map(|end| end.channel.tcp_info()).collect(),
+            tcp: ends.tcp_info(),
             run_delay: schedstat::run_delay().ok(),
             usage: usage::thread(),
             start: 0,
@@ -255,15 +246,13 @@ impl<'a> Meter<'a> {
     }
 
     /// The report up to `end`, without what comes later (the last zero-copy completions).
-    fn stop<C: Channel, S: Method<C>, W>(self, ends: &mut [End<C, S, W>], end: u64, delivery: Delivery) -> EndReport {
+    fn stop(self, ends: &mut (impl Ends + ?Sized), end: u64, delivery: Delivery) -> EndReport {
         self.counting.pause();
         let usage = usage::thread();
         let run_delay_ns = schedstat::run_delay().ok().zip(self.run_delay).map(|(after, before)| after - before);
-        let calls = calls(ends).since(&self.calls);
-        let tcp = ends.iter().zip(&self.tcp).filter_map(|(end, before)| {
-            let (after, before) = (end.channel.tcp_info()?, (*before)?);
-            Some(tcp_since(after, before))
-        });
+        let calls = ends.calls().since(&self.calls);
+        let tcp = ends.tcp_info().into_iter().zip(&self.tcp);
+        let tcp = tcp.filter_map(|(after, before)| Some(tcp_since(after?, (*before)?)));
         EndReport {
             calls,
             user_ns: usage.user_ns - self.usage.user_ns,
@@ -308,84 +297,157 @@ fn is_the_end(error: &std::io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionAborted | ConnectionReset | BrokenPipe)
 }
 
-impl Driver for Job {
+/// An echo whose ends take turns.
+struct Echo(Job);
+
+impl Driver for Echo {
     type Out = Result<Outcome, LoopError>;
 
-    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(mut self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Self::Out {
+        self.0.echo(&mut ends)
+    }
+}
+
+/// An echo from one event loop; the set waits, so its ends are those of senders.
+struct LoopedEcho(Job);
+
+impl SenderDriver for LoopedEcho {
+    type Out = Result<Outcome, LoopError>;
+
+    fn drive<C: Channel, S: Method<C>>(self, mut ends: Vec<End<C, S, AnyWait<C>>>) -> Self::Out {
+        let Self(job) = self;
+        let order = &job.order;
+        let sizes = Sizes {
+            incoming: job.role.incoming(order),
+            largest: order.largest(),
+            inflight: order.inflight,
+            copies: job.copies(),
+        };
+        match EventLoop::new(&mut ends, sizes) {
+            Ok(event_loop) => {
+                let inflight = order.inflight;
+                job.echo(&mut Looped { ends, event_loop, inflight })
+            }
+            Err(reason) => {
+                let _ = job.ready.send(Err(reason));
+                Err(std::io::Error::from(std::io::ErrorKind::Unsupported).into())
+            }
+        }
+    }
+}
+
+/// A role that only sends.
+struct Sends(Job);
+
+impl SenderDriver for Sends {
+    type Out = Result<Outcome, LoopError>;
+
+    fn drive<C: Channel, S: Method<C>>(self, mut ends: Vec<End<C, S, AnyWait<C>>>) -> Self::Out {
+        self.0.sends(&mut ends)
+    }
+}
+
+/// A role that only receives.
+struct Receives(Job);
+
+impl ReceiverDriver for Receives {
+    type Out = Result<Outcome, LoopError>;
+
+    fn drive<C: Channel, W: Wait<C>>(self, mut ends: Vec<End<C, AnyMethod<C>, W>>) -> Self::Out {
+        self.0.receives(&mut ends)
+    }
+}
+
+impl Job {
+    /// Copies of the buffer into which this end receives, used in turn.
+    fn copies(&self) -> usize {
+        if self.role == Role::Sender { 1 } else { copies(&self.order, self.role.incoming(&self.order)) }
+    }
+
+    /// Everything before the loop: says that the ends are made, and waits for the word to go.
+    fn begin(&mut self, ends: &mut dyn Ends) -> Result<Inbox, LoopError> {
         if self.order.events {
             self.counting = Counting::open();
         }
         let order = &*self.order;
-        let (outgoing, incoming) = (Payload::new(self.role.outgoing(order)), Payload::new(self.role.incoming(order)));
-        let lossy = is_lossy(&order.path.transport);
-        let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
-        let framed = ends[0].channel.framed();
-        let copies = if self.role == Role::Sender { 1 } else { copies(order, self.role.incoming(order)) };
-        let mut event_loop = match order.dispatch {
-            Dispatch::Turns => None,
-            Dispatch::EventLoop => {
-                let sizes = Sizes {
-                    incoming: self.role.incoming(order),
-                    largest: order.largest(),
-                    inflight: order.inflight,
-                    copies,
-                };
-                match EventLoop::new(&mut ends, sizes) {
-                    Ok(event_loop) => Some(event_loop),
-                    Err(reason) => {
-                        let _ = self.ready.send(Err(reason));
-                        return Err(std::io::Error::from(std::io::ErrorKind::Unsupported).into());
-                    }
-                }
-            }
-        };
-        let mut inbox = Inbox::new(incoming.len(), order.largest() as usize, framed, copies);
-        let first = &ends[0].channel;
-        let end = if self.near { "near" } else { "far" };
+        let message = self.role.incoming(order).total() as usize;
+        let inbox = Inbox::new(message, order.largest() as usize, ends.framed(), self.copies());
+        let (granted, room) = ends.granted(if self.near { "near" } else { "far" }, &order.options);
         let _ = self.ready.send(Ok(Ready {
-            granted: first.granted(end, &order.options),
-            room: first.room(),
+            granted,
+            room,
             at: self.at,
             thread: TracedThread {
                 tid: affinity::thread_id(),
                 sends: self.role != Role::OpenReceiver,
                 receives: self.role != Role::OpenSender,
-                cookies: ends.iter().filter_map(|end| end.channel.cookie()).collect(),
+                cookies: ends.cookies(),
             },
         }));
-        if order.urgent
-            && let Err(error) = priority::raise()
-        {
-            return Err(error.into());
+        if order.urgent {
+            priority::raise()?;
         }
         self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted))?;
-        let outcome = match self.role {
-            Role::EchoNear => self.echo_near(&mut ends, event_loop.as_mut(), &messages, &mut inbox),
-            Role::EchoFar => self.echo_far(&mut ends, event_loop.as_mut(), &messages, &mut inbox),
-            Role::Sender => self.sender(&mut ends, &messages, &mut inbox),
-            Role::Receiver => self.receiver(&mut ends, &messages, &mut inbox),
-            Role::OpenSender => self.open_sender(&mut ends[0], &messages),
-            Role::OpenReceiver => self.open_receiver(&mut ends[0], &messages, &mut inbox),
-        }?;
-        Ok(Outcome { cpu: self.cpu, events: self.counting.read(), ..outcome })
+        Ok(inbox)
     }
-}
 
-impl Job {
-    fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
+    /// What is sent and what is received, filled by the role.
+    fn payloads(&self) -> (Payload, Payload, bool) {
+        let order = &*self.order;
+        let lossy = is_lossy(&order.path.transport);
+        (Payload::new(self.role.outgoing(order)), Payload::new(self.role.incoming(order)), lossy)
+    }
+
+    fn echo(mut self, ends: &mut dyn EchoEnds) -> Result<Outcome, LoopError> {
+        let (outgoing, incoming, lossy) = self.payloads();
+        let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
+        let mut inbox = self.begin(ends)?;
+        let outcome = match self.role {
+            Role::EchoNear => self.echo_near(ends, &messages, &mut inbox),
+            _ => self.echo_far(ends, &messages, &mut inbox),
+        }?;
+        Ok(self.home(outcome))
+    }
+
+    fn sends(mut self, ends: &mut dyn SenderEnds) -> Result<Outcome, LoopError> {
+        let (outgoing, incoming, lossy) = self.payloads();
+        let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
+        let mut inbox = self.begin(ends)?;
+        let outcome = match self.role {
+            Role::Sender => self.sender(ends, &messages, &mut inbox),
+            _ => self.open_sender(ends, &messages),
+        }?;
+        Ok(self.home(outcome))
+    }
+
+    fn receives(mut self, ends: &mut dyn ReceiverEnds) -> Result<Outcome, LoopError> {
+        let (outgoing, incoming, lossy) = self.payloads();
+        let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
+        let mut inbox = self.begin(ends)?;
+        let outcome = match self.role {
+            Role::Receiver => self.receiver(ends, &messages, &mut inbox),
+            _ => self.open_receiver(ends, &messages, &mut inbox),
+        }?;
+        Ok(self.home(outcome))
+    }
+
+    fn home(&self, outcome: Outcome) -> Outcome {
+        Outcome { cpu: self.cpu, events: self.counting.read(), ..outcome }
+    }
+
+    fn echo_near(
         &self,
-        ends: &mut [End<C, S, W>],
-        mut event_loop: Option<&mut EventLoop>,
+        ends: &mut dyn EchoEnds,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
-        let connections = ends.len() as u64;
+        let connections = ends.count() as u64;
         let segment = (SEGMENT / connections / self.batch).max(1) * self.batch;
         let most_rows = (segment.min(order.messages.max(order.trim)) * connections) as usize;
-        let mut rows = Vec::with_capacity(most_rows + order.inflight as usize * ends.len());
+        let mut rows = Vec::with_capacity(most_rows + order.inflight as usize * ends.count());
         rows.resize(rows.capacity(), Row { start: 0, latency: 0 }); // touched: no page fault in the loop
-        let mut windows = Windows::new(ends.len(), order.inflight);
+        let mut windows = Windows::new(ends.count(), order.inflight);
         let mut latency = Histogram::new();
         let mut kept = Vec::with_capacity(self.keep.min((order.messages * connections) as usize));
         // Stamps of the trimmed messages come first.
@@ -398,21 +460,15 @@ impl Job {
         let mut delivery = Delivery::default();
         let mut first = Histogram::new();
 
-        let mut measure =
-            |ends: &mut [End<C, S, W>], rows: &mut Vec<Row>, range: (u64, u64), delivery: &mut Delivery| {
-                if let Some(event_loop) = event_loop.as_deref_mut() {
-                    let (first, count) = range;
-                    event_loop::echo_near(ends, event_loop, messages, (first, count, order.inflight), rows, delivery)
-                } else if order.traced {
-                    echo_near::<C, S, W, true>(ends, messages, inbox, range, rows, &mut sent, delivery)
-                } else if self.batch > 1 {
-                    echo_near_batch(&mut ends[0], messages, inbox, range, self.batch, rows, delivery)
-                } else if order.inflight > 1 {
-                    echo_near_window(ends, &mut windows, messages, inbox, range, rows, delivery)
-                } else {
-                    echo_near::<C, S, W, false>(ends, messages, inbox, range, rows, &mut sent, delivery)
-                }
-            };
+        let pace = match () {
+            () if !order.traced && self.batch > 1 => Pace::Batch(self.batch),
+            () if !order.traced && order.inflight > 1 => Pace::Window,
+            () => Pace::Single,
+        };
+        let mut measure = |ends: &mut dyn EchoEnds, rows: &mut Vec<Row>, range: (u64, u64), delivery: &mut Delivery| {
+            let (windows, sent) = (&mut windows, &mut sent);
+            ends.near(range, &mut NearWork { pace, messages, inbox, windows, rows, sent, delivery })
+        };
         let mut next = 0;
         while next < order.trim {
             let count = segment.min(order.trim - next);
@@ -463,31 +519,19 @@ impl Job {
         Ok(Outcome { latency, rows: kept, sent, first, ..Outcome::new(report) })
     }
 
-    fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
+    fn echo_far(
         &self,
-        ends: &mut [End<C, S, W>],
-        mut event_loop: Option<&mut EventLoop>,
+        ends: &mut dyn EchoEnds,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         // The very bytes go back where the reply is as long and lies in one buffer.
-        let first = &mut ends[0];
-        let same_bytes = order.reply == order.pieces.total() && first.method.slot(&mut first.channel)?.count() == 1;
+        let same_bytes = order.reply == order.pieces.total() && ends.is_whole()?;
         let service = Service::new(order.work, order.seed);
-        let answer = Answer { same_bytes, finish: &self.finish, service: &service };
-        let mut answering = |ends: &mut [End<C, S, W>], range, stamps: &mut FarStamps, delivery: &mut Delivery| match (
-            event_loop.as_deref_mut(),
-            service.is_some(),
-        ) {
-            (None, true) => echo_far::<C, S, W, true>(ends, messages, inbox, range, &answer, stamps, delivery),
-            (None, false) => echo_far::<C, S, W, false>(ends, messages, inbox, range, &answer, stamps, delivery),
-            (Some(set), true) => {
-                event_loop::echo_far::<C, S, W, true>(ends, set, messages, range, &answer, stamps, delivery)
-            }
-            (Some(set), false) => {
-                event_loop::echo_far::<C, S, W, false>(ends, set, messages, range, &answer, stamps, delivery)
-            }
+        let answer = &Answer { same_bytes, finish: &self.finish, service: &service };
+        let mut answering = |ends: &mut dyn EchoEnds, range, stamps: &mut FarStamps, delivery: &mut Delivery| {
+            ends.far(range, &mut FarWork { messages, inbox, answer, stamps, delivery })
         };
         let mut delivery = Delivery::default();
         let mut no_stamps = FarStamps::default();
@@ -498,7 +542,7 @@ impl Job {
         may_end(answering(ends, (0, order.trim), &mut no_stamps, &mut delivery))?;
         let room = match order.stamps {
             Stamps::Near => 0,
-            Stamps::Both => (order.messages.min(MAX_STAMPS) * ends.len() as u64) as usize,
+            Stamps::Both => (order.messages.min(MAX_STAMPS) * ends.count() as u64) as usize,
         };
         // Touched: no page fault in the loop.
         let mut stamps =
@@ -520,23 +564,19 @@ impl Job {
         Ok(Outcome { stamps, ..Outcome::new(report) })
     }
 
-    fn sender<C: Channel, S: Method<C>, W: Wait<C>>(
+    fn sender(
         &self,
-        ends: &mut [End<C, S, W>],
+        ends: &mut dyn SenderEnds,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let mut delivery = Delivery::default();
-        stream_send(ends, messages, (0, order.trim), &mut delivery)?;
+        ends.send(messages, (0, order.trim), &mut delivery)?;
         let meter = Meter::start(&self.counting, ends, delivery);
-        stream_send(ends, messages, (order.trim, order.messages), &mut delivery)?;
+        ends.send(messages, (order.trim, order.messages), &mut delivery)?;
         if !messages.lossy {
-            // The last acknowledgement: what is still in a buffer is not through.
-            let finish = AtomicBool::new(false);
-            let mut acknowledged = Delivery::default();
-            let mut arrivals: Vec<Arrivals> = Vec::new();
-            stream_receive(ends, messages, inbox, (0, 1), &mut arrivals, &mut acknowledged, &finish)?;
+            ends.acknowledged(messages, inbox)?;
         }
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.bytes_sent = report.delivery.sent * order.pieces.total();
@@ -544,22 +584,22 @@ impl Job {
         Ok(Outcome::new(report))
     }
 
-    fn receiver<C: Channel, S: Method<C>, W: Wait<C>>(
+    fn receiver(
         &self,
-        ends: &mut [End<C, S, W>],
+        ends: &mut dyn ReceiverEnds,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let mut arrivals: Vec<Arrivals> = match messages.lossy {
-            true => ends.iter().map(|_| Arrivals::new(order.trim + order.messages)).collect(),
+            true => (0..ends.count()).map(|_| Arrivals::new(order.trim + order.messages)).collect(),
             false => Vec::new(),
         };
         let mut delivery = Delivery::default();
         // Without trimmed messages the first measured one starts the clock; its bytes do not count.
         let trim = order.trim.max(1).min(order.trim + order.messages - 1);
-        let mut receive = |ends: &mut [End<C, S, W>], range, delivery: &mut Delivery| {
-            stream_receive(ends, messages, inbox, range, &mut arrivals, delivery, &self.finish)
+        let mut receive = |ends: &mut dyn ReceiverEnds, range, delivery: &mut Delivery| {
+            ends.receive(messages, inbox, range, &mut arrivals, delivery, &self.finish)
         };
         receive(ends, (0, trim), &mut delivery)?;
         let (counted_from, untimed) = match order.trim {
@@ -569,7 +609,7 @@ impl Job {
         let meter = Meter::start(&self.counting, ends, counted_from);
         let end = receive(ends, (trim, order.trim + order.messages - trim), &mut delivery)?.max(meter.start);
         if !messages.lossy {
-            stream_send(ends, messages, (0, 1), &mut Delivery::default())?;
+            ends.acknowledge(messages)?;
         }
         let mut report = meter.stop(ends, end, delivery);
         // Bytes are those of the time that was measured: without the message that started the clock.
@@ -578,20 +618,16 @@ impl Job {
         Ok(Outcome::new(report))
     }
 
-    fn open_sender<C: Channel, S: Method<C>, W: Wait<C>>(
-        &self,
-        end: &mut End<C, S, W>,
-        messages: &Messages<'_>,
-    ) -> Result<Outcome, LoopError> {
+    fn open_sender(&self, ends: &mut dyn SenderEnds, messages: &Messages<'_>) -> Result<Outcome, LoopError> {
         let flow = self.flow.as_ref().expect("an open loop has a flow");
-        let result = self.sends(end, messages, flow);
+        let result = self.sends_on_time(ends, messages, flow);
         sender_is_over(flow);
         result
     }
 
-    fn sends<C: Channel, S: Method<C>, W: Wait<C>>(
+    fn sends_on_time(
         &self,
-        end: &mut End<C, S, W>,
+        ends: &mut dyn SenderEnds,
         messages: &Messages<'_>,
         flow: &Flow,
     ) -> Result<Outcome, LoopError> {
@@ -599,14 +635,12 @@ impl Job {
         let mut delivery = Delivery::default();
         let mut generator = Generator::new(flow);
         let until = order.patience_ns;
-        open_send(end, messages, &mut generator, 0..order.trim, until, &mut delivery)?;
+        ends.send_on_time(messages, &mut generator, 0..order.trim, until, &mut delivery)?;
         generator.forget();
-        let ends = std::slice::from_mut(end);
         let meter = Meter::start(&self.counting, ends, delivery);
-        let [end] = &mut *ends else { unreachable!("one end") };
         // A round that was given up while its messages were trimmed has sent its last one.
         if !flow.is_cut() {
-            open_send(end, messages, &mut generator, order.trim..flow.count(), until, &mut delivery)?;
+            ends.send_on_time(messages, &mut generator, order.trim..flow.count(), until, &mut delivery)?;
         }
         let mut report = meter.stop(ends, clock::now(), delivery);
         // The receiver says what became of the messages, and how long it took.
@@ -615,9 +649,9 @@ impl Job {
         Ok(Outcome { open: Some(generator.finish()), ..Outcome::new(report) })
     }
 
-    fn open_receiver<C: Channel, S: Method<C>, W: Wait<C>>(
+    fn open_receiver(
         &self,
-        end: &mut End<C, S, W>,
+        ends: &mut dyn ReceiverEnds,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<Outcome, LoopError> {
@@ -629,12 +663,10 @@ impl Job {
         // Where messages may be lost there is no border between trimmed and measured ones: all are received in one go,
         // and what that costs includes the trimmed ones.
         if !messages.lossy {
-            open_receive(end, messages, inbox, flow, 0..order.trim, &mut arrived, &mut delivery)?;
+            ends.receive_answers(messages, inbox, flow, 0..order.trim, &mut arrived, &mut delivery)?;
         }
-        let ends = std::slice::from_mut(end);
         let meter = Meter::start(&self.counting, ends, delivery);
-        let [end] = &mut *ends else { unreachable!("one end") };
-        open_receive(end, messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
+        ends.receive_answers(messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         let settled = settle(flow, &arrived, self.keep);
         report.delivery = Delivery {
@@ -661,15 +693,8 @@ impl Job {
 
     /// Waits for the buffers the kernel still holds and counts what it said of them, trimmed messages included: a
     /// notification may answer sends on both sides of the border. Not measured.
-    fn settle<C: Channel, S: Method<C>, W>(
-        &self,
-        ends: &mut [End<C, S, W>],
-        report: &mut EndReport,
-    ) -> Result<(), LoopError> {
-        for End { channel, method, .. } in ends.iter_mut() {
-            method.drain(channel)?;
-        }
-        report.zerocopy = zerocopy(ends);
+    fn settle(&self, ends: &mut (impl Ends + ?Sized), report: &mut EndReport) -> Result<(), LoopError> {
+        report.zerocopy = ends.drain()?;
         Ok(())
     }
 }

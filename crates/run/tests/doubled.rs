@@ -26,8 +26,7 @@ impl Driver for Near<'_> {
         let (mut rows, mut sent): (Vec<Row>, _) = (Vec::with_capacity(2 * COUNT as usize), Vec::new());
         let (mut windows, mut delivery) = (Windows::new(1, 4), Delivery::default());
         let alone = (0, COUNT);
-        echo_near::<_, _, _, false>(&mut ends, &messages, &mut inbox, alone, &mut rows, &mut sent, &mut delivery)
-            .unwrap();
+        echo_near(&mut ends, &messages, &mut inbox, alone, &mut rows, &mut sent, &mut delivery).unwrap();
         let several = (COUNT, COUNT);
         echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, several, &mut rows, &mut delivery).unwrap();
         delivery
@@ -43,8 +42,7 @@ impl Driver for Far<'_> {
         let answer = Answer { same_bytes: false, finish: &finish, service: &service };
         for range in [(0, COUNT), (COUNT, COUNT)] {
             let (mut stamps, mut delivery) = (FarStamps::default(), Delivery::default());
-            echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery)
-                .unwrap();
+            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
         }
     }
 }

@@ -78,7 +78,7 @@ impl Driver for Far {
         let mut stamps = FarStamps { arrived: vec![0; shape.count as usize * ends.len()], left: Vec::new() };
         let mut delivery = Delivery::default();
         let mut run = |range, stamps: &mut FarStamps| {
-            echo_far::<C, S, W, false>(&mut ends, &mut event_loop, &messages, range, &answer, stamps, &mut delivery)
+            echo_far(&mut ends, &mut event_loop, &messages, range, &answer, stamps, &mut delivery)
         };
         run((0, FIRST), &mut FarStamps::default())?;
         let mut result = Ok(());

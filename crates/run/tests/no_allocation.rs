@@ -35,13 +35,11 @@ impl Driver for Near<'_> {
         let mut windows = Windows::new(1, 2);
         let mut delivery = Delivery::default();
         rows.clear();
-        echo_near::<_, _, _, true>(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut sent, &mut delivery)
-            .unwrap();
+        echo_near(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut sent, &mut delivery).unwrap();
         rows.clear();
         let counted = allocations(|| {
             let range = (FIRST, COUNT);
-            echo_near::<_, _, _, true>(&mut ends, &messages, &mut inbox, range, &mut rows, &mut sent, &mut delivery)
-                .unwrap();
+            echo_near(&mut ends, &messages, &mut inbox, range, &mut rows, &mut sent, &mut delivery).unwrap();
             let range = (FIRST + COUNT, COUNT);
             echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, range, &mut rows, &mut delivery).unwrap();
             stream_send(&mut ends, &messages, (FIRST + 2 * COUNT, COUNT), &mut delivery).unwrap();
@@ -65,12 +63,10 @@ impl Driver for Far<'_> {
         let mut stamps = FarStamps { arrived: Vec::with_capacity(500), left: Vec::with_capacity(500) };
         let mut delivery = Delivery::default();
         let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
-        echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery)
-            .unwrap();
+        echo_far(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery).unwrap();
         allocations(|| {
             let range = (FIRST, 2 * COUNT);
-            echo_far::<_, _, _, false>(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery)
-                .unwrap();
+            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
             let range = (FIRST + 2 * COUNT, COUNT);
             stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
         })

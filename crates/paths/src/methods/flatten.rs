@@ -8,7 +8,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::Fds;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `flatten`.
@@ -26,11 +26,13 @@ impl Part for Flatten {
     };
 }
 
-impl<C: Fds> Method<C> for Flatten {
+impl<C: Fds> NewMethod<C> for Flatten {
     fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut(), flat: layout.whole() })
     }
+}
 
+impl<C: Fds> Method<C> for Flatten {
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

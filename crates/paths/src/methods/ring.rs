@@ -7,7 +7,7 @@ use msgpath_sys::clock;
 use msgpath_sys::scatter::Scatter;
 
 use crate::channel::{Channel, RingEnd};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `ring`.
@@ -24,11 +24,13 @@ impl Part for RingCopy {
     };
 }
 
-impl Method<RingEnd> for RingCopy {
+impl NewMethod<RingEnd> for RingCopy {
     fn new(channel: &mut RingEnd, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole(), notify: channel.ring.notifies() })
     }
+}
 
+impl Method<RingEnd> for RingCopy {
     #[inline(always)]
     fn slot(&mut self, _: &mut RingEnd) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

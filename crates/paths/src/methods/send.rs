@@ -9,7 +9,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::{Channel, Packet, Queue, Socket};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `send`.
@@ -26,11 +26,13 @@ impl Part for Send {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl Method<Socket> for Send {
+impl NewMethod<Socket> for Send {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole() })
     }
+}
 
+impl Method<Socket> for Send {
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())
@@ -43,11 +45,13 @@ impl Method<Socket> for Send {
     }
 }
 
-impl Method<Queue> for Send {
+impl NewMethod<Queue> for Send {
     fn new(_: &mut Queue, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole() })
     }
+}
 
+impl Method<Queue> for Send {
     #[inline(always)]
     fn slot(&mut self, _: &mut Queue) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())
@@ -60,11 +64,13 @@ impl Method<Queue> for Send {
     }
 }
 
-impl Method<Packet> for Send {
+impl NewMethod<Packet> for Send {
     fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole_behind(&channel.head(layout.pieces.total())?.bytes()) })
     }
+}
 
+impl Method<Packet> for Send {
     #[inline(always)]
     fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

@@ -7,7 +7,7 @@ use msgpath_sys::scatter::Scatter;
 use msgpath_sys::{clock, msg, packet};
 
 use crate::channel::{Channel, Packet, Socket};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
 /// Datagrams of one call in a stream.
@@ -63,11 +63,13 @@ impl Sendmmsg {
     }
 }
 
-impl Method<Socket> for Sendmmsg {
+impl NewMethod<Socket> for Sendmmsg {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self::batched(layout, Layout::cut))
     }
+}
 
+impl Method<Socket> for Sendmmsg {
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
         Ok(self.messages[self.queued].turn())
@@ -85,12 +87,14 @@ impl Method<Socket> for Sendmmsg {
     }
 }
 
-impl Method<Packet> for Sendmmsg {
+impl NewMethod<Packet> for Sendmmsg {
     fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let head = channel.head(layout.pieces.total())?.bytes();
         Ok(Self::batched(layout, |layout| layout.cut_behind(&head)))
     }
+}
 
+impl Method<Packet> for Sendmmsg {
     #[inline(always)]
     fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
         Ok(self.messages[self.queued].turn())

@@ -9,7 +9,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::{Packet, Socket};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `sendmsg`.
@@ -26,11 +26,13 @@ impl Part for Sendmsg {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl Method<Socket> for Sendmsg {
+impl NewMethod<Socket> for Sendmsg {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut() })
     }
+}
 
+impl Method<Socket> for Sendmsg {
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())
@@ -46,11 +48,13 @@ impl Method<Socket> for Sendmsg {
     }
 }
 
-impl Method<Packet> for Sendmsg {
+impl NewMethod<Packet> for Sendmsg {
     fn new(channel: &mut Packet, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut_behind(&channel.head(layout.pieces.total())?.bytes()) })
     }
+}
 
+impl Method<Packet> for Sendmsg {
     #[inline(always)]
     fn slot(&mut self, _: &mut Packet) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

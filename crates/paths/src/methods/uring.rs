@@ -7,7 +7,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::Fds;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 use crate::waits::uring::ring;
 
@@ -26,11 +26,13 @@ impl Part for Uring {
     };
 }
 
-impl<C: Fds> Method<C> for Uring {
+impl<C: Fds> NewMethod<C> for Uring {
     fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole(), ring: ring(8)? })
     }
+}
 
+impl<C: Fds> Method<C> for Uring {
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

@@ -9,7 +9,7 @@ use msgpath_sys::uring::Uring;
 
 use super::hand_over;
 use crate::channel::{Channel, Socket};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 use crate::waits::uring::ring;
 
@@ -42,7 +42,7 @@ impl Part for UringZc {
     }
 }
 
-impl Method<Socket> for UringZc {
+impl NewMethod<Socket> for UringZc {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let count = (POOL_BYTES / layout.pieces.total().max(1) as usize).clamp(4, 64).max(layout.copies);
         let layout = Layout { copies: 1, ..layout };
@@ -53,7 +53,9 @@ impl Method<Socket> for UringZc {
         let slots = (0..count).map(|_| Slot { message: layout.whole(), open: 0 }).collect();
         Ok(Self { slots, next: 0, ring, counts: ZeroCopyCounts::default() })
     }
+}
 
+impl Method<Socket> for UringZc {
     #[inline(always)]
     fn slot(&mut self, channel: &mut Socket) -> io::Result<&mut Scatter> {
         if self.slots[self.next].open > 0 {

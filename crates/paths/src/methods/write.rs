@@ -8,7 +8,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::Fds;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `write`.
@@ -25,11 +25,13 @@ impl Part for Write {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl<C: Fds> Method<C> for Write {
+impl<C: Fds> NewMethod<C> for Write {
     fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.whole() })
     }
+}
 
+impl<C: Fds> Method<C> for Write {
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

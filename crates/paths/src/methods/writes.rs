@@ -8,7 +8,7 @@ use msgpath_sys::{msg, socket};
 
 use super::hand_over;
 use crate::channel::Fds;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
 /// `writes`.
@@ -31,11 +31,13 @@ impl Part for Writes {
     }
 }
 
-impl<C: Fds> Method<C> for Writes {
+impl<C: Fds> NewMethod<C> for Writes {
     fn new(_: &mut C, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut(), cork: options.cork })
     }
+}
 
+impl<C: Fds> Method<C> for Writes {
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

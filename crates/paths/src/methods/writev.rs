@@ -8,7 +8,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::Fds;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `writev`.
@@ -26,11 +26,13 @@ impl Part for Writev {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl<C: Fds> Method<C> for Writev {
+impl<C: Fds> NewMethod<C> for Writev {
     fn new(_: &mut C, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut() })
     }
+}
 
+impl<C: Fds> Method<C> for Writev {
     #[inline(always)]
     fn slot(&mut self, _: &mut C) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

@@ -11,7 +11,7 @@ use msgpath_sys::{clock, errqueue};
 
 use super::hand_over;
 use crate::channel::{Channel, Socket};
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
 /// Bytes that the buffers of one connection may take together.
@@ -54,7 +54,7 @@ impl Part for ZeroCopy {
     }
 }
 
-impl Method<Socket> for ZeroCopy {
+impl NewMethod<Socket> for ZeroCopy {
     fn new(channel: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let refused =
             |error: io::Error| Unavailable::new(format!("SO_ZEROCOPY: {error}"), "use a path without zerocopy");
@@ -71,7 +71,9 @@ impl Method<Socket> for ZeroCopy {
             calls: Ledger { slot_of: vec![0; 4096], made: 0, counts: ZeroCopyCounts::default() },
         })
     }
+}
 
+impl Method<Socket> for ZeroCopy {
     #[inline(always)]
     fn slot(&mut self, channel: &mut Socket) -> io::Result<&mut Scatter> {
         if self.slots[self.next].open > 0 {

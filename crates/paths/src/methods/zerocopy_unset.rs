@@ -9,7 +9,7 @@ use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
 use crate::channel::Socket;
-use crate::end::{Layout, Method};
+use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 const FLAGS: SendFlags = SendFlags { zerocopy: true, more: false };
@@ -29,11 +29,13 @@ impl Part for ZeroCopyUnset {
     };
 }
 
-impl Method<Socket> for ZeroCopyUnset {
+impl NewMethod<Socket> for ZeroCopyUnset {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { message: layout.cut(), asked: 0 })
     }
+}
 
+impl Method<Socket> for ZeroCopyUnset {
     #[inline(always)]
     fn slot(&mut self, _: &mut Socket) -> io::Result<&mut Scatter> {
         Ok(self.message.turn())

@@ -5,7 +5,7 @@ use std::io;
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 
 use crate::channel::Receive;
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
 /// `block`.
@@ -19,11 +19,13 @@ impl Part for Block {
     };
 }
 
-impl<C: Receive> Wait<C> for Block {
+impl<C: Receive> NewWait<C> for Block {
     fn new(_: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self)
     }
+}
 
+impl<C: Receive> Wait<C> for Block {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;

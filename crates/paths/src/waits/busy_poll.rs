@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::socket::{self, IntOption};
 
 use crate::channel::{Channel, Receive, Socket};
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
 /// `busy-poll`.
@@ -25,7 +25,7 @@ impl Part for BusyPoll {
     }
 }
 
-impl Wait<Socket> for BusyPoll {
+impl NewWait<Socket> for BusyPoll {
     fn new(channel: &mut Socket, options: &ChannelOptions) -> Result<Self, Unavailable> {
         let asked = options.busy_poll_us as i32;
         let hint = "sudo setcap cap_net_admin+ep on msgpath, or sysctl net.core.busy_read";
@@ -37,7 +37,9 @@ impl Wait<Socket> for BusyPoll {
             Err(error) => Err(Unavailable::new(format!("SO_BUSY_POLL: {error}"), hint)),
         }
     }
+}
 
+impl Wait<Socket> for BusyPoll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut Socket, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;

@@ -7,7 +7,7 @@ use msgpath_sys::poll;
 
 use super::receive_when_ready;
 use crate::channel::Receive;
-use crate::end::{Doors, Wait};
+use crate::end::{Doors, NewWait, Wait};
 use crate::meta::{Meta, Part};
 
 /// `epoll`.
@@ -24,13 +24,15 @@ impl Part for Epoll {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl<C: Receive> Wait<C> for Epoll {
+impl<C: Receive> NewWait<C> for Epoll {
     fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
         channel.never_block().map_err(failed)?;
         Ok(Self { epoll: poll::Epoll::new(channel.recv_fd()).map_err(failed)? })
     }
+}
 
+impl<C: Receive> Wait<C> for Epoll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();

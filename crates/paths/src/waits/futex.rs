@@ -7,7 +7,7 @@ use msgpath_sys::clock;
 
 use super::slice_over;
 use crate::channel::{Channel, RingEnd};
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
 /// `futex`.
@@ -21,11 +21,13 @@ impl Part for Futex {
     };
 }
 
-impl Wait<RingEnd> for Futex {
+impl NewWait<RingEnd> for Futex {
     fn new(channel: &mut RingEnd, _: &ChannelOptions) -> Result<Self, Unavailable> {
         if channel.ring.notifies() { Ok(Self) } else { Err(Unavailable::new("the ring was made without wake-ups", "")) }
     }
+}
 
+impl Wait<RingEnd> for Futex {
     #[inline(always)]
     fn recv(&mut self, channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(received) = channel.ring.try_recv(buffer)? {

@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::socket;
 
 use crate::channel::{Channel, Receive, Socket};
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
 /// `quickack`.
@@ -26,13 +26,15 @@ impl Part for QuickAck {
     }
 }
 
-impl Wait<Socket> for QuickAck {
+impl NewWait<Socket> for QuickAck {
     fn new(channel: &mut Socket, _: &ChannelOptions) -> Result<Self, Unavailable> {
         socket::quickack(channel.fd())
             .map_err(|error| Unavailable::new(format!("TCP_QUICKACK: {error}"), "the wait block"))?;
         Ok(Self)
     }
+}
 
+impl Wait<Socket> for QuickAck {
     #[inline(always)]
     fn recv(&mut self, channel: &mut Socket, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;

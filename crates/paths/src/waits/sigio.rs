@@ -8,7 +8,7 @@ use msgpath_sys::sigio::{self, Signals};
 
 use super::slice_over;
 use crate::channel::Receive;
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Family, Meta, Part, TransportMeta};
 
 /// `sigio`.
@@ -37,7 +37,7 @@ impl Part for SigIo {
     }
 }
 
-impl<C: Receive> Wait<C> for SigIo {
+impl<C: Receive> NewWait<C> for SigIo {
     fn new(channel: &mut C, options: &ChannelOptions) -> Result<Self, Unavailable> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::Unsupported => Unavailable::new("this descriptor ignores O_ASYNC", "the wait epoll"),
@@ -47,7 +47,9 @@ impl<C: Receive> Wait<C> for SigIo {
         sigio::probe(channel.recv_fd()).map_err(failed)?;
         Ok(Self { signals: None, queued: options.queued_signals })
     }
+}
 
+impl<C: Receive> Wait<C> for SigIo {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let signals = match &mut self.signals {

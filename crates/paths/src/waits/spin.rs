@@ -7,7 +7,7 @@ use msgpath_sys::clock;
 
 use super::slice_over;
 use crate::channel::{Channel, Receive, RingEnd};
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
 /// How many empty looks there are between two looks at the clock.
@@ -49,12 +49,14 @@ fn is_over<C: Channel>(channel: &C, start: &mut Option<u64>) -> bool {
     clock::now() - start > channel.limits().slice.as_nanos() as u64
 }
 
-impl<C: Receive> Wait<C> for Spin {
+impl<C: Receive> NewWait<C> for Spin {
     fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         channel.never_block().map_err(|error| Unavailable::new(format!("O_NONBLOCK: {error}"), ""))?;
         Ok(Self)
     }
+}
 
+impl<C: Receive> Wait<C> for Spin {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         spin(channel, |channel| {
@@ -71,11 +73,13 @@ impl<C: Receive> Wait<C> for Spin {
     }
 }
 
-impl Wait<RingEnd> for Spin {
+impl NewWait<RingEnd> for Spin {
     fn new(_: &mut RingEnd, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self)
     }
+}
 
+impl Wait<RingEnd> for Spin {
     #[inline(always)]
     fn recv(&mut self, channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
         spin(channel, |channel| channel.ring.try_recv(buffer))

@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::uring;
 
 use crate::channel::Fds;
-use crate::end::Wait;
+use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
 /// `uring`.
@@ -36,11 +36,13 @@ pub(crate) fn ring(entries: u32) -> Result<uring::Uring, Unavailable> {
     })
 }
 
-impl<C: Fds> Wait<C> for Uring {
+impl<C: Fds> NewWait<C> for Uring {
     fn new(_: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         Ok(Self { ring: ring(8)? })
     }
+}
 
+impl<C: Fds> Wait<C> for Uring {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;

@@ -9,7 +9,7 @@ use msgpath_core::{CallCounts, PathName, Unavailable};
 use msgpath_paths::channel::{Packet, Receive, Socket};
 use msgpath_paths::transports::eth::{ethertypes, interface, parse_station};
 use msgpath_paths::waits::{block::Block, epoll::Epoll, poll::Poll, sigio::SigIo, spin::Spin};
-use msgpath_paths::{Limits, Wait};
+use msgpath_paths::{Limits, NewWait};
 use msgpath_sys::area::{Area, Reader, Writer};
 use msgpath_sys::packet::{self, BROADCAST, Head, Station, Wanted};
 
@@ -180,7 +180,7 @@ fn by_wait<C: Receive>(
     }
 }
 
-fn socket<C: Receive, W: Wait<C>>(
+fn socket<C: Receive, W: NewWait<C>>(
     mut channel: C,
     order: &Order,
     deliver: &mut impl Deliver,

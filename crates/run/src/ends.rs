@@ -1,0 +1,335 @@
+//! The ends of a measuring thread as its job sees them: the loops of its role, and what is counted around them.
+//!
+//! A job is written once. Only what stands behind these traits is made for each path: an echo for each send method with
+//! each wait, since both are measured in one loop; a loop that only sends or only receives for each method or wait.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use msgpath_core::plan::ChannelOptions;
+use msgpath_core::schema::{Granted, TcpInfo};
+use msgpath_core::{CallCounts, Delivery, ZeroCopyCounts};
+use msgpath_paths::{AnyMethod, AnyWait, Channel, End, Method, Wait};
+
+use crate::event_loop::{self, EventLoop};
+use crate::loops::{
+    Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Windows, acknowledge, acknowledged, echo_far,
+    echo_near, echo_near_batch, echo_near_window, stream_receive, stream_send,
+};
+use crate::open::{Flow, Generator, open_receive, open_send};
+
+type Done = Result<(), LoopError>;
+
+/// What all ends can say of themselves.
+pub trait Ends {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Whether messages keep their borders.
+    fn framed(&self) -> bool;
+    /// Options of the first as they were granted, and the bytes that can wait without a reader. `end` is `near` or `far`.
+    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>);
+    /// SO_COOKIE of those that are sockets.
+    fn cookies(&self) -> Vec<u64>;
+    /// System calls so far.
+    fn calls(&mut self) -> CallCounts;
+    /// TCP_INFO of each.
+    fn tcp_info(&self) -> Vec<Option<TcpInfo>>;
+    /// Waits for the buffers that the kernel still holds; what it said of all sends.
+    ///
+    /// # Errors
+    /// As the system call.
+    fn drain(&mut self) -> io::Result<ZeroCopyCounts>;
+}
+
+impl<C: Channel, S: Method<C>, W: Wait<C>> Ends for Vec<End<C, S, W>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn framed(&self) -> bool {
+        self[0].channel.framed()
+    }
+
+    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>) {
+        (self[0].channel.granted(end, options), self[0].channel.room())
+    }
+
+    fn cookies(&self) -> Vec<u64> {
+        self.iter().filter_map(|end| end.channel.cookie()).collect()
+    }
+
+    fn calls(&mut self) -> CallCounts {
+        let mut sum = CallCounts::default();
+        for end in self {
+            end.channel.settle_counts();
+            sum.add(end.channel.counts());
+        }
+        sum
+    }
+
+    fn tcp_info(&self) -> Vec<Option<TcpInfo>> {
+        self.iter().map(|end| end.channel.tcp_info()).collect()
+    }
+
+    fn drain(&mut self) -> io::Result<ZeroCopyCounts> {
+        let mut sum = ZeroCopyCounts::default();
+        for End { channel, method, .. } in self {
+            method.drain(channel)?;
+            sum.add(&method.zerocopy());
+        }
+        Ok(sum)
+    }
+}
+
+/// How the near end of an echo goes about its messages.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// One message in flight.
+    Single,
+    /// One, with a stamp pair around so many.
+    Batch(u64),
+    /// Several.
+    Window,
+}
+
+/// What the near end of an echo works with and fills.
+pub struct NearWork<'a> {
+    /// How it goes about its messages.
+    pub pace: Pace,
+    /// What is sent and what comes back.
+    pub messages: &'a Messages<'a>,
+    /// Where replies arrive.
+    pub inbox: &'a mut Inbox,
+    /// The messages in flight.
+    pub windows: &'a mut Windows,
+    /// One row a message; it has room.
+    pub rows: &'a mut Vec<Row>,
+    /// When send calls had returned, as far as there is room.
+    pub sent: &'a mut Vec<u64>,
+    /// What became of the messages.
+    pub delivery: &'a mut Delivery,
+}
+
+/// What the far end of an echo works with and fills.
+pub struct FarWork<'a> {
+    /// What arrives and what is answered.
+    pub messages: &'a Messages<'a>,
+    /// Where messages arrive.
+    pub inbox: &'a mut Inbox,
+    /// How it answers.
+    pub answer: &'a Answer<'a>,
+    /// When messages came and left.
+    pub stamps: &'a mut FarStamps,
+    /// What became of them.
+    pub delivery: &'a mut Delivery,
+}
+
+/// The ends of an echo, near or far: one direct loop for each send method with each wait.
+pub trait EchoEnds: Ends {
+    /// `count` round trips on each connection, from message `first` on.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn near(&mut self, range: (u64, u64), work: &mut NearWork<'_>) -> Done;
+    /// `count` answers on each connection, from message `first` on.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done;
+    /// Whether a message lies in one buffer.
+    ///
+    /// # Errors
+    /// As the send method.
+    fn is_whole(&mut self) -> io::Result<bool>;
+}
+
+impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
+    fn near(&mut self, range: (u64, u64), work: &mut NearWork<'_>) -> Done {
+        let NearWork { pace, messages, inbox, windows, rows, sent, delivery } = work;
+        match *pace {
+            Pace::Single => echo_near(self, messages, inbox, range, rows, sent, delivery),
+            Pace::Batch(batch) => echo_near_batch(&mut self[0], messages, inbox, range, batch, rows, delivery),
+            Pace::Window => echo_near_window(self, windows, messages, inbox, range, rows, delivery),
+        }
+    }
+
+    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
+        let FarWork { messages, inbox, answer, stamps, delivery } = work;
+        echo_far(self, messages, inbox, range, answer, stamps, delivery)
+    }
+
+    fn is_whole(&mut self) -> io::Result<bool> {
+        let End { channel, method, .. } = &mut self[0];
+        Ok(method.slot(channel)?.count() == 1)
+    }
+}
+
+/// The ends of an echo that are served from one event loop.
+pub struct Looped<C: Channel, S> {
+    /// The ends.
+    pub ends: Vec<End<C, S, AnyWait<C>>>,
+    /// What they wait in.
+    pub event_loop: EventLoop,
+    /// Messages in flight on each.
+    pub inflight: u32,
+}
+
+impl<C: Channel, S: Method<C>> Ends for Looped<C, S> {
+    fn count(&self) -> usize {
+        self.ends.count()
+    }
+
+    fn framed(&self) -> bool {
+        self.ends.framed()
+    }
+
+    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>) {
+        self.ends.granted(end, options)
+    }
+
+    fn cookies(&self) -> Vec<u64> {
+        self.ends.cookies()
+    }
+
+    fn calls(&mut self) -> CallCounts {
+        self.ends.calls()
+    }
+
+    fn tcp_info(&self) -> Vec<Option<TcpInfo>> {
+        self.ends.tcp_info()
+    }
+
+    fn drain(&mut self) -> io::Result<ZeroCopyCounts> {
+        Ends::drain(&mut self.ends)
+    }
+}
+
+impl<C: Channel, S: Method<C>> EchoEnds for Looped<C, S> {
+    fn near(&mut self, (first, count): (u64, u64), work: &mut NearWork<'_>) -> Done {
+        let bounds = (first, count, self.inflight);
+        event_loop::echo_near(&mut self.ends, &mut self.event_loop, work.messages, bounds, work.rows, work.delivery)
+    }
+
+    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
+        let FarWork { messages, answer, stamps, delivery, .. } = work;
+        event_loop::echo_far(&mut self.ends, &mut self.event_loop, messages, range, answer, stamps, delivery)
+    }
+
+    fn is_whole(&mut self) -> io::Result<bool> {
+        let End { channel, method, .. } = &mut self.ends[0];
+        Ok(method.slot(channel)?.count() == 1)
+    }
+}
+
+/// Ends that send: one direct loop for each send method.
+pub trait SenderEnds: Ends {
+    /// Sends `count` messages on each connection, from message `first` on.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn send(&mut self, messages: &Messages<'_>, range: (u64, u64), delivery: &mut Delivery) -> Done;
+    /// Receives the acknowledgement of each connection.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn acknowledged(&mut self, messages: &Messages<'_>, inbox: &mut Inbox) -> Done;
+    /// Sends messages of a schedule on the first connection; see [`open_send`].
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn send_on_time(
+        &mut self,
+        messages: &Messages<'_>,
+        generator: &mut Generator<'_>,
+        range: Range<u64>,
+        until: u64,
+        delivery: &mut Delivery,
+    ) -> Done;
+}
+
+impl<C: Channel, S: Method<C>> SenderEnds for Vec<End<C, S, AnyWait<C>>> {
+    fn send(&mut self, messages: &Messages<'_>, range: (u64, u64), delivery: &mut Delivery) -> Done {
+        stream_send(self, messages, range, delivery)
+    }
+
+    fn acknowledged(&mut self, messages: &Messages<'_>, inbox: &mut Inbox) -> Done {
+        self.iter_mut().try_for_each(|end| acknowledged(&mut end.channel, &mut end.wait, messages, inbox))
+    }
+
+    fn send_on_time(
+        &mut self,
+        messages: &Messages<'_>,
+        generator: &mut Generator<'_>,
+        range: Range<u64>,
+        until: u64,
+        delivery: &mut Delivery,
+    ) -> Done {
+        open_send(&mut self[0], messages, generator, range, until, delivery)
+    }
+}
+
+/// Ends that receive: one direct loop for each wait.
+pub trait ReceiverEnds: Ends {
+    /// Receives `count` messages on each connection, from message `first` on; see [`stream_receive`].
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn receive(
+        &mut self,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+        range: (u64, u64),
+        arrivals: &mut [Arrivals],
+        delivery: &mut Delivery,
+        finish: &AtomicBool,
+    ) -> Result<u64, LoopError>;
+    /// Acknowledges on each connection.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn acknowledge(&mut self, messages: &Messages<'_>) -> Done;
+    /// Receives the answers of a schedule on the first connection; see [`open_receive`].
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn receive_answers(
+        &mut self,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+        flow: &Flow,
+        range: Range<u64>,
+        arrived: &mut [u64],
+        delivery: &mut Delivery,
+    ) -> Done;
+}
+
+impl<C: Channel, W: Wait<C>> ReceiverEnds for Vec<End<C, AnyMethod<C>, W>> {
+    fn receive(
+        &mut self,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+        range: (u64, u64),
+        arrivals: &mut [Arrivals],
+        delivery: &mut Delivery,
+        finish: &AtomicBool,
+    ) -> Result<u64, LoopError> {
+        stream_receive(self, messages, inbox, range, arrivals, delivery, finish)
+    }
+
+    fn acknowledge(&mut self, messages: &Messages<'_>) -> Done {
+        self.iter_mut().try_for_each(|end| acknowledge(&mut end.channel, &mut end.method, messages))
+    }
+
+    fn receive_answers(
+        &mut self,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+        flow: &Flow,
+        range: Range<u64>,
+        arrived: &mut [u64],
+        delivery: &mut Delivery,
+    ) -> Done {
+        open_receive(&mut self[0], messages, inbox, flow, range, arrived, delivery)
+    }
+}
