@@ -10,7 +10,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Plan};
 
 const SIZE: u32 = 64;
-const ROUNDS: u32 = 20;
+const ROUNDS: u32 = 8;
 const MESSAGES: u64 = 1_000;
 
 /// Median over rounds of the median round trip of the case that is printed, ns.
@@ -38,7 +38,7 @@ fn main() {
     if bare::is_far_end() {
         return;
     }
-    let passes = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(15);
+    let passes = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(40);
     for path in ["tcp:send", "tcp:send/spin", "unix:send", "pipe:write"] {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for pass in 0..passes {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use msgpath_analyse::{Logs, Summary, between, summarise_with};
 use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
-use msgpath_core::{Plan, Problem, Workload};
+use msgpath_core::{Plan, Problem, Traits, Workload};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::{Run, export, store};
 
@@ -47,7 +47,12 @@ pub(crate) fn find(text: &str) -> Result<PathBuf, Problem> {
 /// # Errors
 /// It cannot be read at all.
 pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
-    Ok(msgpath_record::read(folder)?)
+    let mut run = msgpath_record::read(folder)?;
+    // A record from before paths declared their traits says nothing of them.
+    if run.header.plan.cases.iter().all(|case| case.traits == Traits::default()) {
+        run.header.plan.declare(msgpath_paths::traits);
+    }
+    Ok(run)
 }
 
 /// The per-message log, as far as it is whole: messages of measured cases. Those of trials explain them.

@@ -300,7 +300,8 @@ pub fn execute(plan: Plan) -> Run {
     run
 }
 
-/// Prints the ratio of pairs that were measured in turn: median, and the range of the middle half.
+/// Prints the ratio of pairs that were measured in turn: its median with a 95 % interval (order statistics: of n values the
+/// (n -+ 1.96 √n) / 2-th), and the range of the middle half.
 pub fn report(name: &str, unit: &str, ours: &[f64], bare: &[f64]) -> f64 {
     let middle = |values: &mut Vec<f64>, share: f64| {
         values.sort_by(f64::total_cmp);
@@ -308,8 +309,10 @@ pub fn report(name: &str, unit: &str, ours: &[f64], bare: &[f64]) -> f64 {
     };
     let mut ratios: Vec<f64> = ours.iter().zip(bare).map(|(ours, bare)| ours / bare).collect();
     let (low, median, high) = (middle(&mut ratios, 0.25), middle(&mut ratios, 0.5), middle(&mut ratios, 0.75));
+    let half = 0.98 / (ratios.len() as f64).sqrt();
+    let (from, to) = (middle(&mut ratios, (0.5 - half).max(0.0)), middle(&mut ratios, (0.5 + half).min(1.0)));
     println!(
-        "{name:18} msgpath {:9.1} {unit}   bare {:9.1} {unit}   ratio {median:.4}   middle half {low:.4} to {high:.4}   {} pairs",
+        "{name:18} msgpath {:9.1} {unit}   bare {:9.1} {unit}   ratio {median:.4} ({from:.4} to {to:.4})   middle half {low:.4} to {high:.4}   {} pairs",
         middle(&mut ours.to_vec(), 0.5),
         middle(&mut bare.to_vec(), 0.5),
         ratios.len()

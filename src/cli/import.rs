@@ -53,7 +53,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut said: Vec<String> = import.found.clone();
     said.extend(import.notes.iter().map(|note| format!("note: {note}")));
     // The plan is made of the calls; until then one has to stand here.
-    let plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
+    let mut plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
+    plan.declare(msgpath_paths::traits);
     let mut header = RunHeader {
         started: utc::now(),
         command: std::iter::once("msgpath".into()).chain(words).collect(),

@@ -16,6 +16,7 @@ use msgpath_core::plan::{
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
+use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, Options, StagesArg};
 use crate::problems::{self, usage};
@@ -286,20 +287,18 @@ fn varied(paths: Vec<PathName>, options: &Options, notes: &mut Vec<String>) -> R
     if let Some(path) = paths.iter().find(|path| path.setting.is_some()) {
         return Err(problems::setting_twice(path));
     }
-    if paths.iter().all(|path| path.transport != "tcp") {
+    if paths.iter().all(|path| !traits(path).segments) {
         return Err(problems::no_setting(&paths[0]));
     }
     let mut out = Vec::new();
     for path in paths {
-        let fits = |setting: &&Setting| **setting != Setting::Cork || path.method == "writes";
-        match path.transport.as_str() {
-            "tcp" => out.extend(settings.iter().filter(fits).map(|setting| path.clone().with(Some(*setting)))),
-            _ => {
-                notes.push(format!("{path} is measured once: --vary is about tcp"));
-                out.push(path);
-                continue;
-            }
+        let fits = |setting: &&Setting| **setting != Setting::Cork || traits(&path).apart;
+        if !traits(&path).segments {
+            notes.push(format!("{path} is measured once: --vary is about tcp"));
+            out.push(path);
+            continue;
         }
+        out.extend(settings.iter().filter(fits).map(|setting| path.clone().with(Some(*setting))));
         if settings.iter().any(|setting| !fits(&setting)) {
             notes.push(format!("left out: {path}+cork (one call a message leaves nothing to hold together)"));
         }
@@ -317,7 +316,7 @@ pub(crate) fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<Pa
         spec.wait = Some("spin".into());
     }
     let name = msgpath_paths::resolve(&spec, target.transport())?.with(spec.setting);
-    if name.setting.is_some() && name.transport != "tcp" {
+    if name.setting.is_some() && !traits(&name).segments {
         return Err(problems::no_setting(&name));
     }
     if reaches(&name, target) { Ok(name) } else { Err(problems::cannot_reach(&name, target)) }
@@ -325,9 +324,7 @@ pub(crate) fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<Pa
 
 fn reaches(path: &PathName, target: &Target) -> bool {
     let agrees = target.transport().is_none_or(|named| named == path.transport);
-    agrees
-        && (target.is_same_machine()
-            || msgpath_paths::transport(&path.transport).is_some_and(|transport| transport.meta().inet))
+    agrees && (target.is_same_machine() || traits(path).inet)
 }
 
 fn limit(path: &PathName) -> Option<u64> {

@@ -58,6 +58,74 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
+const NAMES: [(&str, &str); 23] = [
+    ("crates/paths/", "parts name themselves"),
+    ("crates/rpc/", "methods of the RPC lab"),
+    ("crates/run/src/compat/", "programs of courses"),
+    ("crates/run/src/periodic/", "programs of courses"),
+    ("crates/run/src/rpc/", "methods of the RPC lab"),
+    ("crates/analyse/src/answers/", "answer pages"),
+    ("crates/present/src/answers/", "answer pages"),
+    ("crates/analyse/src/findings/rpc_failed.rs", "methods of the RPC lab"),
+    ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
+    ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
+    ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
+    ("crates/run/src/observe/perf.rs", "names of tracepoints"),
+    ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
+    ("crates/present/src/json/parts.rs", "a field of the JSON"),
+    ("crates/core/src/path.rs", "the wait that is not written"),
+    ("crates/core/src/plan.rs", "names of ablations"),
+    ("crates/core/src/target.rs", "schemes of targets"),
+    ("src/cli/doctor.rs", "which path is tried first"),
+    ("src/cli/import.rs", "what calls went over"),
+    ("src/cli/options.rs", "names of options"),
+    ("src/cli/rpc.rs", "methods of the RPC lab"),
+    ("src/request/mod.rs", "paths that are meant where none is named"),
+    ("src/request/peeling.rs", "the layers of --peel"),
+];
+
+/// Whether a line of code has the name of a part, alone or at the beginning of a path.
+fn names_a_part(line: &str, names: &BTreeSet<String>) -> bool {
+    let code = if line.trim_start().starts_with("//") { "" } else { line };
+    code.split('"').skip(1).step_by(2).any(|text| {
+        let first = text.split(':').next().unwrap_or_default();
+        let path = first.len() < text.len()
+            && text[first.len() + 1..].split('/').next().is_some_and(|rest| names.contains(rest));
+        names.contains(text) || (path && names.contains(first))
+    })
+}
+
+#[test]
+fn names_of_parts_stand_in_their_files() {
+    let entries = msgpath_paths::all();
+    let parts = entries.iter().flat_map(|entry| [&entry.name.transport, &entry.name.method, &entry.name.wait]);
+    let names: BTreeSet<String> = parts.cloned().collect();
+    assert!(names_a_part("if path.wait == \"spin\" {", &names) && !names_a_part("say(\"spins\")", &names));
+    let mut sources = Vec::new();
+    ["crates", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
+    let mut seen = BTreeSet::new();
+    for file in &sources {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let for_tests = ["/tests/", "/benches/", "/examples/", "/fixture"].iter().any(|part| shown.contains(part))
+            || name.starts_with("test")
+            || ["fixture.rs", "golden.rs"].contains(&name.as_str());
+        if for_tests || shown.contains("/testing") {
+            continue;
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let Some(line) = code.lines().position(|line| names_a_part(line, &names)) else { continue };
+        let allowed = NAMES.iter().find(|(place, _)| shown.starts_with(place));
+        assert!(allowed.is_some(), "{shown}, line {}: a part of a path is named; ask its traits", line + 1);
+        seen.extend(allowed.copied());
+    }
+    for (place, why) in NAMES {
+        assert!(seen.contains(&(place, why)), "{place} names no part any more ({why}): it needs no line in NAMES");
+    }
+}
+
 /// Whether a line of code opens something that the compiler does not check. Comments, and names that only begin with
 /// the word, do not count.
 fn is_unchecked(line: &str) -> bool {

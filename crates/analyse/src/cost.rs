@@ -2,6 +2,7 @@
 
 use msgpath_core::plan::{Case, Plan, Workload};
 use msgpath_core::schema::{EndReport, RoundRecord, RpcFacts, RunHeader};
+use msgpath_core::traits::Copies;
 use msgpath_core::{CallCounts, ZeroCopyCounts};
 
 use crate::summary::Cost;
@@ -61,20 +62,11 @@ pub fn zerocopy(rounds: &[&RoundRecord]) -> Option<ZeroCopyCounts> {
     (sum.asked > 0).then_some(sum)
 }
 
-/// Transports over which the kernel copies a message in at the send call and out at the receive call.
-const COPIED_TWICE: [&str; 8] = ["tcp", "udp", "unix", "unixgram", "unixseq", "pipe", "fifo", "mq"];
-/// Send methods that hand pages over; the kernel does not report which of them it had to copy.
-const PAGES: [&str; 3] = ["splice", "vmsplice", "sendfile"];
-
 /// Bytes copied per message, both ends and (echo) both directions, with the reading; `None` with the reason.
 pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>, String) {
-    let (transport, method) = (case.path.transport.as_str(), case.path.method.as_str());
     let messages: u64 = rounds.iter().map(|round| handled(&round.near).max(handled(&round.far))).sum();
     if messages == 0 {
         return (None, "n/a: no message was measured".into());
-    }
-    if PAGES.contains(&method) {
-        return (None, format!("n/a: {method} hands pages over and the kernel does not report which it copied"));
     }
     let travelled = match plan.workload {
         Workload::Echo => case.size + case.reply,
@@ -82,11 +74,11 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
         Workload::Rpc => return (None, "n/a: what a server copies is not known".into()),
         Workload::Periodic => return (None, "n/a: one message goes to many".into()),
     } as f64;
-    if transport == "shm" {
+    if case.traits.copies == Copies::Program {
         return (Some(2.0 * travelled), "by the program: one copy into the ring and one out, each direction".into());
     }
-    if !COPIED_TWICE.contains(&transport) {
-        return (None, format!("n/a: how often {transport} copies is not known"));
+    if case.traits.copies == Copies::Unknown {
+        return (None, format!("n/a: how often {} copies is not known", case.path.transport));
     }
     let mut in_and_out = 2.0 * travelled;
     let mut why = String::from("by the kernel: one copy in and one out, each direction");

@@ -1,13 +1,11 @@
 //! Estimate first, then look: the user's estimate beside what was measured and what the machine allows at best.
 
+use msgpath_core::Traits;
 use msgpath_core::plan::{CaseRole, Expectation, Load, Workload};
 use msgpath_core::schema::{DeviceKind, Floors, Route, RunHeader};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, parse_count, size, three_digits};
 
 use crate::summary::{CaseSummary, Expected, Floor};
-
-/// Transports that go through the network device of the route.
-const ROUTED: [&str; 2] = ["tcp", "udp"];
 
 /// The estimate of the plan beside the baseline's first case. `None` without an estimate of the kind that was measured, and
 /// where nothing was measured, or at a rate that was not sustained.
@@ -36,13 +34,13 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
 
 /// Speed of the link that the messages of a path cross, bits per second: that of a NIC, or the rate to which the run had
 /// the link of its lab limited. What a virtual device claims binds nobody.
-pub(crate) fn line_rate<'a>(header: &'a RunHeader, transport: &str) -> Option<(f64, &'a Route)> {
+pub(crate) fn line_rate<'a>(header: &'a RunHeader, traits: &Traits) -> Option<(f64, &'a Route)> {
     let route = header.floors.as_ref()?.route.as_ref()?;
     let bits = match shaped(header) {
         None if route.kind == DeviceKind::Card => route.bits_per_s,
         shaped => shaped,
     };
-    let bits = bits.filter(|bits| ROUTED.contains(&transport) && *bits > 0)?;
+    let bits = bits.filter(|bits| traits.inet && *bits > 0)?;
     Some((bits as f64, route))
 }
 
@@ -54,7 +52,7 @@ fn shaped(header: &RunHeader) -> Option<u64> {
 }
 
 fn floors_of(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Vec<Floor> {
-    let link = line_rate(header, &case.case.path.transport);
+    let link = line_rate(header, &case.case.traits);
     match header.plan.workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {
             let link = link.map(|(bits, route)| Floor {
@@ -128,7 +126,7 @@ fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floo
         return None;
     }
     let time = |ns: f64| Glyphs::Unicode.time(ns);
-    if case.case.path.never_sleeps() {
+    if case.case.traits.spins {
         let value = floors.spin_round_trip_ns?;
         let basis = format!("a cache line there and back between the CPUs, both spinning: {}", time(value));
         return Some(Floor { name: "cache line".into(), value, basis });

@@ -1,6 +1,8 @@
 //! Runs with a known truth, for tests: seeded, synthetic, never part of the program.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::plan::{Case, CaseRole, Change, Plan, Trial, Workload};
@@ -8,7 +10,7 @@ use msgpath_core::schema::{
     ClockFacts, DeviceKind, Environment, Floors, Granted, RoundRecord, Route, RunEnd, RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{Histogram, SparseHistogram};
+use msgpath_core::{Histogram, PathName, SparseHistogram, Traits};
 use msgpath_record::Run;
 
 /// A standard normal value (Box and Muller).
@@ -276,8 +278,17 @@ impl Build {
     }
 }
 
+/// What a path declares: written down by the tests of `paths`, which this crate does not see.
+pub(crate) fn declared(path: &PathName) -> Traits {
+    static ALL: LazyLock<BTreeMap<String, Traits>> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("../../paths/tests/traits.json")).expect("a table of traits")
+    });
+    ALL.get(&path.clone().with(None).to_string()).cloned().unwrap_or_default()
+}
+
 fn case(id: usize, role: CaseRole, path: &str, size: u64) -> Case {
-    Case { id: id as u32, role, ..Case::new(path.parse().expect("a path"), Pieces::whole(size as u32)) }
+    let path: PathName = path.parse().expect("a path");
+    Case { id: id as u32, role, traits: declared(&path), ..Case::new(path, Pieces::whole(size as u32)) }
 }
 
 /// Makes the rounds at these positions of the run slower by a factor; what else is in them stays.

@@ -138,6 +138,7 @@ impl Calls {
         let case = |(at, method): (usize, &&str)| Case {
             id: at as u32,
             label: Some((*method).into()),
+            traits: crate::testing::declared(&path),
             ..Case::new(std::clone::Clone::clone(&path), Pieces::whole(64))
         };
         let cases: Vec<Case> = methods.iter().enumerate().map(case).collect();

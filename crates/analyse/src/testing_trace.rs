@@ -8,9 +8,10 @@ use msgpath_core::schema::{EventKind, KernelEvent, MessageRow, TraceRound, Trace
 use msgpath_core::units::Pieces;
 use msgpath_record::{Events, Run};
 
-use crate::attribution::stage::{Family, Kind, LEGS};
+use crate::attribution::stage::{Kind, LEGS};
 use crate::logs::Logs;
 use crate::testing::Build;
+use msgpath_core::traits::Stack;
 
 /// Thread ids of the ends, of a task that takes their CPUs from them, and of a stranger.
 pub(crate) const NEAR: i32 = 100;
@@ -94,7 +95,7 @@ pub(crate) struct Traced {
 
 struct Maker<'a> {
     way: &'a Way,
-    family: Family,
+    family: Stack,
     random: fastrand::Rng,
     events: Vec<KernelEvent>,
     /// The state in which each end was left, and since when.
@@ -214,7 +215,7 @@ impl Maker<'_> {
             }
             t += softirq;
             add(Kind::Softirq, softirq);
-            if self.family == Family::Frames {
+            if self.family == Stack::Frames {
                 // Every listening socket gets a copy, the sender's own first.
                 self.put(t - 1, EventKind::SkDataReady, cpu, context, 0xaaaa, COOKIES[sender] as i32);
             }
@@ -360,7 +361,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         round.trace = Some(trace.clone());
         let mut maker = Maker {
             way,
-            family: Family::of(way.path.split(':').next().unwrap_or_default()),
+            family: crate::testing::declared(&way.path.parse().expect("a path")).stack,
             random: random.fork(),
             events: Vec::new(),
             left: [Found::Running, Found::Asleep],
@@ -416,7 +417,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
 }
 
 /// What is charged where a boundary is missing: to the stage before it.
-fn settle(leg: &mut [u32; LEGS], way: &Way, family: Family) {
+fn settle(leg: &mut [u32; LEGS], way: &Way, family: Stack) {
     let mut merge = |from: Kind, to: Kind| {
         leg[to as usize - 1] += leg[from as usize - 1];
         leg[from as usize - 1] = 0;

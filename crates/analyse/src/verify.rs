@@ -205,7 +205,7 @@ fn short(value: &Value) -> String {
 fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
     let case = &plan.cases[round.case as usize];
-    let reliable = !["udp", "eth"].contains(&case.path.transport.as_str());
+    let reliable = !case.traits.lossy;
     if plan.workload == Workload::Periodic {
         // One message reaches many: what was handed over is not what was to be delivered.
         let (near, far) = (&round.near.delivery, &round.far);

@@ -17,6 +17,7 @@ pub mod schedule;
 pub mod schema;
 pub mod shuffle;
 pub mod target;
+pub mod traits;
 pub mod units;
 pub mod varint;
 
@@ -26,3 +27,4 @@ pub use path::{PathName, PathSpec};
 pub use plan::{Case, CaseRole, Plan, Workload};
 pub use problem::{Exit, Problem, Unavailable};
 pub use target::Target;
+pub use traits::Traits;

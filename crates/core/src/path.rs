@@ -65,11 +65,6 @@ impl PathName {
     pub fn with(self, setting: Option<Setting>) -> Self {
         Self { setting, ..self }
     }
-
-    /// Whether the receiver keeps its CPU while it waits.
-    pub fn never_sleeps(&self) -> bool {
-        matches!(self.wait.as_str(), "spin" | "busy-poll")
-    }
 }
 
 impl fmt::Display for PathName {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{PathName, Setting};
 use crate::schedule::{Arrivals, Rate};
+use crate::traits::Traits;
 use crate::units::Pieces;
 
 /// The largest message, 1 GiB.
@@ -300,6 +301,9 @@ pub struct Case {
     pub role: CaseRole,
     /// The path.
     pub path: PathName,
+    /// What is true of it, as its parts declare it: see [`Plan::declare`].
+    #[serde(default)]
+    pub traits: Traits,
     /// Bytes of a message.
     pub size: u64,
     /// Bytes of the reply (echo).
@@ -343,6 +347,7 @@ impl Case {
             id: 0,
             role: CaseRole::Measured,
             path,
+            traits: Traits::default(),
             size: pieces.total(),
             reply: pieces.total(),
             pieces,
@@ -608,6 +613,11 @@ impl Plan {
             simulate: false,
             peel: false,
         }
+    }
+
+    /// Notes for every case what is true of its path.
+    pub fn declare(&mut self, traits: impl Fn(&PathName) -> Traits) {
+        self.cases.iter_mut().for_each(|case| case.traits = traits(&case.path));
     }
 
     /// What is compared.

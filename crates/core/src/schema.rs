@@ -78,10 +78,6 @@ pub struct RunHeader {
     /// Workload [`Periodic`](crate::plan::Workload::Periodic) only.
     #[serde(default)]
     pub periodic: Option<PeriodicFacts>,
-    /// Transports of the plan that may lose messages, so that no end of a stream waits for an acknowledgement; `None`: a
-    /// record from before this was written.
-    #[serde(default)]
-    pub lossy: Option<Vec<String>>,
 }
 
 impl RunHeader {
@@ -112,7 +108,6 @@ impl RunHeader {
             tracing: None,
             rpc: None,
             periodic: None,
-            lossy: None,
         }
     }
 }

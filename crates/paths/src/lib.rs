@@ -22,7 +22,7 @@ pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue
 pub use end::{AnyMethod, AnyWait, End, Layout, Method, NewMethod, NewWait, Wait};
 pub use meta::{Family, Meta, Part, TransportMeta};
 pub use registry::{
-    Driver, Entry, ReceiverDriver, SenderDriver, all, is_lossy, resolve, transport, with_ends, with_receivers,
+    Driver, Entry, ReceiverDriver, SenderDriver, all, is_lossy, resolve, traits, transport, with_ends, with_receivers,
     with_senders,
 };
 pub use transport::{Need, Offer, Transport};

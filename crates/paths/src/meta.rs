@@ -1,5 +1,7 @@
 //! What every part says about itself: from here come the command line's values, help, manual and `msgpath paths`.
 
+pub use msgpath_core::traits::{Copies, Stack};
+
 /// A part's name and its texts.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
@@ -19,6 +21,19 @@ pub trait Part {
     /// Whether it serves many connections of one thread in one epoll set: a wait that can be shared, a send method whose
     /// `send` goes on where it found no room.
     const IN_EVENT_LOOP: bool = false;
+
+    /// Waits: the receiver keeps its CPU.
+    const SPINS: bool = false;
+    /// Waits: the receiver waits for signals.
+    const SIGNALS: bool = false;
+    /// Send methods: each piece is handed over by a call of its own.
+    const APART: bool = false;
+    /// Send methods: all pieces go with one call, and the kernel gathers them.
+    const JOINS: bool = false;
+    /// Send methods: zero copy, which fills the receive buffer by whole pages.
+    const PAGES: bool = false;
+    /// Send methods: zero copy is asked for in a way that the kernel ignores.
+    const ASKS_IN_VAIN: bool = false;
 
     /// Why it makes no sense on this transport; `Ok` where it does.
     ///
@@ -59,6 +74,16 @@ pub struct TransportMeta {
     pub inet: bool,
     /// Hands frames to a network device as they are: only for who may do so on this machine anyway.
     pub device: bool,
+    /// A connection is made by a call of its own.
+    pub connects: bool,
+    /// TCP: segments, Nagle's algorithm, acknowledgements, a congestion window.
+    pub segments: bool,
+    /// Which kernel events bound its stages.
+    pub stack: Stack,
+    /// Bytes of headers before a message in a packet, the likeliest first.
+    pub headers: &'static [u16],
+    /// Who copies.
+    pub copies: Copies,
     /// The send method when none is named.
     pub default_method: &'static str,
     /// The wait when none is named.

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 
 use msgpath_core::path::nearest;
-use msgpath_core::{Exit, PathName, PathSpec, Problem, Unavailable};
+use msgpath_core::{Exit, PathName, PathSpec, Problem, Traits, Unavailable};
 
 use crate::channel::Channel;
 use crate::end::{AnyMethod, AnyWait, End, Layout, Method, Wait};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Family, Meta, Part, TransportMeta};
 use crate::transport::{Need, Transport};
 
 /// What is done with the ends of a path, written once for all paths. The call is generic, so that what is measured is
@@ -48,6 +48,12 @@ pub struct Listed {
     pub fits: Fits,
     /// Whether it serves an event loop: [`Part::IN_EVENT_LOOP`](crate::Part::IN_EVENT_LOOP).
     pub in_event_loop: bool,
+    /// Adds what is true of it.
+    pub mark: fn(&mut Traits),
+    /// It keeps its CPU: [`Part::SPINS`](crate::Part::SPINS).
+    pub spins: bool,
+    /// It gathers: [`Part::JOINS`](crate::Part::JOINS).
+    pub joins: bool,
 }
 
 /// The parts of one family of channels.
@@ -151,6 +157,9 @@ macro_rules! registry {
             meta: const { &<$part as $crate::Part>::META },
             fits: <$part as $crate::Part>::fits,
             in_event_loop: <$part as $crate::Part>::IN_EVENT_LOOP,
+            mark: $crate::registry::mark::<$part>,
+            spins: <$part as $crate::Part>::SPINS,
+            joins: <$part as $crate::Part>::JOINS,
         }),*]
     };
     (@own $family:ident, $channel:ty, $channels:ident) => {
@@ -216,6 +225,50 @@ pub fn no_such(path: &PathName) -> Unavailable {
 #[doc(hidden)]
 pub fn ends<C, E>(channels: Vec<C>, end: impl FnMut(C) -> Result<E, Unavailable>) -> Result<Vec<E>, Unavailable> {
     channels.into_iter().map(end).collect()
+}
+
+/// Adds what is true of a send method or a wait.
+#[doc(hidden)]
+pub fn mark<P: Part>(traits: &mut Traits) {
+    traits.spins |= P::SPINS;
+    traits.signals |= P::SIGNALS;
+    traits.apart |= P::APART;
+    traits.asks_in_vain |= P::ASKS_IN_VAIN;
+    traits.pages |= P::PAGES;
+}
+
+/// What is true of a path, as its parts declare it; nothing where one of them is not known.
+pub fn traits(path: &PathName) -> Traits {
+    let Some(transport) = transport(&path.transport) else { return Traits::default() };
+    let meta = transport.meta();
+    let mut traits = Traits {
+        framed: meta.framed,
+        lossy: meta.lossy,
+        connects: meta.connects,
+        inet: meta.inet,
+        device: meta.device,
+        segments: meta.segments,
+        stack: meta.stack,
+        headers: meta.headers.to_vec(),
+        copies: meta.copies,
+        ..Traits::default()
+    };
+    for parts in FAMILIES.iter().filter(|parts| parts.family == meta.family) {
+        let method = parts.methods.iter().filter(|listed| listed.meta.name == path.method);
+        let wait = parts.waits.iter().filter(|listed| listed.meta.name == path.wait);
+        method.chain(wait).for_each(|listed| (listed.mark)(&mut traits));
+        let fits = |listed: &&Listed| (listed.fits)(meta).is_ok();
+        let other = |listed: Option<&Listed>, own: &str| match listed {
+            Some(listed) if listed.meta.name != own => listed.meta.name.to_owned(),
+            _ => String::new(),
+        };
+        traits.joined_method = other(parts.methods.iter().filter(fits).find(|listed| listed.joins), &path.method);
+        traits.spinning_wait = match traits.spins {
+            true => String::new(),
+            false => other(parts.waits.iter().filter(fits).find(|listed| listed.spins), &path.wait),
+        };
+    }
+    traits
 }
 
 mod program {

@@ -14,7 +14,7 @@ use msgpath_analyse::summary::*;
 use msgpath_core::plan::*;
 use msgpath_core::schema::*;
 use msgpath_core::units::Pieces;
-use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
+use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Traits, Unavailable, ZeroCopyCounts};
 use msgpath_record::Run;
 
 pub(crate) use doctor::doctor;
@@ -35,9 +35,18 @@ pub(crate) fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::Thread
     msgpath_analyse::threads::ThreadFigures { oversubscribed, under_way: threads / 2, ..Default::default() }
 }
 
+/// What a path declares: written down by the tests of `paths`, which this crate does not see.
+pub(crate) fn declared(path: &PathName) -> Traits {
+    static ALL: LazyLock<BTreeMap<String, Traits>> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("../../paths/tests/traits.json")).expect("a table of traits")
+    });
+    ALL.get(&path.clone().with(None).to_string()).cloned().unwrap_or_default()
+}
+
 pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
-    let whole = Case::new(path.parse().unwrap(), Pieces::whole(size as u32));
-    Case { id, connections: threads, threads, ..whole }
+    let path: PathName = path.parse().unwrap();
+    let traits = declared(&path);
+    Case { id, connections: threads, threads, traits, ..Case::new(path, Pieces::whole(size as u32)) }
 }
 
 /// A round of messages: most near `base`, one in 16 in a second hump, a few far out in two of the rounds.
@@ -206,7 +215,6 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
         near: environment("near-host"),
         far: environment("far-host"),
         clock: ClockFacts { cost_ns: 22.4, step_ns: 1 },
-        lossy: Some(vec!["udp".into(), "eth".into()]),
         ..RunHeader::new("test-data", verb, plan)
     }
 }

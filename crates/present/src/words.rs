@@ -14,7 +14,6 @@ use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Range, Ratio, Ve
 use msgpath_core::Delivery;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
-use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 
 pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
@@ -76,13 +75,9 @@ pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
     parts.join(", ")
 }
 
-/// Until when the sender's clock runs: what may be lost is not acknowledged. Records before it was recorded do not say.
-pub(crate) fn sender_until(header: &RunHeader, case: &Case) -> &'static str {
-    match header.lossy.as_ref().map(|lossy| lossy.contains(&case.path.transport)) {
-        Some(true) => "until its last send call returned",
-        Some(false) => "until the last acknowledgement",
-        None => "until it was done",
-    }
+/// Until when the sender's clock runs: what may be lost is not acknowledged.
+pub(crate) fn sender_until(case: &Case) -> &'static str {
+    if case.traits.lossy { "until its last send call returned" } else { "until the last acknowledgement" }
 }
 
 /// How many payloads were compared with what was sent.
@@ -385,16 +380,11 @@ mod tests {
 
     #[test]
     fn what_may_be_lost_is_not_acknowledged() {
-        let (mut run, summary) = crate::fixture::echo();
+        let (_, summary) = crate::fixture::echo();
         let mut case = summary.cases[0].case.clone();
-        let mut until = |transport: &str, lossy: Option<&[&str]>| {
-            case.path.transport = transport.into();
-            run.header.lossy = lossy.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-            sender_until(&run.header, &case)
-        };
-        assert_eq!(until("eth", Some(&["eth"])), "until its last send call returned");
-        assert_eq!(until("tcp", Some(&["eth"])), "until the last acknowledgement");
-        assert_eq!(until("eth", None), "until it was done");
+        assert_eq!(sender_until(&case), "until the last acknowledgement");
+        case.traits.lossy = true;
+        assert_eq!(sender_until(&case), "until its last send call returned");
     }
 
     #[test]

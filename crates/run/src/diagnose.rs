@@ -146,9 +146,7 @@ pub(crate) fn floors_of(plan: &Plan, link: &Link, one_machine: bool) -> Floors {
 
 /// Where the packets of a far end on this machine go, where any path of the plan sends some.
 fn peer_here(plan: &Plan) -> Option<std::net::IpAddr> {
-    let inet = |case: &msgpath_core::Case| {
-        msgpath_paths::transport(&case.path.transport).is_some_and(|transport| transport.meta().inet)
-    };
+    let inet = |case: &msgpath_core::Case| case.traits.inet;
     if !plan.cases.iter().any(inet) {
         return None;
     }

@@ -1,6 +1,6 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use msgpath_core::schema::{
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
-use msgpath_paths::registry::{Entry, is_lossy};
+use msgpath_paths::registry::{Entry, traits};
 use msgpath_record::RunWriter;
 use msgpath_sys::clock;
 
@@ -76,6 +76,7 @@ pub fn execute(
 ) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder } = request;
     plan.validate()?;
+    plan.declare(traits);
     let mut link = Link::open(&target, &plan.options)?;
     let near = environment::read();
     let one_machine = near.boot_id == link.environment.boot_id;
@@ -97,7 +98,6 @@ pub fn execute(
         false => (EventFacts::default(), EventFacts::default()),
     };
     plan.events = plan.events && twins::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
-    let lossy = lossy(&plan);
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
@@ -111,10 +111,9 @@ pub fn execute(
         far_counters: link.counters.clone(),
         near_events,
         far_events,
-        lossy: Some(lossy),
         ..RunHeader::new(name, verb, plan)
     };
-    let spin = header.plan.cases.iter().any(|case| case.path.never_sleeps());
+    let spin = header.plan.cases.iter().any(|case| case.traits.spins);
     header.doctor = Some(diagnose(&mut link, &header.near, &header.plan.placement, false, spin)?);
     header.floors = Some(floors_of(&header.plan, &link, one_machine));
     progress.started(&header);
@@ -180,12 +179,6 @@ pub fn execute(
     }
 }
 
-/// Transports of a plan whose messages may be lost.
-fn lossy(plan: &Plan) -> Vec<String> {
-    let names: BTreeSet<&String> = plan.cases.iter().map(|case| &case.path.transport).collect();
-    names.into_iter().filter(|name| is_lossy(name)).cloned().collect()
-}
-
 /// Between whom is measured, and over which cable, for people.
 fn target_of(target: &Target, between: Option<&Between>) -> String {
     match between {
@@ -238,7 +231,7 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     if case.dispatch == Dispatch::EventLoop {
         entry.event_loop()?;
     }
-    if case.load != Load::Closed && spare.is_empty() && case.path.never_sleeps() {
+    if case.load != Load::Closed && spare.is_empty() && case.traits.spins {
         return Err(Unavailable::new(
             "an open loop sends from a thread of its own, and a receiver that spins leaves it no CPU",
             "a wait that sleeps, or a machine with a CPU more",
@@ -376,7 +369,7 @@ impl Run<'_> {
             };
             match piloted {
                 Ok((pace, case)) => {
-                    self.header.plan.cases.push(case);
+                    self.header.plan.cases.push(Case { traits: traits(&case.path), ..case });
                     self.paces.push(pace);
                 }
                 Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
@@ -529,7 +522,7 @@ impl Run<'_> {
             position: place.position,
             start_ns: measured.start.saturating_sub(self.begin),
             batch: pace.batch as u32,
-            connect_ns: connects(case).then_some(measured.connect_ns),
+            connect_ns: case.traits.connects.then_some(measured.connect_ns),
             near: measured.near,
             far: measured.far,
             steal_ticks,
@@ -623,10 +616,6 @@ fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
         _ => return 0,
     };
     (span as u64).max(1_000_000_000)
-}
-
-fn connects(case: &Case) -> bool {
-    matches!(case.path.transport.as_str(), "tcp" | "unix" | "unixseq")
 }
 
 /// Conditions that were lost while the round ran.

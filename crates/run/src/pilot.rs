@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps, Workload};
 use msgpath_core::schema::Granted;
-use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
 use crate::near::{Round, RoundError};
@@ -232,7 +231,7 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         message_ns = rate.gap_ns();
     }
     // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = plan.workload == Workload::Stream && is_lossy(&case.path.transport);
+    let borderless = plan.workload == Workload::Stream && case.traits.lossy;
     let trim = match plan.trim {
         0 => 0,
         _ if borderless => 0,
@@ -251,7 +250,7 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
         || case.dispatch != Dispatch::Turns
         || case.load != Load::Closed
         || case.connections > case.threads
-        || is_lossy(&case.path.transport)
+        || case.traits.lossy
         || plan.stamps == Stamps::Both
         || Plan::traced(case).is_some()
         || plan.workload == Workload::Stream

@@ -89,7 +89,7 @@ fn tool(target: &Target) -> Result<Tool, Unavailable> {
 
 /// Whether the instructions of a message say anything.
 fn suits(case: &Case) -> Result<(), Unavailable> {
-    if case.path.never_sleeps() {
+    if case.traits.spins {
         let why =
             "a receiver that spins executes as many instructions as it has to wait, and waits longer when simulated";
         return Err(Unavailable::new(why, "a wait that sleeps: /block"));
@@ -327,7 +327,10 @@ mod tests {
 
     #[test]
     fn what_depends_on_time_is_not_simulated() {
-        let case = |wait| Case::new(PathName::new("tcp", "send", wait), Pieces::whole(64));
+        let case = |wait| {
+            let path = PathName::new("tcp", "send", wait);
+            Case { traits: msgpath_paths::traits(&path), ..Case::new(path, Pieces::whole(64)) }
+        };
         assert!(suits(&case("block")).is_ok());
         assert!(suits(&case("spin")).unwrap_err().why.contains("spins"));
         let load = Load::Open { rate: Rate::per_second(1000.0).unwrap(), arrivals: Arrivals::Poisson };

@@ -6,7 +6,7 @@
 use msgpath_core::plan::{CaseRole, Change, Load, Plan, Trial, Workload};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::{Case, PathName};
-use msgpath_paths::registry::Entry;
+use msgpath_paths::registry::{Entry, traits};
 
 use crate::pilot::Pace;
 
@@ -33,7 +33,7 @@ pub fn trials(header: &RunHeader, pace: &Pace) -> Vec<Case> {
         .into_iter()
         .filter_map(|change| {
             let path = match change {
-                Change::Spin => PathName { wait: "spin".into(), ..case.path.clone() },
+                Change::Spin => PathName { wait: case.traits.spinning_wait.clone(), ..case.path.clone() },
                 _ => case.path.clone(),
             };
             Entry::find(&path)?.probe().ok()?;
@@ -43,6 +43,7 @@ pub fn trials(header: &RunHeader, pace: &Pace) -> Vec<Case> {
         .map(|(at, (path, change))| Case {
             id: first + at as u32,
             role: CaseRole::Trial,
+            traits: traits(&path),
             path,
             trial: Some(Trial { of: case.id, change }),
             ..case.clone()
@@ -52,7 +53,7 @@ pub fn trials(header: &RunHeader, pace: &Pace) -> Vec<Case> {
 
 fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
     let plan: &Plan = &header.plan;
-    let tcp = case.path.transport == "tcp";
+    let tcp = case.traits.segments;
     let slow = pace.median_ns.is_some_and(|ns| ns > TIMER_NS);
     let options = plan.options_of(case);
     let mut changes = Vec::new();
@@ -80,7 +81,7 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
 /// Where both ends sleep: the same without waking a CPU, and without sleeping.
 fn wakes(header: &RunHeader, case: &Case) -> Vec<Change> {
     let placement = &header.plan.placement;
-    let sleeps = !case.path.never_sleeps();
+    let sleeps = !case.traits.spins;
     let apart = placement.near.first() != placement.far.first();
     if !sleeps || header.near.boot_id != header.far.boot_id || !apart || case.threads > 1 {
         return Vec::new();
@@ -108,6 +109,7 @@ mod tests {
 
     fn header(path: &str, size: u32) -> RunHeader {
         let mut plan = Plan::new(Workload::Echo, vec![Case::new(path.parse().unwrap(), Pieces::whole(size))]);
+        plan.declare(traits);
         plan.try_causes = true;
         (plan.placement.near, plan.placement.far) = (vec![0], vec![1]);
         let mut header = RunHeader::new("test", "echo", plan);

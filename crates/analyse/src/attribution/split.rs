@@ -5,7 +5,7 @@ use msgpath_core::Case;
 use msgpath_core::schema::{KernelEvent, MessageRow, TraceRound, TracedThread};
 
 use super::index::{Index, NEVER, Packet, Ready};
-use super::stage::{Family, Kind, LEGS, Shape, slot};
+use super::stage::{Kind, LEGS, Shape, slot};
 use super::timeline::{State, Stretch, Timeline, from, timelines};
 
 /// Why a message has no stages.
@@ -386,11 +386,11 @@ impl<'a> Round<'a> {
         let case = self.question.case;
         let near = self.question.trace.near.iter().any(|thread| thread.tid == self.tasks[way.sender]);
         let whole = if near { case.size } else { case.reply };
-        let least = if near && case.path.method == "writes" { u64::from(case.pieces.size) } else { whole };
+        let least = if near && case.traits.apart { u64::from(case.pieces.size) } else { whole };
         let (len, headers) = (u64::from(packet.len), u64::from(self.headers));
         // From netif_rx on the Ethernet header does not count.
         let headers = if packet.xmit_ns == NEVER { headers.saturating_sub(14) } else { headers };
-        if case.path.transport == "tcp" && least == whole && whole < 40 {
+        if case.traits.segments && least == whole && whole < 40 {
             return len == whole + headers;
         }
         len >= (least + headers).min(SEGMENT)
@@ -464,13 +464,10 @@ fn whole_until(events: &[KernelEvent]) -> u64 {
 
 /// Bytes of headers of the packets that carry messages: of those that occur, what most packets have.
 fn headers(case: &Case, index: &Index) -> u16 {
-    // Ethernet, IPv4 or IPv6, TCP without and with timestamps, or UDP.
-    let candidates: &[u16] = match (case.path.transport.as_str(), Family::of(&case.path.transport)) {
-        ("tcp", _) => &[66, 86, 54, 74],
-        ("udp", _) => &[42, 62],
-        (_, Family::Frames) => &[14, 0],
-        _ => return 0,
-    };
+    let candidates = &case.traits.headers;
+    if candidates.is_empty() {
+        return 0;
+    }
     let counted = |headers: &u16| {
         let lens = index.sent.iter().flatten().map(|at| u64::from(index.packets[*at as usize].len));
         let bytes = u64::from(*headers);

@@ -1,7 +1,7 @@
 //! The stages of a message, in the order of time, and what they are called where boundaries between them are missing.
 
 use msgpath_core::schema::EventKind;
-use msgpath_core::{Case, path::DEFAULT_WAIT};
+use msgpath_core::{Case, traits::Stack};
 use serde::{Deserialize, Serialize};
 
 /// Part of a message's way in one direction. Where a boundary between two of them cannot be seen, the time of both is
@@ -86,49 +86,11 @@ impl Direction {
     }
 }
 
-/// What carries the messages, as far as stages are concerned (docs/method/attribution.md#stages).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// TCP and UDP: a network device, and a socket that becomes readable.
-    Network,
-    /// Raw frames: the same without headers.
-    Frames,
-    /// Unix sockets: readable, without a device.
-    Local,
-    /// Pipes and message queues: neither; the wake-up is the first that is seen.
-    Plain,
-    /// Shared memory: the same, and a receiver that runs sees the store itself.
-    Memory,
-}
-
-impl Family {
-    /// The family of a transport.
-    pub fn of(transport: &str) -> Self {
-        match transport {
-            "tcp" | "udp" => Family::Network,
-            "eth" => Family::Frames,
-            "unix" | "unixgram" | "unixseq" => Family::Local,
-            "shm" => Family::Memory,
-            _ => Family::Plain,
-        }
-    }
-
-    /// Whether packets go through a network device.
-    pub fn has_device(self) -> bool {
-        matches!(self, Family::Network | Family::Frames)
-    }
-
-    /// Whether a socket says that it has data.
-    pub fn has_ready(self) -> bool {
-        self.has_device() || self == Family::Local
-    }
-}
-
 /// Which boundaries the events of a case show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// What carries the messages.
-    pub family: Family,
+    pub family: Stack,
     /// `sys_enter`.
     pub calls: bool,
     /// `net_dev_start_xmit` of the senders (not with PACKET_QDISC_BYPASS).
@@ -151,7 +113,7 @@ impl Shape {
     /// The shape of a case where these events are recorded.
     pub fn new(case: &Case, recorded: impl Fn(EventKind) -> bool, joined: bool) -> Self {
         Self {
-            family: Family::of(&case.path.transport),
+            family: case.traits.stack,
             calls: recorded(EventKind::SysEnter),
             xmit: recorded(EventKind::NetDevStartXmit),
             arrival: recorded(EventKind::NetifRx),
@@ -159,7 +121,7 @@ impl Shape {
             ready: recorded(EventKind::SkDataReady),
             waking: recorded(EventKind::SchedWaking),
             joined,
-            signals: case.path.wait != DEFAULT_WAIT && case.path.wait == "sigio" && recorded(EventKind::SignalGenerate),
+            signals: case.traits.signals && recorded(EventKind::SignalGenerate),
         }
     }
 
@@ -189,7 +151,7 @@ impl Shape {
             Kind::InFlight => "wake-up in flight",
             Kind::Delay => "scheduling delay",
             Kind::Again => "receiver asleep again",
-            Kind::Return if self.family == Family::Memory => "receiver on its CPU: load",
+            Kind::Return if self.family == Stack::Memory => "receiver on its CPU: load",
             Kind::Return if self.signals => "receiver on its CPU",
             Kind::Return => "receive call returns",
             Kind::Deliver => "signal until the handler's stamp",

@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Said> {
     }
     let mut affected: Vec<(&CaseSummary, f64, f64)> = measured(input)
         .filter_map(|case| {
-            let (line, _) = line_rate(&input.run.header, &case.case.path.transport)?;
+            let (line, _) = line_rate(&input.run.header, &case.case.traits)?;
             Some((case, case.throughput.as_ref()?.receiver_bits.value, line))
         })
         .filter(|(_, bits, line)| (FULL..=1.0).contains(&(bits / line)))

@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::counters::{fits, rose, sent};
-use super::wording::{affected, again_over, finding, measured, prefix, sentence, worst};
+use super::wording::{affected, again_joined, finding, measured, prefix, sentence, worst};
 use super::{Detector, Input, Said};
 use crate::summary::{CaseSummary, Confidence};
 
@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Said> {
     if off(&input.run.header.near.facts) && off(&input.run.header.far.facts) {
         return Vec::new();
     }
-    let many = measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| {
+    let many = measured(input).filter(|case| case.case.traits.segments).filter_map(|case| {
         let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
         (case.rounds > 0 && each >= MANY).then_some((each, case))
     });
@@ -45,9 +45,9 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
     let calls = case.near_calls.send_calls + case.far_calls.send_calls;
     let most = calls.max(sent.least) as f64 * sent.most as f64 / sent.least as f64;
     let numbers = [("held_writes", held as f64), ("messages", sent.least as f64), ("send_calls", calls as f64)];
-    let next = match case.case.path.method.as_str() {
-        "writes" => again_over(&input.run.header, "tcp:writev").into_iter().collect(),
-        _ => Vec::new(),
+    let next = match case.case.traits.apart {
+        true => again_joined(&input.run.header, &case.case).into_iter().collect(),
+        false => Vec::new(),
     };
     let confidence = if fits(held, sent.least, most as u64) { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W38", confidence, sentence(&text) + ".", numbers, next))

@@ -12,10 +12,8 @@ const BUSY: f64 = 0.5;
 /// The busiest case, with how many others there are. A client that spins is always busy, and says nothing by it.
 fn detect(input: &Input) -> Vec<Said> {
     let busy = |case: &CaseSummary| case.open.as_ref()?.client_busy.filter(|busy| *busy > BUSY);
-    let mut affected: Vec<(&CaseSummary, f64)> = measured(input)
-        .filter(|case| !case.case.path.never_sleeps())
-        .filter_map(|case| Some((case, busy(case)?)))
-        .collect();
+    let mut affected: Vec<(&CaseSummary, f64)> =
+        measured(input).filter(|case| !case.case.traits.spins).filter_map(|case| Some((case, busy(case)?))).collect();
     affected.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some((case, busy)) = affected.first().copied() else { return Vec::new() };
     let mut text =
@@ -31,12 +29,13 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::{declared, said};
     use crate::testing_queue::{Queue, run};
 
     fn texts(path: &str, spun: bool) -> Vec<String> {
         let mut run = run(&[Queue::mm1(0.5, 200, 100, 3)]);
         run.header.plan.cases[0].path = path.parse().unwrap();
+        run.header.plan.declare(declared);
         for round in &mut run.rounds {
             // Two threads, 70 % of the time of both together.
             round.near.user_ns = round.near.elapsed_ns;

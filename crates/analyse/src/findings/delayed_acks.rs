@@ -17,7 +17,7 @@ const MANY: f64 = 0.2;
 fn detect(input: &Input) -> Vec<Said> {
     let at_once = |case: &&CaseSummary| {
         let options = input.plan.options_of(&case.case);
-        case.case.path.transport == "tcp" && options.nodelay && !options.cork && !options.hold_cork
+        case.case.traits.segments && options.nodelay && !options.cork && !options.hold_cork
     };
     let many = measured(input).filter(at_once).filter_map(|case| {
         // Against the most messages there can have been: trimmed ones are acknowledged as well.

@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W31", detect };
 fn detect(input: &Input) -> Vec<Said> {
     let corked = |case: &&CaseSummary| {
         let options = input.plan.options_of(&case.case);
-        case.case.path.transport == "tcp" && (options.cork || options.hold_cork)
+        case.case.traits.segments && (options.cork || options.hold_cork)
     };
     measured(input).filter(corked).filter_map(|case| say(input, case)).collect()
 }

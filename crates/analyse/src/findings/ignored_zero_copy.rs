@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use msgpath_core::traits::Stack;
 use msgpath_core::units::Glyphs;
 
 use super::wording::{evidence, list, measured};
@@ -10,12 +11,9 @@ use crate::summary::{CaseSummary, Warning};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W30", detect };
 
-/// The send method that sets the flag and never the socket option.
-const METHOD: &str = "zerocopy-unset";
-
 /// Whether a case sends with the flag on sockets that do not have the option.
 pub(super) fn unset(case: &CaseSummary) -> bool {
-    case.case.path.method == METHOD
+    case.case.traits.asks_in_vain
 }
 
 fn detect(input: &Input) -> Vec<Said> {
@@ -25,7 +23,7 @@ fn detect(input: &Input) -> Vec<Said> {
 /// One sentence for the transports that have zero copy, one for those that do not.
 fn say(input: &Input, unix: bool) -> Option<Said> {
     let (mut sends, mut paths) = (0, BTreeSet::new());
-    for case in measured(input).filter(|case| unset(case) && case.case.path.transport.starts_with("unix") == unix) {
+    for case in measured(input).filter(|case| unset(case) && (case.case.traits.stack == Stack::Local) == unix) {
         // An answer would show that the kernel knows of the option after all.
         let Some(counts) = case.zerocopy.filter(|counts| counts.zero_copied + counts.copied == 0) else { continue };
         sends += counts.asked;

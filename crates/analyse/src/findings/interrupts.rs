@@ -38,7 +38,7 @@ fn expected(input: &Input, end: &End, round: &RoundRecord) -> f64 {
     let case = &input.plan.cases[round.case as usize];
     let messages = messages(end, round);
     // A thread that spins on this machine is never woken.
-    let woken = if case.path.wait == "spin" && one_machine(input) { 0.0 } else { PER_MESSAGE };
+    let woken = if case.traits.spins && one_machine(input) { 0.0 } else { PER_MESSAGE };
     let segments = 1.0 + (case.size + case.reply) as f64 / SEGMENT;
     messages * woken * segments + TICK_PER_S * lasted_ns(round) / 1e9
 }

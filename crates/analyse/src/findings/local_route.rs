@@ -28,7 +28,7 @@ fn elsewhere(input: &Input) -> Option<String> {
 
 fn detect(input: &Input) -> Vec<Said> {
     let header = &input.run.header;
-    let network = measured(input).any(|case| matches!(case.case.path.transport.as_str(), "tcp" | "udp"));
+    let network = measured(input).any(|case| case.case.traits.inet);
     let (Some(host), Some(route)) = (elsewhere(input), header.floors.as_ref().and_then(|floors| floors.route.as_ref()))
     else {
         return Vec::new();

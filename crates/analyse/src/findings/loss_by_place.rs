@@ -20,7 +20,7 @@ const PLACES: [(&str, &str, &[&str]); 3] = [
 const PAGE: u64 = 4096;
 
 fn detect(input: &Input) -> Vec<Said> {
-    let lossy = measured(input).filter(|case| case.case.path.transport == "udp");
+    let lossy = measured(input).filter(|case| case.case.traits.lossy && case.case.traits.inet);
     let lossy = lossy.filter(|case| case.delivery.lost > 0).map(|case| (case.delivery.lost as f64, case));
     worst(lossy).map(|(case, cases)| say(input, case, cases)).into_iter().collect()
 }
@@ -93,9 +93,9 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Said {
 
 /// Zero copy fills the receive buffer by pages: every piece is charged with those it touches, however short it is.
 fn charged_by_page(case: &CaseSummary) -> Option<String> {
-    let (method, pieces) = (case.case.path.method.as_str(), case.case.pieces);
+    let pieces = case.case.pieces;
     let charge = u64::from(pieces.count) * u64::from(pieces.size).div_ceil(PAGE) * PAGE;
-    if !matches!(method, "zerocopy" | "uring-zc") || charge < 2 * pieces.total() {
+    if !case.case.traits.pages || charge < 2 * pieces.total() {
         return None;
     }
     let mut text = format!(

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::counters::{fits, rose, sent};
 use super::modes::{DELAYED_ACK, SHARE, Tried};
-use super::wording::{again_over, finding, measured, percent, prefix, sentence};
+use super::wording::{again_joined, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Said};
 use crate::summary::{CaseSummary, Confidence};
 
@@ -25,8 +25,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 /// TCP, and more than one send call for a message.
 fn hands_over_in_parts(case: &CaseSummary) -> bool {
-    let path = &case.case.path;
-    path.transport == "tcp" && path.method == "writes" && case.case.pieces.count > 1
+    case.case.traits.segments && case.case.traits.apart && case.case.pieces.count > 1
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
@@ -47,9 +46,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     }
     // The same message in one send, where the run has it.
     let joined = measured(input)
-        .filter(|other| {
-            other.case.path.transport == "tcp" && other.case.size == case.case.size && !hands_over_in_parts(other)
-        })
+        .filter(|other| other.case.traits.segments && other.case.size == case.case.size && !hands_over_in_parts(other))
         .find_map(|other| {
             let p50 = other.quantiles.iter().find(|q| q.p == 0.5 && q.is_interval())?.ns?;
             (p50 < DELAYED_ACK.start() / 4).then_some((&other.case.path, p50))
@@ -73,7 +70,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
         ("one_send_p50_ns", joined.map_or(f64::NAN, |(_, p50)| p50 as f64)),
     ];
     text.push_str(". Any one of these ends it: one send (tcp:writev), TCP_NODELAY, a cork");
-    let next = again_over(&input.run.header, "tcp:writev").into_iter().collect();
+    let next = again_joined(&input.run.header, &case.case).into_iter().collect();
     let confidence = if proved && counted { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W25", confidence, sentence(&text) + ".", numbers, next))
 }

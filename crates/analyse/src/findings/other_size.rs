@@ -1,6 +1,7 @@
 //! W34: the size that was asked for is not the size that was sent.
 
 use msgpath_core::schema::{EndReport, Granted, RoundRecord};
+use msgpath_core::traits::Stack;
 use msgpath_core::units::size;
 use msgpath_core::{Plan, Workload};
 
@@ -67,10 +68,13 @@ pub(super) fn too_small(case: &CaseSummary, entry: &Granted) -> bool {
     let Ok(granted) = entry.granted.parse::<u64>() else { return false };
     // Where a size was asked for, the half that the kernel keeps for its own bookkeeping is taken off (socket(7)).
     let all = if entry.asked == "-" { granted } else { 2 * granted };
-    match (case.case.path.transport.as_str(), entry.option.as_str()) {
-        ("mq", "mq_msgsize") => granted < largest(case),
-        ("unixgram" | "unixseq", "SO_SNDBUF") => all.saturating_sub(UNIX_OVERHEAD) < largest(case),
-        ("udp", "SO_RCVBUF") => case.delivery.lost > 0 && all < largest(case),
+    let traits = &case.case.traits;
+    match entry.option.as_str() {
+        "mq_msgsize" => granted < largest(case),
+        "SO_SNDBUF" if traits.framed && traits.stack == Stack::Local => {
+            all.saturating_sub(UNIX_OVERHEAD) < largest(case)
+        }
+        "SO_RCVBUF" if traits.framed && traits.inet => case.delivery.lost > 0 && all < largest(case),
         _ => false,
     }
 }

@@ -17,7 +17,7 @@ fn detect(input: &Input) -> Vec<Said> {
     if !stays_here(input) {
         return Vec::new();
     }
-    measured(input).filter(|case| case.case.path.transport == "tcp").filter_map(|case| say(input, case)).collect()
+    measured(input).filter(|case| case.case.traits.segments).filter_map(|case| say(input, case)).collect()
 }
 
 /// Whether the packets stay on this machine. Two ends on one machine may still be joined by a cable.

@@ -6,7 +6,7 @@ use msgpath_core::units::Glyphs;
 use msgpath_core::{SparseHistogram, Workload};
 
 use super::conditions::{of_rounds, one_machine};
-use super::wording::{again, again_over, finding, measured, percent, prefix, sentence};
+use super::wording::{again, again_joined, finding, measured, percent, prefix, sentence};
 use super::{DETECTORS, Detector, Input, Said};
 use crate::pooled::Pooled;
 use crate::summary::{CaseSummary, Confidence, Summary};
@@ -83,7 +83,7 @@ fn line(pooled: &Pooled, period_ns: u64) -> Option<std::ops::Range<u64>> {
 
 fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Said> {
     let rounds: &[&RoundRecord] = &input.rounds[case.case.id as usize];
-    if timer.tcp.is_some() && case.case.path.transport != "tcp" {
+    if timer.tcp.is_some() && !case.case.traits.segments {
         return None;
     }
     let latency: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.latency).collect();
@@ -148,7 +148,7 @@ fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
     if !input.plan.options.nodelay {
         return vec![again(header, &[], "--nodelay")];
     }
-    let joined = (case.case.path.method != "writev").then(|| again_over(header, "tcp:writev")).flatten();
+    let joined = again_joined(header, &case.case);
     joined.filter(|_| case.case.pieces.count > 1).into_iter().collect()
 }
 

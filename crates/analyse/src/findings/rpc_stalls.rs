@@ -30,8 +30,7 @@ const ABOVE_MEDIAN: f64 = 5.0;
 const BESIDE: f64 = 0.5;
 
 fn detect(input: &Input) -> Vec<Said> {
-    let tcp =
-        |kind: &&RpcKind| input.plan.cases.get(kind.case as usize).is_some_and(|case| case.path.transport == "tcp");
+    let tcp = |kind: &&RpcKind| input.plan.cases.get(kind.case as usize).is_some_and(|case| case.traits.segments);
     let lines = || DETECTORS.iter().find(|detector| detector.code == "W40").map(|detector| (detector.detect)(input));
     let said: Vec<Said> =
         kinds(input).filter(tcp).flat_map(|kind| TIMERS.iter().filter_map(|timer| say(input, kind, timer))).collect();

@@ -16,7 +16,7 @@ use crate::verdict::LEVEL;
 pub(super) const DETECTOR: Detector = Detector { code: "W32", detect };
 
 fn detect(input: &Input) -> Vec<Said> {
-    let tcp = measured(input).filter(|case| case.case.path.transport == "tcp");
+    let tcp = measured(input).filter(|case| case.case.traits.segments);
     tcp.filter_map(|case| {
         let gap = Gap::of(input, case)?;
         if gap.after < gap.before { smaller_window(input, case, &gap) } else { cold(input, case, &gap) }

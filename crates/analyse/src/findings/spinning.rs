@@ -16,7 +16,7 @@ pub(super) fn crowds(input: &Input, near: usize, far: usize) -> Vec<Crowd> {
 
 /// The ends at which the threads that spin outnumber the CPUs.
 pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
-    let spinning = |case: &&crate::summary::CaseSummary| case.case.path.wait == "spin" && case.rounds > 0;
+    let spinning = |case: &&crate::summary::CaseSummary| case.case.traits.spins && case.rounds > 0;
     let Some(threads) = measured(input).filter(spinning).map(|case| case.case.threads as usize).max() else {
         return Vec::new();
     };

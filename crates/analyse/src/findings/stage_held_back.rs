@@ -26,7 +26,7 @@ fn detect(input: &Input) -> Vec<Said> {
         let options = input.plan.options_of(&case.case);
         let why = if options.cork || options.hold_cork {
             "a cork holds them"
-        } else if !options.nodelay && case.case.path.transport == "tcp" {
+        } else if !options.nodelay && case.case.traits.segments {
             "TCP_NODELAY is off, so a small packet waits for the acknowledgement of the one before (Nagle)"
         } else {
             "pacing, a full window or a full queue holds them"
@@ -40,8 +40,8 @@ fn detect(input: &Input) -> Vec<Said> {
             time(all.mean_ns),
             percent(share),
         );
-        let next = match (options.nodelay, case.case.path.transport.as_str()) {
-            (false, "tcp") => vec![again(&input.run.header, &[], "--nodelay")],
+        let next = match (options.nodelay, case.case.traits.segments) {
+            (false, true) => vec![again(&input.run.header, &[], "--nodelay")],
             _ => Vec::new(),
         };
         let sure = all.claim && stages.observer.as_ref().is_some_and(|observer| held > observer.added_high_ns.max(0.0));

@@ -3,7 +3,6 @@
 use super::stage_growth::traced;
 use super::wording::{finding, percent, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::attribution::stage::Family;
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W90", detect };
@@ -15,7 +14,7 @@ fn detect(input: &Input) -> Vec<Said> {
     traced(input).filter_map(|(case, stages)| {
         let waking = stages.at_ready.iter().map(|states| states.waking).sum::<u64>() as f64;
         let share = waking / stages.at_ready.iter().map(|states| states.total()).sum::<u64>().max(1) as f64;
-        if share < SHARE || !Family::of(&case.case.path.transport).has_ready() {
+        if share < SHARE || !case.case.traits.stack.has_ready() {
             return None;
         }
         let text = format!(

@@ -97,7 +97,7 @@ fn next(input: &Input, case: &CaseSummary, best: &TrialResult) -> Vec<String> {
     if path.wait == DEFAULT_WAIT {
         return vec![again(header, &[], "--poll")];
     }
-    let spinning = PathName { wait: "spin".into(), ..path.clone() };
+    let spinning = PathName { wait: case.case.traits.spinning_wait.clone(), ..path.clone() };
     again_over(header, &spinning.to_string()).into_iter().collect()
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Extent, Workload};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{size, three_digits};
+use msgpath_core::{Case, PathName};
 
 use super::{Input, Said};
 use crate::periodic::Engine;
@@ -199,6 +199,12 @@ pub(super) fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
 /// The command of the run once more over another path; `None` where paths are compared.
 pub(super) fn again_over(header: &RunHeader, path: &str) -> Option<String> {
     (header.verb != "compare").then(|| again(header, &PATH, &format!("-x {path}")))
+}
+
+/// The command of the run once more with the send method that hands all pieces over in one call, where there is one.
+pub(super) fn again_joined(header: &RunHeader, case: &Case) -> Option<String> {
+    let method = case.traits.joined_method.clone();
+    (!method.is_empty()).then(|| again_over(header, &PathName { method, ..case.path.clone() }.to_string())).flatten()
 }
 
 /// The command of the run once more with another congestion control.

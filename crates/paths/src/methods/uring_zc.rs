@@ -36,6 +36,7 @@ impl Part for UringZc {
         manual: "IORING_OP_SEND_ZC with IORING_SEND_ZC_REPORT_USAGE: the notification says when the buffer may be \
                  used again and whether the bytes were copied after all. Needs kernel 6.2 for the report.",
     };
+    const PAGES: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         if transport.inet { Ok(()) } else { Err("zero-copy send exists for TCP and UDP only") }

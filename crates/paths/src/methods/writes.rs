@@ -25,6 +25,7 @@ impl Part for Writes {
                  second piece may wait for the acknowledgement of the first (Nagle's algorithm), which the receiver \
                  delays. --cork sets TCP_CORK before the first piece and releases it after the last.",
     };
+    const APART: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         if transport.framed { Err("each piece would arrive as a message of its own") } else { Ok(()) }

@@ -23,6 +23,7 @@ impl Part for Writev {
         manual: "The kernel gathers the pieces while it copies them: one call, no copy in the program. The iovec \
                  array is built once, before the first message.",
     };
+    const JOINS: bool = true;
     const IN_EVENT_LOOP: bool = true;
 }
 

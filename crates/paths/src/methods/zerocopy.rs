@@ -48,6 +48,7 @@ impl Part for ZeroCopy {
                  Buffers rotate; none is used before its completion. \
                  With the waits poll and epoll a completion wakes the receiver as well: it shows as an empty receive call.",
     };
+    const PAGES: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         if transport.inet { Ok(()) } else { Err("MSG_ZEROCOPY exists for TCP and UDP only; elsewhere it is ignored") }

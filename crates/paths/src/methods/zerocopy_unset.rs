@@ -27,6 +27,7 @@ impl Part for ZeroCopyUnset {
         manual: "The flag succeeds and does nothing: the bytes are copied, and no completion ever comes. Programs that \
                  forget the option, or use it on Unix sockets, measure this. It is here so that it can be recognised.",
     };
+    const ASKS_IN_VAIN: bool = true;
 }
 
 impl NewMethod<Socket> for ZeroCopyUnset {

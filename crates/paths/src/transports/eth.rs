@@ -13,7 +13,7 @@ use msgpath_sys::packet::{self, BROADCAST, HEAD, Interface, Station, Wanted};
 
 use super::{set_buffers, unique_number};
 use crate::channel::{AnyChannel, Packet};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `eth`.
@@ -36,6 +36,11 @@ static META: TransportMeta = TransportMeta {
     lossy: true,
     inet: false,
     device: true,
+    connects: false,
+    segments: false,
+    stack: Stack::Frames,
+    headers: &[14, 0],
+    copies: Copies::Unknown,
     default_method: "send",
     default_wait: "block",
 };

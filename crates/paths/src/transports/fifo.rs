@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 
 use super::unique_name;
 use crate::channel::{AnyChannel, Pipe};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `fifo`.
@@ -29,6 +29,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Plain,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "write",
     default_wait: "block",
 };

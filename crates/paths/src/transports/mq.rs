@@ -8,7 +8,7 @@ use msgpath_sys::mqueue::{self, Attributes};
 
 use super::{proc_number, unique_name};
 use crate::channel::{AnyChannel, Queue};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `mq`.
@@ -27,6 +27,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Plain,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

@@ -9,7 +9,7 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 use super::{LocalListener, connect_local, pass, take};
 use crate::channel::{AnyChannel, Pipe};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `pipe`.
@@ -27,6 +27,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Plain,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "write",
     default_wait: "block",
 };

@@ -9,7 +9,7 @@ use rustix::net::SocketType;
 
 use super::{LocalListener, connect_local, pass, take};
 use crate::channel::{AnyChannel, RingEnd};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `shm`.
@@ -31,6 +31,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Memory,
+    headers: &[],
+    copies: Copies::Program,
     default_method: "ring",
     default_wait: "futex",
 };

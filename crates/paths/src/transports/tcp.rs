@@ -10,7 +10,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use super::admission::{self, Keys};
 use super::set_buffers;
 use crate::channel::{AnyChannel, Socket};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `tcp`.
@@ -29,6 +29,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: true,
     device: false,
+    connects: true,
+    segments: true,
+    stack: Stack::Network,
+    headers: &[66, 86, 54, 74],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

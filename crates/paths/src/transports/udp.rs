@@ -11,7 +11,7 @@ use super::admission::{self, Keys};
 use super::set_buffers;
 use super::tcp::{as_seen, bind_address, local_address, parse, socket};
 use crate::channel::{AnyChannel, Socket};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `udp`.
@@ -30,6 +30,11 @@ static META: TransportMeta = TransportMeta {
     lossy: true,
     inet: true,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Network,
+    headers: &[42, 62],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

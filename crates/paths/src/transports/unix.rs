@@ -8,7 +8,7 @@ use rustix::net::SocketType;
 
 use super::{LocalListener, connect_local, set_buffers};
 use crate::channel::{AnyChannel, Socket};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `unix`.
@@ -26,6 +26,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: true,
+    segments: false,
+    stack: Stack::Local,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

@@ -9,7 +9,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::admission::drain;
 use super::{set_buffers, unique_name, unix_datagram_limit};
 use crate::channel::{AnyChannel, Socket};
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `unixgram`.
@@ -27,6 +27,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: false,
+    segments: false,
+    stack: Stack::Local,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

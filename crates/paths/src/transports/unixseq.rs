@@ -7,7 +7,7 @@ use rustix::net::SocketType;
 use super::unix::{Accepting, connect};
 use super::unix_datagram_limit;
 use crate::channel::AnyChannel;
-use crate::meta::{Family, Meta, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
 /// `unixseq`.
@@ -25,6 +25,11 @@ static META: TransportMeta = TransportMeta {
     lossy: false,
     inet: false,
     device: false,
+    connects: true,
+    segments: false,
+    stack: Stack::Local,
+    headers: &[],
+    copies: Copies::Kernel,
     default_method: "send",
     default_wait: "block",
 };

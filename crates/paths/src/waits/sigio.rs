@@ -27,6 +27,7 @@ impl Part for SigIo {
                  and msgpath counts how many. --queued-signals asks for a real-time signal by F_SETSIG, of which each \
                  event queues one.",
     };
+    const SIGNALS: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         match transport.family {

@@ -23,6 +23,7 @@ impl Part for Spin {
         manual: "No wake-up, no idle state, and a CPU that does nothing else. On a machine with fewer free CPUs than \
                  spinning threads it is slower than sleeping.",
     };
+    const SPINS: bool = true;
 }
 
 /// Calls `look` until it answers or the slice is over.

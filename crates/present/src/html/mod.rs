@@ -51,7 +51,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     let cases = scene.measured();
     heading(&mut page, scene, &cases);
     if let [case] = cases.as_slice() {
-        cards(&mut page, run, case);
+        cards(&mut page, case);
     }
     if let Some(earlier) = &scene.earlier {
         compared::verdict(&mut page, earlier);
@@ -143,7 +143,7 @@ fn heading(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary]) {
 }
 
 /// The figures that people quote, with their intervals.
-fn cards(page: &mut Page, run: &Run, case: &CaseSummary) {
+fn cards(page: &mut Page, case: &CaseSummary) {
     let mut cards = Vec::new();
     if let Some(throughput) = &case.throughput {
         let print = |bits| words::throughput(bits, Default::default());
@@ -154,7 +154,7 @@ fn cards(page: &mut Page, run: &Run, case: &CaseSummary) {
             format!("95 %: {}", words::estimate_interval(bits, print)),
         ));
         let sender = &throughput.sender_bits;
-        cards.push(("sender's clock".into(), print(sender.value), words::sender_until(&run.header, &case.case).into()));
+        cards.push(("sender's clock".into(), print(sender.value), words::sender_until(&case.case).into()));
     } else {
         for p in [0.5, 0.99, 0.999] {
             if let Some(quantile) = words::quantile(case, p) {

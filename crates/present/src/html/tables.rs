@@ -121,7 +121,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
     page.heading("Throughput");
     let mut until: Vec<&str> = Vec::new();
     for (case, _) in &streams {
-        view::push_new(&mut until, words::sender_until(&run.header, &case.case));
+        view::push_new(&mut until, words::sender_until(&case.case));
     }
     page.note(&format!(
         "Counted by the receiver on its clock; the sender's clock runs {}. Gbit/s = 10⁹ bit/s.",

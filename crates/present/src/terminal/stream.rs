@@ -169,7 +169,7 @@ fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
     page.text(0, &opening, Paint::Plain);
     page.gap();
     match &case.throughput {
-        Some(throughput) => page.table(rates(run, case, throughput, units)),
+        Some(throughput) => page.table(rates(case, throughput, units)),
         None => page.text(2, "throughput n/a: no round of this case was a stream", Paint::Yellow),
     }
     let ends = ends(run, case);
@@ -208,7 +208,7 @@ fn reads(calls: &CallCounts, glyphs: Glyphs) -> String {
     )
 }
 
-fn rates(run: &Run, case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table {
+fn rates(case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table {
     let mut table = Table::new()
         .column("throughput", Align::Left)
         .column("", Align::Right)
@@ -230,12 +230,7 @@ fn rates(run: &Run, case: &CaseSummary, throughput: &Throughput, units: BitUnits
         let value = Paint::Bold.span(binary(receiver.value));
         row("", value, words::estimate_interval(receiver, binary), "the same in powers of 1024");
     }
-    row(
-        "sender",
-        si(sender.value).into(),
-        words::estimate_interval(sender, si),
-        words::sender_until(&run.header, &case.case),
-    );
+    row("sender", si(sender.value).into(), words::estimate_interval(sender, si), words::sender_until(&case.case));
     let messages = &throughput.messages;
     row(
         "messages",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan, Workload};
 use msgpath_core::schema::{EndReport, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Delivery, Histogram, PathName, Unavailable};
+use msgpath_core::{Delivery, Histogram, Unavailable};
 use msgpath_rpc::tenlg::tenlg;
 
 use super::calls::{Call, Calls, UNKNOWN};
@@ -171,7 +171,8 @@ fn pairs(calls: &Calls) -> (Vec<RpcPair>, Vec<u32>) {
 }
 
 fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<RpcPair>) -> RunHeader {
-    let path = PathName::new("tcp", "send", "block");
+    let path = about.header.plan.cases[0].path.clone();
+    let traits = about.header.plan.cases[0].traits.clone();
     let mut unavailable = Vec::new();
     let cases: Vec<Case> = kinds
         .iter()
@@ -180,7 +181,7 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
             let of = |at: &u32| calls.all[*at as usize];
             let bytes = [0, 1].map(|end| middle(kind.calls.iter().map(|at| of(at).bytes[end])).min(MAX_SIZE));
             let mut case = Case::new(path.clone(), Pieces::whole(bytes[0].max(1) as u32));
-            (case.id, case.reply) = (id as u32, bytes[1]);
+            (case.id, case.reply, case.traits) = (id as u32, bytes[1], traits.clone());
             case.label = Some(calls.methods[kind.method as usize].clone());
             let mut connections: Vec<u32> = kind.calls.iter().map(|at| of(at).connection).collect();
             connections.sort_unstable();

@@ -202,6 +202,7 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
         periodic.validate(case.size)?;
     }
     plan.validate()?;
+    plan.declare(msgpath_paths::traits);
     let mut unavailable = Vec::new();
     if let Some(between) = &plan.options.between
         && let Some(route) = between.far.address.parse().ok().and_then(|address| route::to(address).ok())

@@ -163,7 +163,7 @@ fn writev_on_a_wire(parts: &[Part<'_>]) -> Option<Answer> {
         "writev carries {low:.2} to {high:.2} times what many writes do and is faster in {faster} of {}",
         counted(found.len(), "row")
     );
-    let Some((line, route)) = line_rate(&part.run.header, "tcp") else {
+    let Some((line, route)) = line_rate(&part.run.header, &part.run.header.plan.cases[0].traits) else {
         let because = match write_shape::shared(part, &rows) {
             Some(limit) => format!("{}, and {limit}. {here}", between(part)),
             None => format!("{}, and no wire limits them: {here}", between(part)),

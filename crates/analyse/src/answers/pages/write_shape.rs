@@ -368,7 +368,7 @@ const ALIKE: f64 = 0.05;
 /// What limits the rows, as the end of a sentence, and whether it is known.
 fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
     let fastest = rows.iter().map(|case| throughput(case).receiver_bits.value).fold(0.0, f64::max);
-    if let Some((line, route)) = line_rate(&part.run.header, "tcp") {
+    if let Some((line, route)) = line_rate(&part.run.header, &part.run.header.plan.cases[0].traits) {
         let full = rows.iter().filter(|case| throughput(case).receiver_bits.value >= FULL * line).count();
         let text = format!(
             "; the link of {} has {}, of which the fastest row uses {}",

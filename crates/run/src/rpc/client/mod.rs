@@ -234,6 +234,7 @@ fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         message_log: 0,
         ..Plan::new(Workload::Rpc, cases)
     };
+    plan.declare(msgpath_paths::traits);
     plan.placement.near.clone_from(&request.cpus);
     plan.options.between.clone_from(&request.between);
     plan.validate()?;

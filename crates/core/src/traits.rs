@@ -1,0 +1,105 @@
+//! What is true of a path: declared in the files of its parts, copied into the record, asked by whoever must know
+//! something of a path. No other crate compares names of parts.
+
+use serde::{Deserialize, Serialize};
+
+/// Which kernel events bound the stages of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stack {
+    /// The IP stack: a device transmits and receives, and a socket says that it has data.
+    Network,
+    /// Packet sockets: the same without IP.
+    Frames,
+    /// Unix sockets: a socket says that it has data, without a device.
+    Local,
+    /// Pipes and message queues: neither; the wake-up is the first that is seen.
+    #[default]
+    Plain,
+    /// Shared memory: the same, and a receiver that runs sees the store itself.
+    Memory,
+}
+
+impl Stack {
+    /// Whether packets go through a network device.
+    pub fn has_device(self) -> bool {
+        matches!(self, Stack::Network | Stack::Frames)
+    }
+
+    /// Whether a socket says that it has data.
+    pub fn has_ready(self) -> bool {
+        self.has_device() || self == Stack::Local
+    }
+}
+
+/// Who copies a message, once in and once out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Copies {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// The kernel, at the send call and at the receive call.
+    Kernel,
+    /// The program, into shared memory and out of it.
+    Program,
+}
+
+/// What is true of a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traits {
+    /// Message boundaries are preserved (datagrams, queues); else bytes stream.
+    #[serde(skip_serializing_if = "is_default")]
+    pub framed: bool,
+    /// Messages may be lost.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lossy: bool,
+    /// A connection is made by a call of its own, which takes time.
+    #[serde(skip_serializing_if = "is_default")]
+    pub connects: bool,
+    /// Runs over IP.
+    #[serde(skip_serializing_if = "is_default")]
+    pub inet: bool,
+    /// Hands frames to a network device as they are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub device: bool,
+    /// TCP: the kernel cuts segments, holds small ones back (Nagle), acknowledges, and keeps a congestion window.
+    #[serde(skip_serializing_if = "is_default")]
+    pub segments: bool,
+    /// Which kernel events bound its stages.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stack: Stack,
+    /// Bytes of headers before a message in a packet as a device sees it, the likeliest first; empty: no packets.
+    #[serde(skip_serializing_if = "is_default")]
+    pub headers: Vec<u16>,
+    /// Who copies.
+    #[serde(skip_serializing_if = "is_default")]
+    pub copies: Copies,
+    /// Each piece of a message is handed over by a call of its own.
+    #[serde(skip_serializing_if = "is_default")]
+    pub apart: bool,
+    /// Zero copy is asked for in a way that the kernel ignores.
+    #[serde(skip_serializing_if = "is_default")]
+    pub asks_in_vain: bool,
+    /// Zero copy: the receive buffer is charged by whole pages.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pages: bool,
+    /// The send method that hands all pieces over in one call; empty: there is none here, or this is it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub joined_method: String,
+    /// The wait that keeps its CPU; empty: there is none here, or this is it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spinning_wait: String,
+    /// The receiver keeps its CPU while it waits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spins: bool,
+    /// The receiver waits for signals.
+    #[serde(skip_serializing_if = "is_default")]
+    pub signals: bool,
+}
+
+/// What is not true takes no room in the record.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
