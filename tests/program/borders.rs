@@ -59,10 +59,9 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 22] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/rpc/", "methods of the RPC lab"),
-    ("crates/run/src/compat/", "programs of courses"),
     ("crates/run/src/periodic/", "programs of courses"),
     ("crates/run/src/rpc/", "methods of the RPC lab"),
     ("crates/analyse/src/answers/", "answer pages"),
