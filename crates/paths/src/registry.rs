@@ -46,13 +46,13 @@ pub struct Listed {
     pub meta: &'static Meta,
     /// Whether it makes sense on a transport.
     pub fits: Fits,
-    /// Whether it serves an event loop: [`Part::IN_EVENT_LOOP`](crate::Part::IN_EVENT_LOOP).
+    /// Whether it serves an event loop: [`Part::IN_EVENT_LOOP`].
     pub in_event_loop: bool,
     /// Adds what is true of it.
     pub mark: fn(&mut Traits),
-    /// It keeps its CPU: [`Part::SPINS`](crate::Part::SPINS).
+    /// It keeps its CPU: [`Part::SPINS`].
     pub spins: bool,
-    /// It gathers: [`Part::JOINS`](crate::Part::JOINS).
+    /// It gathers: [`Part::JOINS`].
     pub joins: bool,
 }
 
