@@ -105,7 +105,7 @@ fn one_run_has_one_median_and_says_what_the_last_runs_had() {
 fn a_worse_run_fails_the_gate() {
     let home = Home::new();
     home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 200us --name old").ends_with(0);
-    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 800us --name new").ends_with(0);
+    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 4ms --name new").ends_with(0);
     // The work is part of what was measured, so the two are not the same measurement.
     home.msgpath(&["diff", "old", "new", "--fail-if", "p50 > +20%"]).ends_with(3).says(&["work"]);
     let gate = ["diff", "old", "new", "--fail-if", "p50 > +20%", "--i-know"];

@@ -111,7 +111,9 @@ fn claim(latency: &[&SparseHistogram], pooled: &Pooled, p: f64) -> Result<(), St
     if quantile.ns.is_none() {
         return Err(format!("{name} is a lost message"));
     }
-    let enough = estimated.effective.is_some_and(|effective| effective >= estimated.needed);
+    // Rounds that go together are worth few messages, and their likeness is in the error of the level.
+    let drifts = quantile.range == crate::summary::Range::Drift;
+    let enough = drifts || estimated.effective.is_some_and(|effective| effective >= estimated.needed);
     match quantile.why {
         Some(why) if !enough || quantile.bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) => Err(match quantile.range {
             crate::summary::Range::NotYet => format!("{name} is not known yet: {why}"),
@@ -323,6 +325,20 @@ mod tests {
         let cuts = cuts(&rounds.iter().collect::<Vec<_>>());
         let (quiet, loud) = (of_values(&chance, &cuts), of_values(&drifting, &cuts));
         assert!(quiet.error < 0.003 && loud.error > 0.05 && loud.freedom < 5.0, "{quiet:?} {loud:?}");
+    }
+
+    #[test]
+    fn a_median_that_drifts_is_compared() {
+        let rounds: Vec<RoundRecord> = (0..20)
+            .map(|pass| {
+                let level = 200_000.0 * (1.0 + f64::from(pass) / 40.0);
+                let latency = crate::testing::lognormal_rounds(u64::from(pass), 1, 30, level, 0.02, 0.0).remove(0);
+                RoundRecord { pass, latency, ..RoundRecord::default() }
+            })
+            .collect();
+        let rounds: Vec<&RoundRecord> = rounds.iter().collect();
+        let level = quantiles(&rounds, &[0.5], 1).remove(0).expect("its error contains the drift");
+        assert!(level.error > 0.03 && (level.at.exp() / 245_000.0 - 1.0).abs() < 0.05, "{level:?}");
     }
 
     #[test]
