@@ -126,7 +126,7 @@ fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floo
         return None;
     }
     let time = |ns: f64| Glyphs::Unicode.time(ns);
-    if case.case.traits.spins {
+    if case.case.traits.never_sleeps() {
         let value = floors.spin_round_trip_ns?;
         let basis = format!("a cache line there and back between the CPUs, both spinning: {}", time(value));
         return Some(Floor { name: "cache line".into(), value, basis });

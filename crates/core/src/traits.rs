@@ -91,12 +91,22 @@ pub struct Traits {
     /// The wait that keeps its CPU; empty: there is none here, or this is it.
     #[serde(skip_serializing_if = "is_default")]
     pub spinning_wait: String,
-    /// The receiver keeps its CPU while it waits.
+    /// The receiver keeps its CPU and looks again and again.
     #[serde(skip_serializing_if = "is_default")]
     pub spins: bool,
+    /// The receiver polls the device's queue inside its call.
+    #[serde(skip_serializing_if = "is_default")]
+    pub polls_device: bool,
     /// The receiver waits for signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: bool,
+}
+
+impl Traits {
+    /// Whether the receiver keeps its CPU while it waits, in the program or in the kernel.
+    pub fn never_sleeps(&self) -> bool {
+        self.spins || self.polls_device
+    }
 }
 
 /// What is not true takes no room in the record.

@@ -22,8 +22,10 @@ pub trait Part {
     /// `send` goes on where it found no room.
     const IN_EVENT_LOOP: bool = false;
 
-    /// Waits: the receiver keeps its CPU.
+    /// Waits: the program keeps its CPU and looks again and again.
     const SPINS: bool = false;
+    /// Waits: the kernel polls the device's queue in the receive call, where a device has one.
+    const POLLS_DEVICE: bool = false;
     /// Waits: the receiver waits for signals.
     const SIGNALS: bool = false;
     /// Send methods: each piece is handed over by a call of its own.

@@ -231,6 +231,7 @@ pub fn ends<C, E>(channels: Vec<C>, end: impl FnMut(C) -> Result<E, Unavailable>
 #[doc(hidden)]
 pub fn mark<P: Part>(traits: &mut Traits) {
     traits.spins |= P::SPINS;
+    traits.polls_device |= P::POLLS_DEVICE;
     traits.signals |= P::SIGNALS;
     traits.apart |= P::APART;
     traits.asks_in_vain |= P::ASKS_IN_VAIN;

@@ -42,5 +42,7 @@ fn parts_declare_what_is_true_of_a_path() {
         (eth.stack, of("shm:ring").stack, of("unixgram:send").stack),
         (Stack::Frames, Stack::Memory, Stack::Local)
     );
+    let polls = of("tcp:send/busy-poll");
+    assert!(polls.never_sleeps() && !polls.spins && polls.spinning_wait == "spin", "{polls:?}");
     assert_eq!(of("no:such"), msgpath_core::Traits::default());
 }

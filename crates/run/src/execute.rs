@@ -113,7 +113,7 @@ pub fn execute(
         far_events,
         ..RunHeader::new(name, verb, plan)
     };
-    let spin = header.plan.cases.iter().any(|case| case.traits.spins);
+    let spin = header.plan.cases.iter().any(|case| case.traits.never_sleeps());
     header.doctor = Some(diagnose(&mut link, &header.near, &header.plan.placement, false, spin)?);
     header.floors = Some(floors_of(&header.plan, &link, one_machine));
     progress.started(&header);
@@ -231,7 +231,7 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     if case.dispatch == Dispatch::EventLoop {
         entry.event_loop()?;
     }
-    if case.load != Load::Closed && spare.is_empty() && case.traits.spins {
+    if case.load != Load::Closed && spare.is_empty() && case.traits.never_sleeps() {
         return Err(Unavailable::new(
             "an open loop sends from a thread of its own, and a receiver that spins leaves it no CPU",
             "a wait that sleeps, or a machine with a CPU more",

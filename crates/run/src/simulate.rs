@@ -89,7 +89,7 @@ fn tool(target: &Target) -> Result<Tool, Unavailable> {
 
 /// Whether the instructions of a message say anything.
 fn suits(case: &Case) -> Result<(), Unavailable> {
-    if case.traits.spins {
+    if case.traits.never_sleeps() {
         let why =
             "a receiver that spins executes as many instructions as it has to wait, and waits longer when simulated";
         return Err(Unavailable::new(why, "a wait that sleeps: /block"));

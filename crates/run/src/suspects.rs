@@ -81,7 +81,7 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
 /// Where both ends sleep: the same without waking a CPU, and without sleeping.
 fn wakes(header: &RunHeader, case: &Case) -> Vec<Change> {
     let placement = &header.plan.placement;
-    let sleeps = !case.traits.spins;
+    let sleeps = !case.traits.never_sleeps();
     let apart = placement.near.first() != placement.far.first();
     if !sleeps || header.near.boot_id != header.far.boot_id || !apart || case.threads > 1 {
         return Vec::new();

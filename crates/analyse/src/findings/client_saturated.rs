@@ -12,8 +12,10 @@ const BUSY: f64 = 0.5;
 /// The busiest case, with how many others there are. A client that spins is always busy, and says nothing by it.
 fn detect(input: &Input) -> Vec<Said> {
     let busy = |case: &CaseSummary| case.open.as_ref()?.client_busy.filter(|busy| *busy > BUSY);
-    let mut affected: Vec<(&CaseSummary, f64)> =
-        measured(input).filter(|case| !case.case.traits.spins).filter_map(|case| Some((case, busy(case)?))).collect();
+    let mut affected: Vec<(&CaseSummary, f64)> = measured(input)
+        .filter(|case| !case.case.traits.never_sleeps())
+        .filter_map(|case| Some((case, busy(case)?)))
+        .collect();
     affected.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some((case, busy)) = affected.first().copied() else { return Vec::new() };
     let mut text =

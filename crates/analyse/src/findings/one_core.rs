@@ -48,7 +48,7 @@ fn detect(input: &Input) -> Vec<Said> {
     let mut why = String::from(
         "the ends run in turn: a message costs a switch instead of a wake-up of another CPU, and nothing overlaps",
     );
-    if measured(input).any(|case| case.case.traits.spins) {
+    if measured(input).any(|case| case.case.traits.never_sleeps()) {
         why.push_str("; a wait that spins is hopeless there, it keeps the other end from answering");
     }
     let fix = if only {

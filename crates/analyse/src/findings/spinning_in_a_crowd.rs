@@ -18,7 +18,7 @@ const WAITING: f64 = 0.05;
 
 /// The measured cases whose receiver spins, in the program or in the kernel.
 pub(super) fn spinning<'a>(input: &Input<'a>) -> Vec<&'a CaseSummary> {
-    let spins = |case: &&CaseSummary| case.case.traits.spins && case.rounds > 0;
+    let spins = |case: &&CaseSummary| case.case.traits.never_sleeps() && case.rounds > 0;
     measured(input).filter(spins).collect()
 }
 

@@ -19,7 +19,7 @@ impl Part for BusyPoll {
         manual: "Needs CAP_NET_ADMIN and a network card with NAPI. On loopback and veth no queue stands behind the \
                  socket (SO_INCOMING_NAPI_ID is 0): then it is the wait block, and msgpath says so.",
     };
-    const SPINS: bool = true;
+    const POLLS_DEVICE: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         if transport.inet { Ok(()) } else { Err("only sockets over IP have a device queue to poll") }
