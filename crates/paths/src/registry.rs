@@ -83,12 +83,30 @@ macro_rules! registry {
             waits: $crate::registry!(@list $waits),
         }),*];
 
-        /// Makes the ends of a path out of the channels of one thread and runs the driver with them. Each send method with
-        /// each wait is an instance of the driver: for loops in which both are measured.
-        ///
-        /// # Errors
-        /// What the path cannot have here, and why.
-        pub fn with_ends<D: $crate::Driver>(
+        $crate::registry!(@with [
+            /// Makes the ends of a path out of the channels of one thread and runs the driver with them. Each send method
+            /// with each wait is an instance of the driver: for loops in which both are measured.
+            ///
+            /// # Errors
+            /// What the path cannot have here, and why.
+        ] with_ends Driver pairs; $($family($channel) $methods $waits)*);
+        $crate::registry!(@with [
+            /// [`with_ends`] with waits that are called through a table: for a loop that sends only.
+            ///
+            /// # Errors
+            /// As [`with_ends`].
+        ] with_senders SenderDriver senders; $($family($channel) $methods $waits)*);
+        $crate::registry!(@with [
+            /// [`with_ends`] with send methods that are called through a table: for a loop that receives only.
+            ///
+            /// # Errors
+            /// As [`with_ends`].
+        ] with_receivers ReceiverDriver receivers; $($family($channel) $methods $waits)*);
+    };
+    (@with [$(#[$doc:meta])*] $name:ident $driver:ident $kind:ident;
+     $($family:ident($channel:ty) $methods:tt $waits:tt)*) => {
+        $(#[$doc])*
+        pub fn $name<D: $crate::$driver>(
             path: &msgpath_core::PathName,
             channels: Vec<$crate::AnyChannel>,
             layout: $crate::Layout,
@@ -98,55 +116,7 @@ macro_rules! registry {
             let family = channels.first().map(|channel| channel.family());
             $(if family == Some($crate::Family::$family) {
                 let channels = $crate::registry!(@own $family, $channel, channels);
-                $crate::registry!(@methods $channel, $methods, $waits, (path, channels, layout, options, driver));
-                return Err($crate::registry::no_such(path));
-            })*
-            Err($crate::registry::no_such(path))
-        }
-
-        /// [`with_ends`] with waits that are called through a table: for a loop that sends only.
-        ///
-        /// # Errors
-        /// As [`with_ends`].
-        pub fn with_senders<D: $crate::SenderDriver>(
-            path: &msgpath_core::PathName,
-            channels: Vec<$crate::AnyChannel>,
-            layout: $crate::Layout,
-            options: &msgpath_core::plan::ChannelOptions,
-            driver: D,
-        ) -> Result<D::Out, msgpath_core::Unavailable> {
-            let family = channels.first().map(|channel| channel.family());
-            $(if family == Some($crate::Family::$family) {
-                let channels = $crate::registry!(@own $family, $channel, channels);
-                let wait = |channel: &mut $channel| -> Result<$crate::AnyWait<$channel>, msgpath_core::Unavailable> {
-                    $crate::registry!(@wait $channel, $waits, path, channel, options);
-                    Err($crate::registry::no_such(path))
-                };
-                $crate::registry!(@senders $channel, $methods, (path, channels, layout, options, wait, driver));
-                return Err($crate::registry::no_such(path));
-            })*
-            Err($crate::registry::no_such(path))
-        }
-
-        /// [`with_ends`] with send methods that are called through a table: for a loop that receives only.
-        ///
-        /// # Errors
-        /// As [`with_ends`].
-        pub fn with_receivers<D: $crate::ReceiverDriver>(
-            path: &msgpath_core::PathName,
-            channels: Vec<$crate::AnyChannel>,
-            layout: $crate::Layout,
-            options: &msgpath_core::plan::ChannelOptions,
-            driver: D,
-        ) -> Result<D::Out, msgpath_core::Unavailable> {
-            let family = channels.first().map(|channel| channel.family());
-            $(if family == Some($crate::Family::$family) {
-                let channels = $crate::registry!(@own $family, $channel, channels);
-                let method = |channel: &mut $channel| -> Result<$crate::AnyMethod<$channel>, msgpath_core::Unavailable> {
-                    $crate::registry!(@method $channel, $methods, path, channel, layout, options);
-                    Err($crate::registry::no_such(path))
-                };
-                $crate::registry!(@receivers $channel, $waits, (path, channels, options, method, driver));
+                $crate::registry!(@$kind $channel, $methods, $waits, (path, channels, layout, options, driver));
                 return Err($crate::registry::no_such(path));
             })*
             Err($crate::registry::no_such(path))
@@ -171,7 +141,7 @@ macro_rules! registry {
             })
             .collect::<Vec<$channel>>()
     };
-    (@methods $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
+    (@pairs $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
         $($crate::registry!(@waits $channel, $method, $waits, $call);)*
     };
     (@waits $channel:ty, $method:ty, [$($wait:ty),* $(,)?],
@@ -193,22 +163,30 @@ macro_rules! registry {
             return Ok(Box::new(<$method as $crate::NewMethod<$channel>>::new($of, $layout, $options)?));
         })*
     };
-    (@senders $channel:ty, [$($method:ty),* $(,)?],
-     ($path:ident, $channels:ident, $layout:ident, $options:ident, $of:ident, $driver:ident)) => {
+    (@senders $channel:ty, [$($method:ty),* $(,)?], $waits:tt,
+     ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
+        let wait = |of: &mut $channel| -> Result<$crate::AnyWait<$channel>, msgpath_core::Unavailable> {
+            $crate::registry!(@wait $channel, $waits, $path, of, $options);
+            Err($crate::registry::no_such($path))
+        };
         $(if $path.method == <$method as $crate::Part>::META.name {
             let end = |mut channel| {
                 let method = <$method as $crate::NewMethod<$channel>>::new(&mut channel, $layout, $options)?;
-                let wait = $of(&mut channel)?;
+                let wait = wait(&mut channel)?;
                 Ok($crate::End { channel, method, wait })
             };
             return Ok($driver.drive($crate::registry::ends($channels, end)?));
         })*
     };
-    (@receivers $channel:ty, [$($wait:ty),* $(,)?],
-     ($path:ident, $channels:ident, $options:ident, $of:ident, $driver:ident)) => {
+    (@receivers $channel:ty, $methods:tt, [$($wait:ty),* $(,)?],
+     ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
+        let method = |of: &mut $channel| -> Result<$crate::AnyMethod<$channel>, msgpath_core::Unavailable> {
+            $crate::registry!(@method $channel, $methods, $path, of, $layout, $options);
+            Err($crate::registry::no_such($path))
+        };
         $(if $path.wait == <$wait as $crate::Part>::META.name {
             let end = |mut channel| {
-                let method = $of(&mut channel)?;
+                let method = method(&mut channel)?;
                 let wait = <$wait as $crate::NewWait<$channel>>::new(&mut channel, $options)?;
                 Ok($crate::End { channel, method, wait })
             };

@@ -7,8 +7,6 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::{Granted, TcpInfo};
 use msgpath_core::{CallCounts, Delivery, ZeroCopyCounts};
 use msgpath_paths::{AnyMethod, AnyWait, Channel, End, Method, Wait};
 
@@ -21,25 +19,43 @@ use crate::open::{Flow, Generator, open_receive, open_send};
 
 type Done = Result<(), LoopError>;
 
-/// What all ends can say of themselves.
-pub trait Ends {
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// Whether messages keep their borders.
-    fn framed(&self) -> bool;
-    /// Options of the first as they were granted, and the bytes that can wait without a reader. `end` is `near` or `far`.
-    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>);
-    /// SO_COOKIE of those that are sockets.
-    fn cookies(&self) -> Vec<u64>;
-    /// System calls so far.
-    fn calls(&mut self) -> CallCounts;
-    /// TCP_INFO of each.
-    fn tcp_info(&self) -> Vec<Option<TcpInfo>>;
+/// One end, whatever its path.
+pub trait AnyEnd {
+    /// What carries its bytes.
+    fn channel(&mut self) -> &mut dyn Channel;
     /// Waits for the buffers that the kernel still holds; what it said of all sends.
     ///
     /// # Errors
     /// As the system call.
     fn drain(&mut self) -> io::Result<ZeroCopyCounts>;
+    /// Whether a message lies in one buffer.
+    ///
+    /// # Errors
+    /// As the send method.
+    fn is_whole(&mut self) -> io::Result<bool>;
+}
+
+impl<C: Channel, S: Method<C>, W: Wait<C>> AnyEnd for End<C, S, W> {
+    fn channel(&mut self) -> &mut dyn Channel {
+        &mut self.channel
+    }
+
+    fn drain(&mut self) -> io::Result<ZeroCopyCounts> {
+        self.method.drain(&mut self.channel)?;
+        Ok(self.method.zerocopy())
+    }
+
+    fn is_whole(&mut self) -> io::Result<bool> {
+        Ok(self.method.slot(&mut self.channel)?.count() == 1)
+    }
+}
+
+/// The ends of a thread.
+pub trait Ends {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// One of them.
+    fn end(&mut self, at: usize) -> &mut dyn AnyEnd;
 }
 
 impl<C: Channel, S: Method<C>, W: Wait<C>> Ends for Vec<End<C, S, W>> {
@@ -47,39 +63,24 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> Ends for Vec<End<C, S, W>> {
         self.len()
     }
 
-    fn framed(&self) -> bool {
-        self[0].channel.framed()
+    fn end(&mut self, at: usize) -> &mut dyn AnyEnd {
+        &mut self[at]
     }
+}
 
-    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>) {
-        (self[0].channel.granted(end, options), self[0].channel.room())
-    }
+/// What `of` says of each channel.
+pub fn each<T>(ends: &mut dyn Ends, mut of: impl FnMut(&mut dyn Channel) -> T) -> Vec<T> {
+    (0..ends.count()).map(|at| of(ends.end(at).channel())).collect()
+}
 
-    fn cookies(&self) -> Vec<u64> {
-        self.iter().filter_map(|end| end.channel.cookie()).collect()
-    }
-
-    fn calls(&mut self) -> CallCounts {
-        let mut sum = CallCounts::default();
-        for end in self {
-            end.channel.settle_counts();
-            sum.add(end.channel.counts());
-        }
-        sum
-    }
-
-    fn tcp_info(&self) -> Vec<Option<TcpInfo>> {
-        self.iter().map(|end| end.channel.tcp_info()).collect()
-    }
-
-    fn drain(&mut self) -> io::Result<ZeroCopyCounts> {
-        let mut sum = ZeroCopyCounts::default();
-        for End { channel, method, .. } in self {
-            method.drain(channel)?;
-            sum.add(&method.zerocopy());
-        }
-        Ok(sum)
-    }
+/// System calls of all so far.
+pub fn calls(ends: &mut dyn Ends) -> CallCounts {
+    let mut sum = CallCounts::default();
+    each(ends, |channel| {
+        channel.settle_counts();
+        sum.add(channel.counts());
+    });
+    sum
 }
 
 /// How the near end of an echo goes about its messages.
@@ -137,11 +138,6 @@ pub trait EchoEnds: Ends {
     /// # Errors
     /// [`LoopError`].
     fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done;
-    /// Whether a message lies in one buffer.
-    ///
-    /// # Errors
-    /// As the send method.
-    fn is_whole(&mut self) -> io::Result<bool>;
 }
 
 impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
@@ -158,11 +154,6 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
         let FarWork { messages, inbox, answer, stamps, delivery } = work;
         echo_far(self, messages, inbox, range, answer, stamps, delivery)
     }
-
-    fn is_whole(&mut self) -> io::Result<bool> {
-        let End { channel, method, .. } = &mut self[0];
-        Ok(method.slot(channel)?.count() == 1)
-    }
 }
 
 /// The ends of an echo that are served from one event loop.
@@ -177,31 +168,11 @@ pub struct Looped<C: Channel, S> {
 
 impl<C: Channel, S: Method<C>> Ends for Looped<C, S> {
     fn count(&self) -> usize {
-        self.ends.count()
+        self.ends.len()
     }
 
-    fn framed(&self) -> bool {
-        self.ends.framed()
-    }
-
-    fn granted(&self, end: &str, options: &ChannelOptions) -> (Vec<Granted>, Option<u64>) {
-        self.ends.granted(end, options)
-    }
-
-    fn cookies(&self) -> Vec<u64> {
-        self.ends.cookies()
-    }
-
-    fn calls(&mut self) -> CallCounts {
-        self.ends.calls()
-    }
-
-    fn tcp_info(&self) -> Vec<Option<TcpInfo>> {
-        self.ends.tcp_info()
-    }
-
-    fn drain(&mut self) -> io::Result<ZeroCopyCounts> {
-        Ends::drain(&mut self.ends)
+    fn end(&mut self, at: usize) -> &mut dyn AnyEnd {
+        &mut self.ends[at]
     }
 }
 
@@ -214,11 +185,6 @@ impl<C: Channel, S: Method<C>> EchoEnds for Looped<C, S> {
     fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
         let FarWork { messages, answer, stamps, delivery, .. } = work;
         event_loop::echo_far(&mut self.ends, &mut self.event_loop, messages, range, answer, stamps, delivery)
-    }
-
-    fn is_whole(&mut self) -> io::Result<bool> {
-        let End { channel, method, .. } = &mut self.ends[0];
-        Ok(method.slot(channel)?.count() == 1)
     }
 }
 

@@ -14,7 +14,7 @@ use msgpath_paths::{
 };
 use msgpath_sys::{affinity, clock, priority, schedstat, usage};
 
-use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, Pace, ReceiverEnds, SenderEnds};
+use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, Pace, ReceiverEnds, SenderEnds, calls, each};
 use crate::event_loop::{EventLoop, Sizes};
 use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, record};
 use crate::observe::events::Counting;
@@ -230,12 +230,12 @@ struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    fn start(counting: &'a Counting, ends: &mut (impl Ends + ?Sized), delivery: Delivery) -> Self {
+    fn start(counting: &'a Counting, ends: &mut dyn Ends, delivery: Delivery) -> Self {
         let mut meter = Self {
             counting,
-            calls: ends.calls(),
+            calls: calls(ends),
             delivery,
-            tcp: ends.tcp_info(),
+            tcp: each(ends, |channel| channel.tcp_info()),
             run_delay: schedstat::run_delay().ok(),
             usage: usage::thread(),
             start: 0,
@@ -246,12 +246,12 @@ impl<'a> Meter<'a> {
     }
 
     /// The report up to `end`, without what comes later (the last zero-copy completions).
-    fn stop(self, ends: &mut (impl Ends + ?Sized), end: u64, delivery: Delivery) -> EndReport {
+    fn stop(self, ends: &mut dyn Ends, end: u64, delivery: Delivery) -> EndReport {
         self.counting.pause();
         let usage = usage::thread();
         let run_delay_ns = schedstat::run_delay().ok().zip(self.run_delay).map(|(after, before)| after - before);
-        let calls = ends.calls().since(&self.calls);
-        let tcp = ends.tcp_info().into_iter().zip(&self.tcp);
+        let calls = calls(ends).since(&self.calls);
+        let tcp = each(ends, |channel| channel.tcp_info()).into_iter().zip(&self.tcp);
         let tcp = tcp.filter_map(|(after, before)| Some(tcp_since(after?, (*before)?)));
         EndReport {
             calls,
@@ -371,8 +371,12 @@ impl Job {
         }
         let order = &*self.order;
         let message = self.role.incoming(order).total() as usize;
-        let inbox = Inbox::new(message, order.largest() as usize, ends.framed(), self.copies());
-        let (granted, room) = ends.granted(if self.near { "near" } else { "far" }, &order.options);
+        let cookies = each(ends, |channel| channel.cookie()).into_iter().flatten().collect();
+        // One stands for all: they were made alike.
+        let channel = ends.end(0).channel();
+        let inbox = Inbox::new(message, order.largest() as usize, channel.framed(), self.copies());
+        let granted = channel.granted(if self.near { "near" } else { "far" }, &order.options);
+        let room = channel.room();
         let _ = self.ready.send(Ok(Ready {
             granted,
             room,
@@ -381,7 +385,7 @@ impl Job {
                 tid: affinity::thread_id(),
                 sends: self.role != Role::OpenReceiver,
                 receives: self.role != Role::OpenSender,
-                cookies: ends.cookies(),
+                cookies,
             },
         }));
         if order.urgent {
@@ -527,7 +531,7 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         // The very bytes go back where the reply is as long and lies in one buffer.
-        let same_bytes = order.reply == order.pieces.total() && ends.is_whole()?;
+        let same_bytes = order.reply == order.pieces.total() && ends.end(0).is_whole()?;
         let service = Service::new(order.work, order.seed);
         let answer = &Answer { same_bytes, finish: &self.finish, service: &service };
         let mut answering = |ends: &mut dyn EchoEnds, range, stamps: &mut FarStamps, delivery: &mut Delivery| {
@@ -693,8 +697,10 @@ impl Job {
 
     /// Waits for the buffers the kernel still holds and counts what it said of them, trimmed messages included: a
     /// notification may answer sends on both sides of the border. Not measured.
-    fn settle(&self, ends: &mut (impl Ends + ?Sized), report: &mut EndReport) -> Result<(), LoopError> {
-        report.zerocopy = ends.drain()?;
+    fn settle(&self, ends: &mut dyn Ends, report: &mut EndReport) -> Result<(), LoopError> {
+        for at in 0..ends.count() {
+            report.zerocopy.add(&ends.end(at).drain()?);
+        }
         Ok(())
     }
 }
