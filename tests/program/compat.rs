@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::command::{Home, Output, Running, msgpath};
+use crate::command::{Home, Output, Running, free_port, msgpath};
 
 /// A compatible server under way. It listens at a port of its own choice, which it says.
 struct Server {
@@ -43,10 +43,6 @@ impl Server {
         self.running.signal("INT");
         self.running.finish(Duration::from_secs(60)).ends_with(0)
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a loopback").port()
 }
 
 /// A server that is written here: one connection, one conversation.
@@ -101,7 +97,7 @@ fn a_client_of_css432_gets_its_number_in_its_own_order() {
 
 #[test]
 fn half_a_message_and_a_number_that_is_none_are_said() {
-    let server = Server::start("css432 --message-timeout 300ms --idle-timeout 300ms");
+    let server = Server::start("css432 --message-timeout 1500ms --idle-timeout 1500ms");
     let mut half = server.connect();
     half.write_all(&3_u32.to_le_bytes()).unwrap();
     half.write_all(&[0; 2000]).unwrap();

@@ -1,20 +1,15 @@
 //! Threads, memory, descriptors and files that run out: an error that says what to do, or a server that goes on.
 
 use std::fs::Permissions;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::command::{Home, Output, Running};
+use crate::command::{Home, Output, Running, free_port};
 
 /// A user whom nobody else is: limits for a user count all processes of that user.
 const NOBODY: [&str; 6] = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"];
 const LONG: Duration = Duration::from_secs(120);
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a loopback").port()
-}
 
 /// The program with the words of `line`, started by other programs that limit it.
 fn limited(home: &Home, by: &[&str], line: &str) -> Command {

@@ -1,7 +1,7 @@
 //! Ten thousand connections that do not greet, and a near end that wants to be served all the same.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use msgpath_run::wire::{self, ToFar, ToNear};
 use msgpath_sys::limits::allow_open_files;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-use crate::command::Home;
+use crate::command::{Home, free_port};
 
 const STRANGERS: usize = 10_000;
 /// Addresses they come from: 127.0.0.1, which is that of the near end as well, and those after it.
@@ -90,7 +90,7 @@ fn ten_thousand_who_do_not_greet_keep_nobody_waiting() {
         allowed => return println!("skipped: {wanted} open files are needed, {allowed:?} are allowed"),
     }
     let home = Home::new();
-    let to = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a loopback");
+    let to = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let running = home.start(&format!("serve {to}"));
     running.until_it_says("serving at");
     let before = sessions("nobody else", to);

@@ -9,7 +9,7 @@ use msgpath_core::schema::EndReport;
 use msgpath_run::greeting::GREETING;
 use msgpath_run::wire::{self, ToNear};
 
-use crate::command::{Home, Running};
+use crate::command::{Home, Running, free_port};
 
 type Lie = fn(&mut EndReport);
 
@@ -59,7 +59,7 @@ fn answers(mut near: TcpStream, mut far: TcpStream, lie: Lie) {
 }
 
 fn serve(home: &Home) -> (Running, SocketAddr) {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a loopback");
+    let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let running = home.start(&format!("serve {free}"));
     running.until_it_says("serving at");
     (running, free)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
 use serde_json::Value;
 
-use crate::command::{Home, Output, within};
+use crate::command::{Home, Output, free_port, within};
 
 /// A request as it came over the wire.
 #[derive(Clone, Debug)]
@@ -272,8 +272,8 @@ impl Drop for Ended {
 fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     let home = Home::new();
     let log = home.path().join("server.log");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (port, address) = (free.port(), free.to_string());
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
     let mut serve = home.command(&["serve", "--rpc", &address, "--allow-quit", "--lab-log", log.to_str().unwrap()]);
     serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut serve = Ended(serve.spawn().unwrap());
@@ -493,7 +493,7 @@ fn silence_ends_with_a_timeout() {
     let output = rpc(port, "-k 5 ping --timeout 300ms --no-save").ends_with(4);
     output.says(&["E36", "after 2 of 5 calls"]).shows(&["ping: 2 calls answered"]);
     // A port of ours on which nobody listens.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = free_port();
     rpc(closed, "ping").ends_with(3).says(&["E01", "msgpath serve --rpc"]);
 }
 
@@ -583,11 +583,6 @@ impl Drop for Daemon {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Starts a server; `None`: it is not installed, or it does not listen.

@@ -7,14 +7,10 @@ use std::time::{Duration, Instant};
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES, Status, Telling, put_string};
 
-use crate::command::{Home, Output, Running, msgpath, within};
+use crate::command::{Home, Output, Running, free_port, msgpath, within};
 
 /// T1 of the reference vectors.
 const T1: i64 = 1_700_000_000_123_456;
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a loopback").port()
-}
 
 /// A server under way, and where it listens.
 struct Server {

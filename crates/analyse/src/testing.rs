@@ -1,8 +1,9 @@
 //! Runs with a known truth, for tests: seeded, synthetic, never part of the program.
 
-use std::collections::BTreeMap;
+#[path = "../../paths/tests/traits/declared.rs"]
+mod declared;
+
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::plan::{Case, CaseRole, Change, Plan, Trial, Workload};
@@ -10,8 +11,10 @@ use msgpath_core::schema::{
     ClockFacts, DeviceKind, Environment, Floors, Granted, RoundRecord, Route, RunEnd, RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{Histogram, PathName, SparseHistogram, Traits};
+use msgpath_core::{Histogram, PathName, SparseHistogram};
 use msgpath_record::Run;
+
+pub(crate) use declared::declared;
 
 /// A standard normal value (Box and Muller).
 pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
@@ -276,14 +279,6 @@ impl Build {
         }
         round
     }
-}
-
-/// What a path declares: written down by the tests of `paths`, which this crate does not see.
-pub(crate) fn declared(path: &PathName) -> Traits {
-    static ALL: LazyLock<BTreeMap<String, Traits>> = LazyLock::new(|| {
-        serde_json::from_str(include_str!("../../paths/tests/traits.json")).expect("a table of traits")
-    });
-    ALL.get(&path.clone().with(None).to_string()).cloned().unwrap_or_default()
 }
 
 fn case(id: usize, role: CaseRole, path: &str, size: u64) -> Case {

@@ -95,7 +95,7 @@ pub(crate) struct Traced {
 
 struct Maker<'a> {
     way: &'a Way,
-    family: Stack,
+    stack: Stack,
     random: fastrand::Rng,
     events: Vec<KernelEvent>,
     /// The state in which each end was left, and since when.
@@ -164,8 +164,8 @@ impl Maker<'_> {
         let found = self.left[receiver];
         // Where nothing says when the data are there, the receiver's state is told from the send on.
         let first = match found {
-            _ if self.family.has_device() => Kind::SendCall,
-            _ if self.family.has_ready() => Kind::Transmit,
+            _ if self.stack.has_device() => Kind::SendCall,
+            _ if self.stack.has_ready() => Kind::Transmit,
             Found::Asleep | Found::Woken => Kind::WakeCall,
             Found::Preempted => Kind::Delay,
             Found::Running => Kind::Return,
@@ -176,7 +176,7 @@ impl Maker<'_> {
             self.put(t, EventKind::SysEnter, cpu, tid, 44, 0);
             add(first, entry);
         }
-        if self.family.has_device() {
+        if self.stack.has_device() {
             let (with, without) = match self.way.path.split(':').next() {
                 Some("tcp") => (66, 52),
                 Some("udp") => (42, 28),
@@ -215,12 +215,12 @@ impl Maker<'_> {
             }
             t += softirq;
             add(Kind::Softirq, softirq);
-            if self.family == Stack::Frames {
+            if self.stack == Stack::Frames {
                 // Every listening socket gets a copy, the sender's own first.
                 self.put(t - 1, EventKind::SkDataReady, cpu, context, 0xaaaa, COOKIES[sender] as i32);
             }
             self.put(t, EventKind::SkDataReady, cpu, context, 0xbbbb, COOKIES[receiver] as i32);
-        } else if self.family.has_ready() {
+        } else if self.stack.has_ready() {
             let handed = self.draw(1300, Kind::Transmit, slow);
             t += handed;
             add(Kind::Transmit, handed);
@@ -361,7 +361,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         round.trace = Some(trace.clone());
         let mut maker = Maker {
             way,
-            family: crate::testing::declared(&way.path.parse().expect("a path")).stack,
+            stack: crate::testing::declared(&way.path.parse().expect("a path")).stack,
             random: random.fork(),
             events: Vec::new(),
             left: [Found::Running, Found::Asleep],
@@ -388,7 +388,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
             let sent = far + handler;
             let (end, mut back) = maker.leg(sent, 1, false, next(sequence + 1), coalesced);
             for leg in [&mut there, &mut back] {
-                settle(leg, way, maker.family);
+                settle(leg, way, maker.stack);
             }
             let message = Truth { legs: [there, back], waiting: waiting as u32, handler: handler as u32, coalesced };
             truth.push(message);
@@ -417,7 +417,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
 }
 
 /// What is charged where a boundary is missing: to the stage before it.
-fn settle(leg: &mut [u32; LEGS], way: &Way, family: Stack) {
+fn settle(leg: &mut [u32; LEGS], way: &Way, stack: Stack) {
     let mut merge = |from: Kind, to: Kind| {
         leg[to as usize - 1] += leg[from as usize - 1];
         leg[from as usize - 1] = 0;
@@ -426,10 +426,10 @@ fn settle(leg: &mut [u32; LEGS], way: &Way, family: Stack) {
         merge(Kind::Delay, Kind::InFlight);
     }
     let without = |kind| way.without.contains(&kind);
-    if family.has_device() && without(EventKind::NetifReceiveSkb) {
+    if stack.has_device() && without(EventKind::NetifReceiveSkb) {
         merge(Kind::Softirq, Kind::Device);
     }
-    if without(EventKind::SkDataReady) && family.has_device() {
+    if without(EventKind::SkDataReady) && stack.has_device() {
         merge(Kind::WakeCall, Kind::Softirq);
     }
     if without(EventKind::SchedWakeup) && !way.joined {

@@ -1,5 +1,7 @@
 //! TEST DATA: runs and summaries that nobody measured, for the snapshots. Every name in them says so.
 
+#[path = "../../paths/tests/traits/declared.rs"]
+mod declared;
 mod doctor;
 mod explained;
 mod known;
@@ -14,9 +16,10 @@ use msgpath_analyse::summary::*;
 use msgpath_core::plan::*;
 use msgpath_core::schema::*;
 use msgpath_core::units::Pieces;
-use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Traits, Unavailable, ZeroCopyCounts};
+use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
 use msgpath_record::Run;
 
+pub(crate) use declared::declared;
 pub(crate) use doctor::doctor;
 pub(crate) use explained::explained;
 pub(crate) use known::{crossings, unsettled};
@@ -33,14 +36,6 @@ pub(crate) fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::Thread
     let end = "both ends, which share this machine".into();
     let oversubscribed = Some(msgpath_analyse::threads::Oversubscribed { threads, cpus, end });
     msgpath_analyse::threads::ThreadFigures { oversubscribed, under_way: threads / 2, ..Default::default() }
-}
-
-/// What a path declares: written down by the tests of `paths`, which this crate does not see.
-pub(crate) fn declared(path: &PathName) -> Traits {
-    static ALL: LazyLock<BTreeMap<String, Traits>> = LazyLock::new(|| {
-        serde_json::from_str(include_str!("../../paths/tests/traits.json")).expect("a table of traits")
-    });
-    ALL.get(&path.clone().with(None).to_string()).cloned().unwrap_or_default()
 }
 
 pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {

@@ -236,11 +236,11 @@ fn of_case(run: &Run, logs: &Logs, twin: &Case, set: StageSet, trials: &[TrialRe
 fn bounds(kind: EventKind, shape: &Shape, set: StageSet) -> bool {
     match kind {
         EventKind::SchedWaking | EventKind::SchedWakeup | EventKind::SchedSwitch => true,
-        EventKind::NetDevStartXmit | EventKind::NetifReceiveSkb => shape.family.has_device(),
-        EventKind::SkDataReady => shape.family.has_ready(),
+        EventKind::NetDevStartXmit | EventKind::NetifReceiveSkb => shape.stack.has_device(),
+        EventKind::SkDataReady => shape.stack.has_ready(),
         EventKind::SignalGenerate | EventKind::SignalDeliver => shape.signals,
         EventKind::SysEnter | EventKind::SysExit => set == StageSet::Full,
-        EventKind::NetifRx | EventKind::NetDevQueue => set == StageSet::Full && shape.family.has_device(),
+        EventKind::NetifRx | EventKind::NetDevQueue => set == StageSet::Full && shape.stack.has_device(),
         _ => false,
     }
 }
@@ -279,7 +279,7 @@ impl<'a> Work<'a> {
         let at = (SLOW * latencies.len() as f64) as usize;
         let slow_from = if at < latencies.len() { *latencies.select_nth_unstable(at).1 } else { u64::MAX };
         // The queueing discipline may be bypassed: then no packet of ours is handed to the driver where one sees it.
-        if shape.xmit && shape.family.has_device() {
+        if shape.xmit && shape.stack.has_device() {
             let xmit = |event: &KernelEvent| event.kind == EventKind::NetDevStartXmit;
             let own = logs.events.iter().filter(|events| events.case == twin.id);
             shape.xmit = own.flat_map(|events| &events.events).any(xmit);

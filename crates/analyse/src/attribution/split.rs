@@ -263,14 +263,14 @@ impl<'a> Round<'a> {
         returned: Option<u64>,
         runnable: &mut impl FnMut(usize, Stretch),
     ) -> Result<Leg, Reason> {
-        let Shape { family, signals, .. } = *self.question.shape;
+        let Shape { stack, signals, .. } = *self.question.shape;
         if self.question.events.is_empty() {
             return Err(Reason::NoEvents);
         }
         let mut leg = Leg { ns: [0; LEGS], state: State::Running, idle: AWAKE, elsewhere: false };
-        let mut readable = if family.has_device() {
+        let mut readable = if stack.has_device() {
             self.packet_stages(way, (start, end), returned, &mut leg)?
-        } else if family.has_ready() {
+        } else if stack.has_ready() {
             let ready = self.ready(way, start, end, Some(self.tasks[way.sender]))?;
             leg.ns[slot(Kind::Transmit)] = short(ready - start)?;
             ready

@@ -90,7 +90,7 @@ impl Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// What carries the messages.
-    pub family: Stack,
+    pub stack: Stack,
     /// `sys_enter`.
     pub calls: bool,
     /// `net_dev_start_xmit` of the senders (not with PACKET_QDISC_BYPASS).
@@ -113,7 +113,7 @@ impl Shape {
     /// The shape of a case where these events are recorded.
     pub fn new(case: &Case, recorded: impl Fn(EventKind) -> bool, joined: bool) -> Self {
         Self {
-            family: case.traits.stack,
+            stack: case.traits.stack,
             calls: recorded(EventKind::SysEnter),
             xmit: recorded(EventKind::NetDevStartXmit),
             arrival: recorded(EventKind::NetifRx),
@@ -127,11 +127,11 @@ impl Shape {
 
     /// What a stage is called here.
     pub fn name(&self, kind: Kind) -> &'static str {
-        let device = self.family.has_device();
+        let device = self.stack.has_device();
         match kind {
             Kind::Waiting => "waiting to be sent",
             Kind::SendCall => "send call",
-            Kind::Transmit if !device && self.family.has_ready() => "send call until data ready",
+            Kind::Transmit if !device && self.stack.has_ready() => "send call until data ready",
             Kind::Transmit if !device => "send call",
             Kind::Transmit if !self.xmit && !self.arrival && !self.receive => "send call until data ready",
             Kind::Transmit if !self.xmit && !self.arrival && self.calls => "transmit stack and device",
@@ -145,13 +145,13 @@ impl Shape {
             Kind::Softirq => "receive softirq",
             Kind::Signal => "data ready until the signal",
             Kind::WakeCall if !self.waking => "wake-up call and wake-up in flight",
-            Kind::WakeCall if !self.family.has_ready() => "send call until the wake-up",
+            Kind::WakeCall if !self.stack.has_ready() => "send call until the wake-up",
             Kind::WakeCall => "wake-up call",
             Kind::InFlight if self.joined => "wake-up in flight and run-queue wait",
             Kind::InFlight => "wake-up in flight",
             Kind::Delay => "scheduling delay",
             Kind::Again => "receiver asleep again",
-            Kind::Return if self.family == Stack::Memory => "receiver on its CPU: load",
+            Kind::Return if self.stack == Stack::Memory => "receiver on its CPU: load",
             Kind::Return if self.signals => "receiver on its CPU",
             Kind::Return => "receive call returns",
             Kind::Deliver => "signal until the handler's stamp",
