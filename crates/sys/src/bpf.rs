@@ -375,7 +375,13 @@ pub fn grace() {
 /// # Errors
 /// No right to ask (CAP_SYS_ADMIN).
 pub fn loaded_programs() -> io::Result<Vec<u32>> {
+    // The kernel names one after the other: one that another process lets go of meanwhile is no longer there.
+    let gone = |error: &ProgramError| match error {
+        ProgramError::SyscallError(error) => error.io_error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    };
     aya::programs::loaded_programs()
+        .filter(|info| !info.as_ref().is_err_and(gone))
         .map(|info| info.map(|info| info.id()).map_err(|error| io::Error::other(brief(&error))))
         .collect()
 }
