@@ -92,9 +92,9 @@ fn between_rounds(rounds: &[RoundRecord]) -> Option<u64> {
     (gaps.len() >= FEWEST).then(|| gaps[gaps.len() / 2])
 }
 
-/// `around`: what a round takes beside its messages. Counts without a rate take as long as the path makes them; a case of a count is held for 1 s. Sizes that are added near
-/// a crossing are not in it: nobody knows whether there is one; nor are the rounds for which a run with too few calm ones
-/// goes on.
+/// `around`: what a round takes beside its messages. Counts without a rate take as long as the path makes them; a case of a
+/// count is held for 1 s. Sizes that are added near a crossing are not in it: nobody knows whether there is one; nor are the
+/// rounds for which a run with too few calm ones goes on.
 fn planned_ns(plan: &Plan, around: u64) -> u64 {
     let rounds = u64::from(plan.rounds);
     let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case).min(longest) + around);

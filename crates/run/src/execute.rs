@@ -436,8 +436,9 @@ impl Run<'_> {
         let mut restart = if stage == 0 { 0 } else { restarts - 1 };
         for (at, own) in (0..most).zip(passes) {
             if at >= rounds {
-                let hopeless = || out_of_reach(calm_ones(&seen), seen.len() as u64, planned);
-                if !too_few(&seen, planned) || hopeless() || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
+                let (calm, recorded) = (calm_ones(&seen), seen.len() as u64);
+                let in_vain = !too_few(calm, planned) || out_of_reach(calm, recorded, planned);
+                if in_vain || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
                     break;
                 }
                 of += own.len() as u64;

@@ -39,7 +39,6 @@ pub mod signal;
 pub mod socket;
 pub mod terminal;
 pub mod timer;
-pub mod timestamping;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
