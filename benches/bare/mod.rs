@@ -214,7 +214,7 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
             run(&mut |buffer| msg::write(write.as_fd(), buffer).is_ok() && read_exact(read.as_fd(), buffer));
         }
         "shm-spin" => {
-            let (fd, mut ring) = Ring::create(1 << 16, false).expect("a memfd");
+            let (fd, mut ring) = Ring::create(size, 4, false).expect("a memfd");
             let address = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
             child = spawn_far(kind, &address, size, far);
             run(&mut |buffer| {

@@ -35,7 +35,9 @@ impl RoundOrder {
         let mut each = message.saturating_mul(buffers);
         each = each.saturating_add((message.saturating_mul(32)).min(1 << 20)).saturating_add(PER_CONNECTION);
         if meta.is_some_and(|meta| meta.family == Family::Ring) {
-            each = each.saturating_add(message.saturating_mul(u64::from(self.inflight.max(4)) * 2));
+            // Two rings; a slot is padded to cache lines, their count to a power of two.
+            let slots = u64::from(self.inflight.max(4)).next_power_of_two();
+            each = each.saturating_add(message.saturating_add(256).saturating_mul(slots * 2));
         }
         if self.stamps == Stamps::Both {
             each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.traced { 16 } else { 8 });

@@ -1,9 +1,11 @@
 //! Two single-producer single-consumer rings in one memfd, one for each direction, with optional futex wake-ups.
 //!
-//! Layout: one page of header, then the bytes of direction 0, then those of direction 1. Each direction's words stand
-//! 128 bytes apart (two cache lines: adjacent-line prefetch counts as sharing). A message is `u32 length`, its bytes,
-//! padded to 8. Positions only grow; their low bits are the place in the ring. The peer may write nonsense: every
-//! length and position is checked against the capacity before it is used.
+//! Layout: one page of header, then the slots of direction 0, then those of direction 1. A slot holds one message: a word,
+//! then its bytes. The word is the number of the message (its low 32 bits, counted from 1) and its length; it is stored
+//! last, so whoever sees it sees the bytes. Number and first bytes arrive with one cache line: no position has to be read
+//! before. As slots begin with their word and nothing else is ever written there, a word of an earlier message is never
+//! taken for the next. In the header the words of each direction stand 128 bytes apart (two cache lines: adjacent-line
+//! prefetch counts as sharing). The peer may write nonsense: every length and position is checked before it is used.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,76 +19,129 @@ use crate::mapping::Mapping;
 
 const PAGE: usize = 4096;
 const LINE: usize = 128;
-/// Smallest ring of one direction, bytes.
-pub const MIN_CAPACITY: usize = 64 * 1024;
-/// Largest ring of one direction, bytes.
-pub const MAX_CAPACITY: usize = 1 << 31;
+/// Bytes of a slot before its message.
+const WORD: usize = 8;
+/// Fewest bytes of one direction.
+const MIN_CAPACITY: usize = 64 * 1024;
+/// Most bytes of one direction.
+const MAX_CAPACITY: usize = 1 << 31;
 
-/// Bytes that a message of `size` takes in the ring.
-fn space(size: usize) -> u64 {
-    (size as u64 + 4).next_multiple_of(8)
+/// Slots of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Bytes of a slot, a multiple of [`LINE`].
+    slot: usize,
+    /// How many there are: a power of two.
+    count: usize,
 }
 
-/// The capacity that holds `messages` messages of `size` bytes: a power of two.
-pub fn capacity_for(size: usize, messages: usize) -> usize {
-    (space(size) as usize).saturating_mul(messages.max(1)).next_power_of_two().clamp(MIN_CAPACITY, MAX_CAPACITY)
+impl Shape {
+    /// For `messages` messages of up to `size` bytes; `None`: more than a ring can have.
+    fn new(size: usize, messages: usize) -> Option<Self> {
+        let slot = size.checked_add(WORD)?.checked_next_multiple_of(LINE)?;
+        let count = messages.max(MIN_CAPACITY / slot).max(1).checked_next_power_of_two()?;
+        Self { slot, count }.checked()
+    }
+
+    /// Of memory of `length` bytes whose maker says that a slot has `slot` bytes.
+    fn of(length: usize, slot: u64) -> Option<Self> {
+        let slot = usize::try_from(slot).ok().filter(|slot| *slot > 0 && slot.is_multiple_of(LINE))?;
+        let shape = Self { slot, count: length.checked_sub(PAGE)? / 2 / slot };
+        shape.checked().filter(|shape| shape.length() == length)
+    }
+
+    fn checked(self) -> Option<Self> {
+        let capacity = self.slot.checked_mul(self.count)?;
+        (self.count.is_power_of_two() && (MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity)).then_some(self)
+    }
+
+    fn capacity(self) -> usize {
+        self.slot * self.count
+    }
+
+    /// Bytes of the whole memory.
+    fn length(self) -> usize {
+        PAGE + 2 * self.capacity()
+    }
 }
 
 struct Memory {
     mapping: Mapping,
-    capacity: usize,
+    shape: Shape,
 }
 
 impl Memory {
-    fn word(&self, direction: usize, word: usize) -> *mut u8 {
-        self.mapping.base().wrapping_add((direction * 4 + word) * LINE)
-    }
-
     fn position(&self, direction: usize, word: usize) -> &AtomicU64 {
-        // SAFETY: inside the header page, aligned to 128; every process accesses this word as an atomic only.
-        unsafe { AtomicU64::from_ptr(self.word(direction, word).cast()) }
+        self.mapping.u64_at((direction * WORDS + word) * LINE)
     }
 
     fn flag(&self, direction: usize, word: usize) -> &AtomicU32 {
-        // SAFETY: as in `position`.
-        unsafe { AtomicU32::from_ptr(self.word(direction, word).cast()) }
+        self.mapping.u32_at((direction * WORDS + word) * LINE)
     }
 
-    fn bytes(&self, direction: usize) -> *mut u8 {
-        self.mapping.base().wrapping_add(PAGE + direction * self.capacity)
+    /// The slot of a message by its number. Inside the mapping: the number is taken modulo the count of slots.
+    #[inline(always)]
+    fn slot(&self, direction: usize, number: u64) -> *mut u8 {
+        let Shape { slot, count } = self.shape;
+        let at = direction * self.shape.capacity() + (number as usize & (count - 1)) * slot;
+        self.mapping.base().wrapping_add(PAGE + at)
+    }
+
+    /// The word with which a slot begins.
+    #[inline(always)]
+    fn word(&self, direction: usize, number: u64) -> &AtomicU64 {
+        // SAFETY: a slot lies inside the mapping and is aligned to 128; every process accesses this word as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.slot(direction, number).cast()) }
     }
 }
 
-const TAIL: usize = 0;
-const HEAD: usize = 1;
-const DATA_WAITER: usize = 2;
-const SPACE_WAITER: usize = 3;
+/// The word of a message; the numbers of two messages that can stand in one slot at the same time differ.
+#[inline(always)]
+fn word_of(number: u64, length: usize) -> u64 {
+    (number + 1) << 32 | length as u64
+}
+
+/// The length in a word, if it is that of this message.
+#[inline(always)]
+fn length_in(word: u64, number: u64) -> Option<usize> {
+    ((word >> 32) as u32 == (number + 1) as u32).then_some(word as u32 as usize)
+}
+
+// Words of one direction in the header, a line each.
+/// How many messages were taken out.
+const HEAD: usize = 0;
+const DATA_WAITER: usize = 1;
+const SPACE_WAITER: usize = 2;
+const WORDS: usize = 3;
+/// Behind those of both directions: the bytes of a slot.
+const SLOT: usize = 2 * WORDS * LINE;
 
 /// One process's end of the two rings.
 pub struct Ring {
     memory: Arc<Memory>,
     out: usize,
-    /// Own positions; the shared words are copies for the peer.
+    /// Messages put in.
     tail: u64,
+    /// Messages taken out; the shared word is a copy for the peer.
     head: u64,
-    /// The peer's positions as last seen: the shared word is read only when they do not suffice.
+    /// What the peer had taken out when it was looked at: the shared word is read only when there is no room.
     peer_head: u64,
-    peer_tail: u64,
     notify: bool,
     wakes: u64,
     sleeps: u64,
 }
 
 impl Ring {
-    /// Makes the memory, sealed against resizing, and the end that created it. `notify`: a sender wakes a sleeping
-    /// receiver by futex (both ends must agree).
+    /// Makes the memory for `messages` messages of up to `size` bytes, sealed against resizing, and the end that created
+    /// it. `notify`: a sender wakes a sleeping receiver by futex (both ends must agree).
     ///
     /// # Errors
-    /// No memfd, or not enough memory.
-    pub fn create(capacity: usize, notify: bool) -> io::Result<(OwnedFd, Self)> {
-        let capacity = capacity.next_power_of_two().clamp(MIN_CAPACITY, MAX_CAPACITY);
-        let (fd, mapping) = Mapping::create_sealed("msgpath-ring", PAGE + 2 * capacity)?;
-        Ok((fd, Self::with(Memory { mapping, capacity }, 0, notify)))
+    /// More than a ring can hold, no memfd, or not enough memory.
+    pub fn create(size: usize, messages: usize, notify: bool) -> io::Result<(OwnedFd, Self)> {
+        let shape = Shape::new(size, messages).ok_or(io::ErrorKind::InvalidInput)?;
+        let (fd, mapping) = Mapping::create_sealed("msgpath-ring", shape.length())?;
+        mapping.u64_at(SLOT).store(shape.slot as u64, Ordering::Release);
+        Ok((fd, Self::with(Memory { mapping, shape }, 0, notify)))
     }
 
     /// The other end, from the descriptor that [`Ring::create`] returned in the other process.
@@ -95,21 +150,16 @@ impl Ring {
     /// Not such a descriptor: the size is no ring's, or it could be shrunk.
     pub fn attach(fd: &OwnedFd, notify: bool) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not a ring of msgpath");
-        let capacity = |size: usize| size.saturating_sub(PAGE) / 2;
-        let whole = |size| {
-            let capacity = capacity(size);
-            capacity.is_power_of_two()
-                && (MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity)
-                && PAGE + 2 * capacity == size
-        };
-        let mapping = Mapping::attach_sealed(fd, whole)?.ok_or_else(invalid)?;
-        let capacity = capacity(mapping.len());
-        Ok(Self::with(Memory { mapping, capacity }, 1, notify))
+        let lengths = PAGE + 2 * MIN_CAPACITY..=PAGE + 2 * MAX_CAPACITY;
+        let mapping = Mapping::attach_sealed(fd, |length| lengths.contains(&length))?.ok_or_else(invalid)?;
+        // Read once: whatever the other end writes there later, the shape stays.
+        let slot = mapping.u64_at(SLOT).load(Ordering::Acquire);
+        let shape = Shape::of(mapping.len(), slot).ok_or_else(invalid)?;
+        Ok(Self::with(Memory { mapping, shape }, 1, notify))
     }
 
     fn with(memory: Memory, out: usize, notify: bool) -> Self {
-        let memory = Arc::new(memory);
-        Self { memory, out, tail: 0, head: 0, peer_head: 0, peer_tail: 0, notify, wakes: 0, sleeps: 0 }
+        Self { memory: Arc::new(memory), out, tail: 0, head: 0, peer_head: 0, notify, wakes: 0, sleeps: 0 }
     }
 
     /// The same end once more, for a second thread: one of the two sends, the other receives. Made before the first
@@ -122,12 +172,13 @@ impl Ring {
 
     /// Bytes of one direction.
     pub fn capacity(&self) -> usize {
-        self.memory.capacity
+        self.memory.shape.capacity()
     }
 
     /// Most bytes of a message.
+    #[inline(always)]
     pub fn max_message(&self) -> usize {
-        self.capacity() - 8
+        self.memory.shape.slot - WORD
     }
 
     /// Whether a sender wakes a sleeping receiver.
@@ -146,59 +197,55 @@ impl Ring {
     /// A message that never fits; a peer that wrote an impossible position.
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<bool> {
-        let need = space(message.len());
-        let capacity = self.memory.capacity as u64;
-        if need > capacity {
+        if message.len() > self.max_message() {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        if self.tail - self.peer_head + need > capacity {
-            let head = self.memory.position(self.out, HEAD).load(Ordering::Acquire);
-            if head > self.tail || head < self.peer_head {
-                return Err(nonsense());
-            }
-            self.peer_head = head;
-            if self.tail - head + need > capacity {
-                return Ok(false);
-            }
+        if self.tail - self.peer_head >= self.memory.shape.count as u64 && !self.has_room()? {
+            return Ok(false);
         }
-        self.copy_in(self.tail, &(message.len() as u32).to_ne_bytes());
-        self.copy_in(self.tail + 4, message);
-        self.tail += need;
-        self.memory.position(self.out, TAIL).store(self.tail, Ordering::Release);
+        let bytes = self.memory.slot(self.out, self.tail).wrapping_add(WORD);
+        // SAFETY: the message fits into its slot, which lies inside the mapping; the peer has given the slot back, and the
+        // source is a distinct borrowed slice.
+        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), bytes, message.len()) };
+        self.memory.word(self.out, self.tail).store(word_of(self.tail, message.len()), Ordering::Release);
+        self.tail += 1;
         if self.notify {
             self.wake(self.out, DATA_WAITER);
         }
         Ok(true)
     }
 
+    /// Looks how much the peer has taken out meanwhile.
+    #[cold]
+    fn has_room(&mut self) -> io::Result<bool> {
+        let head = self.memory.position(self.out, HEAD).load(Ordering::Acquire);
+        if head > self.tail || head < self.peer_head {
+            return Err(nonsense());
+        }
+        self.peer_head = head;
+        Ok(self.tail - head < self.memory.shape.count as u64)
+    }
+
     /// Takes a whole message out, if there is one. Returns its length.
     ///
     /// # Errors
-    /// A message longer than `buffer`, or a peer that wrote an impossible length or position.
+    /// A message longer than `buffer`, or a peer that wrote an impossible length.
     #[inline(always)]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let from = 1 - self.out;
-        if self.peer_tail == self.head {
-            let tail = self.memory.position(from, TAIL).load(Ordering::Acquire);
-            if tail == self.head {
-                return Ok(None);
-            }
-            if tail < self.head || tail - self.head > self.memory.capacity as u64 {
-                return Err(nonsense());
-            }
-            self.peer_tail = tail;
-        }
-        let mut length = [0; 4];
-        self.copy_out(self.head, &mut length);
-        let length = u32::from_ne_bytes(length) as usize;
-        if space(length) > self.peer_tail - self.head {
+        let word = self.memory.word(from, self.head).load(Ordering::Acquire);
+        let Some(length) = length_in(word, self.head) else { return Ok(None) };
+        if length > self.max_message() {
             return Err(nonsense());
         }
         let Some(buffer) = buffer.get_mut(..length) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message longer than expected"));
         };
-        self.copy_out(self.head + 4, buffer);
-        self.head += space(length);
+        let bytes = self.memory.slot(from, self.head).wrapping_add(WORD);
+        // SAFETY: the length is at most that of a slot, which lies inside the mapping; the buffer is a distinct borrowed
+        // slice. A hostile peer may change the bytes meanwhile: they are only data, and whatever arrives is verified.
+        unsafe { std::ptr::copy_nonoverlapping(bytes, buffer.as_mut_ptr(), length) };
+        self.head += 1;
         self.memory.position(from, HEAD).store(self.head, Ordering::Release);
         if self.notify {
             self.wake(from, SPACE_WAITER);
@@ -213,7 +260,8 @@ impl Ring {
     pub fn sleep_for_message(&mut self, timeout: Duration) -> io::Result<()> {
         let from = 1 - self.out;
         let head = self.head;
-        self.sleep(from, DATA_WAITER, timeout, |memory| memory.position(from, TAIL).load(Ordering::SeqCst) != head)
+        let is_there = |memory: &Memory| length_in(memory.word(from, head).load(Ordering::SeqCst), head).is_some();
+        self.sleep(from, DATA_WAITER, timeout, is_there)
     }
 
     /// Sleeps until there may be room or the time is over.
@@ -258,39 +306,10 @@ impl Ring {
             let _ = futex::wake(flag, futex::Flags::empty(), 1);
         }
     }
-
-    #[inline(always)]
-    fn copy_in(&self, position: u64, bytes: &[u8]) {
-        let at = (position as usize) & (self.memory.capacity - 1);
-        let first = bytes.len().min(self.memory.capacity - at);
-        let base = self.memory.bytes(self.out);
-        // SAFETY: at + first <= capacity, inside the bytes of this direction; the caller checked that the peer has
-        // given this space back, and the source is a distinct borrowed slice.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.wrapping_add(at), first) };
-        if first < bytes.len() {
-            // SAFETY: the rest starts at the beginning and is shorter than the capacity (message <= capacity).
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().wrapping_add(first), base, bytes.len() - first) };
-        }
-    }
-
-    #[inline(always)]
-    fn copy_out(&self, position: u64, bytes: &mut [u8]) {
-        let at = (position as usize) & (self.memory.capacity - 1);
-        let first = bytes.len().min(self.memory.capacity - at);
-        let base = self.memory.bytes(1 - self.out);
-        // SAFETY: as in `copy_in`. A hostile peer may change the bytes meanwhile: they are only data, and whatever
-        // arrives is verified.
-        unsafe { std::ptr::copy_nonoverlapping(base.wrapping_add(at), bytes.as_mut_ptr(), first) };
-        if first < bytes.len() {
-            let rest = &mut bytes[first..];
-            // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(base, rest.as_mut_ptr(), rest.len()) };
-        }
-    }
 }
 
 fn nonsense() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the other end wrote an impossible position into the ring")
+    io::Error::new(io::ErrorKind::InvalidData, "the other end wrote an impossible length or position into the ring")
 }
 
 #[cfg(test)]
@@ -302,7 +321,7 @@ mod tests {
 
     #[test]
     fn messages_of_all_sizes_cross_and_wrap() {
-        let (fd, mut near) = Ring::create(MIN_CAPACITY, false).unwrap();
+        let (fd, mut near) = Ring::create(60_000, 4, false).unwrap();
         let mut far = Ring::attach(&fd, false).unwrap();
         let mut buffer = vec![0; near.max_message()];
         for round in 0..if cfg!(miri) { 10 } else { 3000_usize } {
@@ -315,12 +334,45 @@ mod tests {
             assert_eq!(near.try_recv(&mut buffer).unwrap(), Some(1));
         }
         assert_eq!(far.try_recv(&mut buffer).unwrap(), None);
-        assert!(near.try_send(&vec![0; MIN_CAPACITY]).is_err());
+        assert!(near.try_send(&vec![0; near.max_message() + 1]).is_err());
+    }
+
+    /// Numbers in a slot are 32 bits wide: nothing is lost or doubled where they wrap, whatever the messages contain.
+    #[test]
+    fn numbers_wrap_and_no_message_looks_like_the_next() {
+        let (fd, mut near) = Ring::create(8, 1, false).unwrap();
+        let mut far = Ring::attach(&fd, false).unwrap();
+        let start = (1 << 32) - 600;
+        (near.tail, near.peer_head, far.head) = (start, start, start);
+        let mut buffer = [0; 8];
+        for number in start..start + 1500 {
+            assert_eq!(far.try_recv(&mut buffer).unwrap(), None, "{number}");
+            assert!(near.try_send(&word_of(number + 1, 8).to_ne_bytes()).unwrap());
+            assert_eq!(far.try_recv(&mut buffer).unwrap(), Some(8), "{number}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_ring_is_refused() {
+        for (size, messages) in [(0, 0), (64, 4), (8191, 1), (1 << 20, 5)] {
+            let shape = Shape::new(size, messages).unwrap();
+            assert!(shape.slot >= size + WORD && shape.count >= messages, "{shape:?}");
+            assert_eq!(Shape::of(shape.length(), shape.slot as u64), Some(shape));
+        }
+        assert_eq!((Shape::new(usize::MAX, 1), Shape::new(1 << 20, 1 << 20)), (None, None));
+        let length = Shape::new(64, 4).unwrap().length();
+        for slot in [0, 1, 127, 384, u64::MAX, length as u64] {
+            assert_eq!(Shape::of(length, slot), None, "{slot}");
+        }
+        let (fd, _near) = Ring::create(64, 4, false).unwrap();
+        let mapping = Mapping::attach_sealed(&fd, |_| true).unwrap().unwrap();
+        mapping.u64_at(SLOT).store(129, Ordering::SeqCst);
+        assert!(Ring::attach(&fd, false).is_err());
     }
 
     #[test]
     fn a_full_ring_says_so_and_two_threads_lose_nothing() {
-        let (fd, mut near) = Ring::create(MIN_CAPACITY, true).unwrap();
+        let (fd, mut near) = Ring::create(4096, 16, true).unwrap();
         let mut far = Ring::attach(&fd, true).unwrap();
         let receiver = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -349,20 +401,22 @@ mod tests {
 
     #[test]
     fn a_peer_that_lies_is_an_error() {
-        let (fd, near) = Ring::create(MIN_CAPACITY, false).unwrap();
+        let (fd, near) = Ring::create(1000, 64, false).unwrap();
         let mut far = Ring::attach(&fd, false).unwrap();
-        near.memory.position(0, TAIL).store(u64::MAX, Ordering::SeqCst);
+        near.memory.word(0, 0).store(word_of(7, 16), Ordering::SeqCst);
+        assert_eq!(far.try_recv(&mut [0; 16]).unwrap(), None, "another message's number");
+        near.memory.word(0, 0).store(word_of(0, u32::MAX as usize), Ordering::SeqCst);
         assert!(far.try_recv(&mut [0; 16]).is_err());
-        near.memory.position(0, TAIL).store(8, Ordering::SeqCst);
-        near.copy_in(0, &u32::MAX.to_ne_bytes());
+        near.memory.word(0, 0).store(word_of(0, 17), Ordering::SeqCst);
         assert!(far.try_recv(&mut [0; 16]).is_err());
         near.memory.position(1, HEAD).store(1 << 40, Ordering::SeqCst);
-        while far.tail < MIN_CAPACITY as u64 {
+        for _ in 0..=far.memory.shape.count {
             match far.try_send(&[0; 1000]) {
                 Ok(true) => {}
                 Ok(false) => panic!("an impossible head was believed"),
                 Err(_) => return,
             }
         }
+        panic!("more messages than slots");
     }
 }

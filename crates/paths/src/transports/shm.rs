@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use msgpath_sys::ring::{Ring, capacity_for};
+use msgpath_sys::ring::Ring;
 use rustix::net::SocketType;
 
 use super::{LocalListener, connect_local, pass, take};
@@ -22,7 +22,7 @@ static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "shm",
         summary: "a ring in shared memory for each direction (memfd), no system call but to sleep and wake",
-        manual: "The sender copies the message into memory that both processes map and publishes its position; the \
+        manual: "The sender copies the message into memory that both processes map and marks it as there; the \
                  receiver copies it out. Pages are faulted in before the first message. With the wait spin no system \
                  call is made; with futex a sleeping receiver is woken.",
     },
@@ -80,8 +80,7 @@ impl Transport for Shm {
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
         let socket = connect_local(address, SocketType::STREAM)?;
-        let capacity = capacity_for(need.largest as usize, (need.inflight as usize).max(4));
-        let (fd, ring) = Ring::create(capacity, need.notify)?;
+        let (fd, ring) = Ring::create(need.largest as usize, (need.inflight as usize).max(4), need.notify)?;
         pass(&socket, &[fd.as_fd()])?;
         Ok((AnyChannel::Ring(RingEnd::new(ring, need.limits.clone())), String::new()))
     }
