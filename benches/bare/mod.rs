@@ -1,6 +1,7 @@
 //! The bare loops that msgpath is compared with: the same system calls between two processes, pinned to the same CPUs,
 //! with two clock readings a message and nothing else.
-#![allow(dead_code)] // each benchmark uses its part The far end is this benchmark's own program, started again.
+//! The far end is the benchmark's own program, started again. Shared memory is a flag and a copy: msgpath's ring is not in it.
+#![allow(dead_code)] // each benchmark uses its part
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -15,8 +16,8 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan, Target};
 use msgpath_record::Run;
 use msgpath_run::{Progress, Request};
+use msgpath_sys::flag::Flagged;
 use msgpath_sys::msg::{self, SendFlags};
-use msgpath_sys::ring::Ring;
 use msgpath_sys::{affinity, clock};
 
 /// All CPUs of this process before any thread was pinned.
@@ -130,11 +131,11 @@ pub fn is_far_end() -> bool {
         "shm-spin" => {
             let fd: OwnedFd =
                 File::options().read(true).write(true).open(address).expect("the near end's memfd").into();
-            let mut ring = Ring::attach(&fd, false).expect("a ring");
+            let mut memory = Flagged::attach(&fd, buffer.len()).expect("the near end's memory");
             let end = clock::now() + 20_000_000_000;
             loop {
                 let mut spins = 0_u32;
-                while ring.try_recv(&mut buffer).expect("a ring").is_none() {
+                while !memory.try_recv(&mut buffer) {
                     std::hint::spin_loop();
                     spins += 1;
                     if spins & 0xfffff == 0 && clock::now() > end {
@@ -144,7 +145,7 @@ pub fn is_far_end() -> bool {
                 if buffer[0] == 0xff {
                     return true; // the near end says bye
                 }
-                assert!(ring.try_send(&buffer).expect("a ring"));
+                memory.send(&buffer);
             }
         }
         other => panic!("{other} is no bare loop"),
@@ -214,20 +215,20 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
             run(&mut |buffer| msg::write(write.as_fd(), buffer).is_ok() && read_exact(read.as_fd(), buffer));
         }
         "shm-spin" => {
-            let (fd, mut ring) = Ring::create(size, 4, false).expect("a memfd");
+            let (fd, mut memory) = Flagged::create(size).expect("a memfd");
             let address = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
             child = spawn_far(kind, &address, size, far);
             run(&mut |buffer| {
-                assert!(ring.try_send(buffer).expect("a ring"));
+                memory.send(buffer);
                 let mut spins = 0_u64;
-                while ring.try_recv(buffer).expect("a ring").is_none() {
+                while !memory.try_recv(buffer) {
                     std::hint::spin_loop();
                     spins += 1;
                     assert!(spins < 10_000_000_000, "the far end does not answer");
                 }
                 true
             });
-            assert!(ring.try_send(&vec![0xff; size]).expect("a ring"));
+            memory.send(&vec![0xff; size]);
         }
         other => panic!("{other} is no bare loop"),
     }

@@ -207,7 +207,7 @@ fn sizes_and_ports_are_checked_before_anything_is_sent() {
 
 #[test]
 fn lines_come_back_unchanged() {
-    let server = Server::start("echo --longest-line 2000 --message-timeout 300ms");
+    let server = Server::start("echo --longest-line 2000 --message-timeout 1500ms");
     let mut stream = server.connect();
     for line in [&b"\0\0\0\n"[..], b"\n", b"\xff\x1b[2J\r\n"] {
         stream.write_all(line).unwrap();

@@ -490,7 +490,7 @@ fn a_status_is_a_column_and_a_wrong_byte_an_error() {
 fn silence_ends_with_a_timeout() {
     let mut served = lab();
     let (port, _requests) = server(move |at, asked| if at < 2 { served(at, asked) } else { Do::Nothing });
-    let output = rpc(port, "-k 5 ping --timeout 300ms --no-save").ends_with(4);
+    let output = rpc(port, "-k 5 ping --timeout 2s --no-save").ends_with(4);
     output.says(&["E36", "after 2 of 5 calls"]).shows(&["ping: 2 calls answered"]);
     // A port of ours on which nobody listens.
     let closed = free_port();

@@ -649,7 +649,7 @@ fn a_peer_that_is_gone_in_the_middle_is_no_more_than_gone() {
 
 #[test]
 fn who_does_not_read_is_waited_for_a_while_and_delays_nobody() {
-    let server = Server::start("--threads 1 --message-timeout 700ms --idle-timeout 1h");
+    let server = Server::start("--threads 1 --message-timeout 3s --idle-timeout 1h");
     let mut steady = server.connect();
     let value = vec![4; 2_000_000];
     steady.call("write", &strings(&[b"k", &value]));
@@ -681,7 +681,7 @@ fn who_does_not_read_is_waited_for_a_while_and_delays_nobody() {
 
 #[test]
 fn halves_of_messages_and_silence_have_an_end() {
-    let server = Server::start("--message-timeout 300ms --idle-timeout 1500ms");
+    let server = Server::start("--message-timeout 1s --idle-timeout 3s");
     let begun = Instant::now();
     let (mut silent, mut half, mut drip) = (server.connect(), server.connect(), server.connect());
     half.send(&request("ping", 1, b"never whole")[..50]);
@@ -695,7 +695,7 @@ fn halves_of_messages_and_silence_have_an_end() {
     assert!(half.until_closed().is_empty());
     assert!(begun.elapsed() < Duration::from_secs(60));
     let mut asking = server.connect();
-    while begun.elapsed() < Duration::from_millis(2500) {
+    while begun.elapsed() < Duration::from_secs(5) {
         asking.is_served();
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -15,6 +15,7 @@ pub mod count;
 pub mod duplex;
 pub mod errqueue;
 pub mod ethtool;
+pub mod flag;
 pub mod frames;
 pub mod futex;
 pub mod limits;
