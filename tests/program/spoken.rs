@@ -31,10 +31,12 @@ fn under<'a>(said: &'a [(String, String)], code: &str) -> &'a str {
 }
 
 #[test]
-fn nagle_is_proved_by_counters_and_by_its_cure() {
+fn nagle_is_named_with_its_counters_and_its_cure() {
     let said = said("echo -x tcp:writes --pieces 2x32 --no-nodelay -t 2s -r 10");
     let text = under(&said, "W25");
-    assert!(text.starts_with("sure") && text.contains("TCP_NODELAY"), "{text}");
+    // Beside other work the cure may help and yet prove nothing; what is sure, and when, is tested where it is judged.
+    assert!(text.starts_with("sure") || text.starts_with("likely"), "{text}");
+    assert!(text.contains("TCP_NODELAY") && text.contains("DelayedACKs"), "{text}");
 }
 
 #[test]

@@ -468,13 +468,13 @@ mod tests {
         let counts = std::thread::spawn(|| {
             let counting = Counting::open();
             counting.go();
-            (0..10).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(50)));
+            (0..10).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(2)));
             counting.pause();
             counting.read()
         });
         let counts = counts.join().unwrap();
         match facts.counted.iter().any(|name| name == "context-switches") {
-            true => assert!(counts["context-switches"].count >= 10, "{counts:?}"),
+            true => assert!(counts["context-switches"].count >= 5, "{counts:?}"),
             false => println!("skipped: context switches are not counted here"),
         }
         assert!(counts.keys().all(|name| facts.counted.contains(name)));
