@@ -14,13 +14,13 @@ mod bare;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use msgpath_analyse::summary::Verdict;
 use msgpath_analyse::{Summary, summarise};
 use msgpath_core::plan::{Case, CaseRole, Change, Extent, Load, Placement, Trial, Work, WorkLaw};
 use msgpath_core::schedule::{Arrivals, Rate, exponential};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Plan, Workload};
+use msgpath_stats::verdict::Verdict;
 
 const PATH: &str = "unix:send";
 const SECOND: u64 = 1_000_000_000;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Range};
+use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
@@ -15,6 +15,7 @@ use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
 use msgpath_record::Run;
 use msgpath_run::lab;
+use msgpath_stats::quantile::Range;
 
 use crate::cli::options::{Look, Options};
 use crate::place::Place;
@@ -306,10 +307,11 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::{Quantile, Warning};
+    use msgpath_analyse::summary::Warning;
     use msgpath_core::schema::UnavailableCase;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Delivery, PathName, Unavailable};
+    use msgpath_stats::quantile::Quantile;
 
     fn case() -> Case {
         Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64))

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may see. The binary may see all of them.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("msgpath-core", &[]),
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
     ("msgpath-paths", &["msgpath-core", "msgpath-sys"]),
     ("msgpath-run", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-record"]),
     ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
-    ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record"]),
-    ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-analyse"]),
+    ("msgpath-stats", &["msgpath-core"]),
+    ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats"]),
+    ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
 ];
 
 pub(crate) fn root() -> &'static Path {

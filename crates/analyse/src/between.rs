@@ -6,20 +6,20 @@
 //!   mean +- t(0.975, k - 1) s sqrt(1 + 1 / k)
 //!
 //! of the logarithms: the prediction interval for one further value (Hahn and Meeker, Statistical Intervals, section 4.7).
-//! It is united with what was seen, since the runs need not be normal. Fewer than [`FEWEST`] runs give what was seen alone.
+//! It is united with what was seen, since the runs need not be normal; fewer than 5 runs give what was seen alone
+//! ([`range`]).
 
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, CaseRole, Plan};
 use msgpath_core::schema::{RoundRecord, RunHeader, Status};
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::prediction::range;
+use msgpath_stats::quantile::Quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::pooled::Pooled;
-use crate::stats::{deviation, mean, t_quantile};
-use crate::summary::{Quantile, Summary};
+use crate::summary::Summary;
 
-/// From so many runs on their spread is worth a prediction.
-pub const FEWEST: usize = 5;
 /// Older runs than these do not count.
 pub const MOST: usize = 20;
 /// The quantiles that are compared between runs.
@@ -50,23 +50,6 @@ pub enum Over {
     Runs,
     /// Restarts of one run.
     Restarts,
-}
-
-/// Lower and upper end of `values`, and whether they predict the next one. `None` below two.
-pub fn range(values: &[f64]) -> Option<(f64, f64, bool)> {
-    let logs: Vec<f64> =
-        values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|value| value.ln()).collect();
-    if logs.len() < 2 {
-        return None;
-    }
-    let (low, high) = crate::steady::ends(&logs);
-    if logs.len() < FEWEST {
-        return Some((low.exp(), high.exp(), false));
-    }
-    let k = logs.len() as f64;
-    let half = t_quantile(0.975, k - 1.0) * deviation(&logs) * (1.0 + 1.0 / k).sqrt();
-    let center = mean(&logs);
-    Some((low.min(center - half).exp(), high.max(center + half).exp(), true))
 }
 
 fn between(p: f64, over: Over, values: &[f64]) -> Option<Between> {
@@ -158,31 +141,7 @@ pub fn of(between: &[Between], p: f64) -> Option<&Between> {
 mod tests {
     use super::*;
     use crate::summarise;
-    use crate::testing::{Build, normal, relevel};
-
-    #[test]
-    fn the_next_run_lies_in_the_range_with_95_percent() {
-        for k in [5, 10, 20] {
-            let holds = (0..2_000).filter(|seed| {
-                let mut random = fastrand::Rng::with_seed(*seed);
-                let mut run = || 20_000.0 * (0.15 * normal(&mut random)).exp();
-                let seen: Vec<f64> = (0..k).map(|_| run()).collect();
-                let (low, high, predicts) = range(&seen).unwrap();
-                assert!(predicts && seen.iter().all(|value| low <= value * 1.000_001 && *value <= high * 1.000_001));
-                let next = run();
-                low <= next && next <= high
-            });
-            let holds = holds.count();
-            assert!((1_870..=1_970).contains(&holds), "{k}: {holds} of 2000");
-        }
-    }
-
-    #[test]
-    fn few_runs_show_what_was_seen() {
-        assert_eq!(range(&[17_700.0]), None);
-        let (low, high, predicts) = range(&[21_900.0, 17_700.0, 22_200.0]).unwrap();
-        assert!((low - 17_700.0).abs() < 1e-6 && (high - 22_200.0).abs() < 1e-6 && !predicts);
-    }
+    use crate::testing::{Build, relevel};
 
     fn stored(level: f64, status: Status) -> Vec<u8> {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();

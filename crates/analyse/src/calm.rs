@@ -7,9 +7,9 @@ use msgpath_core::calm::{Disturbed, Ends, Watch, classify};
 use msgpath_core::plan::{Case, CaseRole, MIN_ROUNDS_FOR_CLAIMS, Workload};
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile;
 
-use crate::pooled::Pooled;
-use crate::quantile;
 use crate::summary::{Beside, CalmRounds};
 
 /// With fewer calm rounds than this share the headline is that of all rounds. Where most rounds are disturbed, what is
@@ -116,8 +116,9 @@ pub(crate) fn left_out(run: &Run, case: &Case) -> BTreeSet<u32> {
 mod tests {
     use super::*;
     use crate::summarise;
-    use crate::summary::{CaseSummary, Comparison, Verdict};
+    use crate::summary::{CaseSummary, Comparison};
     use crate::testing::{Build, slow_down};
+    use msgpath_stats::verdict::Verdict;
 
     /// Two equal paths, a third that takes 0.8 of their time, and the control, each in 60 rounds.
     fn paths() -> Build {
@@ -201,7 +202,8 @@ mod tests {
         }
         let plan = &run.header.plan;
         let of = |case: usize| crate::series::series(plan, plan.metric(), &rounds_of(&run, &plan.cases[case]));
-        let pairs: Vec<u32> = crate::series::log_ratios(&of(1), &of(0)).into_iter().map(|(pass, _)| pass).collect();
+        let pairs: Vec<u32> =
+            msgpath_stats::paired::log_ratios(&of(1), &of(0)).into_iter().map(|(pass, _)| pass).collect();
         assert_eq!(pairs, (20..40).collect::<Vec<_>>());
     }
 

@@ -1,10 +1,11 @@
 //! What was tried to find a cause: a measured case once more with one thing changed, paired by pass.
 
 use msgpath_core::plan::{Plan, Trial};
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::verdict::{LEAST_MARGIN, holm_levels, judge};
 
 use crate::compare::Results;
-use crate::summary::{Estimate, TrialResult};
-use crate::verdict::{LEAST_MARGIN, holm_levels, judge};
+use crate::summary::TrialResult;
 
 /// Every trial that has passes in common with its case, but those that only count events: they try no cause. `resolution`: what this machine resolves, where it is known.
 pub fn causes(results: &Results, resolution: Option<f64>) -> Vec<TrialResult> {
@@ -45,9 +46,9 @@ pub fn causes(results: &Results, resolution: Option<f64>) -> Vec<TrialResult> {
 #[cfg(test)]
 mod tests {
     use msgpath_core::plan::{CaseRole, Change};
+    use msgpath_stats::verdict::Verdict;
 
     use crate::summarise;
-    use crate::summary::Verdict;
     use crate::testing::Build;
 
     #[test]

@@ -3,18 +3,17 @@
 use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Case, PathName};
+use msgpath_stats::control::Control;
+use msgpath_stats::describe::{mean, percentile};
+use msgpath_stats::paired::{Series, log_ratios, paired};
+use msgpath_stats::quantile::Quantile;
+use msgpath_stats::tails::{Pass, TAIL, Tail};
+use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge, rounds_needed};
 
-pub(crate) use crate::paired::seed;
-pub use crate::paired::{Paired, paired};
-pub use crate::verdict::{LEAST_MARGIN, holm};
-
-use crate::control::{self, Control};
+use crate::control;
 use crate::crossover;
-use crate::series::{Cell, Series, cell, log_ratios, same_cell};
-use crate::stats::{mean, percentile};
-use crate::summary::{CaseSummary, Comparison, Quantile, Ratio, Verdict, Winner};
-use crate::tails::{TAIL, Tail};
-use crate::verdict::{Evidence, holm_levels, judge, rounds_needed};
+use crate::series::{Cell, cell, same_cell};
+use crate::summary::{CaseSummary, Comparison, Ratio, Winner};
 
 /// What was measured, case by case: positions are ids of cases.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +28,7 @@ pub struct Results<'a> {
     pub series: &'a [Series],
 }
 
-impl Results<'_> {
+impl<'a> Results<'a> {
     /// What `metric` says of `case` divided by `base`, in a family of `family` such ratios. `None` without a pass that
     /// both have, and of tails where one of the two p99 has no interval.
     pub(crate) fn evidence(
@@ -42,7 +41,11 @@ impl Results<'_> {
         if metric == Metric::P99 {
             self.claimed_tail(case).and(self.claimed_tail(base))?;
             let (own, other) = (self.rounds.get(case.id as usize)?, self.rounds.get(base.id as usize)?);
-            return Some(Box::new(Tail::new(own, other, TAIL, family, redraw_seed(self.plan, case))?));
+            let passes = |rounds: &[&'a RoundRecord]| -> Vec<Pass<'a>> {
+                rounds.iter().map(|round| (round.pass, &round.latency)).collect()
+            };
+            let seed = redraw_seed(self.plan, case);
+            return Some(Box::new(Tail::new(&passes(own), &passes(other), TAIL, family, seed)?));
         }
         let d = log_ratios(self.series.get(case.id as usize)?, self.series.get(base.id as usize)?);
         let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
@@ -77,6 +80,11 @@ impl Results<'_> {
         };
         self.plan.cases.iter().filter(|case| case.role == CaseRole::Measured && !overloaded(case)).collect()
     }
+}
+
+/// A seed for one pair of cases.
+pub(crate) fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
+    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// A seed for drawing the passes again: the same for all cases of a stage.
@@ -229,9 +237,10 @@ fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
 mod tests {
     use super::*;
     use crate::summarise;
-    use crate::summary::CrossoverKind;
-    use crate::testing::{Build, round_effects};
+    use crate::testing::Build;
     use msgpath_core::plan::Change;
+    use msgpath_stats::crossover::CrossoverKind;
+    use msgpath_stats::simulate::round_effects;
 
     const SIZES: [u64; 4] = [64, 1024, 16_384, 262_144];
 

@@ -6,11 +6,11 @@
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::{EndReport, EventCounts, EventFacts, RoundRecord, Simulated};
 use msgpath_record::Run;
+use msgpath_stats::estimate::{Estimate, mean_estimate};
 
 use crate::answers::cell::Value;
 use crate::cost::handled;
-use crate::stats::mean_estimate;
-use crate::summary::{CaseSummary, Estimate, EventRate};
+use crate::summary::{CaseSummary, EventRate};
 
 /// Cycles of the cores.
 pub const CYCLES: &str = "cycles";

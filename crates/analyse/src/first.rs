@@ -3,10 +3,11 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::paired::paired;
+use msgpath_stats::pooled::Pooled;
 
-use crate::compare::paired;
-use crate::pooled::Pooled;
-use crate::summary::{Estimate, FirstMessages};
+use crate::summary::FirstMessages;
 
 /// The trimmed messages of a case; `None` where none was recorded. Their ratio to the rest pairs the medians of the same
 /// round, so that a slow stretch of the machine cancels out; its interval needs 5 rounds with both.
@@ -40,7 +41,8 @@ pub(crate) fn log_ratios(rounds: &[&RoundRecord]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, lognormal_rounds};
+    use crate::testing::Build;
+    use msgpath_stats::simulate::lognormal_rounds;
 
     #[test]
     fn they_are_compared_with_the_rest_of_their_round() {

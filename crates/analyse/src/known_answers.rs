@@ -2,10 +2,10 @@
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::Work;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{estimate_queued, mean_ns};
 
 use crate::open_loop::open_loop;
-use crate::pooled::Pooled;
-use crate::quantile::{estimate_queued, mean_ns};
 use crate::summarise;
 use crate::summary::{OpenLoop, Summary};
 use crate::testing_queue::{Queue, run};

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
-mod association;
 pub mod attribution;
 pub mod between;
 pub mod calm;
@@ -22,28 +21,18 @@ mod known_answers;
 pub mod load_curve;
 pub mod logs;
 pub mod open_loop;
-pub mod paired;
 pub mod peel;
 pub mod periodic;
-pub mod pooled;
-pub mod quantile;
 pub mod refine;
-mod resample;
 pub mod restarts;
-pub mod ridge;
-mod robust;
 pub mod rpc;
 pub mod series;
 pub mod settled;
-pub mod shape;
 pub mod spectrum;
 pub mod stages;
-mod stats;
-pub mod steady;
 pub mod strips;
 pub mod summarise;
 pub mod summary;
-pub mod tails;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -55,8 +44,8 @@ mod testing_trace;
 pub mod threads;
 pub mod throughput;
 pub mod trials;
-mod verdict;
 pub mod verify;
+mod words;
 
 pub use logs::Logs;
 pub use summarise::{summarise, summarise_with};

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use msgpath_core::plan::{Case, CaseRole, MIN_ROUNDS_FOR_CLAIMS, Plan};
 use msgpath_core::schedule::Rate;
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::crossover::monotone;
+use msgpath_stats::describe::percentile;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::resample::{RESAMPLES, Redraw, outside_each};
 
-use crate::crossover::monotone;
-use crate::resample::{RESAMPLES, Redraw, outside_each};
-use crate::stats::percentile;
-use crate::summary::{CaseSummary, Estimate, LoadCurve, LoadPoint, OpenLoop};
+use crate::summary::{CaseSummary, LoadCurve, LoadPoint, OpenLoop};
 
 /// The knee is where the quantile has grown by this factor.
 const KNEE: f64 = 2.0;

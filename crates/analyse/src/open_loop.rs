@@ -4,13 +4,14 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Load};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{OpenRound, RoundRecord};
+use msgpath_stats::describe::mean;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{self, Estimated, Quantile, Range, count};
+use msgpath_stats::robust::{Trimmed, ratio};
 
-use crate::pooled::Pooled;
-use crate::quantile::{self, Estimated, count};
-use crate::robust::{Trimmed, ratio};
-use crate::stats::mean;
 use crate::summarise::QUANTILES;
-use crate::summary::{CaseSummary, Estimate, OpenLoop, Quantile, Range};
+use crate::summary::{CaseSummary, OpenLoop};
 
 /// A rate of which more than this share is not answered is not sustained.
 const TOLERANCE: f64 = 0.005;

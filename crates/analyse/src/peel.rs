@@ -2,11 +2,14 @@
 
 use msgpath_core::plan::{CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric, Plan};
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::dependence::independent;
+use msgpath_stats::describe::{deviation, mean};
+use msgpath_stats::distributions::t_quantile;
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::paired::Series;
 use serde::{Deserialize, Serialize};
 
-use crate::series::{Series, series};
-use crate::stats::{deviation, independent, log_estimate, mean, t_quantile};
-use crate::summary::Estimate;
+use crate::series::series;
 
 /// One layer, the thickest stack first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use msgpath_core::plan::{Case, CaseRole, MAX_ROUNDS, MAX_SIZE, Plan};
 use msgpath_core::units::Pieces;
+use msgpath_stats::crossover::CrossoverKind;
 
 use crate::Summary;
-use crate::summary::{Crossover, CrossoverKind};
+use crate::summary::Crossover;
 
 /// An interval is good enough when its ends are this factor apart.
 pub const GOOD_ENOUGH: f64 = 1.25;

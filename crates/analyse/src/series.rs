@@ -1,15 +1,11 @@
 //! The one number per round that comparisons are made of, by pass.
 
-use std::collections::BTreeMap;
-
 use msgpath_core::plan::{Case, Load, Metric, Plan};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{EndReport, RoundRecord};
+use msgpath_stats::paired::Series;
 
 use crate::cost::handled;
-
-/// Metric of a case by pass number. Only finite, positive values.
-pub type Series = BTreeMap<u32, f64>;
 
 /// The end that receives a stream.
 pub fn receiver<'a>(plan: &Plan, round: &'a RoundRecord) -> &'a EndReport {
@@ -29,7 +25,7 @@ pub fn per_second(count: f64, elapsed_ns: u64) -> Option<f64> {
 /// The metric of one round:
 ///
 /// * p50: its median, ns;
-/// * p99: none, a round has no tail of its own ([`crate::tails`]);
+/// * p99: none, a round has no tail of its own ([`msgpath_stats::tails`]);
 /// * mean: of its messages, ns; of a stream, the receiver's time by its messages. A lost message is infinitely slow, so a
 ///   round that lost one has no mean;
 /// * CPU: user and system time of all threads of both ends (calls: of the client; a server reports nothing) by the messages that were sent, ns;
@@ -61,11 +57,6 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
 pub fn series(plan: &Plan, of: Metric, rounds: &[&RoundRecord]) -> Series {
     let own: Series = rounds.iter().filter_map(|round| Some((round.pass, metric(plan, of, round)?))).collect();
     if of == Metric::Mean && own.len() < rounds.len() { Series::new() } else { own }
-}
-
-/// Logarithms of `case / baseline` for the passes that both have, by pass: the pairs (docs/method/comparison.md#pairs).
-pub fn log_ratios(case: &Series, baseline: &Series) -> Vec<(u32, f64)> {
-    case.iter().filter_map(|(pass, value)| Some((*pass, (value / baseline.get(pass)?).ln()))).collect()
 }
 
 /// Whether two cases differ in nothing but the path.

@@ -3,11 +3,12 @@
 
 use msgpath_core::plan::{Case, Load, Plan, Workload};
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::restarts::Timed;
+use msgpath_stats::steady::{self, Steadiness, SteadyClass};
 
-use crate::restarts::{Timed, levelled};
 use crate::series::receiver;
-use crate::steady::{self, ends, in_words, steadiness};
-use crate::summary::{CaseSummary, Estimate, Quantile, Range, Steadiness, SteadyClass};
+use crate::summary::CaseSummary;
+use crate::words::levels_in_words;
 
 /// The rounds by the time of a message, see `time`. Rounds without one are left out.
 pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
@@ -26,20 +27,14 @@ fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
     (ns > 0.0 && ns.is_finite()).then_some(ns)
 }
 
-/// [`steadiness`] within restarts: their different levels are no unrest.
-pub fn of_rounds(rounds: &[Timed]) -> Option<Steadiness> {
-    let all: Vec<f64> = rounds.iter().map(|(_, ns)| *ns).collect();
-    steadiness(&levelled(rounds)).map(|found| Steadiness { range_ns: ends(&all), ..found })
-}
-
 /// `never settled: 5 levels between 4.20 and 7.10 µs` for a closed loop of which that is true.
 pub fn unsettled(case: &CaseSummary) -> Option<String> {
     let steadiness = case.steadiness.as_ref().filter(|found| found.class == SteadyClass::NeverSettled)?;
-    (case.case.load == Load::Closed).then(|| format!("never settled: {}", in_words(steadiness)))
+    (case.case.load == Load::Closed).then(|| format!("never settled: {}", levels_in_words(steadiness)))
 }
 
 /// The rounds of each level of a closed loop that never settled; empty for any other case. `rounds` are those of
-/// [`timed`], and `steadiness` is what [`of_rounds`] makes of them.
+/// [`timed`], and `steadiness` is what [`msgpath_stats::steady::within_restarts`] makes of them.
 pub fn levels<'a>(
     plan: &Plan,
     case: &Case,
@@ -52,50 +47,13 @@ pub fn levels<'a>(
     steady::levels(steadiness, own.len()).into_iter().map(|level| own[level].to_vec()).collect()
 }
 
-/// Widens the ranges of quantiles to those of the same quantiles of each level.
-pub fn widen(quantiles: &mut [Quantile], levels: &[Vec<Quantile>]) {
-    if levels.is_empty() {
-        return;
-    }
-    for quantile in quantiles.iter_mut().filter(|quantile| quantile.range != Range::NotYet) {
-        let same = |other: &&Quantile| (other.p - quantile.p).abs() < 1e-12 && other.range != Range::NotYet;
-        let own: Vec<&Quantile> = levels.iter().filter_map(|level| level.iter().find(same)).collect();
-        let lows = own.iter().filter_map(|level| level.lo_ns.or(level.ns));
-        // The range of the rounds, where the pooled quantile has no interval, is that of their chance as well.
-        let pooled = if quantile.is_interval() { (quantile.lo_ns, quantile.hi_ns) } else { (quantile.ns, quantile.ns) };
-        let before = (quantile.lo_ns, quantile.hi_ns);
-        quantile.lo_ns = lows.chain(pooled.0).min();
-        // A level whose quantile is a lost message leaves the range open.
-        let highs: Option<Vec<u64>> = own.iter().map(|level| level.hi_ns.or(level.ns)).collect();
-        quantile.hi_ns = match highs {
-            Some(highs) if own.len() > 1 => highs.into_iter().chain(pooled.1).max(),
-            Some(_) => before.1,
-            None => None,
-        };
-        (quantile.range, quantile.why) = (Range::Levels, Some(format!("{} levels", in_letters(levels.len()))));
-    }
-}
-
-/// Widens the interval of a mean to those of the same mean of each level.
-pub fn widen_mean(estimate: &mut Estimate, levels: &[Estimate]) {
-    let lows = levels.iter().map(|level| level.low.unwrap_or(level.value)).chain(estimate.low);
-    let highs = levels.iter().map(|level| level.high.unwrap_or(level.value)).chain(estimate.high);
-    if !levels.is_empty() {
-        (estimate.low, estimate.high) = (lows.reduce(f64::min), highs.reduce(f64::max));
-    }
-}
-
-/// `three`; digits from ten on.
-fn in_letters(number: usize) -> String {
-    const LETTERS: [&str; 10] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-    LETTERS.get(number).map_or_else(|| number.to_string(), |word| (*word).into())
-}
-
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::summary::{Range, SteadyClass};
-    use crate::testing::{Build, lognormal_rounds, ramp, relevel};
+    use crate::testing::{Build, ramp, relevel};
+    use msgpath_stats::quantile::Range;
+    use msgpath_stats::simulate::lognormal_rounds;
+    use msgpath_stats::steady::SteadyClass;
 
     #[test]
     fn what_never_settled_spans_its_levels_and_keeps_its_ratios() {

@@ -3,11 +3,12 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{self, Quantile, Range};
 
 use crate::calm::rounds_of;
-use crate::pooled::Pooled;
-use crate::summary::{CaseSummary, Quantile, Range};
-use crate::{open_loop, quantile, settled};
+use crate::summary::CaseSummary;
+use crate::{open_loop, settled};
 
 /// Steps of the stretched axis.
 const STEPS: u32 = 200;
@@ -49,7 +50,7 @@ pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
             let level = latency(&level);
             quantile::curve(&level, &Pooled::new(&level), &places, false)
         });
-    settled::widen(&mut quantiles, &levels.collect::<Vec<_>>());
+    quantile::widen(&mut quantiles, &levels.collect::<Vec<_>>());
     if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
         quantiles.iter_mut().for_each(|quantile| open_loop::bound(quantile, why));
     }

@@ -5,8 +5,8 @@
 
 use msgpath_core::schema::{KernelCounts, RoundRecord};
 use msgpath_record::Run;
+use msgpath_stats::association::{Association, association};
 
-use crate::association::{Association, association};
 use crate::cost::counted_ends;
 use crate::heat::by_time;
 

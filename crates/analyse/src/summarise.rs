@@ -7,6 +7,12 @@ use msgpath_core::schema::{EndReport, KernelCounts, RoundRecord, Status, TcpInfo
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Delivery, SparseHistogram};
 use msgpath_record::Run;
+use msgpath_stats::estimate::{Estimate, log_estimate_in_time, widen_mean};
+use msgpath_stats::paired::Series;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{self, Estimated, Quantile};
+use msgpath_stats::shape;
+use msgpath_stats::steady::within_restarts;
 
 use crate::attribution::attribute;
 use crate::calm::{Calm, all_rounds};
@@ -17,12 +23,9 @@ use crate::findings::{self, Input};
 use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
-use crate::pooled::Pooled;
-use crate::quantile::{self, Estimated};
-use crate::series::{Series, per_second, receiver, sender, series};
-use crate::stats::log_estimate_in_time;
-use crate::summary::{CaseSummary, Cost, Estimate, Quantile, Summary, Throughput, Totals};
-use crate::{between, cost, events, first, peel, restarts, rpc, settled, shape, threads, throughput};
+use crate::series::{per_second, receiver, sender, series};
+use crate::summary::{CaseSummary, Cost, Summary, Throughput, Totals};
+use crate::{between, cost, events, first, peel, restarts, rpc, settled, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -170,10 +173,10 @@ fn summarise_case(
         message_share_over_10x,
         time_share_over_100x,
         message_share_over_100x,
-        steadiness: settled::of_rounds(&timed),
+        steadiness: within_restarts(&timed),
         first: first::first_messages(plan, case, rounds),
         between: if timed_each { between::restarts(rounds) } else { Vec::new() },
-        restarts: restarts::restarts(&timed, restarts::cost(&run.rounds)),
+        restarts: msgpath_stats::restarts::restarts(&timed, restarts::cost(&run.rounds)),
         near_kernel: kernel(all.iter().map(|round| &round.near_kernel)),
         far_kernel: kernel(all.iter().map(|round| &round.far_kernel)),
         delivery,
@@ -217,10 +220,10 @@ fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rat
         };
         levels.iter().map(of_level).collect()
     };
-    settled::widen(&mut summary.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
-    settled::widen(summary.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
+    quantile::widen(&mut summary.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
+    quantile::widen(summary.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
     if let Some(own) = &mut summary.rate_per_s {
-        settled::widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());
+        widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());
     }
     if let Some(own) = &mut summary.throughput {
         let of_levels: Vec<_> =
@@ -229,7 +232,7 @@ fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rat
             [|of| &mut of.receiver_bits, |of| &mut of.sender_bits, |of| &mut of.messages];
         for mean in means {
             let levels: Vec<Estimate> = of_levels.iter().map(|level| mean(&mut level.clone()).clone()).collect();
-            settled::widen_mean(mean(own), &levels);
+            widen_mean(mean(own), &levels);
         }
     }
 }
@@ -253,7 +256,7 @@ fn kernel<'a>(rounds: impl Iterator<Item = &'a KernelCounts>) -> BTreeMap<String
     sums
 }
 
-fn rate(rounds: &[&RoundRecord]) -> Option<crate::summary::Estimate> {
+fn rate(rounds: &[&RoundRecord]) -> Option<msgpath_stats::estimate::Estimate> {
     let arrived =
         |round: &RoundRecord| (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1));
     log_estimate_in_time(
@@ -287,7 +290,7 @@ fn tcp(ends: &[&EndReport]) -> Option<TcpInfo> {
 
 fn connect(rounds: &[&RoundRecord]) -> Option<f64> {
     let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.connect_ns).map(|ns| ns as f64).collect();
-    (!all.is_empty()).then(|| crate::stats::percentile(&mut all, 0.5))
+    (!all.is_empty()).then(|| msgpath_stats::describe::percentile(&mut all, 0.5))
 }
 
 fn one_way(rounds: &[&RoundRecord]) -> Option<Quantile> {
@@ -308,9 +311,10 @@ fn flags(rounds: &[&RoundRecord]) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{CrossoverKind, Verdict};
     use crate::testing::Build;
     use msgpath_record::Damage;
+    use msgpath_stats::crossover::CrossoverKind;
+    use msgpath_stats::verdict::Verdict;
 
     #[test]
     fn one_case_in_numbers() {
@@ -369,7 +373,7 @@ mod tests {
     fn log_ratio_count(run: &Run) -> usize {
         let plan = &run.header.plan;
         let of = |case: usize| series(plan, Metric::P50, &crate::calm::rounds_of(run, &plan.cases[case]));
-        crate::series::log_ratios(&of(1), &of(0)).len()
+        msgpath_stats::paired::log_ratios(&of(1), &of(0)).len()
     }
 
     #[test]

@@ -7,6 +7,13 @@ use std::collections::BTreeMap;
 use msgpath_core::plan::{Case, Change, Expectation};
 use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::Quantile;
+use msgpath_stats::restarts::Restarts;
+use msgpath_stats::shape::ShapeBin;
+use msgpath_stats::steady::Steadiness;
+use msgpath_stats::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::CaseStages;
@@ -102,91 +109,6 @@ pub struct Beside {
     pub quantiles: Vec<Quantile>,
     /// Their slowest message that arrived, ns.
     pub slowest_ns: Option<u64>,
-}
-
-/// An estimate with its 95 % interval over rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end; `None`: no interval can be claimed.
-    pub low: Option<f64>,
-    /// Upper end; `None`: no interval, or not resolvable.
-    pub high: Option<f64>,
-}
-
-/// A quantile of one case, with its range.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantile {
-    /// 0.5, 0.9, 0.99 ...
-    pub p: f64,
-    /// The value in this run, ns. `None`: the quantile is a lost message.
-    pub ns: Option<u64>,
-    /// Lower end of the range, ns.
-    pub lo_ns: Option<u64>,
-    /// Upper end of the range, ns. `None`: a lost message, or not known.
-    pub hi_ns: Option<u64>,
-    /// Messages slower than this.
-    pub beyond: u64,
-    /// Rounds that contain at least one of them.
-    pub bursts: u64,
-    /// What the range is.
-    pub range: Range,
-    /// What makes the range other than an interval: `three levels`, `3 rounds`, `2.1 s more`.
-    pub why: Option<String>,
-}
-
-/// What the range of a quantile is. Levels, drift and few rounds make it wider; they do not take the number away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Range {
-    /// The 95 % interval over rounds of a steady run.
-    #[default]
-    Interval,
-    /// From the fastest to the slowest level of a run that never settled, each with its own interval.
-    Levels,
-    /// The range of the rounds, which drift, or differ too much for an interval.
-    Drift,
-    /// The range of fewer rounds than an interval needs.
-    Few,
-    /// A lower end only: what would bound it from above was not seen often enough, or grows as long as one waits.
-    Bound,
-    /// Too few messages lie beyond it to print a number.
-    NotYet,
-}
-
-impl Quantile {
-    /// A range whose ends lie further apart than this factor is printed as a bound.
-    const WIDE: u64 = 3;
-
-    /// Whether the range is a 95 % interval, from which a `sure` sentence may follow.
-    pub fn is_interval(&self) -> bool {
-        self.range == Range::Interval
-    }
-
-    /// The value where enough was observed to print one, ns.
-    pub fn observed(&self) -> Option<u64> {
-        self.ns.filter(|_| self.range != Range::NotYet)
-    }
-
-    /// The ends of the range, ns. Without the upper one where it is not known, or so far away that the range is no more
-    /// than a bound from below.
-    pub fn ends(&self) -> (Option<u64>, Option<u64>) {
-        let near =
-            |high: &u64| self.is_interval() || self.lo_ns.is_none_or(|low| *high <= low.saturating_mul(Self::WIDE));
-        (self.lo_ns, self.hi_ns.filter(near))
-    }
-}
-
-/// One row of the shape: a log bin and its count.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ShapeBin {
-    /// Lowest value, ns.
-    pub from_ns: u64,
-    /// First value above, ns.
-    pub to_ns: u64,
-    /// Messages.
-    pub count: u64,
 }
 
 /// Cost per message, mean over all rounds. `None`: not counted.
@@ -399,51 +321,6 @@ impl CaseSummary {
     }
 }
 
-/// How the medians of a case's rounds lie in time (docs/method/steadiness.md).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Steadiness {
-    /// What PELT and MSER make of them.
-    pub class: SteadyClass,
-    /// Rounds at which the level changes (PELT), from 0.
-    pub change_points: Vec<u64>,
-    /// Rounds that MSER would drop at the start.
-    pub warm_up_rounds: u64,
-    /// Largest relative distance between two levels: 0.1 is 10 %.
-    pub spread: f64,
-    /// KPSS statistic of the level; `None`: too few rounds.
-    pub kpss: Option<f64>,
-    /// Lag-1 autocorrelation of the medians is significant even after joining neighbours: the rounds drift.
-    pub drifting: bool,
-    /// Fastest and slowest round median, ns: the range that stands in for an interval where the case never settled.
-    pub range_ns: (f64, f64),
-}
-
-/// Whether a case settled (docs/method/steadiness.md#levels).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SteadyClass {
-    /// One level.
-    Flat,
-    /// Later levels are faster.
-    WarmUp,
-    /// Later levels are slower.
-    SlowDown,
-    /// The last quarter is not one level: no absolute value can be claimed; paired comparisons can.
-    NeverSettled,
-}
-
-impl SteadyClass {
-    /// The words that are printed.
-    pub fn words(self) -> &'static str {
-        match self {
-            SteadyClass::Flat => "flat",
-            SteadyClass::WarmUp => "warm-up",
-            SteadyClass::SlowDown => "slow-down",
-            SteadyClass::NeverSettled => "never settled",
-        }
-    }
-}
-
 /// The first messages of every connection: trimmed, so in no other number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FirstMessages {
@@ -457,23 +334,6 @@ pub struct FirstMessages {
     pub slowest_ns: Option<u64>,
     /// Their median divided by the steady one, paired by round.
     pub ratio: Option<Estimate>,
-}
-
-/// Variance within and between restarts (docs/method/steadiness.md#restarts), of the log medians of rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Restarts {
-    /// Restarts with at least two rounds.
-    pub restarts: u64,
-    /// Standard deviation of rounds within a restart, relative: 0.05 is 5 %.
-    pub within: f64,
-    /// Standard deviation between restarts beyond what `within` explains (T), relative.
-    pub between: f64,
-    /// Geometric mean of the restarts' medians, ns, with a t-interval over restarts.
-    pub p50_ns: Estimate,
-    /// Restarts dominate: T^2 > S^2 within. More rounds will not help.
-    pub dominate: bool,
-    /// Rounds per restart that use time best; `None` where T is 0 or the cost of a restart is not known.
-    pub best_rounds: Option<u64>,
 }
 
 /// An open loop: what was offered, what was achieved, and who was late (docs/method/open-loop.md).
@@ -603,20 +463,6 @@ pub struct Floor {
     pub basis: String,
 }
 
-/// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Better than the baseline by more than the margin.
-    Better,
-    /// Worse than the baseline by more than the margin.
-    Worse,
-    /// The same within the margin.
-    Equivalent,
-    /// The interval does not decide.
-    Undecided,
-}
-
 /// One case against the baseline's case of the same size, pieces and threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
@@ -682,26 +528,6 @@ pub struct Crossover {
     pub outside: f64,
     /// Sizes were added near the crossing in a second stage.
     pub refined: bool,
-}
-
-/// The ways two curves can lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CrossoverKind {
-    /// Faster at every size measured.
-    AlwaysFaster,
-    /// Slower at every size measured.
-    NeverFaster,
-    /// No difference was shown at any size.
-    Equivalent,
-    /// Slower below, faster above.
-    At,
-    /// Faster below, slower above.
-    FasterBelow,
-    /// More than one crossing.
-    Several,
-    /// The data do not decide.
-    Undecided,
 }
 
 /// A comparison of paths.

@@ -13,39 +13,9 @@ use msgpath_core::schema::{
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, SparseHistogram};
 use msgpath_record::Run;
+use msgpath_stats::simulate::lognormal_rounds;
 
 pub(crate) use declared::declared;
-
-/// A standard normal value (Box and Muller).
-pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
-    (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
-}
-
-/// Lognormal values around `center`: rounds that differ by chance.
-pub(crate) fn round_effects(seed: u64, n: usize, center: f64, sigma: f64) -> Vec<f64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..n).map(|_| center * (sigma * normal(&mut random)).exp()).collect()
-}
-
-/// Rounds of lognormal messages: `sigma` between messages, `effect` between rounds.
-pub(crate) fn lognormal_rounds(
-    seed: u64,
-    rounds: usize,
-    messages: usize,
-    center: f64,
-    sigma: f64,
-    effect: f64,
-) -> Vec<SparseHistogram> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..rounds)
-        .map(|_| {
-            let mut histogram = Histogram::new();
-            let center = center * (effect * normal(&mut random)).exp();
-            (0..messages).for_each(|_| histogram.record((center * (sigma * normal(&mut random)).exp()) as u64));
-            histogram.to_sparse()
-        })
-        .collect()
-}
 
 /// A level that doubles over 40 passes.
 pub(crate) fn ramp(pass: u32) -> f64 {

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan, Workload};
 use msgpath_core::schema::{EndReport, MessageRow, RoundRecord, RunHeader, ThreadRecord};
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::paired::{Series, log_ratios, paired};
+use msgpath_stats::quantile;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::seed;
 use crate::cost::handled;
-use crate::paired::{paired, seed};
-use crate::quantile;
-use crate::series::{Series, log_ratios, metric, per_second};
-use crate::stats::log_estimate;
-use crate::summary::Estimate;
+use crate::series::{metric, per_second};
 
 /// What is known of the threads of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ fn shares(rounds: &[&RoundRecord], of: fn(&RoundRecord) -> &Vec<ThreadRecord>) -
             let rates: Vec<f64> = whole.iter().filter_map(|all| rate(&all[at])).collect();
             let share = |all: &&Vec<ThreadRecord>| {
                 let rates = all.iter().map(rate).collect::<Option<Vec<f64>>>()?;
-                Some(rates[at] / crate::stats::mean(&rates))
+                Some(rates[at] / msgpath_stats::describe::mean(&rates))
             };
             let shares: Vec<f64> = whole.iter().filter_map(share).collect();
             let busy: Vec<f64> = whole.iter().filter_map(|all| busy(&[&all[at].report])).collect();
@@ -288,7 +288,7 @@ pub fn medians_by_thread(rows: &[MessageRow], case: &Case) -> Vec<f64> {
     if own.iter().any(|times| times.len() < FEWEST) {
         return Vec::new();
     }
-    own.iter().map(|times| crate::stats::median(times)).collect()
+    own.iter().map(|times| msgpath_stats::describe::median(times)).collect()
 }
 
 /// A case in the words of its threads: `4 connections, a thread each`, `16 connections in one event loop`.
@@ -315,8 +315,9 @@ pub(crate) mod testing {
     use msgpath_core::schema::{EndReport, ThreadRecord};
     use msgpath_core::{Case, Delivery};
     use msgpath_record::Run;
+    use msgpath_stats::simulate::lognormal_rounds;
 
-    use crate::testing::{Build, lognormal_rounds};
+    use crate::testing::Build;
 
     /// One case a thread count, a connection a thread; `workers`: how many messages are served at once at most; 20 µs
     /// each. The near end's threads are pinned to CPU 0, the far end's to CPU 1, unless `cpus` are more.
@@ -345,7 +346,7 @@ pub(crate) mod testing {
         let time = service * under_way / served;
         let seed = u64::from(round.pass * 100 + round.case);
         round.latency = lognormal_rounds(seed, 1, messages as usize, time, 0.05, 0.02).remove(0);
-        let mean = crate::quantile::mean_ns(&[&round.latency]).expect("messages");
+        let mean = msgpath_stats::quantile::mean_ns(&[&round.latency]).expect("messages");
         let elapsed = (messages as f64 * mean / under_way) as u64;
         let threads = u64::from(case.threads);
         let report = EndReport {

@@ -4,11 +4,13 @@
 use msgpath_core::plan::{CaseRole, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Case, Workload};
+use msgpath_stats::describe::mean;
+use msgpath_stats::estimate::{Estimate, log_estimate_in_time};
+use msgpath_stats::paired::{Series, log_ratios, paired};
 
-use crate::compare::{paired, seed};
-use crate::series::{Series, log_ratios, per_second, receiver, sender};
-use crate::stats::{log_estimate_in_time, mean};
-use crate::summary::{Estimate, Throughput};
+use crate::compare::seed;
+use crate::series::{per_second, receiver, sender};
+use crate::summary::Throughput;
 
 /// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
 /// `series[i]` is the throughput of `plan.cases[i]`, for the yardstick.

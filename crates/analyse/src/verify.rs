@@ -369,7 +369,7 @@ fn sorted(case: &CaseSummary, rounds: &[Whole], headline: &BTreeSet<u32>, check:
         if (low.saturating_sub(slack(low))..=high.saturating_add(slack(high))).contains(&stored) {
             check.agreed += 1;
         } else {
-            let what = format!("{} ns", crate::quantile::name(quantile.p));
+            let what = format!("{} ns", msgpath_stats::quantile::name(quantile.p));
             check.differ(
                 &format!("case {} against its messages: {what}", case.case.id),
                 stored.to_string(),
@@ -383,8 +383,9 @@ fn sorted(case: &CaseSummary, rounds: &[Whole], headline: &BTreeSet<u32>, check:
 mod tests {
     use super::*;
     use crate::summarise;
-    use crate::testing::{Build, normal};
+    use crate::testing::Build;
     use msgpath_record::Damage;
+    use msgpath_stats::simulate::normal;
 
     /// A run with the messages of every round, one of them lost.
     fn recorded() -> (Run, Vec<MessageRow>) {

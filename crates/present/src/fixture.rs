@@ -18,6 +18,13 @@ use msgpath_core::schema::*;
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
 use msgpath_record::Run;
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::{Quantile, Range};
+use msgpath_stats::restarts::Restarts;
+use msgpath_stats::shape::ShapeBin;
+use msgpath_stats::steady::{Steadiness, SteadyClass};
+use msgpath_stats::verdict::Verdict;
 
 pub(crate) use declared::declared;
 pub(crate) use doctor::doctor;

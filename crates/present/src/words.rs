@@ -10,11 +10,14 @@ mod timed;
 use std::collections::BTreeMap;
 
 use msgpath_analyse::between::{self, Between, Over};
-use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile, Range, Ratio, Verdict};
+use msgpath_analyse::summary::{CaseSummary, Ratio};
 use msgpath_core::Delivery;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::{Quantile, Range};
+use msgpath_stats::verdict::Verdict;
 
 pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
 pub(crate) use crossing::{Crossing, crossover};

@@ -4,19 +4,22 @@
 use std::collections::BTreeMap;
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::between;
 use msgpath_analyse::compare::{Results, compare};
-use msgpath_analyse::pooled::Pooled;
-use msgpath_analyse::quantile;
 use msgpath_analyse::refine::sizes_near_crossings;
-use msgpath_analyse::series::Series;
 use msgpath_analyse::settled;
-use msgpath_analyse::summary::{CaseSummary, Comparison, CrossoverKind, Quantile, Range, Ratio, Verdict};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio};
 use msgpath_analyse::throughput::throughput;
 use msgpath_core::plan::{Case, CaseRole, Plan, Workload};
 use msgpath_core::schema::{RoundRecord, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, SparseHistogram};
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::paired::Series;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::prediction;
+use msgpath_stats::quantile::{self, Quantile, Range};
+use msgpath_stats::steady::within_restarts;
+use msgpath_stats::verdict::Verdict;
 
 use super::processes::{Process, Random};
 
@@ -123,9 +126,9 @@ impl Jumping {
             quantile::curve(&own, &Pooled::new(&own), places, false)
         };
         let mut quantiles = curve(&rounds);
-        let steadiness = settled::of_rounds(&settled::timed(&plan, &plan.cases[0], &rounds));
+        let steadiness = within_restarts(&settled::timed(&plan, &plan.cases[0], &rounds));
         let levels = settled::levels(&plan, &plan.cases[0], &rounds, steadiness.as_ref());
-        settled::widen(&mut quantiles, &levels.iter().map(|level| curve(level)).collect::<Vec<_>>());
+        quantile::widen(&mut quantiles, &levels.iter().map(|level| curve(level)).collect::<Vec<_>>());
         // A level of a single round is a slow or a fast round, to whoever looks at it.
         let mut seen: Vec<f64> = seen.into_iter().filter(|(_, rounds)| *rounds > 1).map(|(level, _)| level).collect();
         seen.sort_unstable_by(f64::total_cmp);
@@ -177,7 +180,7 @@ pub fn next_run(machine: Jumping, seen: usize, runs: u32) -> [Coverage; 2] {
         let last = &earlier[seen - 1];
         out[0].add(next, last.lo_ns.map(|ns| ns as f64), last.hi_ns.map(|ns| ns as f64));
         let values: Vec<f64> = earlier.iter().filter_map(|quantile| quantile.ns).map(|ns| ns as f64).collect();
-        let (low, high, _) = between::range(&values).expect("two runs");
+        let (low, high, _) = prediction::range(&values).expect("two runs");
         out[1].add(next, Some(low), Some(high));
     }
     out

@@ -1,8 +1,8 @@
 //! Tables of typed cells. How a number is written is for `present` to decide.
 
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::Quantile;
 use serde::Serialize;
-
-use crate::summary::{Estimate, Quantile};
 
 /// A table that evidence or a result is shown in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -5,14 +5,19 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::schema::{DeviceKind, RoundRecord, Route};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
+use msgpath_stats::dependence::independent;
+use msgpath_stats::describe::{deviation, mean};
+use msgpath_stats::distributions::t_quantile;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::paired::{Paired, Series, log_ratios, paired};
+use msgpath_stats::quantile::Quantile;
+use msgpath_stats::verdict::{Verdict, holm_levels, judge};
 
 use super::Part;
-use crate::paired::{Paired, paired, seed};
-use crate::quantile::range_in_words;
-use crate::series::{Series, log_ratios, series};
-use crate::stats::{deviation, independent, mean, t_quantile};
-use crate::summary::{CaseSummary, Confidence, Estimate, Quantile, Verdict};
-use crate::verdict::{holm_levels, judge};
+use crate::compare::seed;
+use crate::series::series;
+use crate::summary::{CaseSummary, Confidence};
+use crate::words::range_in_words;
 
 /// The cases of a run that were asked for and measured.
 pub(super) fn measured<'a>(part: &Part<'a>) -> impl Iterator<Item = &'a CaseSummary> + use<'a> {

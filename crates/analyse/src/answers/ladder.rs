@@ -8,16 +8,18 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_core::schema::{DeviceKind, RoundRecord, RunHeader};
 use msgpath_core::units;
+use msgpath_stats::control::Control;
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::paired::{Series, log_ratios, paired};
+use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge};
 
 use super::Part;
 use super::cell::Value;
 use crate::compare::Results;
-use crate::control::{Control, control};
-use crate::paired::{paired, seed};
-use crate::series::{Series, log_ratios, same_cell, series};
-use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Estimate, EventRate, Verdict};
-use crate::verdict::{Evidence, holm_levels, judge};
+use crate::compare::seed;
+use crate::control::control;
+use crate::series::{same_cell, series};
+use crate::summary::{CaseSummary, EventRate};
 
 /// A method of the lab: its name there, the send method that it is here, what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,7 +400,7 @@ impl<'a> Bench<'a> {
             })
             .collect();
         let levels = holm_levels(&tests.iter().map(|(_, paired)| paired.p).collect::<Vec<_>>());
-        let versus = |((case, paired), level): (&(&Case, crate::paired::Paired), Option<f64>)| {
+        let versus = |((case, paired), level): (&(&Case, msgpath_stats::paired::Paired), Option<f64>)| {
             let judged = judge(paired, level, self.control.margin(), self.larger_is_better());
             // Within a margin of more than 10 % nothing is called the same.
             let coarse = judged.verdict == Verdict::Equivalent && self.control.margin() > 0.1;

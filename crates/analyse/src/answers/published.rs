@@ -154,11 +154,12 @@ fn copied(case: &CaseSummary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{Estimate, Summary};
+    use crate::summary::Summary;
     use crate::testing::Build;
     use msgpath_core::Case;
     use msgpath_core::schema::Status;
     use msgpath_core::units::Pieces;
+    use msgpath_stats::estimate::Estimate;
 
     fn row(quantity: Quantity, value: f64) -> Published {
         Published {

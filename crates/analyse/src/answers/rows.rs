@@ -3,10 +3,11 @@
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::UnavailableCase;
 use msgpath_core::units::{Glyphs, size, three_digits};
+use msgpath_stats::quantile::{Quantile, Range};
 
 use super::Part;
 use super::cell::{Cell, Table, Value};
-use crate::summary::{CaseSummary, Confidence, Quantile, Range, Summary};
+use crate::summary::{CaseSummary, Confidence, Summary};
 
 /// The cases that were asked for and measured.
 pub(super) fn measured(summary: &Summary) -> impl Iterator<Item = &CaseSummary> {

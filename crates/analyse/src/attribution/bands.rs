@@ -210,8 +210,8 @@ pub fn growth(told: &[Told], order: &[u32], shape: &Shape, seed: u64) -> Vec<Gro
             name: shape.name(*kind).into(),
             usual_ns: usual_ns[at],
             slow_ns: slow_ns[at],
-            low_ns: crate::stats::percentile(&mut drawn[at].clone(), 0.025),
-            high_ns: crate::stats::percentile(&mut drawn[at].clone(), 0.975),
+            low_ns: msgpath_stats::describe::percentile(&mut drawn[at].clone(), 0.025),
+            high_ns: msgpath_stats::describe::percentile(&mut drawn[at].clone(), 0.975),
             in_both_halves: halves == [Some(at); 2],
         })
         .collect();
@@ -272,6 +272,6 @@ pub fn delay_share(told: &[Told]) -> Option<DelayShare> {
     if total == 0 {
         return None;
     }
-    let mut at = |p| crate::stats::percentile(&mut shares, p);
+    let mut at = |p| msgpath_stats::describe::percentile(&mut shares, p);
     Some(DelayShare { of_mean: sum as f64 / total as f64, p10: at(0.1), p50: at(0.5), p90: at(0.9) })
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
+use msgpath_stats::level::{Level, of_values};
 
-use super::level::{Level, cuts, of_values};
+use super::level::cuts;
 use crate::cost::handled;
 use crate::events::{is_hardware, rounds_of};
 
@@ -58,9 +59,9 @@ mod tests {
     use msgpath_core::Unavailable;
     use msgpath_core::schema::{EventCount, EventFacts};
     use msgpath_record::Run;
+    use msgpath_stats::verdict::Verdict;
 
     use crate::diff::{DiffRow, diff};
-    use crate::summary::Verdict;
     use crate::testing::Build;
 
     fn counted(cycles: f64) -> Run {

@@ -3,11 +3,11 @@
 
 use msgpath_core::gate::{Gate, Limit, Side, Watched};
 use msgpath_core::plan::Case;
+use msgpath_stats::level::Level;
+use msgpath_stats::verdict::holm;
 use serde::{Deserialize, Serialize};
 
-use super::level::Level;
 use super::{both, name};
-use crate::compare::holm;
 
 /// What a gate comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,14 +18,17 @@ use msgpath_core::plan::{Case, CaseRole, Metric, Plan};
 use msgpath_core::schema::{RoundRecord, Status};
 use msgpath_core::units::size;
 use msgpath_record::Run;
+use msgpath_stats::level::Level;
+use msgpath_stats::paired::Series;
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict, holm};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{LEAST_MARGIN, Results, holm};
+use crate::compare::Results;
 use crate::control;
-use crate::series::{Series, series};
-use crate::summary::{CaseSummary, Verdict};
+use crate::series::series;
+use crate::summary::CaseSummary;
 use gates::judge;
-use level::{Level, level};
+use level::level;
 
 pub use gates::{GateState, Judged};
 pub use identity::{Difference, identity};

@@ -6,10 +6,11 @@
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
+use msgpath_stats::level::Level;
+use msgpath_stats::pooled::Pooled;
 
-use super::level::{Level, quantiles};
+use super::level::quantiles;
 use super::{both, key, measured, name, rounds, seed};
-use crate::pooled::Pooled;
 
 /// Places along the distribution: 12 for every nine, up to p99.999.
 const PLACES: u32 = 60;
@@ -113,8 +114,9 @@ fn noise(runs: &[&[&RoundRecord]; 2], ps: &[f64]) -> Vec<Option<f64>> {
 mod tests {
     use super::*;
     use msgpath_core::Histogram;
+    use msgpath_stats::simulate::lognormal_rounds;
 
-    use crate::testing::{Build, lognormal_rounds, slow_down};
+    use crate::testing::{Build, slow_down};
 
     fn run(seed: u64, rounds: usize, messages: usize) -> Run {
         let mut run = Build::echo(&["tcp:send"], &[64]).rounds(rounds as u32).messages(1).run();

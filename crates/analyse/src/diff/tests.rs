@@ -1,8 +1,9 @@
 //! Pairs of runs whose truth is known.
 
 use super::*;
-use crate::testing::{Build, normal};
+use crate::testing::Build;
 use msgpath_core::Histogram;
+use msgpath_stats::simulate::normal;
 
 /// A run of 25 rounds whose level follows an AR(1) with this correlation and spread, on the log.
 fn drifting(seed: u64, factor: f64, correlation: f64, spread: f64) -> Run {

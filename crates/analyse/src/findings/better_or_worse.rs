@@ -3,8 +3,9 @@
 use super::stretches::{Stretch, stretches};
 use super::wording::{again_with_rounds, finding, percent, range, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{Comparison, Confidence, Verdict};
+use crate::summary::{Comparison, Confidence};
 use msgpath_core::units::three_digits;
+use msgpath_stats::verdict::Verdict;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V04", detect };
 

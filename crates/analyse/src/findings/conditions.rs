@@ -3,12 +3,12 @@
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::{CaseRole, Workload};
 use msgpath_core::schema::{EndReport, Environment, KernelCounts, RoundRecord};
+use msgpath_stats::association::association;
+use msgpath_stats::describe::percentile;
 
 use super::Input;
 use super::wording::percent;
-use crate::association::association;
 use crate::series::{per_second, receiver};
-use crate::stats::percentile;
 
 /// One end of the run.
 #[derive(Clone, Copy)]
@@ -166,7 +166,8 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
 
     let (slow_with, slow_without, rises) = judge(rounds.iter().map(|round| slow_share(input, round)).collect());
     if !slow_with.is_empty() && !slow_without.is_empty() {
-        (out.slow_with, out.slow_without) = (crate::stats::mean(&slow_with), crate::stats::mean(&slow_without));
+        (out.slow_with, out.slow_without) =
+            (msgpath_stats::describe::mean(&slow_with), msgpath_stats::describe::mean(&slow_without));
         if rises {
             clauses.push(format!(
                 "{} % of their messages are as slow as the p99 of their case or slower, {} % in the other rounds",

@@ -2,12 +2,12 @@
 //! them: the counts are of slower messages.
 
 use msgpath_core::{Case, Plan, Workload};
+use msgpath_stats::estimate::mean_estimate;
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady::halves_agree;
 
 use super::wording::{percent, prefix, range, warning};
 use super::{Detector, Input, Said};
-use crate::series::log_ratios;
-use crate::stats::mean_estimate;
-use crate::steady::halves_agree;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
 

@@ -2,12 +2,12 @@
 
 use msgpath_core::Workload;
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::association::association;
+use msgpath_stats::describe::percentile;
 
 use super::conditions::{End, ends, levels, measured_rounds};
 use super::wording::{percent, warning};
 use super::{Detector, Input, Said};
-use crate::association::association;
-use crate::stats::percentile;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W43", detect };
 
@@ -74,7 +74,8 @@ fn say(input: &Input, end: &End) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, normal, said, slow_down};
+    use crate::testing::{Build, said, slow_down};
+    use msgpath_stats::simulate::normal;
 
     /// The probe takes 1 ms, with noise; every third round a share longer, and the rounds follow or not.
     fn run(slower: f64, noise: f64, follows: bool) -> msgpath_record::Run {

@@ -2,8 +2,10 @@
 
 use super::wording::{about_size, again_with_rounds, finding, measured, sentence, threads};
 use super::{Detector, Input, Said};
-use crate::summary::{Comparison, Confidence, Crossover, CrossoverKind, Verdict};
+use crate::summary::{Comparison, Confidence, Crossover};
 use msgpath_core::plan::MAX_ROUNDS;
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::verdict::Verdict;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V05", detect };
 

@@ -1,9 +1,11 @@
 //! V03: where a path is the same as the baseline.
 
+use msgpath_stats::verdict::Verdict;
+
 use super::stretches::stretches;
 use super::wording::{again_with_rounds, finding, percent_at_most, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{Confidence, Verdict};
+use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V03", detect };
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::units::three_digits;
 use msgpath_core::{Case, PathName};
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady::halves_agree;
 
 use super::wording::{finding, list, measured, range};
 use super::{Detector, Input, Said};
-use crate::series::log_ratios;
-use crate::steady::halves_agree;
 use crate::summary::{Confidence, Winner};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V06", detect };

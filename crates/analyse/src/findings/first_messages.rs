@@ -2,11 +2,11 @@
 //! connection pays them.
 
 use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_stats::steady::halves_agree;
 
 use super::wording::{finding, measured, prefix, range, sentence};
 use super::{Detector, Input, Said};
 use crate::first::log_ratios;
-use crate::steady::halves_agree;
 use crate::summary::{CaseSummary, Confidence, FirstMessages};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V11", detect };
@@ -59,7 +59,8 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, lognormal_rounds, said};
+    use crate::testing::{Build, said};
+    use msgpath_stats::simulate::lognormal_rounds;
 
     /// The first messages take `factor` times as long; `noise` between rounds.
     fn with_first(factor: f64, noise: f64) -> Vec<String> {

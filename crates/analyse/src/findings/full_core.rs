@@ -1,9 +1,11 @@
 //! W110: more threads brought nothing because a CPU was full.
 
+use msgpath_stats::estimate::Estimate;
+
 use super::queueing::times;
 use super::wording::{finding, measured, message, percent, sentence, threads};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, Estimate};
+use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{CoreUse, rates, ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W110", detect };

@@ -2,12 +2,13 @@
 
 use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::quantile::range_in_words;
 use crate::settled::unsettled;
-use crate::summary::{CaseSummary, Confidence, Quantile};
+use crate::summary::{CaseSummary, Confidence};
+use crate::words::range_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V01", detect };
 

@@ -1,10 +1,11 @@
 //! V16: what a closed loop would hide (coordinated omission).
 
 use msgpath_core::units::Glyphs;
+use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, Quantile};
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V16", detect };
 

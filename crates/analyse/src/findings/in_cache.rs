@@ -2,12 +2,13 @@
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::{size, size_short, three_digits};
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady::{halves_agree, halves_within};
+use msgpath_stats::verdict::Verdict;
 
 use super::wording::{about_size, again, finding, measured, message, range};
 use super::{Detector, Input, Said};
-use crate::series::log_ratios;
-use crate::steady::{halves_agree, halves_within};
-use crate::summary::{CaseSummary, Confidence, TrialResult, Verdict};
+use crate::summary::{CaseSummary, Confidence, TrialResult};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
 
@@ -37,7 +38,8 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
     let (low, high) = (trial.ratio.low?, trial.ratio.high?);
     let ratio = format!("{}x, 95 %: {}", three_digits(trial.ratio.value), range(three_digits(low), three_digits(high)));
     let metric = if input.plan.workload.is_timed() { "time" } else { "throughput" };
-    let margin = input.summary.comparison.as_ref().map_or(crate::compare::LEAST_MARGIN, |comparison| comparison.margin);
+    let margin =
+        input.summary.comparison.as_ref().map_or(msgpath_stats::verdict::LEAST_MARGIN, |comparison| comparison.margin);
     let buffers_in = format!(
         "{}, {}: its buffers always lie in the cache. From buffers rotated over {}, past the {} of the last-level cache",
         own.path,

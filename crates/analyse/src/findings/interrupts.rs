@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::schema::RoundRecord;
+use msgpath_stats::quantile::count;
 
 use super::conditions::{End, contrast, ends, lasted_ns, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
 use super::{Detector, Input, Said};
-use crate::quantile::count;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W47", detect };
 

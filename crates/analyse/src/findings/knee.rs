@@ -1,11 +1,12 @@
 //! V15: how much load a path takes before it slows down.
 
 use msgpath_core::units::three_digits;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::{Quantile, name};
 
 use super::wording::{finding, measured, message, sentence, threads};
 use super::{Detector, Input, Said};
-use crate::quantile::name;
-use crate::summary::{Confidence, Estimate, LoadCurve, LoadPoint, Quantile};
+use crate::summary::{Confidence, LoadCurve, LoadPoint};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
 

@@ -3,11 +3,12 @@
 use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::TcpInfo;
+use msgpath_stats::describe::{deviation, mean};
+use msgpath_stats::distributions::t_quantile;
 
 use super::wording::{affected, again_with_rounds, finding, measured, percent, prefix, sentence, worst};
 use super::{Detector, Input, Said};
 use crate::series::sender;
-use crate::stats::{deviation, mean, t_quantile};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W39", detect };
@@ -89,8 +90,9 @@ fn say(input: &Input, case: &CaseSummary, cases: usize, limit: &Limit) -> Said {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, normal, said};
+    use crate::testing::{Build, said};
     use msgpath_core::schema::TcpInfo;
+    use msgpath_stats::simulate::normal;
 
     /// A stream whose sender was limited for so much of every round by the window, and by its own buffer.
     fn texts(build: Build, window: impl Fn(u32) -> f64, buffer: f64) -> Vec<String> {

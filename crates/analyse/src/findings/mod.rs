@@ -8,10 +8,10 @@
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Plan, Workload};
 use msgpath_record::Run;
+use msgpath_stats::paired::Series;
 
 use crate::calm::Calm;
 use crate::logs::Logs;
-use crate::series::Series;
 use crate::summary::{Finding, Summary, Warning};
 
 mod at_line_rate;

@@ -6,12 +6,13 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Change, Metric};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::verdict::Verdict;
 
 use super::Input;
 use super::trying::{from_to, halves_agree, trial};
 use super::wording::percent;
-use crate::pooled::Pooled;
-use crate::summary::{CaseSummary, Verdict};
+use crate::summary::CaseSummary;
 
 /// Fewer messages than this in a mode are an accident.
 pub(super) const SHARE: f64 = 0.05;

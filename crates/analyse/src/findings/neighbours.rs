@@ -44,7 +44,7 @@ fn say(input: &Input) -> Option<Said> {
     }
     let mean_waiting = |end: &End| {
         let shares: Vec<f64> = some.iter().filter_map(|round| waiting(input, end, round)).collect();
-        if shares.is_empty() { f64::NAN } else { crate::stats::mean(&shares) }
+        if shares.is_empty() { f64::NAN } else { msgpath_stats::describe::mean(&shares) }
     };
     // NaN loses in `max`: an end whose wait is not known does not hide the other's.
     let waited = watched.iter().map(mean_waiting).fold(f64::NAN, f64::max);

@@ -2,12 +2,13 @@
 
 use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};
+use msgpath_stats::steady::Steadiness;
 
 use super::wording::{measured, prefix, warning};
 use super::{Detector, Input, Said};
 use crate::settled::unsettled;
-use crate::steady::in_words;
-use crate::summary::{CaseSummary, Steadiness};
+use crate::summary::CaseSummary;
+use crate::words::levels_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W45", detect };
 
@@ -19,7 +20,7 @@ fn detect(input: &Input) -> Vec<Said> {
     let Some((case, worst)) = affected.first().copied() else { return Vec::new() };
     let what = match input.plan.workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            format!("p50 of the rounds never settled: {}", in_words(worst))
+            format!("p50 of the rounds never settled: {}", levels_in_words(worst))
         }
         Workload::Stream => {
             // The steadiness of a stream is about its time per message.

@@ -1,12 +1,13 @@
 //! V07: where no difference was shown, and what would settle it.
 
 use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
+use msgpath_stats::quantile::count;
+use msgpath_stats::verdict::Verdict;
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{again_with_rounds, finding, percent};
 use super::{Detector, Input, Said};
-use crate::quantile::count;
-use crate::summary::{Comparison, Confidence, Verdict};
+use crate::summary::{Comparison, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
 

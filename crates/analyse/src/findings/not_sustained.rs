@@ -29,8 +29,9 @@ fn say(input: &Input, line: &mut [(&CaseSummary, &OpenLoop)]) -> Option<Said> {
         1 => text.push_str("; nor was one higher rate"),
         more => text.push_str(&format!("; nor were {more} higher rates")),
     }
-    let end =
-        |of: fn(&crate::summary::Estimate) -> Option<f64>| open.backlog_per_s.as_ref().and_then(of).unwrap_or(f64::NAN);
+    let end = |of: fn(&msgpath_stats::estimate::Estimate) -> Option<f64>| {
+        open.backlog_per_s.as_ref().and_then(of).unwrap_or(f64::NAN)
+    };
     let numbers = [
         ("offered_per_s", open.offered_per_s),
         ("achieved_per_s", open.achieved_per_s.value),

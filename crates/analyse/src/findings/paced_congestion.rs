@@ -4,12 +4,13 @@
 use msgpath_core::plan::{Change, Metric};
 use msgpath_core::schema::DeviceKind;
 use msgpath_core::units::three_digits;
+use msgpath_stats::verdict::Verdict;
 
 use super::slow_start_after_idle::congestion;
 use super::trying::{from_to, halves_agree, trial};
 use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, Verdict};
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W35", detect };
 

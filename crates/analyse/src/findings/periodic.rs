@@ -4,11 +4,11 @@ use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 use msgpath_core::{SparseHistogram, Workload};
+use msgpath_stats::pooled::Pooled;
 
 use super::conditions::{of_rounds, one_machine};
 use super::wording::{again, again_joined, finding, measured, percent, prefix, sentence};
 use super::{DETECTORS, Detector, Input, Said};
-use crate::pooled::Pooled;
 use crate::summary::{CaseSummary, Confidence, Summary};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W40", detect };

@@ -6,10 +6,11 @@
 
 use msgpath_core::plan::{Plan, Workload};
 use msgpath_core::units::three_digits;
+use msgpath_stats::estimate::Estimate;
 
 use super::wording::{finding, measured, message};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, Estimate};
+use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W108", detect };

@@ -1,13 +1,12 @@
 //! V12: whether fresh processes at the far end make a difference.
 
 use msgpath_core::plan::MAX_ROUNDS;
+use msgpath_stats::restarts::{most_between, p_value};
+use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
 use super::wording::{again, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::compare::LEAST_MARGIN;
-use crate::restarts::{most_between, p_value};
 use crate::summary::{CaseSummary, Confidence};
-use crate::verdict::LEVEL;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V12", detect };
 

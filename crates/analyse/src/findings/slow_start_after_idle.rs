@@ -3,15 +3,14 @@
 use msgpath_core::Plan;
 use msgpath_core::schema::OpenRound;
 use msgpath_core::units::{size, three_digits};
+use msgpath_stats::paired::{log_ratios, paired};
+use msgpath_stats::steady::halves_agree;
+use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
 use super::wording::{again_with_congestion, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Said};
-use crate::compare::LEAST_MARGIN;
-use crate::paired::{paired, seed};
-use crate::series::log_ratios;
-use crate::steady::halves_agree;
+use crate::compare::seed;
 use crate::summary::{CaseSummary, Confidence};
-use crate::verdict::LEVEL;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W32", detect };
 

@@ -1,11 +1,11 @@
 //! V02: whether the second half of the run was like the first.
 
 use msgpath_core::Workload;
+use msgpath_stats::steady::{SteadyClass, halves};
 
 use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Said};
-use crate::steady::halves;
-use crate::summary::{CaseSummary, Confidence, SteadyClass};
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
 

@@ -1,12 +1,13 @@
 //! V10: the run settled, but its level changed inside: warm-up or slow-down.
 
 use msgpath_core::Workload;
+use msgpath_stats::steady::{SteadyClass, levels, ratio};
 
 use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Said};
 use crate::settled::timed;
-use crate::steady::{in_words, levels, ratio};
-use crate::summary::{CaseSummary, Confidence, SteadyClass};
+use crate::summary::{CaseSummary, Confidence};
+use crate::words::levels_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V10", detect };
 
@@ -45,7 +46,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
         )
     } else {
         // Up and down again.
-        format!("the level changed inside the run, for the last time {from}: {}", in_words(found))
+        format!("the level changed inside the run, for the last time {from}: {}", levels_in_words(found))
     };
     let numbers = [
         ("rounds_before", last as f64),

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::{Case, PathName};
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady::{halves_agree, halves_within};
+use msgpath_stats::verdict::Verdict;
 
 use super::Input;
 use super::wording::{list, message, threads};
-use crate::series::{cell, log_ratios};
-use crate::steady::{halves_agree, halves_within};
-use crate::summary::{Comparison, Ratio, Verdict};
+use crate::series::cell;
+use crate::summary::{Comparison, Ratio};
 
 /// Neighbouring sizes of one path with the same verdict.
 pub(super) struct Stretch<'a> {

@@ -2,13 +2,13 @@
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{Range, estimate, estimate_queued, name};
 
 use super::wording::{again_for, again_with_rounds, finding, measured, prefix, seconds_measured};
 use super::{Detector, Input, Said};
-use crate::pooled::Pooled;
-use crate::quantile::{estimate, estimate_queued, name};
 use crate::settled::unsettled;
-use crate::summary::{CaseSummary, Confidence, Range};
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V09", detect };
 

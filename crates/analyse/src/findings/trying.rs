@@ -2,10 +2,10 @@
 
 use msgpath_core::plan::{Change, Metric};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady;
 
 use super::Input;
-use crate::series::log_ratios;
-use crate::steady;
 use crate::summary::{CaseSummary, TrialResult};
 
 /// The trial of `case` with a change that `wanted` accepts.

@@ -4,12 +4,13 @@ use msgpath_core::path::DEFAULT_WAIT;
 use msgpath_core::plan::Change;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::{PathName, Workload};
+use msgpath_stats::paired::log_ratios;
+use msgpath_stats::steady::halves_agree;
+use msgpath_stats::verdict::Verdict;
 
 use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
 use super::{Detector, Input, Said};
-use crate::series::log_ratios;
-use crate::steady::halves_agree;
-use crate::summary::{CaseSummary, Confidence, TrialResult, Verdict};
+use crate::summary::{CaseSummary, Confidence, TrialResult};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V13", detect };
 

@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 pub use stalls::{Stall, stalls};
 
+use msgpath_stats::describe::percentile;
+
 use crate::logs::Logs;
-use crate::stats::percentile;
 
 /// A 99th percentile is shown from so many messages on: five lie beyond it.
 const ENOUGH_FOR_P99: u64 = 500;

@@ -1,7 +1,7 @@
 //! Two runs: what became of the earlier one, in sentences and as a table.
 
 use msgpath_analyse::diff::DiffRow;
-use msgpath_analyse::summary::Verdict;
+use msgpath_stats::verdict::Verdict;
 
 use super::G;
 use super::page::{Cell, Page};

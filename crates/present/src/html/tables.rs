@@ -1,10 +1,11 @@
 //! The tables of the report: every number of the summary that a picture does not carry.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Verdict};
+use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::CaseRole;
 use msgpath_core::units::BitUnits;
 use msgpath_record::Run;
+use msgpath_stats::verdict::Verdict;
 
 use super::G;
 use super::page::{Cell, Page};

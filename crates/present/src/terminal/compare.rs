@@ -1,11 +1,12 @@
 //! `compare`: which path, from which size.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Verdict};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio};
 use msgpath_core::PathName;
 use msgpath_core::plan::Load;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
+use msgpath_stats::verdict::Verdict;
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};

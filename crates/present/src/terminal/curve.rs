@@ -1,7 +1,8 @@
 //! Latency against rate: one row per rate, and where the curve ends.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{LoadCurve, LoadPoint, OpenLoop, Quantile};
+use msgpath_analyse::summary::{LoadCurve, LoadPoint, OpenLoop};
+use msgpath_stats::quantile::Quantile;
 
 use super::echo::{interval_span, value_span};
 use super::page::{Page, Paint, Span};

@@ -1,9 +1,9 @@
 //! `diff`: did it change, and which gates failed.
 
 use msgpath_analyse::diff::{Diff, DiffRow, GateState, Judged};
-use msgpath_analyse::summary::Verdict;
 use msgpath_core::schema::Status;
 use msgpath_core::units::{BitUnits, bits_per_second};
+use msgpath_stats::verdict::Verdict;
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};

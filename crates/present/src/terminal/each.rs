@@ -2,11 +2,12 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{Confidence, Finding};
-use msgpath_analyse::trials::{Column, LEVEL, trials};
+use msgpath_analyse::trials::{Column, trials};
 use msgpath_core::plan::Case;
 use msgpath_core::schema::MessageRow;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_record::Run;
+use msgpath_stats::two_samples::LEVEL;
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};

@@ -1,10 +1,11 @@
 //! `echo`: how long one message takes there and back.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Quantile};
+use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::plan::Workload;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
+use msgpath_stats::quantile::Quantile;
 
 use super::known::known;
 use super::page::{Page, Paint, Span, Style, width};

@@ -1,10 +1,11 @@
 //! What is known of a case beside its numbers: labelled lines, the user's estimate, what was tried.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, TrialResult, Verdict};
+use msgpath_analyse::summary::{CaseSummary, TrialResult};
 use msgpath_core::plan::{Metric, Workload};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
+use msgpath_stats::verdict::Verdict;
 
 use super::page::{Page, Paint, Span};
 use super::table::{Align, Table};

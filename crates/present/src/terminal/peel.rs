@@ -1,9 +1,9 @@
 //! `explain --peel`: what each layer of the stack adds.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::Estimate;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
+use msgpath_stats::estimate::Estimate;
 
 use super::page::{Page, Paint, Style};
 use super::table::{Align, Table};

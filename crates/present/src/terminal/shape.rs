@@ -1,7 +1,7 @@
 //! The distribution as a small bar chart beside the percentile table: time in log bins, length by count.
 
-use msgpath_analyse::summary::ShapeBin;
 use msgpath_core::units::Glyphs;
+use msgpath_stats::shape::ShapeBin;
 
 use super::page::{Paint, Span, Style, width};
 

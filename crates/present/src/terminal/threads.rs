@@ -1,7 +1,8 @@
 //! What threads, connections and depth brought: the table below the results of a run that has several.
 
-use msgpath_analyse::summary::{CaseSummary, Estimate};
+use msgpath_analyse::summary::CaseSummary;
 use msgpath_analyse::threads::{ThreadFigures, arrangement};
+use msgpath_stats::estimate::Estimate;
 
 use super::page::{Page, Paint, Span};
 use super::table::{Align, Table};

@@ -1,8 +1,10 @@
 //! What is known of a case beside its quantiles, in words: levels, first messages, restarts, the estimate of the user.
 
-use msgpath_analyse::summary::{CaseSummary, Expected, FirstMessages, Floor, Restarts, Steadiness, SteadyClass};
+use msgpath_analyse::summary::{CaseSummary, Expected, FirstMessages, Floor};
 use msgpath_core::plan::Expectation;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+use msgpath_stats::restarts::Restarts;
+use msgpath_stats::steady::{Steadiness, SteadyClass};
 
 use super::{between, chosen, counted, estimate_interval, overloaded, percent};
 
@@ -122,7 +124,7 @@ pub(crate) fn floors(expected: &Expected, glyphs: Glyphs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::Estimate;
+    use msgpath_stats::estimate::Estimate;
 
     const G: Glyphs = Glyphs::Unicode;
 

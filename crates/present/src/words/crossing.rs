@@ -1,7 +1,8 @@
 //! Crossovers in words.
 
-use msgpath_analyse::summary::{Crossover, CrossoverKind};
+use msgpath_analyse::summary::Crossover;
 use msgpath_core::units;
+use msgpath_stats::crossover::CrossoverKind;
 
 use super::{about_size, bound, within_measured};
 

@@ -109,7 +109,7 @@ pub(crate) fn cells(rate: &EventRate) -> [String; 5] {
 mod tests {
     use super::*;
     use crate::fixture;
-    use msgpath_analyse::summary::Estimate;
+    use msgpath_stats::estimate::Estimate;
 
     fn counted(name: &str, value: f64) -> EventRate {
         let estimate = Estimate { value, low: Some(value * 0.9), high: Some(value * 1.1) };

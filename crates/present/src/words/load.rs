@@ -1,9 +1,11 @@
 //! How messages are offered, in words: the load of a case, a point that was not sustained, the ends of a load curve.
 
-use msgpath_analyse::summary::{CaseSummary, Estimate, LoadCurve, OpenLoop, Quantile};
+use msgpath_analyse::summary::{CaseSummary, LoadCurve, OpenLoop};
 use msgpath_core::plan::{Case, Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::Quantile;
 
 use super::{counted, decimal, estimate_interval, per_second, percent, quantile_name, quantile_value, within_measured};
 

@@ -3,11 +3,14 @@
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::verdict::Verdict;
 
 use super::super::ladder::{self, Bench, End, Event, Row, Versus, find};
 use super::super::{Answer, Cell, Part, Table};
 use super::Claim;
-use crate::summary::{CaseSummary, Confidence, CrossoverKind, Estimate, Verdict};
+use crate::summary::{CaseSummary, Confidence};
 
 const G: Glyphs = Glyphs::Unicode;
 

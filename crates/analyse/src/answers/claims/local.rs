@@ -3,6 +3,8 @@
 use msgpath_core::plan::{CaseRole, Load, Workload};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::size;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::verdict::Verdict;
 
 use super::Claim;
 use crate::answers::cell::{Cell, Table, Value};
@@ -11,8 +13,7 @@ use crate::answers::rows::{
     time, time_with, weakest,
 };
 use crate::answers::{Answer, Part};
-use crate::pooled::Pooled;
-use crate::summary::{CaseSummary, Confidence, Verdict};
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim { number: 10, claim: ONE_WAY, settle: one_way },
@@ -469,9 +470,10 @@ fn closed(parts: &[Part<'_>]) -> Option<Answer> {
 mod tests {
     use super::*;
     use crate::answers::rows::testing::Made;
-    use crate::testing::{Build, grant, lognormal_rounds, stalls};
+    use crate::testing::{Build, grant, stalls};
     use crate::testing_queue::{Queue, late, run};
     use crate::testing_rpc::{Calls, MS, S};
+    use msgpath_stats::simulate::lognormal_rounds;
 
     fn settle(number: u8, made: &[Made]) -> Option<Answer> {
         let claim = CLAIMS.iter().find(|claim| claim.number == number).expect("a claim");

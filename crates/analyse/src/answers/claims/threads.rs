@@ -3,14 +3,15 @@
 use msgpath_core::plan::{Case, CaseRole, Load, Plan, Workload};
 use msgpath_core::schema::{DeviceKind, RoundRecord};
 use msgpath_core::units::{Glyphs, size, three_digits};
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::quantile::Quantile;
 
 use super::Claim;
 use crate::answers::{Answer, Cell, Part, Table};
 use crate::calm::rounds_of;
 use crate::findings::queueing::{MAY_HAVE_STAYED, STAYED, deeper, steps, times};
 use crate::series::per_second;
-use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Confidence, Estimate, Quantile};
+use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{arrangement, medians_by_thread, rates, ratio};
 
 const G: Glyphs = Glyphs::Unicode;

@@ -2,12 +2,13 @@
 
 use msgpath_core::schema::{DeviceKind, RpcRow};
 use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_stats::describe::median;
+use msgpath_stats::estimate::log_estimate;
 
 use super::Claim;
 use crate::answers::pages::vehicles::{Driven, cold_over_warm, engines, median_words, start_ratios};
 use crate::answers::{Answer, Cell, Part, Table};
 use crate::rpc::{RpcKind, RpcStage};
-use crate::stats::{log_estimate, median};
 use crate::summary::Confidence;
 
 /// The mean that made raw Ethernet look slow, ns.

@@ -4,6 +4,8 @@ use msgpath_core::Workload;
 use msgpath_core::plan::{Load, Metric};
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{BitUnits, bits_per_second, size, three_digits};
+use msgpath_stats::describe::{median, percentile};
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use super::Claim;
 use crate::answers::evidence::{
@@ -13,9 +15,7 @@ use crate::answers::pages::echo_sizes::{Calls, call_times};
 use crate::answers::pages::{nagle_trap, write_shape};
 use crate::answers::{Answer, Cell, Part, Table};
 use crate::expected::line_rate;
-use crate::stats::{median, percentile};
-use crate::summary::{CaseSummary, Confidence, Verdict};
-use crate::verdict::LEAST_MARGIN;
+use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim { number: 8, claim: "The time in send() is the latency", settle: send_call },
@@ -88,7 +88,7 @@ fn window_of_one(parts: &[Part<'_>]) -> Option<Answer> {
                 Some((part, measured(part).find(|other| same(other) && other.case.connections == 1)?))
             });
             let Some((part, flow)) = found else { continue };
-            let window: crate::series::Series = by_pass(echo, Metric::Mean, one)
+            let window: msgpath_stats::paired::Series = by_pass(echo, Metric::Mean, one)
                 .into_iter()
                 .map(|(pass, ns)| (pass, one.size as f64 * 8e9 / ns))
                 .collect();
@@ -96,7 +96,7 @@ fn window_of_one(parts: &[Part<'_>]) -> Option<Answer> {
             if ratios.iter().any(|(path, bytes, _)| (path, *bytes) == (&one.path, one.size)) {
                 continue;
             }
-            let of_window = crate::stats::log_estimate(&window.values().copied().collect::<Vec<_>>());
+            let of_window = msgpath_stats::estimate::log_estimate(&window.values().copied().collect::<Vec<_>>());
             table.row([
                 Cell::text(format!("{} {}", one.path, size(one.size))),
                 Cell::or_missing(of_window.as_ref(), Cell::Bits, "too few rounds"),
@@ -106,10 +106,11 @@ fn window_of_one(parts: &[Part<'_>]) -> Option<Answer> {
             ratios.push((one.path.clone(), one.size, ratio));
         }
     }
-    let by =
-        |a: &&(_, _, crate::summary::Estimate), b: &&(_, _, crate::summary::Estimate)| a.2.value.total_cmp(&b.2.value);
+    let by = |a: &&(_, _, msgpath_stats::estimate::Estimate), b: &&(_, _, msgpath_stats::estimate::Estimate)| {
+        a.2.value.total_cmp(&b.2.value)
+    };
     let (least, most) = (ratios.iter().min_by(by)?, ratios.iter().max_by(by)?);
-    let times = |(_, bytes, ratio): &(_, u64, crate::summary::Estimate)| {
+    let times = |(_, bytes, ratio): &(_, u64, msgpath_stats::estimate::Estimate)| {
         format!("{} times at {}", range(ratio, &|ratio| format!("{ratio:.2}")), size(*bytes))
     };
     let more = ratios.iter().all(|(_, _, ratio)| ratio.low.is_some_and(|low| low > 1.0 + LEAST_MARGIN));

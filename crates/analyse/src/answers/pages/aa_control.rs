@@ -3,14 +3,16 @@
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, MIN_ROUNDS_FOR_CLAIMS, Metric};
 use msgpath_core::units::size;
+use msgpath_stats::dependence::joined;
+use msgpath_stats::describe::{deviation, mean, percentile};
+use msgpath_stats::distributions::t_quantile;
+use msgpath_stats::paired::{Series, log_ratios, paired};
+use msgpath_stats::resample::{RESAMPLES, unit_count};
 
 use crate::answers::cell::{Cell, Table, Value};
 use crate::answers::rows::{beyond, number, percent, ratio_with};
 use crate::answers::{Answer, Page, Part};
-use crate::paired::paired;
-use crate::resample::{RESAMPLES, unit_count};
-use crate::series::{Series, log_ratios, same_cell, series};
-use crate::stats::{deviation, joined, mean, percentile, t_quantile};
+use crate::series::{same_cell, series};
 use crate::summary::Confidence;
 
 /// Numbers of rounds that the resolution is shown for.

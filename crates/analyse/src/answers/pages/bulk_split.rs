@@ -2,13 +2,13 @@
 
 use msgpath_core::plan::Metric;
 use msgpath_core::units::size;
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::paired::Series;
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::evidence::{Judged, bits, by_pass, judged, measured, range, share, time, unpaired};
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
-use crate::series::Series;
-use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Confidence, Estimate, Verdict};
-use crate::verdict::LEAST_MARGIN;
+use crate::summary::{CaseSummary, Confidence};
 
 /// What is cut, bytes.
 const WHOLE: f64 = 1_048_576.0;

@@ -190,7 +190,7 @@ mod tests {
                 let more = if case.case.path.method == "flatten" { 2.0 } else { 1.0 };
                 let rate = |name: &str, value: f64| EventRate {
                     name: name.into(),
-                    per_message: Some(crate::summary::Estimate {
+                    per_message: Some(msgpath_stats::estimate::Estimate {
                         value,
                         low: Some(value * 0.99),
                         high: Some(value * 1.01),

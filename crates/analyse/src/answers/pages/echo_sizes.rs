@@ -5,17 +5,21 @@ use msgpath_core::Case;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::{EndReport, MessageRow};
 use msgpath_core::units::{size, three_digits};
+use msgpath_stats::dependence::independent;
+use msgpath_stats::describe::{median, percentile};
+use msgpath_stats::distributions::binomial_inverse;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::paired::Series;
+use msgpath_stats::quantile::Quantile;
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::evidence::{
     between, by_pass, count, judged, mean_of_passes, mean_of_trials, measured, p50, quantile, range, rounds, route,
     share, time, unpaired,
 };
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
-use crate::series::Series;
-use crate::stats::{binomial_inverse, independent, median, percentile};
-use crate::summary::{CaseSummary, Confidence, Estimate, Quantile, Verdict};
+use crate::summary::{CaseSummary, Confidence};
 use crate::trials::{Column, Difference, difference, trials};
-use crate::verdict::LEAST_MARGIN;
 
 /// The parts that have trial tables: their names, and what they are.
 const TABLES: [(&str, &str); 4] = [

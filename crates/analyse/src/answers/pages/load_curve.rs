@@ -1,9 +1,10 @@
 //! The page of the preset `load-curve`: latency at a given rate, and where the knee is.
 
+use msgpath_stats::quantile::name;
+
 use crate::answers::cell::{Cell, Table, Value};
 use crate::answers::rows::{above, beyond, claimed, measured, over, percent, quantile, rate, ratio_with, time_with};
 use crate::answers::{Answer, Page, Part, part};
-use crate::quantile::name;
 use crate::summary::{CaseSummary, Confidence, LoadCurve, OpenLoop};
 
 pub(super) fn page(parts: &[Part<'_>]) -> Page {

@@ -3,17 +3,17 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::path::Setting;
 use msgpath_core::plan::Metric;
+use msgpath_stats::describe::median;
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::evidence::{
     counted, judged, mean_of_passes, measured, p50, quantile, range, range_of, rose, rounds, share, time,
 };
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::findings::modes::{CORKED, DELAYED_ACK};
-use crate::pooled::Pooled;
 use crate::series::sender;
-use crate::stats::median;
-use crate::summary::{CaseSummary, Confidence, Verdict};
-use crate::verdict::LEAST_MARGIN;
+use crate::summary::{CaseSummary, Confidence};
 
 /// A p50 from here on is one of the kernel's timers, ns.
 const SLOW: f64 = 30e6;

@@ -2,12 +2,15 @@
 
 use msgpath_core::schema::{RpcFacts, RpcRow};
 use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_stats::describe::median;
+use msgpath_stats::distributions::binomial_inverse;
+use msgpath_stats::estimate::log_estimate;
+use msgpath_stats::quantile::Quantile;
 
 use super::vehicles::median_words;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::rpc::{RpcBand, RpcKind, RpcStage, RpcSummary};
-use crate::stats::{binomial_inverse, log_estimate, median};
-use crate::summary::{Confidence, Quantile};
+use crate::summary::Confidence;
 
 /// A wait for the lock that is one, ns: less is the taking of a free lock.
 const WAITED: u64 = 1_000;

@@ -7,12 +7,13 @@
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::three_digits;
+use msgpath_stats::estimate::Estimate;
 
 use crate::answers::rows::quantile;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::calm::rounds_of;
 use crate::findings::queueing::{Deeper, MAY_HAVE_STAYED, STAYED, deeper, steps, times};
-use crate::summary::{CaseSummary, Confidence, Estimate};
+use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
 
 pub(super) fn page(parts: &[Part<'_>]) -> Page {

@@ -2,12 +2,13 @@
 
 use msgpath_core::Histogram;
 use msgpath_core::units::Glyphs;
+use msgpath_stats::estimate::{Estimate, log_estimate};
+use msgpath_stats::quantile::Quantile;
 
 use crate::answers::{Answer, Cell, Page, Part, Table};
 use crate::periodic::{Engine, Times};
-use crate::quantile::range_in_words;
-use crate::stats::log_estimate;
-use crate::summary::{CaseSummary, Confidence, Estimate, Quantile};
+use crate::summary::{CaseSummary, Confidence};
+use crate::words::range_in_words;
 
 /// What the group of the experiment reported, µs: engine, when, least, mean, largest.
 const REPORTED: [(&str, &str, f64, f64, f64); 4] = [
@@ -609,7 +610,7 @@ pub(in crate::answers) fn cold_over_warm(parts: &[Part<'_>]) -> Vec<(f64, f64)> 
                 && !warm.is_empty()
             {
                 let mut warm: Vec<f64> = warm.iter().map(|ns| *ns as f64).collect();
-                pairs.push((*cold as f64, crate::stats::percentile(&mut warm, 0.5)));
+                pairs.push((*cold as f64, msgpath_stats::describe::percentile(&mut warm, 0.5)));
             }
         }
     }
@@ -643,7 +644,7 @@ fn authentication(parts: &[Part<'_>], engines: &[Driven<'_>]) -> Answer {
     let Some(ratio) = log_estimate(&ratios) else {
         return Answer::cannot(question, "no message was authenticated").next("msgpath periodic --mac poly1305");
     };
-    let median = |values: Vec<f64>| crate::stats::median(&values);
+    let median = |values: Vec<f64>| msgpath_stats::describe::median(&values);
     let cold = median(pairs.iter().map(|pair| pair.0).collect());
     let warm = median(pairs.iter().map(|pair| pair.1).collect());
     let interval = ratio.low.zip(ratio.high).map_or_else(String::new, |(low, high)| {
@@ -708,8 +709,8 @@ fn set_up(engines: &[Driven<'_>]) -> Answer {
 mod tests {
     use super::*;
     use crate::periodic::testing::{build, row};
-    use crate::summary::Range;
     use crate::{Logs, summarise_with};
+    use msgpath_stats::quantile::Range;
 
     /// The page of one run named `barrier`.
     fn said((run, logs): &(msgpath_record::Run, Logs)) -> Page {

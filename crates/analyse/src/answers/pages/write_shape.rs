@@ -3,6 +3,8 @@
 use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::schema::DeviceKind;
 use msgpath_core::units::size;
+use msgpath_stats::describe::median;
+use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::evidence::{
     Judged, between, bits, counted, device, judged_by, measured, range, rounds as rounds_of, share,
@@ -11,9 +13,7 @@ use crate::answers::{Answer, Cell, Page, Part, Table, part};
 use crate::expected::line_rate;
 use crate::findings::modes::DELAYED_ACK;
 use crate::series::{receiver, sender};
-use crate::stats::median;
-use crate::summary::{CaseSummary, Confidence, Throughput, Verdict};
-use crate::verdict::LEAST_MARGIN;
+use crate::summary::{CaseSummary, Confidence, Throughput};
 
 /// The number by which the course calls a way of writing: 1 many writes, 2 one gathering write, 3 one write.
 pub(crate) fn kind(method: &str) -> Option<u8> {

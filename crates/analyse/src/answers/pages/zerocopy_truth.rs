@@ -2,10 +2,11 @@
 
 use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::units::{self, Glyphs, three_digits};
+use msgpath_stats::verdict::Verdict;
 
 use crate::answers::ladder::{self, Bench, Versus};
 use crate::answers::{Answer, Cell, Page, Part, Table};
-use crate::summary::{CaseSummary, Confidence, EventRate, Verdict};
+use crate::summary::{CaseSummary, Confidence, EventRate};
 
 const G: Glyphs = Glyphs::Unicode;
 

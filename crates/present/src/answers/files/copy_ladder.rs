@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use msgpath_analyse::answers::ladder::{self, End, Event, Row};
 use msgpath_analyse::answers::{Part, part};
-use msgpath_analyse::summary::Estimate;
+use msgpath_stats::estimate::Estimate;
 
 use crate::answers::Extra;
 

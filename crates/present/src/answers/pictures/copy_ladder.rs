@@ -2,8 +2,8 @@
 
 use msgpath_analyse::answers::ladder::{self, End, Event, METHODS, Method, Row};
 use msgpath_analyse::answers::{Part, part};
-use msgpath_analyse::summary::Estimate;
 use msgpath_core::units::{self, Glyphs, three_digits};
+use msgpath_stats::estimate::Estimate;
 
 use crate::answers::Pictured;
 use crate::html::figures::chart::{Axis, Chart, Line, Point, extent};

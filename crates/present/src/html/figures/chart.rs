@@ -1,7 +1,9 @@
 //! Lines with intervals in a frame with two axes: what several figures share.
 
-use msgpath_analyse::summary::{CaseSummary, Estimate, Quantile};
+use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::units;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
 use super::{SERIES, short, tick_name};

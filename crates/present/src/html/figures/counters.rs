@@ -148,7 +148,8 @@ fn lines_of(grid: &Grid, name: &(&str, &str), value: impl Fn(&CaseSummary) -> Op
 
 #[cfg(test)]
 mod tests {
-    use msgpath_analyse::summary::{Estimate, EventRate};
+    use msgpath_analyse::summary::EventRate;
+    use msgpath_stats::estimate::Estimate;
 
     use super::super::testing::drawn;
     use super::*;

@@ -2,9 +2,10 @@
 //! from the intended send.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, LoadCurve, LoadPoint, Quantile};
+use msgpath_analyse::summary::{CaseSummary, LoadCurve, LoadPoint};
 
 use msgpath_core::units;
+use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
 use super::chart::{Axis, Chart, Line, Point, extent, range};

@@ -1,8 +1,8 @@
 //! Shape rows: one hump or several? A row for each case, none over another.
 
-use msgpath_analyse::ridge::{Ridge, ridge};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::SparseHistogram;
+use msgpath_stats::ridge::{Ridge, ridge};
 
 use super::super::G;
 use super::chart::{range, times_between};

@@ -234,7 +234,7 @@ fn band(drawing: &mut Drawing, at: usize, places: &[Place], x: &Scale, y: &Scale
 mod tests {
     use super::super::testing::drawn;
     use super::*;
-    use msgpath_analyse::summary::Quantile;
+    use msgpath_stats::quantile::Quantile;
 
     #[test]
     fn one_path_and_several() {

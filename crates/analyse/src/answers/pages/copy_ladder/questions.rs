@@ -2,12 +2,15 @@
 
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::units::{self, Glyphs, three_digits};
+use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::verdict::Verdict;
 
 use super::Ladder;
 use super::tables::shown;
 use crate::answers::ladder::{self, Bench, End, Event, METHODS, Row, Versus, find, sizes, threads};
 use crate::answers::{Answer, Cell, Part, Table};
-use crate::summary::{Confidence, CrossoverKind, Estimate, Verdict};
+use crate::summary::Confidence;
 
 const G: Glyphs = Glyphs::Unicode;
 const NOT_THERE: &str = "neither the grid nor a stream of it was measured";

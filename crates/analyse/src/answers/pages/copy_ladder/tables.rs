@@ -2,12 +2,12 @@
 
 use msgpath_core::plan::Metric;
 use msgpath_core::units;
+use msgpath_stats::verdict::Verdict;
 
 use super::Ladder;
 use crate::answers::cell::Value;
 use crate::answers::ladder::{self, Bench, End, Event, METHODS, Row, Versus, find, nearest, sizes, threads};
 use crate::answers::{Cell, Part, Table};
-use crate::summary::Verdict;
 
 /// The methods of the lab itself.
 const OF_THE_LAB: [&str; 3] = ["A1", "A2", "A3"];

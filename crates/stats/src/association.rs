@@ -3,18 +3,19 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::stats::{lag1, mean};
+use crate::dependence::lag1;
+use crate::describe::mean;
 
 /// Spearman's rank correlation of two series in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Association {
+pub struct Association {
     /// Spearman's rho, -1 to 1.
-    pub(crate) rho: f64,
+    pub rho: f64,
     /// Two-sided p-value: Student's t with the effective number of rounds (Bartlett 1935:
     /// n (1 - a b) / (1 + a b), a and b the lag-1 autocorrelations of the two).
-    pub(crate) p: f64,
+    pub p: f64,
     /// Both halves of the time have the sign of the whole.
-    pub(crate) halves: bool,
+    pub halves: bool,
 }
 
 /// Below this an association is stated. Several are looked at in every run, hence less than 0.05.
@@ -24,13 +25,13 @@ const FEWEST: usize = 10;
 
 impl Association {
     /// They rise together, in both halves of the run.
-    pub(crate) fn rises(&self) -> bool {
+    pub fn rises(&self) -> bool {
         self.rho > 0.0 && self.p < LEVEL && self.halves
     }
 }
 
 /// `None` below ten rounds or where one of the two does not vary.
-pub(crate) fn association(x: &[f64], y: &[f64]) -> Option<Association> {
+pub fn association(x: &[f64], y: &[f64]) -> Option<Association> {
     let n = x.len().min(y.len());
     if n < FEWEST {
         return None;
@@ -75,7 +76,7 @@ fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::normal;
+    use crate::simulate::normal;
 
     /// An autoregressive series.
     fn drift(random: &mut fastrand::Rng, n: usize, phi: f64) -> Vec<f64> {

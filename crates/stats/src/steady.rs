@@ -7,10 +7,11 @@ mod pelt;
 
 use std::ops::Range;
 
-use msgpath_core::units::Glyphs;
+use serde::{Deserialize, Serialize};
 
-use crate::stats::{independent, mean, median};
-use crate::summary::{Steadiness, SteadyClass};
+use crate::dependence::independent;
+use crate::describe::{ends, mean, median};
+use crate::restarts::{Timed, levelled};
 
 pub use halves::{halves, halves_agree, halves_within, ratio};
 
@@ -21,6 +22,51 @@ const BATCHED: usize = 100;
 const BATCH: usize = 5;
 /// More positions are not searched for change points: neighbouring rounds go together.
 const POSITIONS: usize = 200;
+
+/// How the medians of a case's rounds lie in time (docs/method/steadiness.md).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steadiness {
+    /// What PELT and MSER make of them.
+    pub class: SteadyClass,
+    /// Rounds at which the level changes (PELT), from 0.
+    pub change_points: Vec<u64>,
+    /// Rounds that MSER would drop at the start.
+    pub warm_up_rounds: u64,
+    /// Largest relative distance between two levels: 0.1 is 10 %.
+    pub spread: f64,
+    /// KPSS statistic of the level; `None`: too few rounds.
+    pub kpss: Option<f64>,
+    /// Lag-1 autocorrelation of the medians is significant even after joining neighbours: the rounds drift.
+    pub drifting: bool,
+    /// Fastest and slowest round median, ns: the range that stands in for an interval where the case never settled.
+    pub range_ns: (f64, f64),
+}
+
+/// Whether a case settled (docs/method/steadiness.md#levels).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyClass {
+    /// One level.
+    Flat,
+    /// Later levels are faster.
+    WarmUp,
+    /// Later levels are slower.
+    SlowDown,
+    /// The last quarter is not one level: no absolute value can be claimed; paired comparisons can.
+    NeverSettled,
+}
+
+impl SteadyClass {
+    /// The words that are printed.
+    pub fn words(self) -> &'static str {
+        match self {
+            SteadyClass::Flat => "flat",
+            SteadyClass::WarmUp => "warm-up",
+            SteadyClass::SlowDown => "slow-down",
+            SteadyClass::NeverSettled => "never settled",
+        }
+    }
+}
 
 /// How the medians of a case's rounds, in the order of time, lie. Any positive unit in which less is faster.
 /// `None` below [`LEAST_ROUNDS`] rounds or where a value is not positive.
@@ -58,22 +104,16 @@ pub fn steadiness(medians: &[f64]) -> Option<Steadiness> {
     })
 }
 
+/// [`steadiness`] within restarts: their different levels are no unrest.
+pub fn within_restarts(rounds: &[Timed]) -> Option<Steadiness> {
+    let all: Vec<f64> = rounds.iter().map(|(_, ns)| *ns).collect();
+    steadiness(&levelled(rounds)).map(|found| Steadiness { range_ns: ends(&all), ..found })
+}
+
 /// The rounds of each level, in the order of time.
 pub fn levels(steadiness: &Steadiness, rounds: usize) -> Vec<Range<usize>> {
     let points: Vec<usize> = steadiness.change_points.iter().map(|point| *point as usize).collect();
     pelt::segments(rounds, &points)
-}
-
-/// `5 levels between 4.20 and 7.10 µs`: how many, and the fastest and slowest round.
-pub fn in_words(steadiness: &Steadiness) -> String {
-    let (low, high) = steadiness.range_ns;
-    let ((low, _), (high, unit)) = (Glyphs::Unicode.time_in(low, high), Glyphs::Unicode.time_in(high, high));
-    format!("{} levels between {low} and {high} {unit}", steadiness.change_points.len() + 1)
-}
-
-/// Smallest and largest value.
-pub(crate) fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
 }
 
 /// Medians of `size` neighbours; the last batch takes what is left over.

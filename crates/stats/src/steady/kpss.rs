@@ -1,6 +1,6 @@
 //! The KPSS test for a constant level (Kwiatkowski, Phillips, Schmidt and Shin 1992; docs/method/steadiness.md#levels).
 
-use crate::stats::mean;
+use crate::describe::mean;
 
 /// eta = sum S_k^2 / (B^2 long-run variance), with the Bartlett window of lag L = 4 (B / 100)^(1/4). Above 0.463 the level
 /// is not constant at 5 %, above 0.739 at 1 %. `None` where there is no spread.
@@ -26,7 +26,7 @@ pub fn statistic(y: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::round_effects;
+    use crate::simulate::round_effects;
 
     #[test]
     fn its_false_alarms_are_those_of_the_method() {

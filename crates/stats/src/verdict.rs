@@ -1,15 +1,29 @@
 //! What a ratio means: better, worse, equivalent or undecided, in a family of ratios
 //! (docs/method/comparison.md#verdicts).
 
-use crate::summary::Verdict;
+use serde::{Deserialize, Serialize};
 
 /// Two-sided level of every test.
-pub(crate) const LEVEL: f64 = 0.05;
+pub const LEVEL: f64 = 0.05;
 /// The smallest margin of a verdict: a difference of 2 % is not worth a sentence.
 pub const LEAST_MARGIN: f64 = 0.02;
 
+/// What a ratio means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better than the baseline by more than the margin.
+    Better,
+    /// Worse than the baseline by more than the margin.
+    Worse,
+    /// The same within the margin.
+    Equivalent,
+    /// The interval does not decide.
+    Undecided,
+}
+
 /// The logarithm of a ratio of two cases, with what is known about its error.
-pub(crate) trait Evidence {
+pub trait Evidence {
     /// ln(case / baseline).
     fn center(&self) -> f64;
     /// p-value of the hypothesis that it is 0; `None` where the passes are too few to say.
@@ -26,7 +40,7 @@ pub(crate) trait Evidence {
 
 /// Holm over a family: the level 0.05 / (m - i + 1) at which each of the p-values stands; `None`: it does not. What was
 /// not tested does not count.
-pub(crate) fn holm_levels(p: &[Option<f64>]) -> Vec<Option<f64>> {
+pub fn holm_levels(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(at, p)| Some(((*p)?, at))).collect();
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut stands = vec![None; p.len()];
@@ -47,18 +61,19 @@ pub fn holm(p: &[Option<f64>]) -> Vec<bool> {
 
 /// A verdict with the interval that it was read from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
+pub struct Judged {
+    /// What the ratio means.
+    pub verdict: Verdict,
     /// Lower end of the ratio; `None`: no interval, or not resolvable.
-    pub(crate) low: Option<f64>,
+    pub low: Option<f64>,
     /// Upper end.
-    pub(crate) high: Option<f64>,
+    pub high: Option<f64>,
 }
 
 /// Reads the interval against the margin. Its level is the one at which the ratio stands in its family, so that all
 /// differences that are claimed hold together; where none stands (`level` is `None`) it is 0.05, and the verdict can only
 /// be equivalent or undecided.
-pub(crate) fn judge(evidence: &dyn Evidence, level: Option<f64>, margin: f64, larger_is_better: bool) -> Judged {
+pub fn judge(evidence: &dyn Evidence, level: Option<f64>, margin: f64, larger_is_better: bool) -> Judged {
     let Some((low, high)) = evidence.interval(level.unwrap_or(LEVEL)) else {
         return Judged { verdict: Verdict::Undecided, low: None, high: None };
     };
@@ -78,12 +93,7 @@ pub(crate) fn judge(evidence: &dyn Evidence, level: Option<f64>, margin: f64, la
 /// distance to the nearest of +-ln(1 + margin), not below what this machine resolves. Beyond the margin it will have to
 /// stand after Holm: the level is that of the first rank in a family of `family`, and the sign-flip test, whose p is at
 /// least 2^(1 - units), must be able to reach it. `None`: no distance, no number of rounds decides it.
-pub(crate) fn rounds_needed(
-    evidence: &dyn Evidence,
-    margin: f64,
-    resolution: Option<f64>,
-    family: usize,
-) -> Option<u64> {
+pub fn rounds_needed(evidence: &dyn Evidence, margin: f64, resolution: Option<f64>, family: usize) -> Option<u64> {
     let bound = (1.0 + margin).ln();
     let center = evidence.center().abs();
     let distance = (center - bound).abs().max((1.0 + resolution.unwrap_or(0.0)).ln());
@@ -106,7 +116,7 @@ pub(crate) fn rounds_needed(
 mod tests {
     use super::*;
     use crate::paired::{Paired, paired};
-    use crate::testing::normal;
+    use crate::simulate::normal;
     use proptest::prelude::*;
 
     #[test]

@@ -2,8 +2,9 @@
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 
-use crate::stats::{deviation, mean, t_quantile};
-use crate::summary::Estimate;
+use crate::describe::{deviation, mean};
+use crate::distributions::t_quantile;
+use crate::estimate::Estimate;
 
 /// The second half's level divided by the first's ([`ratio`]); `rounds` in the order of time.
 pub fn halves(rounds: &[f64]) -> Option<Estimate> {
@@ -48,7 +49,7 @@ pub fn halves_within(d: &[f64], margin: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::round_effects;
+    use crate::simulate::round_effects;
 
     #[test]
     fn a_flat_run_is_flat_and_a_step_is_seen() {

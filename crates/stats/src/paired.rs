@@ -1,11 +1,17 @@
 //! Log-ratios of two cases, one per pass: their mean, its interval and its test (docs/method/comparison.md#pairs).
 
-use msgpath_core::Case;
-use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};
+use std::collections::BTreeMap;
 
+use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+
+use crate::dependence::joined;
+use crate::describe::{deviation, mean};
+use crate::distributions::t_quantile;
 use crate::resample::{Redraw, unit_count};
-use crate::stats::{deviation, joined, mean, t_quantile};
 use crate::verdict::{Evidence, LEVEL};
+
+/// Metric of a case by pass number. Only finite, positive values.
+pub type Series = BTreeMap<u32, f64>;
 
 /// Random sign flips where all of them would be too many.
 const FLIPS: usize = 9_999;
@@ -69,6 +75,11 @@ impl Evidence for Paired {
     }
 }
 
+/// Logarithms of `case / baseline` for the passes that both have, by pass: the pairs (docs/method/comparison.md#pairs).
+pub fn log_ratios(case: &Series, baseline: &Series) -> Vec<(u32, f64)> {
+    case.iter().filter_map(|(pass, value)| Some((*pass, (value / baseline.get(pass)?).ln()))).collect()
+}
+
 /// Judges log-ratios in the order of their passes. Pairs that resemble their neighbours (r1 > 1.96/sqrt(B)) are
 /// joined in blocks of four for the interval and the test alike; alternating ones are not, since that only widens.
 /// `family`: how many tests are made together; it sets the number of random flips.
@@ -124,15 +135,10 @@ fn signed_sums(values: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// A seed for one pair of cases.
-pub(crate) fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
-    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::normal;
+    use crate::simulate::normal;
     use proptest::prelude::*;
 
     fn noise(random: &mut fastrand::Rng, n: usize, center: f64, spread: f64) -> Vec<f64> {

@@ -2,34 +2,36 @@
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-use crate::stats::{lag1, lag1_limit, t_quantile};
+use crate::dependence::{lag1, lag1_limit};
+use crate::distributions::t_quantile;
 
 /// Resamples of the passes.
-pub(crate) const RESAMPLES: usize = 2_000;
+pub const RESAMPLES: usize = 2_000;
 /// Passes that resemble their neighbours are judged in blocks of this many.
 const BLOCK: usize = 4;
 
 /// How many independent units values in the order of their passes are: the values themselves, or blocks of four where
 /// they resemble their neighbours (r1 > 1.96/sqrt(B)). Alternating ones are left alone, since that only widens.
-pub(crate) fn unit_count(values: &[f64]) -> usize {
+pub fn unit_count(values: &[f64]) -> usize {
     let blocks = values.len() / BLOCK;
     if blocks >= 2 && lag1(values) > lag1_limit(values.len()) { blocks } else { values.len() }
 }
 
 /// Draws units with replacement. The same number of units and the same seed give the same draws: so the cases of a run
 /// are drawn with the same passes.
-pub(crate) struct Redraw {
+pub struct Redraw {
     random: fastrand::Rng,
     times: Vec<f64>,
 }
 
 impl Redraw {
-    pub(crate) fn new(units: usize, seed: u64) -> Self {
+    /// Draws of so many units.
+    pub fn new(units: usize, seed: u64) -> Self {
         Self { random: fastrand::Rng::with_seed(seed), times: vec![0.0; units] }
     }
 
     /// How often each unit was drawn this time; the sum is the number of units.
-    pub(crate) fn draw(&mut self) -> &[f64] {
+    pub fn draw(&mut self) -> &[f64] {
         self.times.fill(0.0);
         for _ in 0..self.times.len() {
             let at = self.random.usize(..self.times.len());
@@ -42,7 +44,7 @@ impl Redraw {
 /// Share of the resamples that lie outside the interval of two-sided level `level`, on each side:
 /// alpha'/2 = Phi(-t_{1-alpha/2, B-1} sqrt(B/(B-1))), the expanded percentile interval of Hesterberg, What Teachers
 /// Should Know About the Bootstrap (2015), section 5.2: a plain one is too narrow for few units.
-pub(crate) fn outside_each(level: f64, units: usize) -> f64 {
+pub fn outside_each(level: f64, units: usize) -> f64 {
     let t = t_quantile(1.0 - level / 2.0, units as f64 - 1.0);
     Normal::standard().cdf(-t * expansion(units))
 }
@@ -50,7 +52,7 @@ pub(crate) fn outside_each(level: f64, units: usize) -> f64 {
 /// The level at which an interval of [`outside_each`] ends exactly where `share` of the resamples lie beyond: its
 /// inverse, and so the p-value that belongs to the interval (Efron and Tibshirani, An Introduction to the Bootstrap,
 /// 15.4: the achieved significance level).
-pub(crate) fn level_of(share: f64, units: usize) -> f64 {
+pub fn level_of(share: f64, units: usize) -> f64 {
     if share >= 0.5 {
         return 1.0;
     }

@@ -2,17 +2,18 @@
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 
-use crate::stats::{deviation, mean, t_quantile};
-use crate::summary::Estimate;
+use crate::describe::{deviation, mean};
+use crate::distributions::t_quantile;
+use crate::estimate::Estimate;
 
 /// Share of the values left out at each end.
 const TRIMMED: f64 = 0.2;
 
 /// A trimmed mean and its error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trimmed {
+pub struct Trimmed {
     /// Mean of the values in the middle.
-    pub(crate) mean: f64,
+    pub mean: f64,
     /// Its standard error; `None`: fewer than [`MIN_ROUNDS_FOR_CLAIMS`] values.
     error: Option<f64>,
     degrees: f64,
@@ -21,7 +22,7 @@ pub(crate) struct Trimmed {
 impl Trimmed {
     /// The 20 % trimmed mean (Yuen 1974): its error comes from the winsorised deviation, s_w / ((1 - 2 * 0.2) sqrt n)
     /// with h - 1 degrees of freedom, h the values that are kept. `None` without a value.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+    pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
             return None;
         }
@@ -41,12 +42,12 @@ impl Trimmed {
     }
 
     /// Below this lies the true mean with a probability of 1 - `level`; `None` with too few values.
-    pub(crate) fn lower(&self, level: f64) -> Option<f64> {
+    pub fn lower(&self, level: f64) -> Option<f64> {
         Some(self.mean - t_quantile(level, self.degrees) * self.error?)
     }
 
     /// With its 95 % interval.
-    pub(crate) fn estimate(&self) -> Estimate {
+    pub fn estimate(&self) -> Estimate {
         let half = self.error.map(|error| t_quantile(0.975, self.degrees) * error);
         Estimate { value: self.mean, low: half.map(|half| self.mean - half), high: half.map(|half| self.mean + half) }
     }
@@ -55,7 +56,7 @@ impl Trimmed {
 /// Sum of the numerators divided by the sum of the denominators, one pair a round, with the 95 % t interval of the
 /// linearised ratio (Cochran 1977, 6.4). Rounds of few messages weigh as little as they should. `None` where the
 /// denominators sum to nothing.
-pub(crate) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let sum: f64 = pairs.iter().map(|(_, below)| below).sum();
     if sum <= 0.0 || !sum.is_finite() {
         return None;
@@ -71,7 +72,7 @@ pub(crate) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{normal, round_effects};
+    use crate::simulate::{normal, round_effects};
 
     #[test]
     fn one_bad_round_does_not_move_a_trimmed_mean() {

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_core::schema::RoundRecord;
 
+use crate::dependence::joined;
 use crate::resample::{RESAMPLES, Redraw, level_of, outside_each, unit_count};
-use crate::stats::joined;
 use crate::verdict::Evidence;
 
 /// The quantile that tails are compared at.
@@ -20,11 +19,14 @@ const MOST: usize = 20_000;
 /// What sums of shares may lack by rounding.
 const ROUNDING: f64 = 1e-11;
 
+/// The pass of a round and its latencies.
+pub type Pass<'a> = (u32, &'a SparseHistogram);
+
 /// The ratio of two cases' quantiles: bootstrap over passes, the same passes for both sides, each pass with the same
 /// weight. The interval is the expanded percentile interval, the p-value its inverse ([`level_of`]): p <= 0.05 exactly
 /// where the 95 % interval leaves out 1.
 #[derive(Clone, Debug)]
-pub(crate) struct Tail {
+pub struct Tail {
     center: f64,
     passes: usize,
     units: usize,
@@ -40,17 +42,17 @@ impl Tail {
     /// `case` against `base` at the p-quantile, over the passes in which both have messages. `None` without such a pass,
     /// or where a quantile is a lost message. `family`: how many such tests are made together. Tails of the same passes
     /// and `seed` are drawn alike.
-    pub(crate) fn new(case: &[&RoundRecord], base: &[&RoundRecord], p: f64, family: usize, seed: u64) -> Option<Self> {
-        let filled = |rounds: &[&'_ RoundRecord]| -> BTreeMap<u32, usize> {
-            let rounds = rounds.iter().enumerate().filter(|(_, round)| round.latency.total() > 0);
-            rounds.map(|(at, round)| (round.pass, at)).collect()
+    pub fn new(case: &[Pass<'_>], base: &[Pass<'_>], p: f64, family: usize, seed: u64) -> Option<Self> {
+        let filled = |rounds: &[Pass<'_>]| -> BTreeMap<u32, usize> {
+            let rounds = rounds.iter().enumerate().filter(|(_, (_, latency))| latency.total() > 0);
+            rounds.map(|(at, (pass, _))| (*pass, at)).collect()
         };
         let of_base = filled(base);
         let both: Vec<(usize, usize)> =
             filled(case).into_iter().filter_map(|(pass, at)| Some((at, *of_base.get(&pass)?))).collect();
         let side = |rounds: Vec<&SparseHistogram>| Side::new(&rounds, p);
-        let case = side(both.iter().map(|(at, _)| &case[*at].latency).collect());
-        let base = side(both.iter().map(|(_, at)| &base[*at].latency).collect());
+        let case = side(both.iter().map(|(at, _)| case[*at].1).collect());
+        let base = side(both.iter().map(|(_, at)| base[*at].1).collect());
         let once = vec![1.0; both.len()];
         let (at_case, at_base) = (case.position(&once, p)?, base.position(&once, p)?);
         // Passes that resemble their neighbours, by the share of slow messages of the one against the other.
@@ -230,17 +232,19 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::pooled::Pooled;
-    use crate::testing::lognormal_rounds;
+    use crate::simulate::lognormal_rounds;
     use msgpath_core::Histogram;
     use proptest::prelude::*;
 
-    fn records(latency: Vec<SparseHistogram>) -> Vec<RoundRecord> {
-        let round = |(latency, pass)| RoundRecord { latency, pass, ..Default::default() };
-        latency.into_iter().zip(0..).map(round).collect()
+    fn records(latency: Vec<SparseHistogram>) -> Vec<(u32, SparseHistogram)> {
+        (0..).zip(latency).collect()
     }
 
-    fn tail(a: &[RoundRecord], b: &[RoundRecord], family: usize) -> Option<Tail> {
-        Tail::new(&a.iter().collect::<Vec<_>>(), &b.iter().collect::<Vec<_>>(), TAIL, family, 1)
+    fn tail(a: &[(u32, SparseHistogram)], b: &[(u32, SparseHistogram)], family: usize) -> Option<Tail> {
+        fn passes(of: &[(u32, SparseHistogram)]) -> Vec<Pass<'_>> {
+            of.iter().map(|(pass, latency)| (*pass, latency)).collect()
+        }
+        Tail::new(&passes(a), &passes(b), TAIL, family, 1)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How many rounds at the start are warm-up: MSER (White 1997) on logarithms of round medians
 //! (docs/method/steadiness.md#warm-up).
 
-use crate::stats::mean;
+use crate::describe::mean;
 
 /// The variance of fewer rounds at the end is not looked at.
 const LEAST_LEFT: usize = 5;
@@ -22,7 +22,7 @@ pub fn warm_up(y: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::round_effects;
+    use crate::simulate::round_effects;
     use proptest::prelude::*;
 
     fn logs(seed: u64, n: usize) -> Vec<f64> {

@@ -3,15 +3,80 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::units::{Glyphs, three_digits};
+use serde::{Deserialize, Serialize};
 
+use crate::dependence::{LEAST_WORTH, independent, worth};
+use crate::describe::{deviation, mean};
+use crate::distributions::{binomial_inverse, t_quantile};
 use crate::pooled::Pooled;
-use crate::stats::{LEAST_WORTH, binomial_inverse, deviation, independent, mean, t_quantile, worth};
-use crate::summary::{Quantile, Range};
 
 /// Where the dependence of queued messages is seen.
 const QUEUED_LEVEL: f64 = 0.9;
 /// A quantile beyond p90 is printed from so many messages beyond it on, and a group of rounds shows its own.
 const LEAST_BEYOND: f64 = 10.0;
+
+/// A quantile of one case, with its range.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// 0.5, 0.9, 0.99 ...
+    pub p: f64,
+    /// The value in this run, ns. `None`: the quantile is a lost message.
+    pub ns: Option<u64>,
+    /// Lower end of the range, ns.
+    pub lo_ns: Option<u64>,
+    /// Upper end of the range, ns. `None`: a lost message, or not known.
+    pub hi_ns: Option<u64>,
+    /// Messages slower than this.
+    pub beyond: u64,
+    /// Rounds that contain at least one of them.
+    pub bursts: u64,
+    /// What the range is.
+    pub range: Range,
+    /// What makes the range other than an interval: `three levels`, `3 rounds`, `2.1 s more`.
+    pub why: Option<String>,
+}
+
+/// What the range of a quantile is. Levels, drift and few rounds make it wider; they do not take the number away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Range {
+    /// The 95 % interval over rounds of a steady run.
+    #[default]
+    Interval,
+    /// From the fastest to the slowest level of a run that never settled, each with its own interval.
+    Levels,
+    /// The range of the rounds, which drift, or differ too much for an interval.
+    Drift,
+    /// The range of fewer rounds than an interval needs.
+    Few,
+    /// A lower end only: what would bound it from above was not seen often enough, or grows as long as one waits.
+    Bound,
+    /// Too few messages lie beyond it to print a number.
+    NotYet,
+}
+
+impl Quantile {
+    /// A range whose ends lie further apart than this factor is printed as a bound.
+    const WIDE: u64 = 3;
+
+    /// Whether the range is a 95 % interval, from which a `sure` sentence may follow.
+    pub fn is_interval(&self) -> bool {
+        self.range == Range::Interval
+    }
+
+    /// The value where enough was observed to print one, ns.
+    pub fn observed(&self) -> Option<u64> {
+        self.ns.filter(|_| self.range != Range::NotYet)
+    }
+
+    /// The ends of the range, ns. Without the upper one where it is not known, or so far away that the range is no more
+    /// than a bound from below.
+    pub fn ends(&self) -> (Option<u64>, Option<u64>) {
+        let near =
+            |high: &u64| self.is_interval() || self.lo_ns.is_none_or(|low| *high <= low.saturating_mul(Self::WIDE));
+        (self.lo_ns, self.hi_ns.filter(near))
+    }
+}
 
 /// A quantile with what its claim rests on.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,7 +286,7 @@ fn effective_messages(units: &[f64], worth: f64, per_unit: f64, p: f64) -> f64 {
 }
 
 /// A count with three significant digits at most, thousands apart.
-pub(crate) fn count(value: f64) -> String {
+pub fn count(value: f64) -> String {
     if value < 99.5 {
         return three_digits(value.max(0.0).round()).split('.').next().unwrap_or("0").into();
     }
@@ -229,32 +294,43 @@ pub(crate) fn count(value: f64) -> String {
     Glyphs::Unicode.thousands(((value / scale).round() * scale) as u64)
 }
 
-/// The range of a quantile in words: `95 %: 23.8 µs to 24.1 µs`, `16.3 µs to 29.1 µs, three levels`, `at least 90.0 µs`.
-/// `None` where neither end is known.
-pub fn range_in_words(quantile: &Quantile) -> Option<String> {
-    let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
-    let mark = match quantile.range {
-        Range::Levels | Range::Drift | Range::Few => {
-            quantile.why.as_ref().map_or_else(String::new, |why| format!(", {why}"))
-        }
-        Range::Interval | Range::Bound | Range::NotYet => String::new(),
-    };
-    match quantile.ends() {
-        (Some(low), Some(high)) if quantile.is_interval() => Some(format!("95 %: {} to {}", time(low), time(high))),
-        (Some(low), Some(high)) => Some(format!("{} to {}{mark}", time(low), time(high))),
-        (Some(low), None) => Some(format!("at least {}{mark}", time(low))),
-        (None, Some(high)) => Some(format!("at most {}{mark}", time(high))),
-        (None, None) => None,
+/// Widens the ranges of quantiles to those of the same quantiles of each level.
+pub fn widen(quantiles: &mut [Quantile], levels: &[Vec<Quantile>]) {
+    if levels.is_empty() {
+        return;
+    }
+    for quantile in quantiles.iter_mut().filter(|quantile| quantile.range != Range::NotYet) {
+        let same = |other: &&Quantile| (other.p - quantile.p).abs() < 1e-12 && other.range != Range::NotYet;
+        let own: Vec<&Quantile> = levels.iter().filter_map(|level| level.iter().find(same)).collect();
+        let lows = own.iter().filter_map(|level| level.lo_ns.or(level.ns));
+        // The range of the rounds, where the pooled quantile has no interval, is that of their chance as well.
+        let pooled = if quantile.is_interval() { (quantile.lo_ns, quantile.hi_ns) } else { (quantile.ns, quantile.ns) };
+        let before = (quantile.lo_ns, quantile.hi_ns);
+        quantile.lo_ns = lows.chain(pooled.0).min();
+        // A level whose quantile is a lost message leaves the range open.
+        let highs: Option<Vec<u64>> = own.iter().map(|level| level.hi_ns.or(level.ns)).collect();
+        quantile.hi_ns = match highs {
+            Some(highs) if own.len() > 1 => highs.into_iter().chain(pooled.1).max(),
+            Some(_) => before.1,
+            None => None,
+        };
+        (quantile.range, quantile.why) = (Range::Levels, Some(format!("{} levels", in_letters(levels.len()))));
     }
 }
 
+/// `three`; digits from ten on.
+fn in_letters(number: usize) -> String {
+    const LETTERS: [&str; 10] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    LETTERS.get(number).map_or_else(|| number.to_string(), |word| (*word).into())
+}
+
 /// The median of every round, ns; a round whose median is lost has none.
-pub(crate) fn medians(rounds: &[&SparseHistogram]) -> Vec<f64> {
+pub fn medians(rounds: &[&SparseHistogram]) -> Vec<f64> {
     rounds.iter().filter_map(|round| round.quantile(0.5).flatten()).map(|ns| ns as f64).collect()
 }
 
 /// Mean of the messages that arrived, ns, over all rounds.
-pub(crate) fn mean_ns(rounds: &[&SparseHistogram]) -> Option<f64> {
+pub fn mean_ns(rounds: &[&SparseHistogram]) -> Option<f64> {
     let sums: Vec<(f64, f64)> = rounds
         .iter()
         .filter_map(|round| round.mean().map(|mean| (mean, (round.total() - round.lost()) as f64)))
@@ -267,7 +343,7 @@ pub(crate) fn mean_ns(rounds: &[&SparseHistogram]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lognormal_rounds;
+    use crate::simulate::lognormal_rounds;
     use msgpath_core::Histogram;
     use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Simulated rounds whose truth is known.
 
 use super::*;
-use crate::testing::normal;
+use crate::simulate::normal;
 use fastrand::Rng;
 use proptest::prelude::*;
 
@@ -92,8 +92,6 @@ fn a_ramp_and_many_levels_never_settle() {
     let steps = [0.0, 0.3, 0.1, 0.4, 0.2, 0.0, 0.3];
     let many = steadiness(&around(1, |at| steps[at / 6])).unwrap();
     assert_eq!((many.class, many.change_points.len()), (SteadyClass::NeverSettled, 6));
-    let text = in_words(&many);
-    assert!(text.starts_with("7 levels between 19.") && text.ends_with(" µs"), "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::stats::{mean, percentile};
+use crate::describe::{mean, percentile};
 
 /// Shortest segment, rounds.
 pub const SHORTEST: usize = 5;
@@ -129,7 +129,7 @@ fn order_matters(y: &[f64], penalty: f64, cost: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::normal;
+    use crate::simulate::normal;
     use proptest::prelude::*;
 
     /// Every possible last segment, nothing pruned.

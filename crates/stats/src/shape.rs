@@ -1,10 +1,22 @@
 //! The distribution in a few rows of a log scale.
 
+use serde::{Deserialize, Serialize};
+
 use crate::pooled::Pooled;
-use crate::summary::ShapeBin;
 
 /// Rows between p0.1 and p99.9.
 const ROWS: u32 = 8;
+
+/// One row of the shape: a log bin and its count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShapeBin {
+    /// Lowest value, ns.
+    pub from_ns: u64,
+    /// First value above, ns.
+    pub to_ns: u64,
+    /// Messages.
+    pub count: u64,
+}
 
 /// Eight rows of equal width on the log scale from p0.1 to p99.9 (the first begins at the fastest message), then the
 /// tail: a row up to ten times p99.9 and a row for what is slower still. Every message that arrived is in exactly one

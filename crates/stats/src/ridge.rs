@@ -4,7 +4,7 @@ use msgpath_core::SparseHistogram;
 
 use crate::pooled::Pooled;
 use crate::quantile;
-use crate::summary::ShapeBin;
+use crate::shape::ShapeBin;
 
 /// Bins of a row.
 const BINS: usize = 64;
@@ -119,7 +119,7 @@ fn humps(bins: &[ShapeBin]) -> Vec<Hump> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lognormal_rounds;
+    use crate::simulate::lognormal_rounds;
     use msgpath_core::Histogram;
 
     fn mixed(parts: &[(f64, usize)]) -> Vec<SparseHistogram> {
