@@ -3,7 +3,7 @@
 //! Runs that followed each other cannot be paired by pass, and intervals from independent rounds are far too narrow
 //! then (docs/method/two-runs.md#the-error-of-one-run). So the interval of a run is the widest of those over single
 //! rounds, over five long stretches of it (batch means), and over restarts where there are at least three. Rounds that
-//! resemble their neighbours count as fewer: n (1 - r) / (1 + r), as of an autoregressive process of order 1.
+//! resemble their neighbours count as fewer ([`worth`]).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::dependence::{lag1, lag1_limit};
+use crate::dependence::worth;
 use crate::describe::{deviation, mean};
 use crate::distributions::t_quantile;
 use crate::pooled::Pooled;
@@ -23,10 +23,8 @@ const STRETCHES: usize = 5;
 const LEAST_RESTARTS: usize = 3;
 /// Resamples of a quantile.
 const RESAMPLES: usize = 400;
-/// The strongest likeness of neighbours that is reckoned with.
-const MOST_ALIKE: f64 = 0.95;
-/// The fewest degrees of freedom of rounds that are alike. With [`MOST_ALIKE`] chosen by simulation: equal runs whose
-/// rounds follow an AR(1) of 0 to 0.98 are called 5 % worse in at most 5 % of the pairs.
+/// The fewest degrees of freedom of rounds that are alike. Chosen by simulation: equal runs whose rounds follow an AR(1) of
+/// 0 to 0.98 are called 5 % worse in at most 5 % of the pairs.
 const LEAST_FREEDOM: f64 = 2.0;
 
 /// An estimate with its standard error; of the logarithm, but for losses.
@@ -127,17 +125,6 @@ pub fn cuts(restarts: &[u32]) -> Vec<Vec<Range<usize>>> {
 
 fn widest(levels: impl Iterator<Item = Level>) -> Level {
     levels.max_by(|a, b| a.half().total_cmp(&b.half())).expect("at least one cut")
-}
-
-/// How many independent rounds these are worth; all of them, unless neighbours are significantly alike. The lag-1
-/// autocorrelation of n values is about (1 + 4 r) / n too low, which is corrected (Marriott and Pope 1954).
-fn worth(values: &[f64]) -> f64 {
-    let (n, r) = (values.len() as f64, lag1(values));
-    if r <= lag1_limit(values.len()) {
-        return n;
-    }
-    let r = ((n * r + 1.0) / (n - 4.0)).clamp(0.0, MOST_ALIKE);
-    (n * (1.0 - r) / (1.0 + r)).max(1.0)
 }
 
 /// `level` of n independent rounds, when they are worth `worth`.
