@@ -550,7 +550,7 @@ pub struct Comparison {
     pub resolution: Option<f64>,
     /// Whether a control differed from the baseline: then the comparison is void.
     pub control_failed: bool,
-    /// The margin that verdicts use: max(2 %, resolution).
+    /// The margin that verdicts use: max(2 %, resolution). Beyond 10 % nothing is called the same.
     pub margin: f64,
 }
 

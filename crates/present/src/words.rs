@@ -17,7 +17,7 @@ use msgpath_core::plan::Case;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, Range};
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
 pub(crate) use crossing::{Crossing, crossover};
@@ -364,7 +364,12 @@ pub(crate) fn checks(doctor: &Doctor) -> String {
 /// What the marks mean: `p50` falls when a path is faster, a throughput rises.
 pub(crate) fn legend(metric: &str, margin: f64) -> String {
     let (faster, slower) = if is_time(metric) { ('▼', '▲') } else { ('▲', '▼') };
-    format!("{faster} faster   {slower} slower   ≈ the same within {}   ? not decided (95 %)", bound(margin))
+    let within = bound(margin);
+    if may_be_the_same(margin) {
+        format!("{faster} faster   {slower} slower   ≈ the same within {within}   ? not decided (95 %)")
+    } else {
+        format!("{faster} faster   {slower} slower   ? not decided: below {within} this run cannot see a difference")
+    }
 }
 
 /// Whether smaller is better.
@@ -388,6 +393,18 @@ mod tests {
         assert_eq!(sender_until(&case), "until the last acknowledgement");
         case.traits.lossy = true;
         assert_eq!(sender_until(&case), "until its last send call returned");
+    }
+
+    #[test]
+    fn within_a_wide_margin_nothing_is_called_the_same() {
+        assert_eq!(legend("p50", 0.02), "▼ faster   ▲ slower   ≈ the same within 2 %   ? not decided (95 %)");
+        let wide = legend("p50", 0.352);
+        assert_eq!(wide, "▼ faster   ▲ slower   ? not decided: below 35.2 % this run cannot see a difference");
+        let mut comparison = crate::fixture::compare().1.comparison.unwrap();
+        assert!(!crate::terminal::resolution(&comparison).contains("cannot be seen"));
+        (comparison.resolution, comparison.margin) = (Some(0.352), 0.352);
+        let text = crate::terminal::resolution(&comparison);
+        assert!(text.contains("differed by up to 35.2 %") && text.contains("nothing is called the same"), "{text}");
     }
 
     #[test]

@@ -7,6 +7,15 @@ use serde::{Deserialize, Serialize};
 pub const LEVEL: f64 = 0.05;
 /// The smallest margin of a verdict: a difference of 2 % is not worth a sentence.
 pub const LEAST_MARGIN: f64 = 0.02;
+/// The widest margin within which anything is called the same: 10 %.
+pub const WIDEST_MARGIN: f64 = 0.1;
+
+/// Whether a run with this margin may call two things the same. Within a wider one it cannot: an interval that lies inside
+/// says only that the difference, if there is one, is smaller than what this run can see
+/// (docs/method/comparison.md#when-nothing-is-called-the-same).
+pub fn may_be_the_same(margin: f64) -> bool {
+    margin <= WIDEST_MARGIN
+}
 
 /// What a ratio means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,9 +25,9 @@ pub enum Verdict {
     Better,
     /// Worse than the baseline by more than the margin.
     Worse,
-    /// The same within the margin.
+    /// The same within the margin, which is at most [`WIDEST_MARGIN`].
     Equivalent,
-    /// The interval does not decide.
+    /// The interval does not decide, or the run cannot see differences that matter.
     Undecided,
 }
 
@@ -72,30 +81,40 @@ pub struct Judged {
 
 /// Reads the interval against the margin. Its level is the one at which the ratio stands in its family, so that all
 /// differences that are claimed hold together; where none stands (`level` is `None`) it is 0.05, and the verdict can only
-/// be equivalent or undecided.
+/// be equivalent or undecided: [`verdict`].
 pub fn judge(evidence: &dyn Evidence, level: Option<f64>, margin: f64, larger_is_better: bool) -> Judged {
     let Some((low, high)) = evidence.interval(level.unwrap_or(LEVEL)) else {
         return Judged { verdict: Verdict::Undecided, low: None, high: None };
     };
+    let verdict = verdict((low, high), level.is_some(), margin, larger_is_better);
+    let finite = |end: f64| end.is_finite().then(|| end.exp());
+    Judged { verdict, low: finite(low), high: finite(high) }
+}
+
+/// What the interval of a log-ratio means: wholly within +-ln(1 + margin) equivalent, unless the margin is too wide for that
+/// ([`may_be_the_same`]); wholly beyond, and `stands` in its family, better or worse; else undecided.
+pub fn verdict((low, high): (f64, f64), stands: bool, margin: f64, larger_is_better: bool) -> Verdict {
     let bound = (1.0 + margin).ln();
-    let verdict = if low >= -bound && high <= bound {
-        Verdict::Equivalent
-    } else if level.is_some() && (low > bound || high < -bound) {
+    if low >= -bound && high <= bound {
+        if may_be_the_same(margin) { Verdict::Equivalent } else { Verdict::Undecided }
+    } else if stands && (low > bound || high < -bound) {
         if (low > bound) == larger_is_better { Verdict::Better } else { Verdict::Worse }
     } else {
         Verdict::Undecided
-    };
-    let finite = |end: f64| end.is_finite().then(|| end.exp());
-    Judged { verdict, low: finite(low), high: finite(high) }
+    }
 }
 
 /// Rounds that would decide an undecided ratio: B' = B (half width / h)^2, which is (t s / h)^2 for paired values; h =
 /// distance to the nearest of +-ln(1 + margin), not below what this machine resolves. Beyond the margin it will have to
 /// stand after Holm: the level is that of the first rank in a family of `family`, and the sign-flip test, whose p is at
-/// least 2^(1 - units), must be able to reach it. `None`: no distance, no number of rounds decides it.
+/// least 2^(1 - units), must be able to reach it. `None`: no number of rounds decides it, for want of a distance, or because
+/// it lies within a margin in which nothing is called the same.
 pub fn rounds_needed(evidence: &dyn Evidence, margin: f64, resolution: Option<f64>, family: usize) -> Option<u64> {
     let bound = (1.0 + margin).ln();
     let center = evidence.center().abs();
+    if center <= bound && !may_be_the_same(margin) {
+        return None;
+    }
     let distance = (center - bound).abs().max((1.0 + resolution.unwrap_or(0.0)).ln());
     let level = if center > bound { LEVEL / family.max(1) as f64 } else { LEVEL };
     let (low, high) = evidence.interval(level)?;
@@ -144,6 +163,21 @@ mod tests {
         // A family asks for more: the interval is that of its level.
         assert_eq!(verdict(0.05, 0.025, Some(0.05), false), Verdict::Worse);
         assert_eq!(verdict(0.05, 0.025, Some(0.05 / 20.0), false), Verdict::Undecided);
+    }
+
+    #[test]
+    fn within_a_wide_margin_nothing_is_the_same() {
+        let verdict = |mean, margin| judge(&at(mean, 0.01), Some(0.05), margin, false).verdict;
+        assert_eq!((verdict(0.0, 0.1), verdict(0.0, 0.1001)), (Verdict::Equivalent, Verdict::Undecided));
+        // The margins of three runs beside a CPU hog that comes and goes.
+        let three = [0.15, 0.35, 0.04].map(|margin| verdict(0.01, margin));
+        assert_eq!(three, [Verdict::Undecided, Verdict::Undecided, Verdict::Equivalent]);
+        // What lies beyond even that is shown as ever.
+        assert_eq!((verdict(0.5, 0.35), verdict(-0.5, 0.35)), (Verdict::Worse, Verdict::Better));
+        // No number of rounds makes it the same; one beyond the margin can be decided.
+        let rounds = |mean, half, margin| rounds_needed(&at(mean, half), margin, None, 1);
+        assert_eq!((rounds(0.0, 0.5, 0.35), rounds(0.1, 0.01, 0.35)), (None, None));
+        assert!(rounds(0.0, 0.5, 0.1).is_some() && rounds(0.4, 0.5, 0.35).is_some());
     }
 
     #[test]

@@ -76,9 +76,6 @@ pub(super) fn judged(
     judged_by(part, metric, &|_| margin, pairs, &|_, _| true)
 }
 
-/// A margin that is wider calls nothing the same.
-const COARSE: f64 = 0.1;
-
 /// The same with a margin for each pair, by its second case, and of the rounds that `counts` alone.
 pub(super) fn judged_by(
     part: &Part<'_>,
@@ -100,8 +97,7 @@ pub(super) fn judged_by(
         let (paired, margin) = (paired.as_ref()?, margin(other));
         let judged = judge(paired, level, margin, metric.larger_is_better());
         let ratio = Estimate { value: paired.mean.exp(), low: judged.low, high: judged.high };
-        let coarse = judged.verdict == Verdict::Equivalent && margin > COARSE;
-        Some(Judged { ratio, verdict: if coarse { Verdict::Undecided } else { judged.verdict } })
+        Some(Judged { ratio, verdict: judged.verdict })
     };
     evidence.iter().zip(levels).zip(pairs).map(|((paired, level), (_, other))| of(paired, level, other)).collect()
 }

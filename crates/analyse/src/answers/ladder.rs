@@ -402,15 +402,13 @@ impl<'a> Bench<'a> {
         let levels = holm_levels(&tests.iter().map(|(_, paired)| paired.p).collect::<Vec<_>>());
         let versus = |((case, paired), level): (&(&Case, msgpath_stats::paired::Paired), Option<f64>)| {
             let judged = judge(paired, level, self.control.margin(), self.larger_is_better());
-            // Within a margin of more than 10 % nothing is called the same.
-            let coarse = judged.verdict == Verdict::Equivalent && self.control.margin() > 0.1;
             Versus {
                 size: case.size,
                 threads: case.threads,
                 ratio: paired.center().exp(),
                 low: judged.low,
                 high: judged.high,
-                verdict: if self.control.failed || coarse { Verdict::Undecided } else { judged.verdict },
+                verdict: if self.control.failed { Verdict::Undecided } else { judged.verdict },
             }
         };
         let mut all: Vec<Versus> = tests.iter().zip(levels).map(versus).collect();

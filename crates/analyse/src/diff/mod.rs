@@ -20,7 +20,7 @@ use msgpath_core::units::size;
 use msgpath_record::Run;
 use msgpath_stats::level::Level;
 use msgpath_stats::paired::Series;
-use msgpath_stats::verdict::{LEAST_MARGIN, Verdict, holm};
+use msgpath_stats::verdict::{self, LEAST_MARGIN, Verdict, holm};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Results;
@@ -290,12 +290,5 @@ fn rows(
 /// As in `compare`: beyond the margin and after Holm, or within it.
 fn verdict(row: &DiffRow, margin: f64) -> Verdict {
     let (Some(low), Some(high)) = (row.low, row.high) else { return Verdict::Undecided };
-    let larger_is_better = row.unit == "bit/s";
-    if low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin {
-        Verdict::Equivalent
-    } else if row.holm && (low > 1.0 + margin || high < 1.0 / (1.0 + margin)) {
-        if (low > 1.0) == larger_is_better { Verdict::Better } else { Verdict::Worse }
-    } else {
-        Verdict::Undecided
-    }
+    verdict::verdict((low.ln(), high.ln()), row.holm, margin, row.unit == "bit/s")
 }

@@ -2,10 +2,10 @@
 
 use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_stats::quantile::count;
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::stretches::{Stretch, stretches};
-use super::wording::{again_with_rounds, finding, percent};
+use super::wording::{again_with_rounds, finding, percent, sentence};
 use super::{Detector, Input, Said};
 use crate::summary::{Comparison, Confidence};
 
@@ -37,6 +37,20 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
     let needed = stretch.ratios.iter().map(|ratio| ratio.rounds_needed).collect::<Option<Vec<u64>>>();
     let needed = needed.and_then(|all| all.into_iter().max());
     let possible = needed.filter(|rounds| rounds * input.plan.cases.len() as u64 <= MAX_ROUNDS);
+    // However many rounds: within such a margin nothing is called the same.
+    let unseen = !may_be_the_same(comparison.margin)
+        && stretch.ratios.iter().any(|ratio| ratio.ratio.ln().abs() <= comparison.margin.ln_1p());
+    if unseen {
+        let margin = percent(comparison.margin);
+        let text = format!(
+            "whether {path} differs from {baseline} {place} (95 %: {} to {}): differences below {margin} % cannot be seen in \
+             this run, in which the baseline differed from itself by as much.",
+            signed(low),
+            signed(high)
+        );
+        let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
+        return finding("V07", Confidence::CantTell, sentence(&text), numbers, vec!["msgpath doctor".into()]);
+    }
     let settle = match (needed, possible) {
         (Some(rounds), Some(_)) => format!("about {} rounds would decide it", count(rounds as f64)),
         (Some(rounds), None) => format!("it would take about {} rounds, more than one run holds", count(rounds as f64)),
@@ -45,13 +59,13 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
     let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
     let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
     let text = format!("{what} (95 %: {} to {}); {settle}.", signed(low), signed(high));
-    finding("V07", Confidence::CantTell, super::wording::sentence(&text), numbers, next)
+    finding("V07", Confidence::CantTell, sentence(&text), numbers, next)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, said, slow_down};
 
     fn paths() -> Build {
         Build::echo(&["tcp:send", "tcp:writev"], &[64])
@@ -68,6 +82,25 @@ mod tests {
         assert!(texts[0].contains("rounds would decide it."), "{texts:?}");
         let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
         assert!(next[0].starts_with("msgpath compare -t 10s -r "), "{next:?}");
+    }
+
+    #[test]
+    fn a_run_that_resolves_little_says_so() {
+        // Something else takes the CPU now and then, in turn from the baseline, the other path and the baseline's twin.
+        let mut run = paths().control(64).run();
+        slow_down(&mut run, 3.0, |at| (at / 3) % 4 == at % 3);
+        let comparison = summarise(&run).comparison.unwrap();
+        assert!(comparison.margin > 0.1 && !comparison.control_failed, "{comparison:?}");
+        let texts = said(&run, "V07");
+        let margin = super::percent(comparison.margin);
+        assert!(
+            texts[0].starts_with("can't tell: Whether tcp:writev differs from tcp:send at 64 B (95 %: "),
+            "{texts:?}"
+        );
+        assert!(texts[0].contains(&format!("differences below {margin} % cannot be seen in this run")), "{texts:?}");
+        assert!(said(&run, "V03").is_empty());
+        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
+        assert_eq!(next, ["msgpath doctor"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Two runs: what became of the earlier one, in sentences and as a table.
 
 use msgpath_analyse::diff::DiffRow;
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::G;
 use super::page::{Cell, Page};
@@ -70,11 +70,11 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
     }
     let undecided = count(Verdict::Undecided);
     if undecided > 0 {
-        let text = format!(
-            "Whether {} changed by more than {}.",
-            words::counted(undecided, "number", G),
-            words::bound(diff.margin)
-        );
+        let (numbers, margin) = (words::counted(undecided, "number", G), words::bound(diff.margin));
+        let text = match may_be_the_same(diff.margin) {
+            true => format!("Whether {numbers} changed by more than {margin}."),
+            false => format!("Whether {numbers} changed: below {margin} these runs cannot show a change."),
+        };
         item(page, "cant-tell", "can't tell", &text);
     }
     if diff.rows.is_empty() {

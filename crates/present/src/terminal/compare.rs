@@ -6,7 +6,7 @@ use msgpath_core::PathName;
 use msgpath_core::plan::Load;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
@@ -94,6 +94,11 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
 pub(crate) fn resolution(comparison: &Comparison) -> String {
     let margin = words::bound(comparison.margin);
     match comparison.resolution {
+        Some(resolution) if !may_be_the_same(comparison.margin) => format!(
+            "The baseline against itself differed by up to {} (A/A, 95 % of pairs): smaller differences cannot be seen in this \
+             run, and nothing is called the same.",
+            words::percent(resolution)
+        ),
         Some(resolution) => format!(
             "The baseline against itself differed by up to {} (A/A, 95 % of pairs); verdicts use a margin of {margin}.",
             words::percent(resolution)

@@ -3,7 +3,7 @@
 use msgpath_analyse::diff::{Diff, DiffRow, GateState, Judged};
 use msgpath_core::schema::Status;
 use msgpath_core::units::{BitUnits, bits_per_second};
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
@@ -162,8 +162,12 @@ fn margin(diff: &Diff) -> String {
     } else {
         "assumed: neither run has an A/A control"
     };
+    let unseen = match may_be_the_same(diff.margin) {
+        true => "",
+        false => " Smaller differences cannot be seen between these runs, and nothing is called the same.",
+    };
     format!(
-        "Verdicts use a margin of {margin} ({basis}). The runs followed each other, so what changed on the machine between \
+        "Verdicts use a margin of {margin} ({basis}).{unseen} The runs followed each other, so what changed on the machine between \
          them counts as well; intervals contain the drift within each."
     )
 }

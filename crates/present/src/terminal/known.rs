@@ -5,7 +5,7 @@ use msgpath_analyse::summary::{CaseSummary, TrialResult};
 use msgpath_core::plan::{Metric, Workload};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
-use msgpath_stats::verdict::Verdict;
+use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::page::{Page, Paint, Span};
 use super::table::{Align, Table};
@@ -97,7 +97,15 @@ impl Page {
         self.gap();
         self.table(table);
         if summary.trials.iter().any(|trial| trial.verdict == Verdict::Undecided) {
-            self.text(2, "Not decided: the interval holds both a change and none (95 %, after Holm).", Paint::Dim);
+            let text = "Not decided: the interval holds both a change and none (95 %, after Holm)";
+            let margin = summary.comparison.as_ref().map(|comparison| comparison.margin);
+            let text = match margin.filter(|margin| !may_be_the_same(*margin)) {
+                Some(margin) => {
+                    format!("{text}, or a change below {}, which this run cannot see.", words::bound(margin))
+                }
+                None => format!("{text}."),
+            };
+            self.text(2, &text, Paint::Dim);
         }
     }
 }

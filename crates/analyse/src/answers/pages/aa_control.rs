@@ -8,6 +8,7 @@ use msgpath_stats::describe::{deviation, mean, percentile};
 use msgpath_stats::distributions::t_quantile;
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::resample::{RESAMPLES, unit_count};
+use msgpath_stats::verdict::{WIDEST_MARGIN, may_be_the_same};
 
 use crate::answers::cell::{Cell, Table, Value};
 use crate::answers::rows::{beyond, number, percent, ratio_with};
@@ -150,9 +151,16 @@ fn smallest(twins: &[Twins]) -> Answer {
             number(needs)
         ),
     };
+    let unseen = match may_be_the_same(resolution) {
+        true => String::new(),
+        false => format!(
+            " Nothing can be told about differences below {}, and nothing can be called the same here.",
+            percent(resolution)
+        ),
+    };
     let text = format!(
         "with {rounds} rounds taken in turn, a path differs from itself by up to {} (p95 of |A'/A - 1|, the worse of {} pairs): \
-         {verdict}.",
+         {verdict}.{unseen}",
         percent(resolution),
         twins.len()
     );
@@ -184,7 +192,18 @@ fn one_after_the_other(parts: &[Part<'_>]) -> Answer {
         return Answer::cannot(question, "the two runs have no case in common with enough rounds");
     };
     let apart = ratios.iter().filter(|(_, ratio)| beyond(ratio, 1.0) == Confidence::Sure).count();
+    // How far from 1 a difference may lie that nobody would see.
+    let reach =
+        |ratio: &Value| [ratio.low, ratio.high].map(|end| end.map_or(f64::INFINITY, |end| end.ln().abs().exp_m1()));
+    let unseen = ratios.iter().flat_map(|(_, ratio)| reach(ratio)).fold(0.0, f64::max);
     let text = match apart {
+        0 if !may_be_the_same(unseen) => format!(
+            "nothing can be told: none of {} cases differs from run to run beyond its 95 % interval, but the intervals hold \
+             differences of {} and more. The largest ratio is {} ({widest}).",
+            ratios.len(),
+            percent(WIDEST_MARGIN),
+            ratio_with(&ratio)
+        ),
         0 => format!(
             "this time they are: none of {} cases differs from run to run beyond its 95 % interval; the largest ratio is {} \
              ({widest}). Another day it may differ.",
@@ -247,6 +266,15 @@ mod tests {
         assert!((2_500..6_500).contains(count) && *tenth > 8 * count, "{tenth} {count}");
         assert_eq!(page.answers[1].confidence, Confidence::CantTell);
         assert!(page.answers[1].text.starts_with("this time they are"), "{}", page.answers[1].text);
+    }
+
+    #[test]
+    fn where_the_noise_is_wide_nothing_can_be_told() {
+        let made = made(0.5, 0.1, 1.0);
+        let [smallest, runs] = &page(&Made::parts(&made)).answers[..] else { panic!() };
+        assert!(smallest.text.contains("Nothing can be told about differences below "), "{}", smallest.text);
+        assert!(runs.text.starts_with("nothing can be told: none of 2 cases"), "{}", runs.text);
+        assert_eq!(runs.confidence, Confidence::CantTell);
     }
 
     #[test]
