@@ -1,45 +1,13 @@
-//! The bytes of `rounds.mpl`, `messages.mpl`, `rpcs.mpl` and `events.mpl`.
-//!
-//! A file is a sequence of blocks, nothing before, between or after them. Every block is appended by one write, so that
-//! a killed program leaves whole blocks and at most one that is cut off. Fixed-width integers are little endian;
-//! *varint* is unsigned LEB128 of at most 64 bits; *zigzag* maps a signed integer to an unsigned one
-//! (0, -1, 1, -2 ... become 0, 1, 2, 3 ...).
-//!
-//! # Block
-//!
-//! | offset | bytes | what |
-//! |---|---|---|
-//! | 0 | 4 | magic, the bytes `6d 70 6c 0a` (`mpl` and a line feed) |
-//! | 4 | 1 | version of this format: 3. The head keeps its form in every version |
-//! | 5 | 1 | kind: 1 round, 2 messages, 3 end, 4 calls, 5 kernel events |
-//! | 6 | 2 | 0 |
-//! | 8 | 4 | length of the payload in bytes: at most 4 MiB (kinds 1, 2 and 5), 16 MiB (kind 4) or 64 MiB (kind 3) |
-//! | 12 | 4 | CRC-32 (IEEE 802.3) of the bytes 4 to 11 and the payload |
-//! | 16 | length | payload |
-//!
-//! # Round (in `rounds.mpl`)
-//!
-//! varint length and JSON of the `RoundRecord`; then the histograms latency, one way, service, lateness and first
-//! messages, each as varint length and bytes. A histogram is eight varints (bins, messages, lost, beyond 2^40 ns, sum of the ns in
-//! two halves with the high one first, smallest ns, largest ns; an empty one has 2^64-1 and 0 as the last two) and then
-//! for each bin the distance of its index from the one before and its count, both varint.
-//! [`msgpath_core::histogram`] says which values an index stands for.
+//! The bytes of `rounds.mpl`, `messages.mpl`, `rpcs.mpl` and `events.mpl`: a sequence of blocks, nothing before, between or
+//! after them. Every block is appended by one write, so that a killed program leaves whole blocks and at most one that is
+//! cut off. `docs/record.md` describes them byte by byte; the rows of the logs are the business of `columns`.
 //!
 //! No count or time of an end is above 2^48 and no other number above 2^62: so sums over a whole run fit in 64 bits.
-//!
-//! # Messages, calls, kernel events (in `messages.mpl`, `rpcs.mpl`, `events.mpl`)
-//!
-//! At most 65536 rows of one case and pass, as columns: the modules `columns`, and `messages`, `calls` and `events` below
-//! it.
-//!
-//! # End (the last block of `rounds.mpl`)
-//!
-//! JSON of the `RunEnd`. A file without it is of a run that was killed, or that is still going on.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
 
-use msgpath_core::schema::{RoundRecord, RunEnd};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd};
 use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
@@ -368,31 +336,10 @@ pub fn fuzz_blocks(bytes: &[u8]) {
                 (0..3).for_each(|_| all.merge_sparse(&round.latency));
             }
         }
-        Kind::Messages => {
-            let (mut rows, mut back) = (Vec::new(), Vec::new());
-            if columns::decode_messages(payload, &mut rows).is_ok() {
-                let encoded = columns::encode_messages(&rows).expect("what was read can be written");
-                columns::decode_messages(&encoded, &mut back).expect("what was written can be read");
-                assert_eq!(rows, back);
-            }
-        }
+        Kind::Messages => rows_again::<MessageRow>(payload),
+        Kind::Calls => rows_again::<RpcRow>(payload),
+        Kind::Events => rows_again::<KernelEvent>(payload),
         Kind::End => drop(decode_end(payload)),
-        Kind::Calls => {
-            let (mut rows, mut back) = (Vec::new(), Vec::new());
-            if columns::decode_calls(payload, &mut rows).is_ok() {
-                let encoded = columns::encode_calls(&rows).expect("what was read can be written");
-                columns::decode_calls(&encoded, &mut back).expect("what was written can be read");
-                assert_eq!(rows, back);
-            }
-        }
-        Kind::Events => {
-            let (mut events, mut back) = (Vec::new(), Vec::new());
-            if let Ok((case, pass)) = columns::decode_events(payload, &mut events) {
-                let encoded = columns::encode_events(case, pass, &events).expect("what was read can be written");
-                assert_eq!(columns::decode_events(&encoded, &mut back), Ok((case, pass)));
-                assert_eq!(events, back);
-            }
-        }
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
     while let Ok(Some(kind)) = blocks.next(&mut payload) {
@@ -400,6 +347,15 @@ pub fn fuzz_blocks(bytes: &[u8]) {
     }
     for kind in Kind::ALL {
         again(kind, bytes);
+    }
+}
+
+fn rows_again<R: columns::Logged + PartialEq>(payload: &[u8]) {
+    let (mut rows, mut back) = (Vec::<R>::new(), Vec::new());
+    if let Ok((case, pass)) = columns::decode(payload, &mut rows) {
+        let encoded = columns::encode(case, pass, &rows).expect("what was read can be written");
+        assert_eq!(columns::decode(&encoded, &mut back), Ok((case, pass)));
+        assert_eq!(rows, back);
     }
 }
 

@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use msgpath_core::schema::Status;
+use msgpath_core::schema::{KernelEvent, MessageRow, RpcRow, Status};
 use msgpath_core::{Exit, Problem};
 
+use crate::columns::{self, Logged};
 use crate::{
     EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, WrittenBy, block, events, messages,
     read, rpcs, store, test_run,
@@ -65,6 +66,23 @@ fn the_golden_run_reads_as_ever() {
     assert_eq!((calls.len(), calls[8].received_ns, calls[9].received_ns), (20, Some(-2_990_000), None));
     let rounds: Vec<_> = events(&golden()).unwrap().map(Result::unwrap).collect();
     assert_eq!((rounds.len(), rounds[0].events[29].t_ns, rounds[0].events[29].tid), (1, 1_020_300, 1_002));
+}
+
+#[test]
+fn the_logs_of_the_golden_run_are_written_to_the_bit() {
+    fn again<R: Logged>(file: &str) -> usize {
+        let bytes = fs::read(golden().join(file)).unwrap();
+        let (mut blocks, mut payload, mut rows) = (block::Blocks::new(bytes.as_slice()), Vec::new(), Vec::<R>::new());
+        let mut count = 0;
+        while blocks.next(&mut payload).unwrap().is_some() {
+            let (case, pass) = columns::decode(&payload, &mut rows).unwrap();
+            assert_eq!(columns::encode(case, pass, &rows).unwrap(), payload);
+            count += rows.len();
+        }
+        count
+    }
+    let counts = (again::<MessageRow>(MESSAGES_FILE), again::<RpcRow>(RPCS_FILE), again::<KernelEvent>(EVENTS_FILE));
+    assert_eq!(counts, (15, 20, 30));
 }
 
 /// The block that begins at `at`, made one of another version, checksum and all.

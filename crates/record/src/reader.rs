@@ -266,8 +266,7 @@ pub fn messages(folder: &Path) -> Result<Log<MessageRow>, RecordError> {
 
 fn decode_messages(kind: Kind, payload: &[u8], rows: &mut Vec<MessageRow>, header: &RunHeader) -> Result<(), String> {
     expect(kind, Kind::Messages)?;
-    columns::decode_messages(payload, rows)?;
-    case_exists(rows[0].case, header)
+    case_exists(columns::decode(payload, rows)?.0, header)
 }
 
 /// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
@@ -281,8 +280,7 @@ pub fn rpcs(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
 
 fn decode_calls(kind: Kind, payload: &[u8], rows: &mut Vec<RpcRow>, header: &RunHeader) -> Result<(), String> {
     expect(kind, Kind::Calls)?;
-    columns::decode_calls(payload, rows)?;
-    case_exists(rows[0].case, header)?;
+    case_exists(columns::decode(payload, rows)?.0, header)?;
     let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
         Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair)),
@@ -399,7 +397,7 @@ impl EventsOfRounds {
         let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(None) };
         expect(kind, Kind::Events)?;
         let mut events = Vec::new();
-        let (case, pass) = columns::decode_events(&self.payload, &mut events)?;
+        let (case, pass) = columns::decode(&self.payload, &mut events)?;
         case_exists(case, &self.header)?;
         Ok(Some(Events { case, pass, events }))
     }

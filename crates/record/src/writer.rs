@@ -154,7 +154,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable("calls of several cases or passes at once".into()));
         }
         for rows in rows.chunks(MAX_ROWS) {
-            let block = framed(Kind::Calls, columns::encode_calls(rows))?;
+            let block = framed(Kind::Calls, columns::encode(rows[0].case, rows[0].pass, rows))?;
             let log = opened(&mut self.calls, &self.folder, RPCS_FILE)?;
             log.append(&block).map_err(|source| self.failed(RPCS_FILE, source))?;
             self.calls_kept += rows.len() as u64;
@@ -174,7 +174,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable(why));
         }
         for events in events.chunks(MAX_ROWS) {
-            let block = framed(Kind::Events, columns::encode_events(case, pass, events))?;
+            let block = framed(Kind::Events, columns::encode(case, pass, events))?;
             let log = opened(&mut self.events, &self.folder, EVENTS_FILE)?;
             log.append(&block).map_err(|source| self.failed(EVENTS_FILE, source))?;
             self.events_kept += events.len() as u64;
@@ -212,7 +212,7 @@ impl RunWriter {
 
     fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
         let Some(log) = &mut self.messages else { return Ok(()) };
-        let block = framed(Kind::Messages, columns::encode_messages(rows))?;
+        let block = framed(Kind::Messages, columns::encode(rows[0].case, rows[0].pass, rows))?;
         log.append(&block).map_err(|source| self.failed(MESSAGES_FILE, source))
     }
 

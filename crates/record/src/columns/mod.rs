@@ -1,30 +1,285 @@
-//! The payloads of the logs: many rows of one case and pass, column after column, one varint a cell.
+//! The columns of what a run's files hold row by row. One line says what a column is called, its type and unit, what it
+//! says, when it is empty, and how a block keeps it; codec, CSV, Parquet and the tables of `docs/record.md` are made of it.
 //!
-//! Every payload begins with the varints number of rows, case, pass. How a column's cells are written:
-//!
-//! | form | varint |
-//! |---|---|
-//! | itself | the value |
-//! | difference | zigzag of the difference from the row before (from 0 at first), modulo 2^64 |
-//! | optional | the value + 1; 0: there is none |
-//! | optional difference | zigzag of the difference from the last value in the column (from 0 at first) + 1; 0: none |
-//!
-//! Numbers are below 2^62, signed ones above -2^62, except where a column is said to have all 64 bits.
+//! The payload of a log's block is many rows of one case and pass: the varints number of rows, case, pass, and then column
+//! after column, one varint a cell, as [`Form`] says. Numbers are below 2^62, signed ones above -2^62, but for those of
+//! [`Form::ByKind`].
 
-mod calls;
+pub(crate) mod calls;
+#[cfg(test)]
+mod document;
 mod events;
-mod messages;
+pub(crate) mod messages;
 
-pub(crate) use calls::{decode_calls, encode_calls};
-pub(crate) use events::{decode_events, encode_events};
-pub(crate) use messages::{decode_messages, encode_messages};
+use std::borrow::Cow;
+use std::fmt::Debug;
 
-use msgpath_core::varint;
+use msgpath_core::schema::{MessageRow, RoundRecord};
+use msgpath_core::{Case, varint};
 
+use crate::Run;
 use crate::block::MAX_ROWS;
+use crate::export::{reply, role_word};
 
 /// Numbers are below it.
 pub(crate) const MAX_NUMBER: u64 = 1 << 62;
+
+/// A column of rows of this type.
+pub(crate) struct Column<R: 'static> {
+    /// Its name wherever it has one.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// Empty: none.
+    pub(crate) unit: &'static str,
+    /// What a cell says.
+    pub(crate) says: &'static str,
+    /// When a cell is empty; empty: never.
+    pub(crate) null: &'static str,
+    /// `None`: the blocks of the log do not have it.
+    stored: Option<Stored<R>>,
+    shown: Shown<R>,
+}
+
+/// Whether a column is exported.
+enum Shown<R> {
+    No,
+    /// The number that is stored.
+    AsStored,
+    By(Show<R>),
+}
+
+/// The cell of a row in an export.
+type Show<R> = for<'a> fn(&'a Context<'a>, &'a R) -> Cell<'a>;
+
+/// The type of an exported cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Int32,
+    Int64,
+    Decimal,
+}
+
+/// An exported cell.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Cell<'a> {
+    Empty,
+    Number(i128),
+    Text(Cow<'a, str>),
+}
+
+/// What cells are made of beside their row.
+pub(crate) struct Context<'a> {
+    pub(crate) run: &'a Run,
+    /// Path and pieces of every case.
+    texts: Vec<[String; 2]>,
+}
+
+/// Exported rows that belong to a case.
+pub(crate) trait OfCase: 'static {
+    /// Case and pass.
+    fn place(&self) -> (u32, u32);
+}
+
+/// The rows of a log, many of one case and pass in a block.
+pub(crate) trait Logged: Clone + Debug + Default + 'static {
+    /// What they are, in the plural.
+    const WHAT: &'static str;
+    /// Those that have a form are in the blocks, in this order.
+    const COLUMNS: &'static [Column<Self>];
+    /// Gives a row its case and pass, where it has them.
+    fn set_place(&mut self, _case: u32, _pass: u32) {}
+    /// Below [`KINDS`], where there are several.
+    fn kind(&self) -> usize {
+        0
+    }
+}
+
+/// How a block keeps a column.
+pub(crate) enum Stored<R> {
+    Number(Form, Get<R>, Set<R>),
+    /// Number of the bytes without the zeros at the end (0 to 16), and those bytes; 17: as in the row before.
+    Key(fn(&R) -> &[u8; 16], fn(&mut R) -> &mut [u8; 16]),
+}
+
+type Get<R> = fn(&R) -> Option<u64>;
+/// `None`: the value is out of the range of its field.
+type Set<R> = fn(&mut R, Option<u64>) -> Option<()>;
+
+/// The varint of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The value.
+    Itself,
+    /// zigzag of the difference from the row before (from 0 at first), modulo 2^64.
+    Difference,
+    /// The difference from the row before, which is never larger.
+    Rising,
+    /// The value + 1; 0: there is none.
+    Optional,
+    /// zigzag of the difference from the last value in the column (from 0 at first) + 1; 0: there is none. Signed.
+    OptionalDifference,
+    /// zigzag of the difference from the last row of the same kind (from 0 at first); all 64 bits.
+    ByKind,
+}
+
+/// A column of a log that has its field as it is; `?`: an optional one.
+macro_rules! stored {
+    (? $form:ident, $field:ident) => {
+        Stored::Number(
+            Form::$form,
+            |row| row.$field.map(|value| value as u64),
+            |row, cell| {
+                row.$field = cell.map(|value| value as _);
+                Some(())
+            },
+        )
+    };
+    ($form:ident, $field:ident) => {
+        Stored::Number(
+            Form::$form,
+            |row| Some(row.$field.into()),
+            |row, cell| {
+                row.$field = cell?.try_into().ok()?;
+                Some(())
+            },
+        )
+    };
+}
+pub(crate) use stored;
+
+impl<R> Column<R> {
+    /// A column that is exported and not in the blocks of a log.
+    pub(crate) const fn shown(
+        name: &'static str,
+        kind: Kind,
+        unit: &'static str,
+        says: &'static str,
+        show: Show<R>,
+    ) -> Self {
+        Self { name, kind, unit, says, null: "", stored: None, shown: Shown::By(show) }
+    }
+
+    /// A column of a log, exported as it is.
+    pub(crate) const fn stored(name: &'static str, unit: &'static str, says: &'static str, stored: Stored<R>) -> Self {
+        Self { name, kind: Kind::Int64, unit, says, null: "", stored: Some(stored), shown: Shown::AsStored }
+    }
+
+    /// When its cells are empty.
+    pub(crate) const fn or_empty(mut self, null: &'static str) -> Self {
+        self.null = null;
+        self
+    }
+
+    /// Exported otherwise than stored.
+    pub(crate) const fn shown_by(mut self, kind: Kind, show: Show<R>) -> Self {
+        (self.kind, self.shown) = (kind, Shown::By(show));
+        self
+    }
+
+    /// Not exported.
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.shown = Shown::No;
+        self
+    }
+
+    /// What a cell says, in which unit, and when it is empty.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "other formats have no place for it"))]
+    pub(crate) fn explained(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(", {}", self.unit) };
+        let null = if self.null.is_empty() { String::new() } else { format!("; null: {}", self.null) };
+        format!("{}{unit}{null}", self.says)
+    }
+
+    pub(crate) fn is_exported(&self) -> bool {
+        !matches!(self.shown, Shown::No)
+    }
+
+    /// The cell of a row in an export.
+    pub(crate) fn cell<'a>(&self, context: &'a Context<'a>, row: &'a R) -> Cell<'a> {
+        match (&self.shown, &self.stored) {
+            (Shown::By(show), _) => show(context, row),
+            (Shown::AsStored, Some(Stored::Number(form, get, _))) => match (get(row), form) {
+                (Some(value), Form::OptionalDifference) => (value as i64).into(),
+                (value, _) => value.into(),
+            },
+            _ => Cell::Empty,
+        }
+    }
+}
+
+macro_rules! cells {
+    ($($from:ty => $variant:ident),*) => {$(
+        impl<'a> From<$from> for Cell<'a> {
+            fn from(value: $from) -> Self {
+                Cell::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+cells!(i64 => Number, u64 => Number, u32 => Number, String => Text, &'a str => Text);
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Empty, Into::into)
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(run: &'a Run) -> Self {
+        let texts = run.header.plan.cases.iter().map(|case| [case.path.to_string(), case.pieces.to_string()]).collect();
+        Self { run, texts }
+    }
+
+    /// The case of a row; the reader has checked that it exists.
+    pub(crate) fn case(&self, row: &impl OfCase) -> &Case {
+        &self.run.header.plan.cases[row.place().0 as usize]
+    }
+}
+
+impl OfCase for MessageRow {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+impl OfCase for RoundRecord {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+/// The columns of the case, which stand before those of its rounds and messages.
+pub(crate) const fn of_case<R: OfCase>() -> [Column<R>; 13] {
+    use Kind::{Int32, Int64, Text};
+    [
+        Column::shown("case", Int32, "", "position of the case in the plan", |_, row| row.place().0.into()),
+        Column::shown("role", Text, "", "`measured`, `control`, `yardstick` or `trial`", |of, row| {
+            role_word(of.case(row).role).into()
+        }),
+        Column::shown("path", Text, "", "transport, send method and wait", |of, row| {
+            of.texts[row.place().0 as usize][0].as_str().into()
+        }),
+        Column::shown("transport", Text, "", "the path's transport", |of, row| {
+            of.case(row).path.transport.as_str().into()
+        }),
+        Column::shown("method", Text, "", "its send method", |of, row| of.case(row).path.method.as_str().into()),
+        Column::shown("wait", Text, "", "its wait", |of, row| of.case(row).path.wait.as_str().into()),
+        Column::shown("size_bytes", Int64, "bytes", "a message", |of, row| of.case(row).size.into()),
+        Column::shown("reply_bytes", Int64, "bytes", "its reply", |of, row| reply(of.run, of.case(row)).into())
+            .or_empty("the workload is not echo"),
+        Column::shown("pieces", Text, "", "buffers x bytes of a message", |of, row| {
+            of.texts[row.place().0 as usize][1].as_str().into()
+        }),
+        Column::shown("connections", Int32, "", "connections", |of, row| of.case(row).connections.into()),
+        Column::shown("threads", Int32, "", "measuring threads of an end", |of, row| of.case(row).threads.into()),
+        Column::shown("inflight", Int32, "", "messages in flight on a connection", |of, row| {
+            of.case(row).inflight.into()
+        }),
+        Column::shown("pass", Int32, "", "pass, from 0", |_, row| row.place().1.into()),
+    ]
+}
 
 fn zigzag(value: u64, before: u64) -> u64 {
     let difference = value.wrapping_sub(before) as i64;
@@ -35,99 +290,183 @@ fn unzigzag(coded: u64, before: u64) -> u64 {
     before.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
 }
 
-/// Writes a payload.
-struct Columns<'a, T> {
-    rows: &'a [T],
-    out: Vec<u8>,
+/// More than there are kinds of rows.
+const KINDS: usize = 32;
+/// Stands for the key of the row before.
+const SAME_KEY: u64 = 17;
+
+/// The payload of 1 to [`MAX_ROWS`] rows of one case and pass.
+pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<u8>, String> {
+    if rows.is_empty() || rows.len() > MAX_ROWS {
+        return Err(format!("{} rows", rows.len()));
+    }
+    let mut out = Vec::with_capacity(16 + rows.len() * (R::COLUMNS.len() + 4));
+    for value in [rows.len() as u64, case.into(), pass.into()] {
+        varint::put(&mut out, value);
+    }
+    for (name, stored) in R::COLUMNS.iter().filter_map(|column| Some((column.name, column.stored.as_ref()?))) {
+        match stored {
+            Stored::Number(form, get, _) => {
+                let mut before = [0; KINDS];
+                for row in rows {
+                    let coded = form.code(get(row), &mut before[form.kind(row)]);
+                    varint::put(&mut out, coded.ok_or_else(|| format!("{name} is out of its range: {row:?}"))?);
+                }
+            }
+            Stored::Key(key, _) => {
+                let mut before = &[0; 16];
+                for row in rows {
+                    let key = key(row);
+                    if key == before {
+                        varint::put(&mut out, SAME_KEY);
+                    } else {
+                        let bytes = without_zeros(key);
+                        varint::put(&mut out, bytes.len() as u64);
+                        out.extend_from_slice(bytes);
+                        before = key;
+                    }
+                }
+            }
+        }
+    }
+    Ok(out)
 }
 
-impl<'a, T> Columns<'a, T> {
-    /// Of 1 to [`MAX_ROWS`] rows.
-    fn new(rows: &'a [T], case: u32, pass: u32, bytes_a_row: usize) -> Result<Self, String> {
-        if rows.is_empty() || rows.len() > MAX_ROWS {
-            return Err(format!("{} rows", rows.len()));
-        }
-        let mut out = Vec::with_capacity(16 + rows.len() * bytes_a_row);
-        for value in [rows.len() as u64, case.into(), pass.into()] {
-            varint::put(&mut out, value);
-        }
-        Ok(Self { rows, out })
+/// A key without the zeros at its end.
+pub(crate) fn without_zeros(key: &[u8; 16]) -> &[u8] {
+    &key[..key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
+}
+
+impl Form {
+    fn kind(self, row: &impl Logged) -> usize {
+        if self == Form::ByKind { row.kind() } else { 0 }
     }
 
-    fn plain(&mut self, value: impl Fn(&T) -> u64) {
-        self.rows.iter().for_each(|row| varint::put(&mut self.out, value(row)));
-    }
-
-    fn difference(&mut self, value: impl Fn(&T) -> u64) {
-        let mut before = 0;
-        for row in self.rows {
-            let value = value(row);
-            varint::put(&mut self.out, zigzag(value, before));
-            before = value;
+    fn fits(self, value: u64) -> bool {
+        match self {
+            Form::Itself | Form::ByKind => true,
+            Form::OptionalDifference => (value as i64).unsigned_abs() < MAX_NUMBER,
+            Form::Difference | Form::Rising | Form::Optional => value < MAX_NUMBER,
         }
     }
 
-    fn optional(&mut self, value: impl Fn(&T) -> Option<u64>) {
-        self.plain(|row| value(row).map_or(0, |value| value + 1));
+    /// `None`: the value is out of its range.
+    fn code(self, value: Option<u64>, before: &mut u64) -> Option<u64> {
+        let Some(value) = value else { return Some(0) };
+        let last = std::mem::replace(before, value);
+        match self {
+            _ if !self.fits(value) => None,
+            Form::Itself => Some(value),
+            Form::Difference | Form::ByKind => Some(zigzag(value, last)),
+            Form::Rising => value.checked_sub(last),
+            Form::Optional => Some(value + 1),
+            Form::OptionalDifference => Some(zigzag(value, last) + 1),
+        }
     }
 
-    fn optional_difference(&mut self, value: impl Fn(&T) -> Option<i64>) {
-        let mut before = 0;
-        for row in self.rows {
-            let coded = value(row).map_or(0, |value| {
-                let coded = zigzag(value as u64, before) + 1;
-                before = value as u64;
-                coded
-            });
-            varint::put(&mut self.out, coded);
-        }
+    /// `None`: no such value can have been written.
+    fn decode(self, coded: u64, before: &mut u64) -> Option<Option<u64>> {
+        *before = match (self, coded) {
+            (Form::Optional | Form::OptionalDifference, 0) => return Some(None),
+            (Form::Itself, _) => coded,
+            (Form::Difference | Form::ByKind, _) => unzigzag(coded, *before),
+            (Form::Rising, _) => before.checked_add(coded)?,
+            (Form::Optional, _) => coded - 1,
+            (Form::OptionalDifference, _) => unzigzag(coded - 1, *before),
+        };
+        self.fits(*before).then_some(Some(*before))
     }
 }
 
-/// Takes a payload apart. Every method is `None` where the bytes end or a value is out of its range.
-struct Cells<'a> {
-    bytes: &'a [u8],
+/// Replaces `rows` by those of a payload; their case and pass.
+pub(crate) fn decode<R: Logged>(payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), String> {
+    rows.clear();
+    take_rows(payload, rows).ok_or_else(|| format!("the columns of the {} do not fill their block", R::WHAT))
 }
 
-impl<'a> Cells<'a> {
-    /// The number of rows, the case and the pass at the front.
-    fn new(bytes: &'a [u8]) -> Option<(Self, usize, u32, u32)> {
-        let mut cells = Self { bytes };
-        let count = usize::try_from(cells.take()?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
-        let (case, pass) = (cells.small()?, cells.small()?);
-        Some((cells, count, case, pass))
+fn take_rows<R: Logged>(mut bytes: &[u8], rows: &mut Vec<R>) -> Option<(u32, u32)> {
+    let mut take = || varint::take(&mut bytes);
+    let count = usize::try_from(take()?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
+    let (case, pass) = (take()?.try_into().ok()?, take()?.try_into().ok()?);
+    let mut blank = R::default();
+    blank.set_place(case, pass);
+    rows.resize(count, blank);
+    for stored in R::COLUMNS.iter().filter_map(|column| column.stored.as_ref()) {
+        match stored {
+            Stored::Number(form, _, set) => {
+                let mut before = [0; KINDS];
+                for row in rows.iter_mut() {
+                    let value = form.decode(varint::take(&mut bytes)?, &mut before[form.kind(row)])?;
+                    set(row, value)?;
+                }
+            }
+            Stored::Key(_, field) => {
+                let mut key = [0; 16];
+                for row in rows.iter_mut() {
+                    let length = varint::take(&mut bytes)?;
+                    if length != SAME_KEY {
+                        let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+                        (bytes, key) = (rest, [0; 16]);
+                        key.get_mut(..taken.len())?.copy_from_slice(taken);
+                    }
+                    *field(row) = key;
+                }
+            }
+        }
+    }
+    bytes.is_empty().then_some((case, pass))
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::schema::{KernelEvent, RpcRow};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A row with one of the values in every column, cut until it fits.
+    fn row<R: Logged>(values: &[Option<u64>]) -> R {
+        let mut row = R::default();
+        for (stored, value) in R::COLUMNS.iter().filter_map(|column| column.stored.as_ref()).zip(values) {
+            match stored {
+                Stored::Number(form, _, set) => {
+                    let cut = |shift| value.map(|value| (value as i64 >> shift) as u64);
+                    let whole = |shift| value.map(|value| value >> shift);
+                    let signed = [Form::OptionalDifference, Form::ByKind].contains(form);
+                    let value = (0..64)
+                        .map(|shift| if signed { cut(shift) } else { whole(shift) })
+                        .chain([Some(1)])
+                        .filter(|value| value.is_none_or(|value| form.fits(value)));
+                    value.map(|value| set(&mut row, value)).find(Option::is_some).unwrap();
+                }
+                Stored::Key(_, field) => field(&mut row)[..8].copy_from_slice(&value.unwrap_or(7).to_le_bytes()),
+            }
+        }
+        row
     }
 
-    fn take(&mut self) -> Option<u64> {
-        varint::take(&mut self.bytes)
+    fn come_back<R: Logged + PartialEq>(mut rows: Vec<R>, (case, pass): (u32, u32), cut: prop::sample::Index) {
+        rows.iter_mut().for_each(|row| row.set_place(case, pass));
+        let payload = encode(case, pass, &rows).unwrap();
+        let mut back = vec![R::default()];
+        assert_eq!(decode(&payload, &mut back), Ok((case, pass)));
+        assert!(back == rows, "{back:?} and {rows:?}");
+        assert!(decode(&payload[..cut.index(payload.len())], &mut back).is_err());
     }
 
-    fn small(&mut self) -> Option<u32> {
-        self.take()?.try_into().ok()
+    fn values() -> impl Strategy<Value = Vec<Vec<Option<u64>>>> {
+        let value = prop::option::of(prop_oneof![0_u64..1000, any::<u64>(), Just(u64::MAX)]);
+        prop::collection::vec(prop::collection::vec(value, 18), 1..100)
     }
 
-    fn number(&mut self) -> Option<u64> {
-        self.take().filter(|value| *value < MAX_NUMBER)
-    }
-
-    fn difference(&mut self, before: &mut u64) -> Option<u64> {
-        *before = Some(unzigzag(self.take()?, *before)).filter(|value| *value < MAX_NUMBER)?;
-        Some(*before)
-    }
-
-    fn optional(&mut self) -> Option<Option<u64>> {
-        self.take()?.checked_sub(1).map_or(Some(None), |value| (value < MAX_NUMBER).then_some(Some(value)))
-    }
-
-    fn optional_difference(&mut self, before: &mut u64) -> Option<Option<i64>> {
-        let Some(coded) = self.take()?.checked_sub(1) else { return Some(None) };
-        *before = unzigzag(coded, *before);
-        let value = *before as i64;
-        (value.unsigned_abs() < MAX_NUMBER).then_some(Some(value))
-    }
-
-    /// `Some` at the end of the payload.
-    fn end(self) -> Option<()> {
-        self.bytes.is_empty().then_some(())
+    proptest! {
+        #[test]
+        fn rows_come_back_whole(values in values(), place: (u32, u32), cut: prop::sample::Index) {
+            come_back::<MessageRow>(values.iter().map(|values| row(values)).collect(), place, cut);
+            come_back::<RpcRow>(values.iter().map(|values| row(values)).collect(), place, cut);
+            let mut events: Vec<KernelEvent> = values.iter().map(|values| row(values)).collect();
+            events.sort_by_key(|event| event.t_ns);
+            come_back(events, place, cut);
+        }
     }
 }

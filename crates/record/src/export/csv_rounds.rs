@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
+use msgpath_core::ZeroCopyCounts;
 use msgpath_core::schema::{EndReport, EventCount, EventFacts, RoundRecord, TcpInfo};
-use msgpath_core::{Case, ZeroCopyCounts};
 
-use super::{Exporter, case, counted_ends, failed, is_known, receiver_bits_per_s, reply, role_word};
+use super::{Exporter, counted_ends, field, is_known, receiver_bits_per_s, write_csv};
+use crate::columns::Kind::{Decimal, Int32, Int64, Text};
+use crate::columns::{Cell, Column, Context, of_case};
 use crate::{RecordError, Run};
 
 pub(super) struct Csv;
@@ -24,22 +26,21 @@ impl Exporter for Csv {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let mut csv = csv::Writer::from_writer(out);
+        let of = &Context::new(run);
         let ends = ["near", "far"];
-        let own = ROUND.iter().map(|(name, _)| (*name).to_string());
-        let of_ends = ends.iter().flat_map(|end| END.iter().map(move |(name, _)| format!("{end}_{name}")));
+        let own = || RUN.iter().chain(&CASE).chain(&ROUND);
+        let of_ends = ends.iter().flat_map(|end| END.iter().map(move |column| format!("{end}_{}", column.name)));
         let events = events(run);
         let of_events = events.iter().flat_map(|(end, name)| {
-            let name = column(name);
+            let name = event_column(name);
             ["", "_user", "_running_share"].map(|part| format!("{end}_events_{name}{part}"))
         });
-        csv.write_record(own.chain(of_ends).chain(of_events)).map_err(failed)?;
-        for round in &run.rounds {
-            let row = Row { run, case: case(run, round.case), round };
-            let own = ROUND.iter().map(|(_, cell)| cell(&row));
+        let head = own().map(|column| column.name.to_owned()).chain(of_ends).chain(of_events);
+        let rows = run.rounds.iter().map(|round| {
+            let own = own().map(|column| field(column.cell(of, round)));
             let of_ends = [&round.near, &round.far].into_iter().zip(counted_ends(run)).flat_map(|(end, counted)| {
-                END.iter().map(move |(name, cell)| match counted || is_known(name, end) {
-                    true => cell(end),
+                END.iter().map(move |column| match counted || is_known(column.name, end) {
+                    true => field(column.cell(of, end)),
                     false => String::new(),
                 })
             });
@@ -47,9 +48,9 @@ impl Exporter for Csv {
                 let counts = if *end == "near" { &round.near_events } else { &round.far_events };
                 event(counts.get(*name))
             });
-            csv.write_record(own.chain(of_ends).chain(of_events)).map_err(failed)?;
-        }
-        csv.flush().map_err(failed)
+            own.chain(of_ends).chain(of_events).collect()
+        });
+        write_csv(head, rows, out)
     }
 }
 
@@ -62,7 +63,7 @@ fn events(run: &Run) -> Vec<(&'static str, &str)> {
 }
 
 /// `cpu_core/cycles/` as a name of a column: `cpu_core_cycles`.
-fn column(event: &str) -> String {
+fn event_column(event: &str) -> String {
     event.trim_matches('/').replace(['/', '-'], "_")
 }
 
@@ -70,121 +71,133 @@ fn column(event: &str) -> String {
 fn event(count: Option<&EventCount>) -> [String; 3] {
     let share = count.filter(|count| count.enabled_ns > 0);
     [
-        cell(count.map(|count| count.count)),
-        cell(count.and_then(|count| count.user)),
-        cell(share.map(|count| format!("{:.4}", count.running_ns as f64 / count.enabled_ns as f64))),
+        field(count.map(|count| count.count).into()),
+        field(count.and_then(|count| count.user).into()),
+        field(share.map(|count| format!("{:.4}", count.running_ns as f64 / count.enabled_ns as f64)).into()),
     ]
 }
 
-struct Row<'a> {
-    run: &'a Run,
-    case: &'a Case,
-    round: &'a RoundRecord,
-}
+type Round = Column<RoundRecord>;
+type End = Column<EndReport>;
 
-type RoundColumn = (&'static str, for<'a> fn(&Row<'a>) -> String);
-type EndColumn = (&'static str, fn(&EndReport) -> String);
+pub(crate) static RUN: [Round; 2] = [
+    Round::shown("run", Text, "", "name of the run", |of, _| of.run.header.name.as_str().into()),
+    Round::shown("verb", Text, "", "the verb that made it", |of, _| of.run.header.verb.as_str().into()),
+];
 
-fn cell(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
+static CASE: [Round; 13] = of_case();
+
+const NOTHING: &str = "nothing was timed";
+
+pub(crate) static ROUND: [Round; 16] = [
+    Round::shown("restart", Int32, "", "restart, from 0", |_, round| round.restart.into()),
+    Round::shown("position", Int32, "", "position in the pass, from 0", |_, round| round.position.into()),
+    Round::shown("start_ns", Int64, "ns", "its start, since that of the run", |_, round| round.start_ns.into()),
+    Round::shown("batch", Int32, "", "messages per entry of the histogram", |_, round| round.batch.into()),
+    Round::shown("connect_ns", Int64, "ns", "time to connect, the slowest", |_, round| round.connect_ns.into())
+        .or_empty("the transport does not connect"),
+    Round::shown("timed", Int64, "", "entries of the histogram, lost ones included", |_, round| {
+        round.latency.total().into()
+    }),
+    Round::shown("min_ns", Int64, "ns", "fastest", |_, round| round.latency.min().into()).or_empty(NOTHING),
+    Round::shown("p50_ns", Int64, "ns", "median; `inf`: it is lost", |_, round| quantile(round, 0.5)).or_empty(NOTHING),
+    Round::shown("p90_ns", Int64, "ns", "p90, likewise", |_, round| quantile(round, 0.9)).or_empty(NOTHING),
+    Round::shown("p99_ns", Int64, "ns", "p99, likewise", |_, round| quantile(round, 0.99)).or_empty(NOTHING),
+    Round::shown("max_ns", Int64, "ns", "slowest that arrived", |_, round| round.latency.max().into())
+        .or_empty(NOTHING),
+    Round::shown("mean_ns", Decimal, "ns", "mean of those that arrived", |_, round| {
+        round.latency.mean().map(|mean| format!("{mean:.3}")).into()
+    })
+    .or_empty(NOTHING),
+    Round::shown("one_way_p50_ns", Int64, "ns", "median from near to far", |_, round| {
+        round.one_way.quantile(0.5).map(cell_or_inf).into()
+    })
+    .or_empty("no stamps at the far end, or no common clock"),
+    Round::shown("receiver_bits_per_s", Int64, "bit/s", "the receiver's bytes on its own clock", |of, round| {
+        receiver_bits_per_s(of.run, round).map(|bits| format!("{bits:.0}")).into()
+    })
+    .or_empty("not a stream"),
+    Round::shown("steal_ticks", Int64, "clock ticks", "stolen from all CPUs", |_, round| round.steal_ticks.into())
+        .or_empty("`/proc/stat` does not tell"),
+    Round::shown("flags", Text, "", "conditions that were lost, with `;` between", |_, round| {
+        round.flags.join(";").into()
+    }),
+];
 
 /// A quantile in ns; `inf` where it is a lost message, empty where there was no message.
-fn quantile(row: &Row<'_>, p: f64) -> String {
-    cell(row.round.latency.quantile(p).map(cell_or_inf))
+fn quantile<'a>(round: &RoundRecord, p: f64) -> Cell<'a> {
+    round.latency.quantile(p).map(cell_or_inf).into()
 }
 
-fn cell_or_inf(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "inf".into(), |ns| ns.to_string())
+fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
+    ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-const ROUND: &[RoundColumn] = &[
-    ("run", |row| row.run.header.name.clone()),
-    ("verb", |row| row.run.header.verb.clone()),
-    ("case", |row| row.case.id.to_string()),
-    ("role", |row| role_word(row.case.role).into()),
-    ("path", |row| row.case.path.to_string()),
-    ("transport", |row| row.case.path.transport.clone()),
-    ("method", |row| row.case.path.method.clone()),
-    ("wait", |row| row.case.path.wait.clone()),
-    ("size_bytes", |row| row.case.size.to_string()),
-    ("reply_bytes", |row| cell(reply(row.run, row.case))),
-    ("pieces", |row| row.case.pieces.to_string()),
-    ("connections", |row| row.case.connections.to_string()),
-    ("threads", |row| row.case.threads.to_string()),
-    ("inflight", |row| row.case.inflight.to_string()),
-    ("pass", |row| row.round.pass.to_string()),
-    ("restart", |row| row.round.restart.to_string()),
-    ("position", |row| row.round.position.to_string()),
-    ("start_ns", |row| row.round.start_ns.to_string()),
-    ("batch", |row| row.round.batch.to_string()),
-    ("connect_ns", |row| cell(row.round.connect_ns)),
-    ("timed", |row| row.round.latency.total().to_string()),
-    ("min_ns", |row| cell(row.round.latency.min())),
-    ("p50_ns", |row| quantile(row, 0.5)),
-    ("p90_ns", |row| quantile(row, 0.9)),
-    ("p99_ns", |row| quantile(row, 0.99)),
-    ("max_ns", |row| cell(row.round.latency.max())),
-    ("mean_ns", |row| cell(row.round.latency.mean().map(|mean| format!("{mean:.3}")))),
-    ("one_way_p50_ns", |row| cell(row.round.one_way.quantile(0.5).map(cell_or_inf))),
-    ("receiver_bits_per_s", |row| cell(receiver_bits_per_s(row.run, row.round).map(|bits| format!("{bits:.0}")))),
-    ("steal_ticks", |row| cell(row.round.steal_ticks)),
-    ("flags", |row| row.round.flags.join(";")),
+pub(crate) static END: [End; 44] = [
+    End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
+    End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
+    End::shown("bytes_received", Int64, "bytes", "payload received", |_, end| end.bytes_received.into()),
+    End::shown("sent", Int64, "", "messages sent", |_, end| end.delivery.sent.into()),
+    End::shown("received", Int64, "", "messages that arrived in time", |_, end| end.delivery.received.into()),
+    End::shown("lost", Int64, "", "messages that did not", |_, end| end.delivery.lost.into()),
+    End::shown("duplicated", Int64, "", "arrived twice", |_, end| end.delivery.duplicated.into()),
+    End::shown("reordered", Int64, "", "arrived after a later one", |_, end| end.delivery.reordered.into()),
+    End::shown("late", Int64, "", "arrived after they counted as lost", |_, end| end.delivery.late.into()),
+    End::shown("verified", Int64, "", "compared byte by byte", |_, end| end.delivery.verified.into()),
+    End::shown("send_calls", Int64, "", "calls that send", |_, end| end.calls.send_calls.into()),
+    End::shown("recv_calls", Int64, "", "calls that receive", |_, end| end.calls.recv_calls.into()),
+    End::shown("wait_calls", Int64, "", "calls that only wait", |_, end| end.calls.wait_calls.into()),
+    End::shown("other_calls", Int64, "", "calls for bookkeeping", |_, end| end.calls.other_calls.into()),
+    End::shown("recv_full", Int64, "", "receive calls that got all", |_, end| end.calls.recv_full.into()),
+    End::shown("recv_short", Int64, "", "receive calls that got a part", |_, end| end.calls.recv_short.into()),
+    End::shown("recv_empty", Int64, "", "receive calls that got nothing", |_, end| end.calls.recv_empty.into()),
+    End::shown("send_short", Int64, "", "send calls that took a part", |_, end| end.calls.send_short.into()),
+    End::shown("copied_bytes", Int64, "bytes", "copied by the program itself", |_, end| end.calls.copied_bytes.into()),
+    End::shown("signals", Int64, "", "signals that the handler took", |_, end| end.calls.signals.into()),
+    End::shown("dropped", Int64, "", "frames dropped by a full buffer", |_, end| end.calls.dropped.into()),
+    End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| end.user_ns.into()),
+    End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| end.system_ns.into()),
+    End::shown("voluntary_switches", Int64, "", "context switches to wait", |_, end| end.voluntary_switches.into()),
+    End::shown("involuntary_switches", Int64, "", "preemptions", |_, end| end.involuntary_switches.into()),
+    End::shown("minor_faults", Int64, "", "page faults without I/O", |_, end| end.minor_faults.into()),
+    End::shown("major_faults", Int64, "", "page faults with I/O", |_, end| end.major_faults.into()),
+    End::shown("run_delay_ns", Int64, "ns", "runnable and not running", |_, end| end.run_delay_ns.into())
+        .or_empty("schedstat cannot be read"),
+    zerocopy("zerocopy_asked", "sends that asked for it", |_, end| asked(end, |counts| counts.asked)),
+    zerocopy("zerocopy_not_copied", "answered: not copied", |_, end| asked(end, |counts| counts.zero_copied)),
+    zerocopy("zerocopy_copied", "answered: copied after all", |_, end| asked(end, |counts| counts.copied)),
+    zerocopy("zerocopy_unanswered", "not answered", |_, end| asked(end, |counts| counts.unanswered)),
+    zerocopy("zerocopy_notifications", "notifications read", |_, end| asked(end, |counts| counts.notifications)),
+    zerocopy("zerocopy_no_buffers", "refused with ENOBUFS", |_, end| asked(end, |counts| counts.no_buffers)),
+    tcp("tcp_segs_out", "", "segments sent", |_, end| info(end, |info| info.segs_out)),
+    tcp("tcp_segs_in", "", "segments received", |_, end| info(end, |info| info.segs_in)),
+    tcp("tcp_data_segs_out", "", "those with data, sent", |_, end| info(end, |info| info.data_segs_out)),
+    tcp("tcp_data_segs_in", "", "those with data, received", |_, end| info(end, |info| info.data_segs_in)),
+    tcp("tcp_total_retrans", "", "segments sent again", |_, end| info(end, |info| info.total_retrans)),
+    tcp("tcp_bytes_retrans", "bytes", "sent again", |_, end| info(end, |info| info.bytes_retrans)),
+    tcp("tcp_rtt_us", "µs", "smoothed round trip", |_, end| info(end, |info| info.rtt_us.into())),
+    tcp("tcp_min_rtt_us", "µs", "smallest round trip", |_, end| info(end, |info| info.min_rtt_us.into())),
+    tcp("tcp_snd_cwnd", "segments", "congestion window", |_, end| info(end, |info| info.snd_cwnd.into())),
+    tcp("tcp_snd_mss_bytes", "bytes", "largest segment", |_, end| info(end, |info| info.snd_mss.into())),
 ];
 
-const END: &[EndColumn] = &[
-    ("elapsed_ns", |end| end.elapsed_ns.to_string()),
-    ("bytes_sent", |end| end.bytes_sent.to_string()),
-    ("bytes_received", |end| end.bytes_received.to_string()),
-    ("sent", |end| end.delivery.sent.to_string()),
-    ("received", |end| end.delivery.received.to_string()),
-    ("lost", |end| end.delivery.lost.to_string()),
-    ("duplicated", |end| end.delivery.duplicated.to_string()),
-    ("reordered", |end| end.delivery.reordered.to_string()),
-    ("late", |end| end.delivery.late.to_string()),
-    ("verified", |end| end.delivery.verified.to_string()),
-    ("send_calls", |end| end.calls.send_calls.to_string()),
-    ("recv_calls", |end| end.calls.recv_calls.to_string()),
-    ("wait_calls", |end| end.calls.wait_calls.to_string()),
-    ("other_calls", |end| end.calls.other_calls.to_string()),
-    ("recv_full", |end| end.calls.recv_full.to_string()),
-    ("recv_short", |end| end.calls.recv_short.to_string()),
-    ("recv_empty", |end| end.calls.recv_empty.to_string()),
-    ("send_short", |end| end.calls.send_short.to_string()),
-    ("copied_bytes", |end| end.calls.copied_bytes.to_string()),
-    ("user_ns", |end| end.user_ns.to_string()),
-    ("system_ns", |end| end.system_ns.to_string()),
-    ("voluntary_switches", |end| end.voluntary_switches.to_string()),
-    ("involuntary_switches", |end| end.involuntary_switches.to_string()),
-    ("minor_faults", |end| end.minor_faults.to_string()),
-    ("major_faults", |end| end.major_faults.to_string()),
-    ("run_delay_ns", |end| cell(end.run_delay_ns)),
-    ("zerocopy_asked", |end| zerocopy(end, |counts| counts.asked)),
-    ("zerocopy_not_copied", |end| zerocopy(end, |counts| counts.zero_copied)),
-    ("zerocopy_copied", |end| zerocopy(end, |counts| counts.copied)),
-    ("zerocopy_unanswered", |end| zerocopy(end, |counts| counts.unanswered)),
-    ("zerocopy_notifications", |end| zerocopy(end, |counts| counts.notifications)),
-    ("zerocopy_no_buffers", |end| zerocopy(end, |counts| counts.no_buffers)),
-    ("tcp_segs_out", |end| tcp(end, |info| info.segs_out)),
-    ("tcp_segs_in", |end| tcp(end, |info| info.segs_in)),
-    ("tcp_data_segs_out", |end| tcp(end, |info| info.data_segs_out)),
-    ("tcp_data_segs_in", |end| tcp(end, |info| info.data_segs_in)),
-    ("tcp_total_retrans", |end| tcp(end, |info| info.total_retrans)),
-    ("tcp_bytes_retrans", |end| tcp(end, |info| info.bytes_retrans)),
-    ("tcp_rtt_us", |end| tcp(end, |info| info.rtt_us.into())),
-    ("tcp_min_rtt_us", |end| tcp(end, |info| info.min_rtt_us.into())),
-    ("tcp_snd_cwnd", |end| tcp(end, |info| info.snd_cwnd.into())),
-    ("tcp_snd_mss_bytes", |end| tcp(end, |info| info.snd_mss.into())),
-];
+type Show = for<'a> fn(&'a Context<'a>, &'a EndReport) -> Cell<'a>;
+
+const fn zerocopy(name: &'static str, says: &'static str, show: Show) -> End {
+    End::shown(name, Int64, "", says, show).or_empty("nothing asked for zero copy")
+}
+
+const fn tcp(name: &'static str, unit: &'static str, says: &'static str, show: Show) -> End {
+    End::shown(name, Int64, unit, says, show).or_empty("the transport is not TCP")
+}
 
 /// Empty unless zero copy was asked for: then nothing was counted.
-fn zerocopy(end: &EndReport, count: fn(&ZeroCopyCounts) -> u64) -> String {
-    cell((end.zerocopy != ZeroCopyCounts::default()).then(|| count(&end.zerocopy)))
+fn asked<'a>(end: &EndReport, count: fn(&ZeroCopyCounts) -> u64) -> Cell<'a> {
+    (end.zerocopy != ZeroCopyCounts::default()).then(|| count(&end.zerocopy)).into()
 }
 
-/// Empty where the transport is not TCP.
-fn tcp(end: &EndReport, field: fn(&TcpInfo) -> u64) -> String {
-    cell(end.tcp.as_ref().map(field))
+fn info<'a>(end: &EndReport, value: fn(&TcpInfo) -> u64) -> Cell<'a> {
+    end.tcp.as_ref().map(value).into()
 }
 
 #[cfg(test)]
@@ -207,7 +220,7 @@ mod tests {
         let rows = rows(&bytes);
         assert_eq!(rows.len(), written.rounds.len());
         for (row, round) in rows.iter().zip(&written.rounds) {
-            assert_eq!(row.len(), ROUND.len() + 2 * END.len());
+            assert_eq!(row.len(), RUN.len() + CASE.len() + ROUND.len() + 2 * END.len());
             let number = |name: &str| row[name].parse::<u64>().unwrap();
             assert_eq!((number("case"), number("pass")), (round.case.into(), round.pass.into()));
             assert_eq!(Some(Some(number("p50_ns"))), round.latency.quantile(0.5));

@@ -3,7 +3,7 @@
 //! An exporter reads a whole [`Run`]; a format of messages streams them from its folder and stops where the log stops
 //! being whole, which [`Run::damage`] tells. A cell that cannot be had is empty, never 0.
 
-mod csv_rounds;
+pub(crate) mod csv_rounds;
 mod hdr;
 mod hgrm;
 mod hlog;
@@ -24,6 +24,7 @@ use msgpath_core::{Case, Workload};
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
 
+use crate::columns::Cell;
 use crate::{RecordError, Run};
 
 /// A format.
@@ -85,7 +86,7 @@ fn calls(run: &Run) -> Result<(&RpcFacts, impl Iterator<Item = RpcRow>), RecordE
 }
 
 /// T1 to T4 in ns since 1970 (or since the start of a run whose date is not known), as recorded.
-fn stamps(facts: &RpcFacts, row: &RpcRow) -> [Option<i64>; 4] {
+pub(crate) fn stamps(facts: &RpcFacts, row: &RpcRow) -> [Option<i64>; 4] {
     let t1 = facts.begin_unix_us.saturating_mul(1_000).saturating_add_unsigned(row.start_ns);
     let after = |ns: Option<i64>| ns.map(|ns| t1.saturating_add(ns));
     [
@@ -130,7 +131,7 @@ fn case(run: &Run, id: u32) -> &Case {
     &run.header.plan.cases[id as usize]
 }
 
-fn role_word(role: CaseRole) -> &'static str {
+pub(crate) fn role_word(role: CaseRole) -> &'static str {
     match role {
         CaseRole::Measured => "measured",
         CaseRole::Control => "control",
@@ -150,8 +151,8 @@ fn is_known(field: &str, end: &EndReport) -> bool {
     told.contains(&field) && *end != EndReport::default()
 }
 
-/// Bytes of the reply; a stream has none.
-fn reply(run: &Run, case: &Case) -> Option<u64> {
+/// Bytes of the reply of an echo; nothing else has one of a known size.
+pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
     (run.header.plan.workload == Workload::Echo).then_some(case.reply)
 }
 
@@ -160,6 +161,28 @@ fn receiver_bits_per_s(run: &Run, round: &RoundRecord) -> Option<f64> {
     let receiver = if run.header.plan.reverse { &round.near } else { &round.far };
     let stream = run.header.plan.workload == Workload::Stream && receiver.elapsed_ns > 0;
     stream.then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
+}
+
+/// A table; its rows are made one at a time.
+fn write_csv(
+    head: impl Iterator<Item = String>,
+    rows: impl Iterator<Item = Vec<String>>,
+    out: &mut dyn Write,
+) -> Result<(), RecordError> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(head).map_err(failed)?;
+    for row in rows {
+        csv.write_record(row).map_err(failed)?;
+    }
+    csv.flush().map_err(failed)
+}
+
+fn field(cell: Cell<'_>) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Number(number) => number.to_string(),
+        Cell::Text(text) => text.into_owned(),
+    }
 }
 
 fn failed(error: impl Into<io::Error>) -> RecordError {
@@ -194,6 +217,23 @@ mod tests {
         let mut out = Vec::new();
         exporter(name).unwrap().export(&crate::read(place.path()).unwrap(), &mut out).unwrap();
         (out, written)
+    }
+
+    /// A message of which the numbers are known by name.
+    pub(crate) fn message(number: impl Fn(&str) -> Option<u64>) -> MessageRow {
+        let small = |name| number(name).unwrap() as u32;
+        MessageRow {
+            case: small("case"),
+            pass: small("pass"),
+            connection: small("connection"),
+            sequence: number("sequence").unwrap(),
+            start_ns: number("start_ns").unwrap(),
+            latency_ns: number("latency_ns"),
+            far_ns: number("far_ns"),
+            late_ns: number("late_ns"),
+            far_sent_ns: number("far_sent_ns"),
+            sent_ns: number("sent_ns"),
+        }
     }
 
     struct Gone;

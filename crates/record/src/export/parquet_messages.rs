@@ -12,34 +12,27 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::{Exporter, case, messages, reply, role_word};
+use super::messages_csv::columns;
+use super::{Exporter, messages};
+use crate::columns::{Cell, Column, Context, Kind};
 use crate::{RecordError, Run};
 
 /// Rows that are held in memory before they are written.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// An empty `latency_ns` is a lost message; an empty `far_ns` is one without a stamp at the far end; `late_ns` is
-/// there in an open loop, where the start is the intended send; `far_sent_ns` and `sent_ns` in traced rounds.
-const SCHEMA: &str = "message messages {
-    required int32 case (INTEGER(32, false));
-    required binary path (STRING);
-    required binary role (STRING);
-    required binary pieces (STRING);
-    required int64 size_bytes (INTEGER(64, false));
-    optional int64 reply_bytes (INTEGER(64, false));
-    required int32 connections (INTEGER(32, false));
-    required int32 threads (INTEGER(32, false));
-    required int32 inflight (INTEGER(32, false));
-    required int32 pass (INTEGER(32, false));
-    required int32 connection (INTEGER(32, false));
-    required int64 sequence (INTEGER(64, false));
-    required int64 start_ns (INTEGER(64, false));
-    optional int64 latency_ns (INTEGER(64, false));
-    optional int64 far_ns (INTEGER(64, false));
-    optional int64 late_ns (INTEGER(64, false));
-    optional int64 far_sent_ns (INTEGER(64, false));
-    optional int64 sent_ns (INTEGER(64, false));
-}";
+/// The type of the file, from the list of columns.
+fn schema() -> String {
+    let field = |column: &Column<MessageRow>| {
+        let repetition = if column.null.is_empty() { "required" } else { "optional" };
+        let (kind, logical) = match column.kind {
+            Kind::Text | Kind::Decimal => ("binary", " (STRING)"),
+            Kind::Int32 => ("int32", " (INTEGER(32, false))"),
+            Kind::Int64 => ("int64", " (INTEGER(64, false))"),
+        };
+        format!("{repetition} {kind} {}{logical}; ", column.name)
+    };
+    format!("message messages {{ {}}}", columns().map(field).collect::<String>())
+}
 
 pub(super) struct Parquet;
 
@@ -79,19 +72,21 @@ fn write(run: &Run, mut rows: impl Iterator<Item = MessageRow>, out: &mut dyn Wr
         ("msgpath.run", &run.header.name),
         ("msgpath.started", &run.header.started),
     ];
-    let about = about.into_iter().map(|(key, value)| KeyValue::new(key.into(), value.clone())).collect();
+    let about = about.into_iter().map(|(key, value)| KeyValue::new(key.into(), value.clone()));
+    let about = about.chain(columns().map(|column| KeyValue::new(column.name.into(), column.explained()))).collect();
     let properties =
         WriterProperties::builder().set_compression(Compression::LZ4_RAW).set_key_value_metadata(Some(about)).build();
     // The library wants a writer that can change threads, `out` cannot: so each group goes through memory.
-    let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(SCHEMA)?), Arc::new(properties))?;
-    let mut group = Vec::new();
+    let mut file =
+        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema())?), Arc::new(properties))?;
+    let (of, mut group) = (Context::new(run), Vec::new());
     loop {
         group.clear();
         group.extend(rows.by_ref().take(ROWS_PER_GROUP));
         if group.is_empty() {
             break;
         }
-        write_group(run, &group, file.next_row_group()?)?;
+        write_group(&of, &group, file.next_row_group()?)?;
         file.flush()?;
         out.write_all(&std::mem::take(file.inner_mut()))?;
     }
@@ -100,73 +95,58 @@ fn write(run: &Run, mut rows: impl Iterator<Item = MessageRow>, out: &mut dyn Wr
 }
 
 fn write_group(
-    run: &Run,
+    of: &Context<'_>,
     rows: &[MessageRow],
     mut group: SerializedRowGroupWriter<'_, Vec<u8>>,
 ) -> Result<(), ParquetError> {
-    let of = |row: &MessageRow| case(run, row.case);
-    // Cloning a ByteArray shares its bytes: one text per case.
-    let texts: Vec<[ByteArray; 3]> = run
-        .header
-        .plan
-        .cases
-        .iter()
-        .map(|case| {
-            [case.path.to_string(), role_word(case.role).to_string(), case.pieces.to_string()]
-                .map(|text| text.into_bytes().into())
-        })
-        .collect();
-    let text = |row: &MessageRow, at: usize| texts[row.case as usize][at].clone();
-    // In the order of SCHEMA.
-    column::<Int32Type>(&mut group, rows, |row| row.case as i32)?;
-    for at in 0..3 {
-        column::<ByteArrayType>(&mut group, rows, |row| text(row, at))?;
+    for column in columns() {
+        let cells: Vec<Cell<'_>> = rows.iter().map(|row| column.cell(of, row)).collect();
+        let write = match column.kind {
+            Kind::Text | Kind::Decimal => write_column::<ByteArrayType>,
+            Kind::Int32 => write_column::<Int32Type>,
+            Kind::Int64 => write_column::<Int64Type>,
+        };
+        write(&mut group, column, &cells)?;
     }
-    column::<Int64Type>(&mut group, rows, |row| of(row).size as i64)?;
-    optional(&mut group, rows, |row| reply(run, of(row)))?;
-    column::<Int32Type>(&mut group, rows, |row| of(row).connections as i32)?;
-    column::<Int32Type>(&mut group, rows, |row| of(row).threads as i32)?;
-    column::<Int32Type>(&mut group, rows, |row| of(row).inflight as i32)?;
-    column::<Int32Type>(&mut group, rows, |row| row.pass as i32)?;
-    column::<Int32Type>(&mut group, rows, |row| row.connection as i32)?;
-    column::<Int64Type>(&mut group, rows, |row| row.sequence as i64)?;
-    column::<Int64Type>(&mut group, rows, |row| row.start_ns as i64)?;
-    optional(&mut group, rows, |row| row.latency_ns)?;
-    optional(&mut group, rows, |row| row.far_ns)?;
-    optional(&mut group, rows, |row| row.late_ns)?;
-    optional(&mut group, rows, |row| row.far_sent_ns)?;
-    optional(&mut group, rows, |row| row.sent_ns)?;
     group.close().map(drop)
 }
 
-fn column<T: DataType>(
+fn write_column<T: DataType<T: FromCell>>(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    rows: &[MessageRow],
-    value: impl Fn(&MessageRow) -> T::T,
+    column: &Column<MessageRow>,
+    cells: &[Cell<'_>],
 ) -> Result<(), ParquetError> {
-    let values: Vec<T::T> = rows.iter().map(value).collect();
-    levels_and_values::<T>(group, &values, None)
+    let fault = |what: &str| ParquetError::General(format!("the column {} {what}", column.name));
+    let there = || cells.iter().filter(|cell| **cell != Cell::Empty);
+    let values: Option<Vec<T::T>> = there().map(T::T::from_cell).collect();
+    let values = values.ok_or_else(|| fault("has a value that does not fit into its type"))?;
+    let levels: Vec<i16> = cells.iter().map(|cell| (*cell != Cell::Empty).into()).collect();
+    let mut writer = group.next_column()?.ok_or_else(|| fault("is not in the schema"))?;
+    writer.typed::<T>().write_batch(&values, (!column.null.is_empty()).then_some(&levels), None)?;
+    writer.close()
 }
 
-fn optional(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    rows: &[MessageRow],
-    value: impl Fn(&MessageRow) -> Option<u64>,
-) -> Result<(), ParquetError> {
-    let levels: Vec<i16> = rows.iter().map(|row| value(row).is_some().into()).collect();
-    let values: Vec<i64> = rows.iter().filter_map(|row| value(row).map(|value| value as i64)).collect();
-    levels_and_values::<Int64Type>(group, &values, Some(&levels))
+/// A value of a file; `None`: it does not fit.
+trait FromCell: Sized {
+    fn from_cell(cell: &Cell<'_>) -> Option<Self>;
 }
 
-fn levels_and_values<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<(), ParquetError> {
-    let missing = || ParquetError::General("more columns than the schema has".into());
-    let mut column = group.next_column()?.ok_or_else(missing)?;
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
+impl FromCell for i32 {
+    fn from_cell(cell: &Cell<'_>) -> Option<i32> {
+        i64::from_cell(cell)?.try_into().ok()
+    }
+}
+
+impl FromCell for i64 {
+    fn from_cell(cell: &Cell<'_>) -> Option<i64> {
+        if let Cell::Number(number) = cell { (*number).try_into().ok() } else { None }
+    }
+}
+
+impl FromCell for ByteArray {
+    fn from_cell(cell: &Cell<'_>) -> Option<ByteArray> {
+        if let Cell::Text(text) = cell { Some(text.as_ref().into()) } else { None }
+    }
 }
 
 #[cfg(test)]
@@ -177,7 +157,7 @@ mod tests {
     use parquet::record::{Field, Row};
 
     use super::*;
-    use crate::export::tests::exported;
+    use crate::export::tests::{exported, message};
     use crate::{RunWriter, test_run};
 
     fn open(bytes: &[u8]) -> SerializedFileReader<File> {
@@ -196,19 +176,7 @@ mod tests {
     }
 
     fn back(row: &Row) -> MessageRow {
-        let small = |name| number(row, name).unwrap() as u32;
-        MessageRow {
-            case: small("case"),
-            pass: small("pass"),
-            connection: small("connection"),
-            sequence: number(row, "sequence").unwrap(),
-            start_ns: number(row, "start_ns").unwrap(),
-            latency_ns: number(row, "latency_ns"),
-            far_ns: number(row, "far_ns"),
-            late_ns: number(row, "late_ns"),
-            far_sent_ns: number(row, "far_sent_ns"),
-            sent_ns: number(row, "sent_ns"),
-        }
+        message(|name| number(row, name))
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use super::{Exporter, calls, case, failed, stamps};
+use super::{Exporter, calls, field, write_csv};
+use crate::columns::calls::CALLS;
+use crate::columns::{Column, Context};
 use crate::{RecordError, Run};
 
 pub(super) struct RpcCsv;
@@ -21,70 +23,12 @@ impl Exporter for RpcCsv {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let (facts, rows) = calls(run)?;
-        let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(COLUMNS).map_err(failed)?;
-        for row in rows {
-            let text = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
-            let [t1, t2, t3, t4] = stamps(facts, &row).map(|t| t.map_or_else(String::new, |t| t.to_string()));
-            let pair = &facts.pairs[row.pair as usize];
-            let case = case(run, row.case);
-            let length = row.key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            csv.write_record([
-                &row.case.to_string(),
-                case.label.as_deref().unwrap_or_default(),
-                &row.pass.to_string(),
-                &row.connection.to_string(),
-                &pair.client,
-                &pair.server,
-                &row.rpcid.to_string(),
-                &row.parent.to_string(),
-                &row.status.to_string(),
-                &row.request_bytes.to_string(),
-                // A reply has a header at least.
-                &text((row.reply_bytes > 0).then_some(row.reply_bytes)),
-                &u8::from(row.lengths_estimated).to_string(),
-                &String::from_utf8_lossy(&row.key[..length]),
-                &t1,
-                &t2,
-                &t3,
-                &t4,
-                &text(row.sent_ns),
-                &text(row.first_ns),
-                &text(row.waited_ns),
-                &text(row.lock_ns),
-                &text(row.late_ns),
-            ])
-            .map_err(failed)?;
-        }
-        csv.flush().map_err(failed)
+        let ((_, rows), of) = (calls(run)?, Context::new(run));
+        let columns = || CALLS.iter().filter(|column| column.is_exported());
+        let rows = rows.map(|row| columns().map(|column: &Column<_>| field(column.cell(&of, &row))).collect());
+        write_csv(columns().map(|column| column.name.to_owned()), rows, out)
     }
 }
-
-const COLUMNS: [&str; 22] = [
-    "case",
-    "method",
-    "pass",
-    "connection",
-    "client",
-    "server",
-    "rpcid",
-    "parent",
-    "status",
-    "request_bytes",
-    "reply_bytes",
-    "lengths_estimated",
-    "key",
-    "t1_ns",
-    "t2_ns",
-    "t3_ns",
-    "t4_ns",
-    "sent_ns",
-    "first_ns",
-    "waited_ns",
-    "lock_ns",
-    "late_ns",
-];
 
 #[cfg(test)]
 mod tests {
