@@ -20,14 +20,14 @@ use crate::{RecordError, Run};
 /// Rows that are held in memory before they are written.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// The type of the file, from the list of columns.
+/// The type of the file, from the list of columns. Integers are signed, without a logical type: many readers have no other.
 fn schema() -> String {
     let field = |column: &Column<MessageRow>| {
         let repetition = if column.null.is_empty() { "required" } else { "optional" };
         let (kind, logical) = match column.kind {
             Kind::Text | Kind::Decimal => ("binary", " (STRING)"),
-            Kind::Int32 => ("int32", " (INTEGER(32, false))"),
-            Kind::Int64 => ("int64", " (INTEGER(64, false))"),
+            Kind::Int32 => ("int32", ""),
+            Kind::Int64 => ("int64", ""),
         };
         format!("{repetition} {kind} {}{logical}; ", column.name)
     };
@@ -168,8 +168,8 @@ mod tests {
 
     fn number(row: &Row, name: &str) -> Option<u64> {
         match row.get_column_iter().find(|(column, _)| *column == name).unwrap().1 {
-            Field::UInt(value) => Some((*value).into()),
-            Field::ULong(value) => Some(*value),
+            Field::Int(value) => Some(u64::try_from(*value).unwrap()),
+            Field::Long(value) => Some(u64::try_from(*value).unwrap()),
             Field::Null => None,
             other => panic!("{name}: {other:?}"),
         }
@@ -187,6 +187,31 @@ mod tests {
         assert_eq!(rows.iter().map(back).collect::<Vec<_>>(), written.rows);
         assert_eq!(number(&rows[10], "size_bytes"), Some(65_536));
         assert!(rows[10].to_string().contains("path: \"tcp:zerocopy\""));
+    }
+
+    #[test]
+    fn integers_are_signed_and_every_column_is_explained() {
+        let file = open(&exported("parquet").0);
+        let metadata = file.metadata().file_metadata();
+        let explained: Vec<_> = metadata.key_value_metadata().unwrap().iter().map(|pair| pair.key.as_str()).collect();
+        for column in metadata.schema_descr().columns() {
+            let text = column.physical_type() == parquet::basic::Type::BYTE_ARRAY;
+            assert_eq!(column.logical_type_ref().is_some(), text, "{column:?}");
+            assert!(explained.contains(&column.name()), "{}", column.name());
+        }
+    }
+
+    /// A header that somebody else wrote may hold any number.
+    #[test]
+    fn what_does_not_fit_is_an_error_that_names_its_column() {
+        for (size, threads, name) in [(u64::MAX, 1, "size_bytes"), (64, u32::MAX, "threads")] {
+            let place = tempfile::tempdir().unwrap();
+            test_run::write(place.path(), 100);
+            let mut run = crate::read(place.path()).unwrap();
+            (run.header.plan.cases[1].size, run.header.plan.cases[1].threads) = (size, threads);
+            let error = Parquet.export(&run, &mut Vec::new()).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]
