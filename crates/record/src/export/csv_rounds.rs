@@ -5,7 +5,7 @@ use std::io::Write;
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::schema::{EndReport, EventCount, EventFacts, RoundRecord, TcpInfo};
 
-use super::{Exporter, counted_ends, field, is_known, receiver_bits_per_s, write_csv};
+use super::{Exporter, counted_ends, field, is_known, receiver_bits_per_s, told, write_csv};
 use crate::columns::Kind::{Decimal, Int32, Int64, Text};
 use crate::columns::{Cell, Column, Context, of_case};
 use crate::{RecordError, Run};
@@ -155,8 +155,9 @@ pub(crate) static END: [End; 44] = [
     End::shown("copied_bytes", Int64, "bytes", "copied by the program itself", |_, end| end.calls.copied_bytes.into()),
     End::shown("signals", Int64, "", "signals that the handler took", |_, end| end.calls.signals.into()),
     End::shown("dropped", Int64, "", "frames dropped by a full buffer", |_, end| end.calls.dropped.into()),
-    End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| end.user_ns.into()),
-    End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| end.system_ns.into()),
+    End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| told(end.user_ns).into()).or_empty(NO_TICK),
+    End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| told(end.system_ns).into())
+        .or_empty(NO_TICK),
     End::shown("voluntary_switches", Int64, "", "context switches to wait", |_, end| end.voluntary_switches.into()),
     End::shown("involuntary_switches", Int64, "", "preemptions", |_, end| end.involuntary_switches.into()),
     End::shown("minor_faults", Int64, "", "page faults without I/O", |_, end| end.minor_faults.into()),
@@ -180,6 +181,8 @@ pub(crate) static END: [End; 44] = [
     tcp("tcp_snd_cwnd", "segments", "congestion window", |_, end| info(end, |info| info.snd_cwnd.into())),
     tcp("tcp_snd_mss_bytes", "bytes", "largest segment", |_, end| info(end, |info| info.snd_mss.into())),
 ];
+
+const NO_TICK: &str = "no tick of the kernel fell into it; what was used stands in the other part";
 
 type Show = for<'a> fn(&'a Context<'a>, &'a EndReport) -> Cell<'a>;
 
@@ -235,6 +238,23 @@ mod tests {
         assert_eq!((first["near_run_delay_ns"].as_str(), first["far_run_delay_ns"].as_str()), ("", "77"));
         assert_eq!(rows[5]["flags"], "migrated;throttled");
         assert_eq!(first["receiver_bits_per_s"], "");
+    }
+
+    #[test]
+    fn a_part_of_the_time_without_a_tick_is_empty() {
+        let round = crate::test_run::round(0, 0);
+        let near = EndReport { user_ns: 0, ..round.near };
+        let far = EndReport { user_ns: 0, system_ns: 0, ..round.far };
+        let rounds = vec![RoundRecord { near, far, ..round }];
+        let header = crate::test_run::header(0);
+        let run = Run { folder: "x".into(), header, rounds, end: None::<RunEnd>, damage: None };
+        let mut bytes = Vec::new();
+        Csv.export(&run, &mut bytes).unwrap();
+        let row = &rows(&bytes)[0];
+        let cells = ["near_user_ns", "near_system_ns", "far_user_ns", "far_system_ns"].map(|name| row[name].as_str());
+        assert_eq!(cells, ["", "90000", "", ""]);
+        // What was counted and did not happen stays a number.
+        assert_eq!(row["near_major_faults"], "0");
     }
 
     #[test]

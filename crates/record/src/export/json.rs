@@ -6,7 +6,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
-use super::{Exporter, counted_ends, failed, is_known, receiver_bits_per_s};
+use super::{Exporter, counted_ends, failed, is_known, receiver_bits_per_s, told};
 use crate::{RecordError, Run};
 
 pub(super) struct Json;
@@ -64,36 +64,38 @@ impl Serialize for Rounds<'_> {
 }
 
 #[derive(Serialize)]
-struct Round<'a> {
+struct Round {
     #[serde(flatten)]
-    record: Record<'a>,
+    record: serde_json::Value,
     receiver_bits_per_s: Option<u64>,
     latency: Option<Distribution>,
     one_way: Option<Distribution>,
 }
 
-/// A round as it is; where nobody read the counters of an end, with null for them.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Record<'a> {
-    Whole(&'a RoundRecord),
-    Partly(serde_json::Value),
-}
-
-fn record<'a>(run: &Run, round: &'a RoundRecord) -> Record<'a> {
-    let counted = counted_ends(run);
-    if counted == [true; 2] {
-        return Record::Whole(round);
-    }
+/// A round with null for what was not counted: where nobody read the counters of an end, and where no tick fell.
+fn record(run: &Run, round: &RoundRecord) -> serde_json::Value {
     let mut value = serde_json::to_value(round).unwrap_or_default();
-    for ((name, end), counted) in [("near", &round.near), ("far", &round.far)].into_iter().zip(counted) {
+    let ends = [("near", &round.near), ("far", &round.far)];
+    for ((name, end), counted) in ends.into_iter().zip(counted_ends(run)) {
+        without_ticks(&mut value[name]);
+        for thread in value[format!("{name}_threads")].as_array_mut().into_iter().flatten() {
+            without_ticks(&mut thread["report"]);
+        }
         for (field, value) in value[name].as_object_mut().into_iter().flatten().filter(|_| !counted) {
             if !is_known(field, end) {
                 *value = serde_json::Value::Null;
             }
         }
     }
-    Record::Partly(value)
+    value
+}
+
+fn without_ticks(report: &mut serde_json::Value) {
+    for part in ["user_ns", "system_ns"] {
+        if let Some(ns) = report.get_mut(part).filter(|ns| ns.as_u64().and_then(told).is_none()) {
+            *ns = serde_json::Value::Null;
+        }
+    }
 }
 
 /// What a histogram says; times of a batch are means of its messages.
@@ -136,8 +138,22 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::ThreadRecord;
+
     use super::*;
     use crate::export::tests::exported;
+
+    #[test]
+    fn a_part_of_the_time_without_a_tick_is_null() {
+        let mut round = crate::test_run::round(0, 0);
+        (round.near.user_ns, round.far.system_ns) = (0, 0);
+        let thread = ThreadRecord { report: round.near, ..ThreadRecord::default() };
+        round.near_threads = vec![thread];
+        let header = crate::test_run::header(0);
+        let value = record(&Run { folder: "x".into(), header, rounds: Vec::new(), end: None, damage: None }, &round);
+        assert!(value["near"]["user_ns"].is_null() && value["near_threads"][0]["report"]["user_ns"].is_null());
+        assert!(value["far"]["system_ns"].is_null() && value["far"]["user_ns"] == 1_000);
+    }
 
     #[test]
     fn the_object_holds_the_whole_run() {

@@ -151,6 +151,12 @@ fn is_known(field: &str, end: &EndReport) -> bool {
     told.contains(&field) && *end != EndReport::default()
 }
 
+/// A part of the CPU time, ns. The kernel tells user mode and its own apart by ticks: where none fell into a part, it may
+/// still have taken some of the time, so that a 0 was not counted.
+fn told(ns: u64) -> Option<u64> {
+    Some(ns).filter(|ns| *ns > 0)
+}
+
 /// Bytes of the reply of an echo; nothing else has one of a known size.
 pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
     (run.header.plan.workload == Workload::Echo).then_some(case.reply)
@@ -171,8 +177,13 @@ fn write_csv(
 ) -> Result<(), RecordError> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(head).map_err(failed)?;
+    // Wrapped, the error would not be known for a closed pipe.
+    let refused = |error: csv::Error| match error.into_kind() {
+        csv::ErrorKind::Io(error) => failed(error),
+        other => failed(io::Error::other(format!("{other:?}"))),
+    };
     for row in rows {
-        csv.write_record(row).map_err(failed)?;
+        csv.write_record(row).map_err(refused)?;
     }
     csv.flush().map_err(failed)
 }
@@ -251,7 +262,10 @@ mod tests {
     #[test]
     fn every_format_has_a_name_of_its_own_and_notices_a_closed_pipe() {
         let place = tempfile::tempdir().unwrap();
-        test_run::write(place.path(), 100);
+        let mut writer = crate::RunWriter::create(place.path(), &test_run::header(1_000)).unwrap();
+        // More than a buffer holds.
+        (0..3).for_each(|pass| writer.round(&test_run::round(0, pass), &test_run::rows(0, pass, 300)).unwrap());
+        drop(writer);
         let run = crate::read(place.path()).unwrap();
         for (at, format) in EXPORTERS.iter().enumerate() {
             assert!(EXPORTERS[..at].iter().all(|other| other.name() != format.name()));
