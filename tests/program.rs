@@ -53,6 +53,8 @@ mod report;
 mod rpc;
 #[path = "program/rpc_server.rs"]
 mod rpc_server;
+#[path = "program/schema.rs"]
+mod schema;
 #[path = "program/serve.rs"]
 mod serve;
 #[path = "program/sigio.rs"]

@@ -53,7 +53,7 @@ Exit codes
   130  interrupted before half of the messages could be vouched for
 
 Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the
-manual pages.
+manual pages, `msgpath schema` prints the JSON Schema of what --json prints.
 
 Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     /// Verbs that are needed once: named in the long help only.
-    const ONCE: [&str; 2] = ["completions", "man"];
+    const ONCE: [&str; 3] = ["completions", "man", "schema"];
 
     fn rendered(arguments: &[&str]) -> String {
         crate::cli::command().try_get_matches_from(arguments).unwrap_err().render().to_string()

@@ -21,6 +21,7 @@ mod preset;
 mod report;
 mod rpc;
 mod runs;
+mod schema;
 mod serve;
 mod show;
 mod stream;
@@ -73,6 +74,7 @@ enum Verb {
     Paths(paths::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
+    Schema(schema::Arguments),
     Lab(lab::Arguments),
     #[command(name = "__agent", hide = true)]
     Agent(agent::Arguments),
@@ -196,6 +198,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Paths(arguments) => paths::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments),
+        Verb::Schema(_) => schema::run(),
         Verb::Lab(arguments) => lab::run(&arguments),
         Verb::Agent(arguments) => agent::run(&arguments),
         Verb::Near(arguments) => Ok(msgpath_run::near_end(&arguments.task)),

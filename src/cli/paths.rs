@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::units::size;
 use msgpath_paths::Entry;
+use msgpath_present::json;
 use msgpath_present::terminal::{PathRow, paths};
 
 use super::options::Look;
@@ -33,7 +34,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let rows: Vec<PathRow> =
         msgpath_paths::all().iter().filter(|entry| only.is_empty() || only.contains(&entry.name)).map(row).collect();
-    let text = if arguments.look.json { json(&rows) } else { paths(&rows, looks::stdout(&arguments.look)) };
+    let text =
+        if arguments.look.json { json::paths(&rows) + "\n" } else { paths(&rows, looks::stdout(&arguments.look)) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -49,43 +51,5 @@ fn row(entry: &Entry) -> PathRow {
             .max_message()
             .map(|limit| format!("at most {} a message", size(limit)))
             .unwrap_or_default(),
-    }
-}
-
-fn json(rows: &[PathRow]) -> String {
-    let rows: Vec<serde_json::Value> = rows
-        .iter()
-        .map(|row| {
-            let reason = row.state.as_ref().err();
-            serde_json::json!({
-                "path": row.name,
-                "summary": row.summary,
-                "notes": row.notes,
-                "available": reason.is_none(),
-                "why": reason.map(|reason| &reason.why),
-                "try": reason.map(|reason| &reason.hint),
-            })
-        })
-        .collect();
-    serde_json::json!({ "schema": "msgpath/paths/1", "status": "ok", "paths": rows }).to_string() + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use msgpath_core::Unavailable;
-
-    #[test]
-    fn a_path_that_does_not_work_says_why() {
-        let state = Err(Unavailable::new("io_uring is switched off", "ask the administrator"));
-        let row =
-            PathRow { name: "tcp:uring".into(), summary: "one entry a message".into(), state, notes: String::new() };
-        let value: serde_json::Value =
-            serde_json::from_str(&json(&[PathRow { state: Ok(()), ..row.clone() }, row])).unwrap();
-        assert_eq!(
-            (&value["paths"][1]["why"], &value["paths"][1]["available"]),
-            (&"io_uring is switched off".into(), &false.into())
-        );
-        assert!(value["paths"][0]["why"].is_null());
     }
 }

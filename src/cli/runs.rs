@@ -20,16 +20,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rows = runs::list();
     let text = if arguments.look.json {
-        let rows: Vec<serde_json::Value> = rows
-            .iter()
-            .map(|row| {
-                serde_json::json!({
-                    "name": row.name, "started": row.when, "verb": row.verb, "target": row.target,
-                    "cases": row.cases, "rounds": row.rounds, "status": row.status,
-                })
-            })
-            .collect();
-        serde_json::json!({ "schema": "msgpath/runs/1", "status": "ok", "runs": rows }).to_string() + "\n"
+        msgpath_present::json::runs(&rows) + "\n"
     } else {
         msgpath_present::terminal::runs(&rows, looks::stdout(&arguments.look))
     };

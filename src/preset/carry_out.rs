@@ -80,7 +80,7 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
     let page_name = preset.page.as_ref().map(|(page, _)| page.as_str());
     let page = answers::page(preset, &format!("{}: {}", found.name, preset.summary), &parts, missing);
     let text = match wanted.look.json {
-        true => serde_json::to_string_pretty(&page)? + "\n",
+        true => msgpath_present::json::preset(&page) + "\n",
         false => present::text(&page, looks::stdout(wanted.look)),
     };
     std::io::stdout().write_all(text.as_bytes())?;

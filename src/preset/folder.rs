@@ -36,7 +36,7 @@ pub(super) fn write(
     let pictures = page_name.map(|name| present::pictures(name, parts)).unwrap_or_default();
     put("answers.html", present::html(page, &pictures).as_bytes())?;
     put("answers.txt", present::text(page, msgpath_present::Style::default()).as_bytes())?;
-    put("answers.json", &serde_json::to_vec_pretty(page).expect("plain values"))?;
+    put("answers.json", msgpath_present::json::preset(page).as_bytes())?;
     let answers = page.answers.iter().flat_map(|answer| &answer.evidence);
     for table in page.tables.iter().chain(answers).filter(|table| !table.rows.is_empty()) {
         put(&format!("{}.csv", table.name), present::csv(table).as_bytes())?;

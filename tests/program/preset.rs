@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::command::Home;
 
-const TWO: &str = r#"
+pub(crate) const TWO: &str = r#"
 summary = "two runs"
 about = "A test."
 source = "nowhere"

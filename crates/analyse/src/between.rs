@@ -16,6 +16,7 @@ use msgpath_core::schema::{RoundRecord, RunHeader, Status};
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::prediction::range;
 use msgpath_stats::quantile::Quantile;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
@@ -26,7 +27,7 @@ pub const MOST: usize = 20;
 const SHOWN: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The range of a quantile over runs, or over the restarts of one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Between {
     /// 0.5, 0.9 or 0.99.
     pub p: f64,
@@ -43,7 +44,7 @@ pub struct Between {
 }
 
 /// What a range between runs is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
     /// Runs of the same plan on this machine.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
 use msgpath_core::schema::MessageRow;
 use msgpath_record::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A part of a message's time. Which ones there are depends on where the run took stamps.
@@ -68,7 +69,8 @@ impl Stage {
 }
 
 /// Mean stages of the messages in one band of slowness.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "StageBand")]
 pub struct Band {
     /// `p45–55`, `slowest 50`.
     pub name: String,

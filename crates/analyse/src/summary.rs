@@ -14,6 +14,7 @@ use msgpath_stats::restarts::Restarts;
 use msgpath_stats::shape::ShapeBin;
 use msgpath_stats::steady::Steadiness;
 use msgpath_stats::verdict::Verdict;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::CaseStages;
@@ -69,7 +70,7 @@ pub struct Summary {
 }
 
 /// Sums over all cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Totals {
     /// Rounds that were recorded.
     pub rounds: u64,
@@ -84,7 +85,7 @@ pub struct Totals {
 }
 
 /// The rounds of the cases that were asked for, and of the controls, by what disturbed them. A round may count in several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct CalmRounds {
     /// All of them.
     pub rounds: u64,
@@ -101,7 +102,7 @@ pub struct CalmRounds {
 }
 
 /// The disturbed rounds of a case, which its headline leaves out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Beside {
     /// How many.
     pub rounds: u64,
@@ -112,7 +113,7 @@ pub struct Beside {
 }
 
 /// Cost per message, mean over all rounds. `None`: not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time in user mode, ns.
     pub user_ns: f64,
@@ -134,7 +135,7 @@ pub struct Cost {
 }
 
 /// A hardware or kernel event of one end, over rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct EventRate {
     /// As perf(1) calls it: `cycles`, `cpu_core/cycles/`, `L1-dcache-load-misses`.
     pub name: String,
@@ -151,7 +152,7 @@ pub struct EventRate {
 }
 
 /// Throughput of a stream, over rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Throughput {
     /// Bits per second: the receiver's bytes on the receiver's clock.
     pub receiver_bits: Estimate,
@@ -168,7 +169,7 @@ pub struct Throughput {
 }
 
 /// Everything about one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CaseSummary {
     /// The case.
     pub case: Case,
@@ -322,7 +323,7 @@ impl CaseSummary {
 }
 
 /// The first messages of every connection: trimmed, so in no other number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct FirstMessages {
     /// Messages of all connections and rounds together.
     pub messages: u64,
@@ -337,7 +338,7 @@ pub struct FirstMessages {
 }
 
 /// An open loop: what was offered, what was achieved, and who was late (docs/method/open-loop.md).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Messages a second that were asked for.
     pub asked_per_s: f64,
@@ -374,7 +375,7 @@ pub struct OpenLoop {
 }
 
 /// Latency against rate of one path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct LoadCurve {
     /// The path.
     pub path: PathName,
@@ -398,7 +399,7 @@ pub struct LoadCurve {
 }
 
 /// One rate of a load curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Id of the case.
     pub case: u32,
@@ -417,7 +418,7 @@ pub struct LoadPoint {
 }
 
 /// A trial against the case that it explains, paired by pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct TrialResult {
     /// Id of the trial's case.
     pub case: u32,
@@ -438,7 +439,7 @@ pub struct TrialResult {
 }
 
 /// Estimate first, then look.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Expected {
     /// What the user typed.
     pub expected: Expectation,
@@ -453,7 +454,8 @@ pub struct Expected {
 }
 
 /// A physical floor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "ExpectedFloor")]
 pub struct Floor {
     /// `copies`, `wake-ups`, `link` ...
     pub name: String,
@@ -464,7 +466,7 @@ pub struct Floor {
 }
 
 /// One case against the baseline's case of the same size, pieces and threads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Ratio {
     /// Id of the case.
     pub case: u32,
@@ -489,7 +491,7 @@ pub struct Ratio {
 }
 
 /// The best path of one cell (size and threads).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Winner {
     /// Size of the message, bytes.
     pub size: u64,
@@ -506,7 +508,7 @@ pub struct Winner {
 }
 
 /// From which size a path beats the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Crossover {
     /// The path.
     pub path: PathName,
@@ -531,7 +533,7 @@ pub struct Crossover {
 }
 
 /// A comparison of paths.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Comparison {
     /// The path that the others are divided by.
     pub baseline: PathName,
@@ -555,7 +557,7 @@ pub struct Comparison {
 }
 
 /// How sure a sentence is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub enum Confidence {
     /// The interval says so and the halves of the run agree.
     #[serde(rename = "sure")]
@@ -607,7 +609,7 @@ impl Confidence {
 }
 
 /// A computed sentence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable code, `V01` ...
     pub code: String,
@@ -622,7 +624,7 @@ pub struct Finding {
 }
 
 /// Something that changes what the numbers mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Warning {
     /// Stable code, `W20` ...
     pub code: String,

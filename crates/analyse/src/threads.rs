@@ -10,6 +10,7 @@ use msgpath_core::schema::{EndReport, MessageRow, RoundRecord, RunHeader, Thread
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::quantile;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::seed;
@@ -17,7 +18,7 @@ use crate::cost::handled;
 use crate::series::{metric, per_second};
 
 /// What is known of the threads of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ThreadFigures {
     /// Measuring threads and the CPUs that they have, where there are more of the former.
     pub oversubscribed: Option<Oversubscribed>,
@@ -38,7 +39,7 @@ pub struct ThreadFigures {
 }
 
 /// More threads than CPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Oversubscribed {
     /// Measuring threads.
     pub threads: u64,
@@ -49,7 +50,7 @@ pub struct Oversubscribed {
 }
 
 /// One thread of an end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ThreadShare {
     /// The CPU that it was pinned to.
     pub cpu: Option<u32>,
@@ -62,7 +63,7 @@ pub struct ThreadShare {
 }
 
 /// One CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CoreUse {
     /// `near` or `far`; empty where both ends are on one machine.
     pub end: String,
@@ -75,7 +76,7 @@ pub struct CoreUse {
 }
 
 /// A case against the case with one thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Scaling {
     /// Id of the case with one thread.
     pub base: u32,

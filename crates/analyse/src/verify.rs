@@ -7,6 +7,7 @@ use msgpath_core::plan::{Plan, Workload};
 use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow, Status};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,9 +24,10 @@ const ROUNDING: f64 = 1e-12;
 const BIN: f64 = 1.0 / 1024.0;
 
 /// What was compared, and what did not agree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Verification {
     /// [`SCHEMA`].
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// `ok` where all agrees, `failed` where something does not, `partial` where the record is not whole.
     pub status: Status,
@@ -52,7 +54,7 @@ pub struct Verification {
 }
 
 /// A number, or a text, that does not agree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Disagreement {
     /// Which: `cases[0].quantiles[2].ns`, `case 0, pass 17: messages sent`.
     pub what: String,

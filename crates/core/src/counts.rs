@@ -1,9 +1,10 @@
 //! What the two ends count while they measure. Plain numbers; nothing here is derived.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// System calls and their outcome, counted where they are made, measured messages only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct CallCounts {
     /// Calls that hand bytes over (`send`, `writev`, `io_uring_enter` for a send, futex wakes of a ring).
     pub send_calls: u64,
@@ -71,7 +72,7 @@ impl CallCounts {
 }
 
 /// What the kernel said about zero-copy sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ZeroCopyCounts {
     /// Sends that asked for zero copy.
     pub asked: u64,
@@ -100,7 +101,7 @@ impl ZeroCopyCounts {
 }
 
 /// What became of the messages of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Delivery {
     /// Handed to the transport.
     pub sent: u64,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a check comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
     /// Nothing in the way.
@@ -32,7 +33,8 @@ impl CheckState {
 }
 
 /// One check of one end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "DoctorCheck")]
 pub struct Check {
     /// Its number, 1 to 22: a stable reference.
     pub number: u8,
@@ -53,7 +55,8 @@ pub struct Check {
 }
 
 /// A command that changes this machine, and the one that takes it back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "DoctorFix")]
 pub struct Fix {
     /// What to type as root.
     pub run: String,
@@ -79,7 +82,7 @@ pub struct Examine {
 }
 
 /// All checks of both ends.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Doctor {
     /// The checks, by number, near end first.
     pub checks: Vec<Check>,

@@ -105,6 +105,19 @@ impl Serialize for PathName {
     }
 }
 
+impl schemars::JsonSchema for PathName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PathName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A path: transport, send method, wait where it is not the default, setting: `tcp:writev/epoll`."
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for PathName {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

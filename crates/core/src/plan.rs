@@ -1,5 +1,6 @@
 //! A plan: the cases and their rounds in a random order that a stored seed reproduces.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{PathName, Setting};
@@ -59,7 +60,7 @@ impl Workload {
 }
 
 /// How much of the kernel is traced to split a message's time into stages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
     /// The few events that bound the stages: what costs least.
@@ -79,7 +80,7 @@ impl StageSet {
 }
 
 /// Why a case is in the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaseRole {
     /// The user asked for it.
@@ -93,7 +94,7 @@ pub enum CaseRole {
 }
 
 /// How messages are offered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
     /// The next message goes when a reply has come.
@@ -119,7 +120,7 @@ impl Load {
 }
 
 /// How a thread serves several connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
     /// In turn: it waits for each of them.
@@ -138,7 +139,7 @@ impl Dispatch {
 
 /// A load whose rate is a share of the capacity of its path. The capacity is found before the first round, and the rate of
 /// the case is then the absolute one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct OfCapacity {
     /// Millionths of the capacity.
     pub share_ppm: u32,
@@ -161,7 +162,7 @@ impl OfCapacity {
 }
 
 /// Work that the far end does for each message before it answers: a server with a known service time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct Work {
     /// Mean service time, ns.
     pub mean_ns: u64,
@@ -170,7 +171,7 @@ pub struct Work {
 }
 
 /// How service times are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkLaw {
     /// All the same.
@@ -180,8 +181,9 @@ pub enum WorkLaw {
 }
 
 /// What a trial changes of the case it explains.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "AblationChange")]
 pub enum Change {
     /// TCP_NODELAY on.
     NoDelay,
@@ -227,7 +229,7 @@ impl std::fmt::Display for Change {
 }
 
 /// A trial: a measured case once more with one thing changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct Trial {
     /// Id of the case that it explains.
     pub of: u32,
@@ -283,7 +285,7 @@ impl Metric {
 }
 
 /// The user's estimate, typed before the measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expectation {
     /// Median round trip, ns (echo).
@@ -293,7 +295,7 @@ pub enum Expectation {
 }
 
 /// One path, size, pieces, thread count and load.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct Case {
     /// Position in [`Plan::cases`].
     pub id: u32,

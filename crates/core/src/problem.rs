@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::foreign::shown;
 
 /// Why something cannot be measured here. Data, shown in tables and reports; it never ends a comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Unavailable {
     /// The reason, lower case, without a full stop.
     pub why: String,

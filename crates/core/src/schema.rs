@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
@@ -361,7 +362,7 @@ impl EventKind {
 }
 
 /// What is known of the calls of an RPC run as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcFacts {
     /// Protocol: `lab` (client4 and server4), `redis`, `http`.
     pub protocol: String,
@@ -395,7 +396,7 @@ impl RpcFacts {
 }
 
 /// A client and a server machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcPair {
     /// Address of the client.
     pub client: String,
@@ -451,7 +452,7 @@ pub struct RpcRow {
 }
 
 /// What a message cannot be faster than here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Floors {
     /// Waking a thread on the other end's CPU and being woken by it, ns: median of futex round trips.
     pub wake_round_trip_ns: Option<f64>,
@@ -468,7 +469,7 @@ pub struct Floors {
 }
 
 /// The device that leads to the far end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Route {
     /// Address of the far end.
     pub to: String,
@@ -485,7 +486,7 @@ pub struct Route {
 }
 
 /// What carries packets to the far end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// lo, also where a LAN address was given that is this machine's own.
@@ -568,7 +569,7 @@ impl OpenRound {
 }
 
 /// A case that is not measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct UnavailableCase {
     /// The case; its id is not a position in the plan.
     pub case: Case,
@@ -577,7 +578,7 @@ pub struct UnavailableCase {
 }
 
 /// The machine of one end: what is part of a result's identity.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Environment {
     /// Host name.
     pub host: String,
@@ -609,7 +610,7 @@ pub struct OtherTask {
 }
 
 /// What one clock reading costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ClockFacts {
     /// Mean cost of one reading, ns.
     pub cost_ns: f64,
@@ -618,7 +619,7 @@ pub struct ClockFacts {
 }
 
 /// An option, as asked for and as the kernel granted it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Granted {
     /// `near` or `far`.
     pub end: String,
@@ -633,7 +634,7 @@ pub struct Granted {
 }
 
 /// Fields of TCP_INFO at the end of a round, summed over the connections where that means something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct TcpInfo {
     /// Segments sent, with acknowledgements.
     pub segs_out: u64,
@@ -903,7 +904,7 @@ pub struct MessageRow {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// All planned rounds are there.

@@ -1,10 +1,11 @@
 //! What is true of a path: declared in the files of its parts, copied into the record, asked by whoever must know
 //! something of a path. No other crate compares names of parts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which kernel events bound the stages of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stack {
     /// The IP stack: a device transmits and receives, and a socket says that it has data.
@@ -33,7 +34,7 @@ impl Stack {
 }
 
 /// Who copies a message, once in and once out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Copies {
     /// Not known.
@@ -46,7 +47,7 @@ pub enum Copies {
 }
 
 /// What is true of a path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traits {
     /// Message boundaries are preserved (datagrams, queues); else bytes stream.

@@ -368,7 +368,7 @@ pub fn bits_per_second(bits: f64, units: BitUnits) -> String {
 }
 
 /// One message handed over as `count` buffers of `size` bytes, written `15x100`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, serde::Serialize, serde::Deserialize)]
 pub struct Pieces {
     /// How many buffers.
     pub count: u32,

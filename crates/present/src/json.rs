@@ -1,65 +1,304 @@
 //! `--json`: one object, schema and status first, units in the names, `null` with a reason instead of NaN.
 
+#[cfg(test)]
+mod check;
 mod nulls;
+#[cfg(test)]
+mod page;
 mod parts;
 mod rpc;
+mod schema;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::Totals;
-use msgpath_core::doctor::{CheckState, Doctor};
-use msgpath_core::schema::{ClockFacts, Environment, SCHEMA, Status};
+use msgpath_analyse::answers::{Answer, Missing, Page, Settled, Table};
+use msgpath_analyse::attribution::CaseStages;
+use msgpath_analyse::periodic::PeriodicSummary;
+use msgpath_analyse::summary::{
+    CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, TrialResult, Warning,
+};
+use msgpath_core::doctor::{Check, CheckState, Doctor};
+use msgpath_core::schema::{ClockFacts, Environment, Floors, SCHEMA, Status, UnavailableCase};
 use msgpath_core::{Problem, Workload};
 use msgpath_record::{Damage, Run};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+pub use schema::schema;
+
+use crate::terminal::{PathRow, RunRow};
 use parts::value;
 
-/// Schema of [`doctor`].
 const DOCTOR_SCHEMA: &str = "msgpath/doctor/1";
+const PATHS_SCHEMA: &str = "msgpath/paths/1";
+const RUNS_SCHEMA: &str = "msgpath/runs/1";
+const PRESET_SCHEMA: &str = "msgpath/preset/1";
 
-/// The object of a run. The order of the fields is the order in the text.
-#[derive(Serialize)]
+/// A run, or several that were compared. Its name, place and machines come first, then what was found.
+// The order of the fields is the order in the text.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
 struct Document<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     schema: &'a str,
     status: Status,
+    /// Name of the run.
     name: &'a str,
+    /// The verb: `echo`, `stream`, `compare` ...
     verb: &'a str,
+    /// The far end.
     target: &'a str,
+    /// The command line, a word each.
     command: &'a [String],
+    /// Version of msgpath that recorded it.
     version: &'a str,
+    /// When it began: UTC, RFC 3339.
     started: &'a str,
+    /// When it ended: UTC, RFC 3339; null: it was killed or is still going on.
     ended: Option<&'a str>,
+    /// Where it is kept; empty: nowhere.
+    #[schemars(with = "String")]
     folder: &'a Path,
+    /// Everything that was random follows from it.
     seed: u64,
+    /// Where the near end ran.
     near: &'a Environment,
+    /// Where the far end ran.
     far: &'a Environment,
     clock: ClockFacts,
+    /// What `doctor` said of both ends; null: the run was recorded without it.
+    #[schemars(with = "Option<Doctor>")]
     doctor: Value,
+    /// What no message can be faster than here; null: not measured.
+    #[schemars(with = "Option<Floors>")]
     floors: Value,
     totals: Totals,
+    /// How many rounds were calm; null: recorded by a version that did not ask.
+    #[schemars(with = "Option<CalmRounds>")]
     calm: Value,
+    /// The user's estimate beside what was measured; null: none was typed.
+    #[schemars(with = "Option<Expected>")]
     expectation: Value,
+    /// What changes the meaning of the numbers.
+    #[schemars(with = "Vec<Warning>")]
     warnings: Value,
+    /// Computed sentences, the answer first.
+    #[schemars(with = "Vec<Finding>")]
     findings: Value,
+    /// Every measured case, controls and yardsticks included.
+    #[schemars(with = "Vec<CaseSummary>")]
     cases: Vec<Value>,
+    /// One for each path, size and thread count that was measured at several rates.
+    #[schemars(with = "Vec<LoadCurve>")]
     load_curves: Vec<Value>,
+    /// What was tried to find a cause: cases with one thing changed.
+    #[schemars(with = "Vec<TrialResult>")]
     trials: Vec<Value>,
-    layers: Vec<Value>,
+    /// What each layer adds, with `--peel`.
+    layers: Vec<parts::Layer<'a>>,
+    /// Stages of the cases that were traced.
+    #[schemars(with = "Vec<CaseStages>")]
     attribution: Vec<Value>,
+    /// Calls; in runs of calls only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<rpc::Rpc>")]
     rpc: Option<Value>,
+    /// Ratios to the baseline; null: there is no second path.
+    #[schemars(with = "Option<Comparison>")]
     comparison: Value,
+    /// Engines of a periodic run; in periodic runs only.
     #[serde(skip_serializing_if = "Value::is_null")]
+    #[schemars(with = "Option<PeriodicSummary>")]
     periodic: Value,
+    /// Cases that could not be measured, and why.
+    #[schemars(with = "Vec<UnavailableCase>")]
     unavailable: Value,
+    #[schemars(with = "BTreeMap<String, String>")]
     why: Map<String, Value>,
+    /// The error, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Value>,
+    error: Option<ErrorObject<'a>>,
+    /// From where on the record is not whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    damage: Option<Value>,
+    damage: Option<DamageObject<'a>>,
+}
+
+/// What went wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+struct ErrorObject<'a> {
+    /// Stable code, `E01` ...
+    code: &'a str,
+    /// What happened; where nothing was measured, with the reason.
+    message: Cow<'a, str>,
+    /// Why, in a run that ended by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    /// What to type.
+    r#try: &'a str,
+}
+
+/// From where on a record is not whole.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Damage")]
+struct DamageObject<'a> {
+    /// Which file of the run.
+    file: &'a str,
+    /// It is whole up to this byte.
+    whole_bytes: u64,
+    /// What is wrong there.
+    why: &'a str,
+}
+
+/// The whole answer of a verb that failed.
+#[derive(Serialize, JsonSchema)]
+struct Failure<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'a str,
+    status: Status,
+    error: ErrorObject<'a>,
+}
+
+/// What `msgpath doctor` found.
+#[derive(Serialize, JsonSchema)]
+struct DoctorReport<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = DOCTOR_SCHEMA))]
+    schema: &'a str,
+    status: Status,
+    /// The worst of the checks.
+    worst: CheckState,
+    /// All checks were made, those that take long too.
+    full: bool,
+    /// How long they took, ns.
+    took_ns: u64,
+    /// What this machine can tell apart: p95 of |A'/A - 1|; null: no A/A control was measured.
+    resolution: Option<f64>,
+    /// Every check.
+    checks: &'a [Check],
+    #[schemars(with = "BTreeMap<String, String>")]
+    why: Map<String, Value>,
+}
+
+/// What `msgpath paths` tells.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Paths")]
+struct PathList<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = PATHS_SCHEMA))]
+    schema: &'a str,
+    status: Status,
+    /// Every path that was asked for.
+    paths: Vec<PathEntry<'a>>,
+}
+
+/// A path, and whether it works here.
+#[derive(Serialize, JsonSchema)]
+struct PathEntry<'a> {
+    /// Transport, send method and wait: `tcp:send/epoll`.
+    path: &'a str,
+    /// What it does.
+    summary: &'a str,
+    /// Anything else worth a line; may be empty.
+    notes: &'a str,
+    /// It works here.
+    available: bool,
+    /// Why not; null: it does.
+    why: Option<&'a str>,
+    /// What to do about it; null: it works.
+    r#try: Option<&'a str>,
+}
+
+/// What `msgpath runs` lists.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Runs")]
+struct RunList<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = RUNS_SCHEMA))]
+    schema: &'a str,
+    status: Status,
+    /// The newest first.
+    runs: Vec<RunEntry<'a>>,
+}
+
+/// A run that is kept.
+#[derive(Serialize, JsonSchema)]
+struct RunEntry<'a> {
+    /// Its name.
+    name: &'a str,
+    /// When it began, local time.
+    started: &'a str,
+    /// The verb.
+    verb: &'a str,
+    /// The far end.
+    target: &'a str,
+    /// Cases in its plan.
+    cases: u64,
+    /// Rounds recorded.
+    rounds: u64,
+    status: Status,
+}
+
+/// What a preset says at its end.
+#[derive(Serialize, JsonSchema)]
+struct PresetPage<'a> {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = PRESET_SCHEMA))]
+    schema: &'a str,
+    /// The heading.
+    title: &'a str,
+    /// Tables that come first.
+    tables: &'a [Table],
+    /// Questions in order.
+    answers: &'a [Answer],
+    /// Claims that these runs settle, by number.
+    claims: &'a [Settled],
+    /// The sentences of each run, by the name of the part.
+    #[schemars(with = "Vec<(String, Vec<Finding>)>")]
+    findings: Vec<(&'a str, Value)>,
+    /// Parts that there is nothing of.
+    missing: &'a [Missing],
+}
+
+/// The page of a preset as one JSON object on several lines.
+pub fn preset(page: &Page) -> String {
+    let Page { title, tables, answers, claims, findings, missing } = page;
+    let findings = findings.iter().map(|(part, findings)| (part.as_str(), parts::findings(findings))).collect();
+    let document = PresetPage { schema: PRESET_SCHEMA, title, tables, answers, claims, findings, missing };
+    serde_json::to_string_pretty(&document).unwrap_or_default()
+}
+
+/// The paths as one JSON object on one line.
+pub fn paths(rows: &[PathRow]) -> String {
+    fn entry(row: &PathRow) -> PathEntry<'_> {
+        let reason = row.state.as_ref().err();
+        PathEntry {
+            path: &row.name,
+            summary: &row.summary,
+            notes: &row.notes,
+            available: reason.is_none(),
+            why: reason.map(|reason| reason.why.as_str()),
+            r#try: reason.map(|reason| reason.hint.as_str()),
+        }
+    }
+    let paths = rows.iter().map(entry).collect();
+    serde_json::to_string(&PathList { schema: PATHS_SCHEMA, status: Status::Ok, paths }).unwrap_or_default()
+}
+
+/// The runs as one JSON object on one line.
+pub fn runs(rows: &[RunRow]) -> String {
+    fn entry(row: &RunRow) -> RunEntry<'_> {
+        let RunRow { name, when: started, verb, target, cases, rounds, status } = row;
+        RunEntry { name, started, verb, target, cases: *cases, rounds: *rounds, status: *status }
+    }
+    let runs = rows.iter().map(entry).collect();
+    serde_json::to_string(&RunList { schema: RUNS_SCHEMA, status: Status::Ok, runs }).unwrap_or_default()
 }
 
 /// The summary of a run as one JSON object on one line.
@@ -87,7 +326,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         calm: value(&summary.calm),
         expectation: parts::expectation(&summary.expectation),
         warnings: value(&summary.warnings),
-        findings: parts::findings(summary),
+        findings: parts::findings(&summary.findings),
         cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),
         load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
         trials: summary.trials.iter().map(|trial| parts::trial(trial, workload)).collect(),
@@ -133,51 +372,35 @@ pub fn problem_json(problem: &Problem) -> String {
 /// What `doctor` found as one JSON object on one line. `resolution`: p95 of |A'/A - 1|, where an A/A control was
 /// measured.
 pub fn doctor(doctor: &Doctor, resolution: Option<f64>) -> String {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'a str,
-        status: Status,
-        worst: CheckState,
-        full: bool,
-        took_ns: u64,
-        resolution: Value,
-        checks: Value,
-        why: Map<String, Value>,
-    }
     let mut why = Map::new();
     if resolution.is_none() {
         why.insert("resolution".into(), "no A/A control was measured".into());
     }
-    let document = Document {
+    let document = DoctorReport {
         schema: DOCTOR_SCHEMA,
         status: Status::Ok,
         worst: doctor.worst(),
         full: doctor.full,
         took_ns: doctor.took_ns,
-        resolution: value(&resolution),
-        checks: value(&doctor.checks),
+        resolution,
+        checks: &doctor.checks,
         why,
     };
     serde_json::to_string(&document).unwrap_or_default()
 }
 
 fn failure(code: &str, message: &str, hint: &str, status: Status) -> String {
-    #[derive(Serialize)]
-    struct Failure<'a> {
-        schema: &'a str,
-        status: Status,
-        error: Value,
-    }
-    let error = json!({ "code": code, "message": message, "try": hint });
+    let error = ErrorObject { code, message: message.into(), why: None, r#try: hint };
     serde_json::to_string(&Failure { schema: SCHEMA, status, error }).unwrap_or_default()
 }
 
-fn error(problem: &Problem) -> Value {
-    json!({ "code": problem.code, "message": problem.what, "why": problem.why, "try": problem.hint })
+fn error(problem: &Problem) -> ErrorObject<'_> {
+    let Problem { code, what, why, hint, .. } = problem;
+    ErrorObject { code, message: what.into(), why: Some(why), r#try: hint }
 }
 
-fn damage(damage: &Damage) -> Value {
-    json!({ "file": damage.file, "whole_bytes": damage.offset, "why": damage.why })
+fn damage(damage: &Damage) -> DamageObject<'_> {
+    DamageObject { file: &damage.file, whole_bytes: damage.offset, why: &damage.why }
 }
 
 #[cfg(test)]
@@ -185,6 +408,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use msgpath_core::Exit;
+    use serde_json::json;
 
     fn parsed(text: &str) -> Value {
         assert!(!text.contains('\n'));

@@ -1,5 +1,6 @@
 //! From which size a path beats the baseline, with an interval (docs/method/crossover.md).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{deviation, percentile};
@@ -7,7 +8,7 @@ use crate::resample::outside_each;
 use crate::verdict::{LEVEL, Verdict};
 
 /// The ways two curves can lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrossoverKind {
     /// Faster at every size measured.

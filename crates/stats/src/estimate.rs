@@ -1,6 +1,7 @@
 //! Means over rounds with their intervals (docs/method/rounds.md#means-over-rounds).
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dependence::{LEAST_WORTH, worth};
@@ -8,7 +9,7 @@ use crate::describe::{deviation, ends, mean};
 use crate::distributions::t_quantile;
 
 /// An estimate with its 95 % interval over rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,

@@ -3,6 +3,7 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::units::{Glyphs, three_digits};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dependence::{LEAST_WORTH, independent, worth};
@@ -16,7 +17,7 @@ const QUEUED_LEVEL: f64 = 0.9;
 const LEAST_BEYOND: f64 = 10.0;
 
 /// A quantile of one case, with its range.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Quantile {
     /// 0.5, 0.9, 0.99 ...
     pub p: f64,
@@ -37,8 +38,9 @@ pub struct Quantile {
 }
 
 /// What the range of a quantile is. Levels, drift and few rounds make it wider; they do not take the number away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "QuantileRange")]
 pub enum Range {
     /// The 95 % interval over rounds of a steady run.
     #[default]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 
@@ -16,7 +17,7 @@ pub type Timed = (u32, f64);
 const LEAST_ROUNDS: usize = 2;
 
 /// Variance within and between restarts (docs/method/steadiness.md#restarts), of the log medians of rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Restarts {
     /// Restarts with at least two rounds.
     pub restarts: u64,

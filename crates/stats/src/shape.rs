@@ -1,5 +1,6 @@
 //! The distribution in a few rows of a log scale.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pooled::Pooled;
@@ -8,7 +9,7 @@ use crate::pooled::Pooled;
 const ROWS: u32 = 8;
 
 /// One row of the shape: a log bin and its count.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ShapeBin {
     /// Lowest value, ns.
     pub from_ns: u64,

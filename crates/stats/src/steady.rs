@@ -7,6 +7,7 @@ mod pelt;
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dependence::independent;
@@ -24,7 +25,7 @@ const BATCH: usize = 5;
 const POSITIONS: usize = 200;
 
 /// How the medians of a case's rounds lie in time (docs/method/steadiness.md).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Steadiness {
     /// What PELT and MSER make of them.
     pub class: SteadyClass,
@@ -43,7 +44,7 @@ pub struct Steadiness {
 }
 
 /// Whether a case settled (docs/method/steadiness.md#levels).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SteadyClass {
     /// One level.

@@ -1,5 +1,6 @@
 //! Two samples of single values: Welch's t and a permutation test (docs/method/comparison.md#single-messages).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -7,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub const LEVEL: f64 = 0.05;
 
 /// Mean, median and spread of single times.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Spread {
     /// How many.
     pub arrived: u64,

@@ -1,6 +1,7 @@
 //! What a ratio means: better, worse, equivalent or undecided, in a family of ratios
 //! (docs/method/comparison.md#verdicts).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Two-sided level of every test.
@@ -18,7 +19,7 @@ pub fn may_be_the_same(margin: f64) -> bool {
 }
 
 /// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Better than the baseline by more than the margin.

@@ -2,10 +2,11 @@
 
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::Quantile;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A table that evidence or a result is shown in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Table {
     /// What it shows.
     pub title: String,
@@ -45,7 +46,7 @@ impl Table {
 }
 
 /// A cell. Numbers may have their 95 % interval: an end that is `None` cannot be claimed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Cell {
     /// Words.
@@ -81,7 +82,8 @@ pub enum Cell {
 }
 
 /// A number and its interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "CellValue")]
 pub struct Value {
     /// The number.
     pub value: f64,

@@ -14,6 +14,7 @@ mod rows;
 
 use msgpath_core::preset::Preset;
 use msgpath_record::Run;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Logs;
@@ -37,7 +38,7 @@ pub struct Part<'a> {
 }
 
 /// A part that there is none of, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Missing {
     /// Its name in the preset.
     pub name: String,
@@ -46,7 +47,7 @@ pub struct Missing {
 }
 
 /// A question, what the runs say, and the rows that say so.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Answer {
     /// The question.
     pub question: String,
@@ -103,7 +104,7 @@ impl Answer {
 }
 
 /// A claim that people make, settled.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Settled {
     /// Its number in the list of forty.
     pub number: u8,

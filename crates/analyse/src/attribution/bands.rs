@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::split::Split;
@@ -11,7 +12,7 @@ use super::timeline::State;
 use crate::stages::{Band, ranks};
 
 /// A row of the table of stages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Stage {
     /// Which way; `None`: at one of the ends, not on the way.
     pub direction: Option<Direction>,
@@ -34,7 +35,7 @@ pub struct Told {
 
 /// How much more time slow messages (p98.5 to p99.5) spend in a stage than usual ones (p45 to p55), both directions
 /// together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Growth {
     /// The stage.
     pub kind: Kind,
@@ -60,7 +61,7 @@ impl Growth {
 }
 
 /// Share of a message's time in which it was runnable and not running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct DelayShare {
     /// Of the mean latency.
     pub of_mean: f64,
@@ -73,7 +74,7 @@ pub struct DelayShare {
 }
 
 /// How many messages found the receiver in each state when their data became readable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct AtReady {
     /// On its CPU.
     pub running: u64,

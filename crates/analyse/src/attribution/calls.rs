@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::schema::{EventKind, KernelEvent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One system call of one end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CallTimes {
     /// `near end` or `far end`.
     pub who: String,

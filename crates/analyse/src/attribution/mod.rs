@@ -18,6 +18,7 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Plan, StageSet};
 use msgpath_core::schema::{EventKind, KernelEvent, MessageRow, RoundRecord, TraceRound, TracedThread, Tracing};
 use msgpath_record::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calm;
@@ -40,7 +41,7 @@ const FEWEST: usize = 100;
 const SLOW: f64 = 0.985;
 
 /// The stages of one measured case, from its traced twin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CaseStages {
     /// The measured case.
     pub case: u32,
@@ -101,7 +102,7 @@ pub struct CaseStages {
 }
 
 /// What tracing does to the round trip: the traced twin against the untraced case, their rounds interleaved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Observer {
     /// Ratio of the medians, traced divided by untraced.
     pub ratio: Estimate,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::schema::OtherTask;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bands::Told;
@@ -14,7 +15,7 @@ use super::timeline::{State, Stretch};
 const NAMED: usize = 8;
 
 /// A task that ran while a receiver was runnable.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Occupant {
     /// Its name; empty: several that are too small to name.
     pub name: String,
@@ -29,7 +30,7 @@ pub struct Occupant {
 }
 
 /// Who held the CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Occupants {
     /// While receivers of any message waited, the largest first.
     pub all: Vec<Occupant>,
@@ -130,7 +131,7 @@ impl Seen {
 }
 
 /// What was seen of wake-ups out of one idle state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct IdleExit {
     /// Number of the idle state, as the kernel's driver counts them: 0 is the shallowest.
     pub state: u8,

@@ -1,12 +1,13 @@
 //! The scheduler's table: what `perf sched timehist` shows for each thread, and the waiting that it does not count.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::split::Round;
 use super::timeline::State;
 
 /// What one role of an end did in all traced rounds, between the first send and the last reply of each.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ThreadTimes {
     /// `near end`, `far end`, with `, sends` or `, receives` where these are two threads.
     pub who: String,

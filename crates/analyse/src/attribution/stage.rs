@@ -2,12 +2,14 @@
 
 use msgpath_core::schema::EventKind;
 use msgpath_core::{Case, traits::Stack};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Part of a message's way in one direction. Where a boundary between two of them cannot be seen, the time of both is
 /// charged to the first, and its name says so ([`Shape::name`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "StageKind")]
 pub enum Kind {
     /// Open loop: from the intended send to the actual one.
     Waiting,
@@ -64,8 +66,9 @@ pub(super) const fn slot(kind: Kind) -> usize {
 }
 
 /// Which way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "StageDirection")]
 pub enum Direction {
     /// Near end to far end.
     Request,

@@ -5,12 +5,13 @@ use msgpath_core::gate::{Gate, Limit, Side, Watched};
 use msgpath_core::plan::Case;
 use msgpath_stats::level::Level;
 use msgpath_stats::verdict::holm;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{both, name};
 
 /// What a gate comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
     /// Surely on the good side.
@@ -22,7 +23,8 @@ pub enum GateState {
 }
 
 /// One gate on one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "GateResult")]
 pub struct Judged {
     /// The gate as it is printed.
     pub gate: String,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use msgpath_core::schema::{Environment, RpcFacts, RunHeader};
 use msgpath_record::{Run, utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The fact of a machine that may differ: the program is what a gate compares.
@@ -15,7 +16,8 @@ const MOMENTARY: [&str; 3] = ["loadavg", "time namespace", "network namespace"];
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Something in which two runs differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "RunDifference")]
 pub struct Difference {
     /// What: `kernel`, `tcp_rmem`, `options.nodelay` ...
     pub what: String,

@@ -21,6 +21,7 @@ use msgpath_record::Run;
 use msgpath_stats::level::Level;
 use msgpath_stats::paired::Series;
 use msgpath_stats::verdict::{self, LEAST_MARGIN, Verdict, holm};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Results;
@@ -37,9 +38,10 @@ pub use identity::{Difference, identity};
 pub const SCHEMA: &str = "msgpath/diff/1";
 
 /// Two runs, compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Diff {
     /// [`SCHEMA`].
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// `ok` where both runs are whole; else a part was compared.
     pub status: Status,
@@ -60,7 +62,8 @@ pub struct Diff {
 }
 
 /// One of the two runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "ComparedRun")]
 pub struct Compared {
     /// Its name.
     pub name: String,
@@ -77,7 +80,7 @@ pub struct Compared {
 }
 
 /// One metric of one case in both runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct DiffRow {
     /// Id of the case in the first run.
     pub case_a: u32,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use msgpath_core::schema::{Component, MessageRow, PeriodicFacts};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use stalls::{Stall, stalls};
@@ -24,14 +25,14 @@ const ENOUGH_FOR_P99: u64 = 500;
 const STALLS: usize = 20;
 
 /// All engines of a periodic run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct PeriodicSummary {
     /// One entry per case, in the order of the plan.
     pub engines: Vec<Engine>,
 }
 
 /// One engine, all its sessions together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Engine {
     /// Case.
     pub case: u32,
@@ -84,7 +85,8 @@ pub struct Engine {
 }
 
 /// Times of some messages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "PeriodicTimes")]
 pub struct Times {
     /// Messages that arrived.
     pub messages: u64,
@@ -118,7 +120,8 @@ impl Times {
 }
 
 /// A part of a message's way.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "PeriodicStage")]
 pub struct Stage {
     /// What happens in it.
     pub name: String,
@@ -133,7 +136,8 @@ pub struct Stage {
 }
 
 /// A stage of the set-up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "PeriodicSetup")]
 pub struct Setup {
     /// Its name.
     pub name: String,

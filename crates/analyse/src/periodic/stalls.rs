@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::schema::{MessageRow, PeriodicFacts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A stall has at least so many messages.
@@ -17,7 +18,7 @@ const TOGETHER: u64 = 5;
 type Arrival = (u64, u64, u64);
 
 /// One time that a receiver was late.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Stall {
     /// Restart.
     pub restart: u32,

@@ -2,6 +2,7 @@
 
 use msgpath_core::Plan;
 use msgpath_core::schema::{RpcFacts, RpcRow};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub mod align;
@@ -58,7 +59,7 @@ pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow]) -> RpcSummary {
 }
 
 /// One kind of call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcKind {
     /// Its case.
     pub case: u32,
@@ -105,7 +106,7 @@ pub struct RpcKind {
 }
 
 /// A difference of two stamps over the calls that have both: order statistics, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcTimes {
     /// Calls that have both.
     pub calls: u64,
@@ -120,7 +121,7 @@ pub struct RpcTimes {
 }
 
 /// Estimate first, then look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcExpected {
     /// As typed, ns.
     pub estimate_ns: f64,
@@ -133,7 +134,7 @@ pub struct RpcExpected {
 }
 
 /// The mean split of some calls of a kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcBand {
     /// `all`, `p50`, `p99`.
     pub name: String,
@@ -146,7 +147,7 @@ pub struct RpcBand {
 }
 
 /// One part of a call's time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcPart {
     /// What it is.
     pub stage: RpcStage,
@@ -157,7 +158,7 @@ pub struct RpcPart {
 }
 
 /// The parts of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RpcStage {
     /// The client's send call.
@@ -193,7 +194,7 @@ impl RpcStage {
 
 /// How the clocks of a client and a server machine stand to each other. theta(t) = offset + drift (t - t0) is what must
 /// be added to the server's stamps; t0 is the start of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct PairClock {
     /// Position in [`msgpath_core::schema::RpcFacts::pairs`].
     pub pair: u32,
@@ -208,7 +209,7 @@ pub struct PairClock {
 }
 
 /// A span of time in which one line holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ClockPiece {
     /// From here, ns since the start of the run by the client's clock.
     pub from_ns: u64,

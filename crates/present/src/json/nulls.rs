@@ -2,14 +2,69 @@
 
 use serde_json::{Map, Value};
 
-/// Gives keys of an object the names they have in JSON.
-pub(super) fn rename(object: &mut Value, names: &[(&str, &str)]) {
-    if let Value::Object(map) = object {
-        for (old, new) in names {
-            if let Some(value) = map.remove(*old) {
-                map.insert((*new).to_owned(), value);
-            }
-        }
+/// Shapes some fields of which have another name in JSON than in the record, and these names: with the unit, or plainer.
+/// Objects and schema are made by it.
+pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
+    ("AblationChange", &[("working_set", "working_set_bytes")]),
+    ("Case", &[("size", "size_bytes"), ("reply", "reply_bytes")]),
+    ("CaseStages", &[("why", "not_shown_because")]),
+    ("ClockPiece", &[("drift", "drift_ns_per_ns")]),
+    (
+        "Crossover",
+        &[
+            ("size", "size_bytes"),
+            ("low", "low_bytes"),
+            ("high", "high_bytes"),
+            ("crossings", "crossings_bytes"),
+            ("undecided", "undecided_bytes"),
+        ],
+    ),
+    ("Expectation", &[("time", "time_ns"), ("bits", "bits_per_s")]),
+    ("Finding", &[("next", "try")]),
+    ("Floors", &[("last_level_cache", "last_level_cache_bytes")]),
+    ("Load", &[("rate", "rate_per_s")]),
+    ("LoadCurve", &[("size", "size_bytes")]),
+    ("Pieces", &[("size", "size_bytes")]),
+    ("Route", &[("mtu", "mtu_bytes")]),
+    ("Rpc", &[("expect", "expect_ns"), ("not_kept", "calls_not_kept")]),
+    (
+        "RpcKind",
+        &[
+            ("wire_ns", "wire_estimate_ns"),
+            ("log2_us", "calls_by_log2_us"),
+            ("unseen", "t4_not_known"),
+            ("served", "t3_minus_t2"),
+            ("received", "t2_minus_t1"),
+        ],
+    ),
+    ("TcpInfo", &[("pacing_rate", "pacing_bytes_per_s"), ("rcv_space", "rcv_space_bytes")]),
+    (
+        "Throughput",
+        &[
+            ("receiver_bits", "receiver_bits_per_s"),
+            ("sender_bits", "sender_bits_per_s"),
+            ("messages", "messages_per_s"),
+        ],
+    ),
+    ("Winner", &[("size", "size_bytes")]),
+];
+
+/// The names of a shape.
+pub(super) fn names(shape: &str) -> &'static [(&'static str, &'static str)] {
+    NAMES.iter().find(|(name, _)| *name == shape).map_or(&[], |(_, names)| names)
+}
+
+/// Gives the fields of an object of this shape the names they have in JSON.
+pub(super) fn rename(object: &mut Value, shape: &str) {
+    names(shape).iter().for_each(|(old, new)| rename_one(object, old, new));
+}
+
+/// Gives one field of an object another name.
+pub(super) fn rename_one(object: &mut Value, old: &str, new: &str) {
+    if let Some(map) = object.as_object_mut()
+        && let Some(value) = map.remove(old)
+    {
+        map.insert(new.to_owned(), value);
     }
 }
 

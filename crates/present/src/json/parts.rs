@@ -3,23 +3,24 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::periodic::PeriodicSummary;
-use msgpath_analyse::summary::{CaseSummary, Expected, LoadCurve, TrialResult};
+use msgpath_analyse::summary::{CaseSummary, Expected, Finding, LoadCurve, TrialResult};
 use msgpath_core::plan::{Case, Expectation, Workload};
 use msgpath_core::schema::Floors;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::nulls::{explain, rename, tidy_quantiles};
+use super::nulls::{explain, rename, rename_one, tidy_quantiles};
 
 /// Any plain value; a float that is not finite becomes `null`.
 pub(super) fn value(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or(Value::Null)
 }
 
-pub(super) fn findings(summary: &Summary) -> Value {
-    let mut findings = value(&summary.findings);
+pub(super) fn findings(findings: &[Finding]) -> Value {
+    let mut findings = value(&findings);
     for finding in findings.as_array_mut().into_iter().flatten() {
-        rename(finding, &[("next", "try")]);
+        rename(finding, "Finding");
     }
     findings
 }
@@ -27,43 +28,46 @@ pub(super) fn findings(summary: &Summary) -> Value {
 /// What a case is.
 fn identity(case: &Case) -> Value {
     let mut out = value(case);
-    rename(&mut out, &[("size", "size_bytes"), ("reply", "reply_bytes")]);
-    rename(&mut out["pieces"], &[("size", "size_bytes")]);
+    rename(&mut out, "Case");
+    rename(&mut out["pieces"], "Pieces");
     if let (Some(rate), Some(open)) = (case.load.rate(), out.pointer_mut("/load/open")) {
-        rename(open, &[("rate", "rate_per_s")]);
+        rename(open, "Load");
         open["rate_per_s"] = value(&rate.value());
     }
     if let Some(of) = &case.of_capacity {
         let trials: Vec<f64> = of.trials.iter().map(|rate| rate.value()).collect();
         let capacity = of.capacity().map(|rate| rate.value());
-        out["of_capacity"] = json!({ "share": of.share(), "capacity_per_s": capacity, "trials_per_s": trials });
+        out["of_capacity"] =
+            value(&CapacityShare { share: of.share(), capacity_per_s: capacity, trials_per_s: trials });
     }
     if let Value::Object(map) = &mut out {
         map.retain(|key, value| !["label", "work"].contains(&key.as_str()) || !value.is_null());
         match map.get_mut("trial") {
             Some(Value::Null) => drop(map.remove("trial")),
-            Some(trial) => rename(&mut trial["change"], &CHANGE),
+            Some(trial) => rename(&mut trial["change"], "AblationChange"),
             None => {}
         }
     }
     out
 }
 
-const CHANGE: [(&str, &str); 1] = [("working_set", "working_set_bytes")];
+/// A rate that is a share of the capacity.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CapacityShare {
+    /// Share of the capacity: 0.5 is half of it.
+    share: f64,
+    /// The best of the trials, messages a second.
+    capacity_per_s: Option<f64>,
+    /// What the path took in each trial, messages a second.
+    trials_per_s: Vec<f64>,
+}
 
 pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
     let mut out = value(case);
     out["case"] = identity(&case.case);
-    rename(
-        &mut out["throughput"],
-        &[
-            ("receiver_bits", "receiver_bits_per_s"),
-            ("sender_bits", "sender_bits_per_s"),
-            ("messages", "messages_per_s"),
-        ],
-    );
+    rename(&mut out["throughput"], "Throughput");
     for end in ["near_tcp", "far_tcp"] {
-        rename(&mut out[end], &[("pacing_rate", "pacing_bytes_per_s"), ("rcv_space", "rcv_space_bytes")]);
+        rename(&mut out[end], "TcpInfo");
     }
     for (end, calls, cost) in [("near_cost", "near_calls", case.near_cost), ("far_cost", "far_calls", case.far_cost)] {
         if let (true, Some(fields)) = (cost.unread, out[end].as_object_mut()) {
@@ -146,7 +150,7 @@ fn is_end(path: &str) -> bool {
 
 pub(super) fn load_curve(curve: &LoadCurve) -> Value {
     let mut out = value(curve);
-    rename(&mut out, &[("size", "size_bytes")]);
+    rename(&mut out, "LoadCurve");
     tidy_quantiles(&mut out);
     explain(&mut out, |path| {
         match path {
@@ -165,41 +169,58 @@ pub(super) fn load_curve(curve: &LoadCurve) -> Value {
 
 pub(super) fn trial(trial: &TrialResult, workload: Workload) -> Value {
     let mut out = value(trial);
-    rename(&mut out["change"], &CHANGE);
-    rename(
-        &mut out,
-        match workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => {
-                &[("value", "value_ns"), ("case_value", "case_value_ns")]
-            }
-            Workload::Stream => &[("value", "value_bits_per_s"), ("case_value", "case_value_bits_per_s")],
-        },
-    );
+    rename(&mut out["change"], "AblationChange");
+    let unit = match workload {
+        Workload::Echo | Workload::Rpc | Workload::Periodic => "ns",
+        Workload::Stream => "bits_per_s",
+    };
+    ["value", "case_value"].iter().for_each(|name| rename_one(&mut out, name, &format!("{name}_{unit}")));
     explain(&mut out, |path| if is_end(path) { "no interval can be claimed" } else { "too few passes" }.to_owned());
     out
 }
 
+/// A layer of `explain --peel`, the thickest stack first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Layer<'a> {
+    /// Id of its case.
+    case: u32,
+    /// What it is: the path, and the work of a handler where there is some.
+    name: &'a str,
+    /// Median round trip, ns: geometric mean over rounds.
+    median_ns: f64,
+    /// Lower end of its 95 % interval, ns.
+    median_low_ns: Option<f64>,
+    /// Upper end, ns.
+    median_high_ns: Option<f64>,
+    /// What this layer adds to the next thinner one, ns; null for the last layer, and where no pass has both.
+    adds_ns: Option<f64>,
+    /// Lower end of its 95 % interval, ns.
+    adds_low_ns: Option<f64>,
+    /// Upper end, ns.
+    adds_high_ns: Option<f64>,
+}
+
 /// The layers of `explain --peel`.
-pub(super) fn layers(summary: &Summary) -> Vec<Value> {
-    let layer = |layer: &msgpath_analyse::peel::Layer| {
-        json!({
-            "case": layer.case,
-            "name": layer.name,
-            "median_ns": layer.median.value,
-            "median_low_ns": layer.median.low,
-            "median_high_ns": layer.median.high,
-            "adds_ns": layer.adds.as_ref().map(|adds| adds.value),
-            "adds_low_ns": layer.adds.as_ref().and_then(|adds| adds.low),
-            "adds_high_ns": layer.adds.as_ref().and_then(|adds| adds.high),
-        })
-    };
+pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
+    fn layer(layer: &msgpath_analyse::peel::Layer) -> Layer<'_> {
+        Layer {
+            case: layer.case,
+            name: &layer.name,
+            median_ns: layer.median.value,
+            median_low_ns: layer.median.low,
+            median_high_ns: layer.median.high,
+            adds_ns: layer.adds.as_ref().map(|adds| adds.value),
+            adds_low_ns: layer.adds.as_ref().and_then(|adds| adds.low),
+            adds_high_ns: layer.adds.as_ref().and_then(|adds| adds.high),
+        }
+    }
     summary.layers.iter().map(layer).collect()
 }
 
 /// Stages of a case. Parts of a band are in the order of the stages.
 pub(super) fn attribution(stages: &CaseStages) -> Value {
     let mut out = value(stages);
-    rename(&mut out, &[("why", "not_shown_because")]);
+    rename(&mut out, "CaseStages");
     if let Value::Object(map) = &mut out {
         map.retain(|key, value| key != "not_shown_because" || !value.is_null());
     }
@@ -228,10 +249,10 @@ pub(super) fn expectation(expected: &Option<Expected>) -> Value {
         Expectation::Time(_) => "ns",
         Expectation::Bits(_) => "bits_per_s",
     };
-    rename(&mut out["expected"], &[("time", "time_ns"), ("bits", "bits_per_s")]);
-    rename(&mut out, &[("measured", &format!("measured_{unit}"))]);
+    rename(&mut out["expected"], "Expectation");
+    rename_one(&mut out, "measured", &format!("measured_{unit}"));
     for floor in out["floors"].as_array_mut().into_iter().flatten() {
-        rename(floor, &[("value", &format!("value_{unit}"))]);
+        rename_one(floor, "value", &format!("value_{unit}"));
     }
     explain(&mut out, |_| "not a finite number".to_owned());
     out
@@ -259,9 +280,9 @@ pub(super) fn periodic(periodic: &Option<PeriodicSummary>) -> Value {
 
 pub(super) fn floors(floors: &Option<Floors>) -> Value {
     let mut out = value(floors);
-    rename(&mut out, &[("last_level_cache", "last_level_cache_bytes")]);
+    rename(&mut out, "Floors");
     if let Some(route) = out.get_mut("route") {
-        rename(route, &[("mtu", "mtu_bytes")]);
+        rename(route, "Route");
     }
     if floors.is_some() {
         explain(&mut out, |_| "could not be measured or read on this machine".to_owned());
@@ -275,11 +296,10 @@ pub(super) fn comparison(summary: &Summary) -> Value {
         return out;
     }
     for winner in out["winners"].as_array_mut().into_iter().flatten() {
-        rename(winner, &[("size", "size_bytes")]);
+        rename(winner, "Winner");
     }
     for crossover in out["crossovers"].as_array_mut().into_iter().flatten() {
-        let names = ["size", "low", "high", "crossings", "undecided"].map(|name| (name, format!("{name}_bytes")));
-        rename(crossover, &names.each_ref().map(|(old, new)| (*old, new.as_str())));
+        rename(crossover, "Crossover");
     }
     explain(&mut out, |path| {
         match path.rsplit('.').next().unwrap_or(path) {

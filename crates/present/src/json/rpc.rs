@@ -1,11 +1,44 @@
 //! Calls of a key-value server.
 
-use msgpath_analyse::rpc::{RpcKind, RpcSummary};
+use msgpath_analyse::rpc::{PairClock, RpcKind, RpcSummary};
 use msgpath_core::schema::RpcFacts;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::nulls::{explain, rename};
 use super::parts::value;
+
+/// Calls of a key-value server.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the schema is made of it; the object is put together from the same parts")]
+pub(super) struct Rpc {
+    #[serde(flatten)]
+    facts: RpcFacts,
+    /// Each kind of call; null: the run has no log of them.
+    kinds: Option<Vec<RpcKind>>,
+    /// The clocks of each pair of machines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    clocks: Vec<PairClock>,
+}
+
+/// The wire between the machines.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Wire {
+    /// Its speed, bits per second.
+    bits_per_s: u64,
+    /// Where that is known from: `link speed of eth0`, `--wire`.
+    from: String,
+}
+
+/// Time that bytes take on the wire, an estimate.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WireEstimate {
+    /// Those of a request, ns.
+    request: f64,
+    /// Those of its reply, ns.
+    reply: f64,
+}
 
 /// What is known of the calls as a whole, each kind of call and each pair of clocks; `None`: not a run of calls.
 pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Option<Value> {
@@ -14,9 +47,9 @@ pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Opt
     }
     let mut out = value(&facts);
     if let Some(wire) = facts.and_then(|facts| facts.wire.as_ref()) {
-        out["wire"] = json!({ "bits_per_s": wire.0, "from": wire.1 });
+        out["wire"] = value(&Wire { bits_per_s: wire.0, from: wire.1.clone() });
     }
-    rename(&mut out, &[("expect", "expect_ns"), ("not_kept", "calls_not_kept")]);
+    rename(&mut out, "Rpc");
     if out.is_null() {
         out = json!({});
     }
@@ -29,7 +62,7 @@ pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Opt
     out["clocks"] = value(&summary.clocks);
     for clock in out["clocks"].as_array_mut().into_iter().flatten() {
         for piece in clock["pieces"].as_array_mut().into_iter().flatten() {
-            rename(piece, &[("drift", "drift_ns_per_ns")]);
+            rename(piece, "ClockPiece");
         }
     }
     explain(&mut out, |path| reason(path).into());
@@ -39,18 +72,9 @@ pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Opt
 fn kind(kind: &RpcKind) -> Value {
     let mut out = value(kind);
     if let Some((request, reply)) = kind.wire_ns {
-        out["wire_ns"] = json!({ "request": request, "reply": reply });
+        out["wire_ns"] = value(&WireEstimate { request, reply });
     }
-    rename(
-        &mut out,
-        &[
-            ("wire_ns", "wire_estimate_ns"),
-            ("log2_us", "calls_by_log2_us"),
-            ("unseen", "t4_not_known"),
-            ("served", "t3_minus_t2"),
-            ("received", "t2_minus_t1"),
-        ],
-    );
+    rename(&mut out, "RpcKind");
     out
 }
 

@@ -1,0 +1,299 @@
+//! The JSON Schema of what `--json` prints: from the types that the objects are made of, with the changes that the objects
+//! undergo on their way.
+
+use msgpath_analyse::diff::Diff;
+use msgpath_analyse::verify::Verification;
+use msgpath_core::CallCounts;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::nulls::names;
+use super::{DoctorReport, Document, Failure, PathList, PresetPage, RunList, parts, rpc};
+
+/// Shapes with a `why` that has a reason for each null in them, by its path.
+const EXPLAINED: &[&str] = &[
+    "Case",
+    "CaseStages",
+    "CaseSummary",
+    "Comparison",
+    "Engine",
+    "Expected",
+    "Floors",
+    "LoadCurve",
+    "Rpc",
+    "TrialResult",
+];
+/// Shapes in which a field that has nothing to say is left out.
+const SPARSE: &[&str] = &["Case", "Stage"];
+/// Fields whose name gets the unit that the workload gives them.
+const BY_WORKLOAD: &[(&str, &str)] =
+    &[("Expected", "measured"), ("ExpectedFloor", "value"), ("TrialResult", "value"), ("TrialResult", "case_value")];
+
+/// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let documents = [
+        generator.subschema_for::<Document<'_>>(),
+        generator.subschema_for::<Diff>(),
+        generator.subschema_for::<PresetPage<'_>>(),
+        generator.subschema_for::<DoctorReport<'_>>(),
+        generator.subschema_for::<Verification>(),
+        generator.subschema_for::<PathList<'_>>(),
+        generator.subschema_for::<RunList<'_>>(),
+        generator.subschema_for::<Failure<'_>>(),
+    ];
+    // Fields that are something else than in the record.
+    let other = [
+        ("Case", "of_capacity", generator.subschema_for::<Option<parts::CapacityShare>>()),
+        ("CaseSummary", "near_calls", generator.subschema_for::<Option<CallCounts>>()),
+        ("CaseSummary", "far_calls", generator.subschema_for::<Option<CallCounts>>()),
+        ("Load", "rate_per_s", generator.subschema_for::<f64>()),
+        ("Rpc", "wire", generator.subschema_for::<Option<rpc::Wire>>()),
+        ("RpcKind", "wire_estimate_ns", generator.subschema_for::<Option<rpc::WireEstimate>>()),
+    ];
+    let mut shapes = generator.take_definitions(true);
+    for (name, shape) in &mut shapes {
+        let described = EXPLAINED.contains(&name.as_str());
+        each_object(shape, &mut |object| amend(name, object, described && object.contains_key("properties")));
+    }
+    for (shape, field, schema) in other {
+        if let Some(shape) = shapes.get_mut(shape) {
+            each_object(shape, &mut |object| {
+                if let Some(old) = object.get_mut("properties").and_then(|fields| fields.get_mut(field)) {
+                    let mut new = schema.clone().to_value();
+                    new["description"] = old["description"].take();
+                    *old = new;
+                }
+            });
+        }
+    }
+    let mut all = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "msgpath --json",
+        "description": "What msgpath prints under --json: one of these objects. Fields may be added within a version, never \
+                        renamed or removed.",
+        "anyOf": documents,
+    });
+    shapes.iter_mut().for_each(|(_, shape)| plain_words(shape));
+    let mut used = Map::new();
+    keep_used(&all, &mut shapes, &mut used);
+    all["$defs"] = used.into();
+    all
+}
+
+/// Every schema of an object in a shape, itself first.
+fn each_object(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(map) => {
+            change(map);
+            map.values_mut().for_each(|value| each_object(value, change));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| each_object(value, change)),
+        _ => {}
+    }
+}
+
+fn amend(shape: &str, object: &mut Map<String, Value>, explained: bool) {
+    let may_be_null = |schema: &Value| schema["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()));
+    let mut left_out: Vec<String> = Vec::new();
+    if let Some(fields) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        for (old, new) in names(shape) {
+            if let Some(field) = fields.remove(*old) {
+                fields.insert((*new).to_owned(), field);
+            }
+        }
+        for (_, name) in BY_WORKLOAD.iter().filter(|(of, _)| *of == shape) {
+            if let Some(field) = fields.remove(*name) {
+                for unit in ["ns", "bits_per_s"] {
+                    fields.insert(format!("{name}_{unit}"), field.clone());
+                }
+            }
+        }
+        if explained {
+            let reasons = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+            fields.insert("why".into(), reasons);
+        }
+        if let Some(why) = fields.get_mut("why").filter(|why| why["type"] == "object") {
+            why["description"] = "For each null here and below, by its path: why it is null.".into();
+        }
+        left_out.extend(["why", "not_shown_because"].map(str::to_owned));
+        let nothing = |field: &Value| may_be_null(field) || field["anyOf"].as_array().is_some();
+        left_out.extend(fields.iter().filter(|(_, f)| SPARSE.contains(&shape) && nothing(f)).map(|(n, _)| n.clone()));
+    }
+    if let Some(required) = object.get_mut("required").and_then(Value::as_array_mut) {
+        for name in required.iter_mut() {
+            if let Some((_, new)) = names(shape).iter().find(|(old, _)| name == old) {
+                *name = (*new).into();
+            }
+        }
+        let by_workload = |name: &Value| BY_WORKLOAD.iter().any(|(of, field)| *of == shape && name == field);
+        required.retain(|name| !by_workload(name) && left_out.iter().all(|left| name != left));
+    }
+    // Keys that are numbers are strings in JSON as well.
+    if let Some(Value::Object(patterns)) = object.remove("patternProperties") {
+        object.extend(patterns.into_iter().map(|(_, schema)| ("additionalProperties".to_owned(), schema)));
+    }
+    // A number that is not finite is null, and so is one that nobody counted.
+    if object.get("type") == Some(&"number".into()) {
+        object.insert("type".into(), json!(["number", "null"]));
+    }
+}
+
+/// Descriptions are comments of the code: without its links, and with the words of JSON.
+fn plain_words(schema: &mut Value) {
+    each_object(schema, &mut |object| {
+        if let Some(Value::String(text)) = object.get_mut("description") {
+            *text = text.replace('\n', " ").replace("[`", "`").replace("`]", "`").replace("`None`", "null");
+        } else if object.get("description") == Some(&Value::Null) {
+            object.remove("description");
+        }
+    });
+}
+
+/// Moves the shapes that `schema` names, and those that they name, to `used`.
+fn keep_used(schema: &Value, shapes: &mut Map<String, Value>, used: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(map) => {
+            let name = map.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"));
+            if let Some((name, shape)) = name.and_then(|name| shapes.remove_entry(name)) {
+                used.insert(name.clone(), shape.clone());
+                keep_used(&shape, shapes, used);
+            }
+            map.values().for_each(|value| keep_used(value, shapes, used));
+        }
+        Value::Array(list) => list.iter().for_each(|value| keep_used(value, shapes, used)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::json::check::Checker;
+    use crate::json::{doctor, paths, preset, problem_json, runs, summary_json};
+    use crate::terminal::{PathRow, RunRow};
+    use msgpath_analyse::answers::cell::Value as CellValue;
+    use msgpath_analyse::answers::{Answer, Cell, Missing, Page, Settled, Table};
+    use msgpath_core::schema::Status;
+    use msgpath_core::{Exit, Problem, Unavailable};
+
+    #[track_caller]
+    fn fits(shape: &str, text: &str) {
+        let faults = Checker::new(&schema()).faults(shape, &serde_json::from_str(text).unwrap());
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn every_run_fits() {
+        for (run, mut summary) in [
+            fixture::echo(),
+            fixture::echo_sizes(),
+            fixture::compare(),
+            fixture::shapes(),
+            fixture::stream(),
+            fixture::open_loop(),
+            fixture::overloaded(),
+            fixture::load_curve(),
+            fixture::unsettled(),
+            fixture::crossings(),
+            fixture::explained(),
+        ] {
+            fits("Run", &summary_json(&run, &summary));
+            for case in &mut summary.cases {
+                (case.mean_ns, case.far_cost.unread, case.near_cost.user_ns) = (Some(f64::NAN), true, 0.0);
+            }
+            for stages in &mut summary.attribution {
+                stages.why = Some("too few".into());
+            }
+            fits("Run", &summary_json(&run, &summary));
+        }
+        for (run, mut summary, _) in [fixture::rpc(), fixture::rpc_here()] {
+            fits("Run", &summary_json(&run, &summary));
+            summary.rpc = None;
+            fits("Run", &summary_json(&run, &summary));
+        }
+    }
+
+    #[test]
+    fn the_other_answers_fit() {
+        fits("DoctorReport", &doctor(&fixture::doctor(), None));
+        fits("DoctorReport", &doctor(&fixture::doctor(), Some(0.02)));
+        fits("Failure", &problem_json(&Problem::new("E01", Exit::CannotStart, "nobody answers").why("no").hint("x")));
+        let state = Err(Unavailable::new("io_uring is switched off", "ask the administrator"));
+        let row = PathRow { name: "tcp:uring".into(), summary: String::new(), state, notes: String::new() };
+        let text = paths(&[PathRow { state: Ok(()), ..row.clone() }, row]);
+        fits("Paths", &text);
+        assert!(
+            text.contains(r#""available":true,"why":null"#) && text.contains(r#""why":"io_uring is switched off""#)
+        );
+        let text = String::new;
+        let (name, when, verb, target) = (text(), text(), text(), text());
+        fits("Runs", &runs(&[RunRow { name, when, verb, target, cases: 1, rounds: 2, status: Status::Ok }]));
+    }
+
+    #[test]
+    fn every_cell_of_a_page_fits() {
+        let value = || CellValue { value: 1.0, low: Some(0.5), high: None };
+        let text = String::from("x");
+        let mut table = Table::new("t", "title", &["a"]);
+        for cell in [
+            Cell::Text { text: text.clone() },
+            Cell::Time(value()),
+            Cell::Bits(value()),
+            Cell::Number(value()),
+            Cell::Count { count: 1 },
+            Cell::Size { bytes: 1 },
+            Cell::Share(value()),
+            Cell::Ratio(value()),
+            Cell::Missing { why: text.clone() },
+        ] {
+            table.row([cell]);
+        }
+        let answer = Answer::cannot("why", "nobody asked").with(table.clone());
+        let settled = Settled { number: 1, claim: text.clone(), answer: answer.clone() };
+        let missing = Missing { name: text.clone(), why: text.clone() };
+        let (answers, claims, missing) = (vec![answer], vec![settled], vec![missing]);
+        let findings = vec![(text.clone(), fixture::echo().1.findings)];
+        let page = Page { title: text, tables: vec![table], answers, claims, findings, missing };
+        fits("PresetPage", &preset(&page));
+    }
+
+    #[test]
+    fn every_shape_has_one_name_and_every_field_says_what_it_is() {
+        let schema = schema();
+        let shapes = schema["$defs"].as_object().unwrap();
+        for (name, shape) in shapes {
+            assert!(!name.ends_with(char::is_numeric), "two shapes are called {name}");
+            assert!(shape["description"].is_string(), "{name}");
+            for (field, schema) in shape["properties"].as_object().into_iter().flatten() {
+                let named = schema.get("$ref").is_some();
+                assert!(named || schema["description"].is_string(), "{name}.{field}");
+            }
+        }
+        for (name, _) in crate::json::nulls::NAMES {
+            assert!(shapes.contains_key(*name), "{name}");
+        }
+        for name in EXPLAINED.iter().chain(SPARSE).chain(BY_WORKLOAD.iter().map(|(name, _)| name)) {
+            assert!(shapes.contains_key(*name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_found() {
+        let (run, summary) = fixture::echo();
+        let good: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
+        let schema = schema();
+        let faults = |change: &dyn Fn(&mut Value)| {
+            let mut value = good.clone();
+            change(&mut value);
+            Checker::new(&schema).faults("Run", &value)
+        };
+        assert!(faults(&|_| ()).is_empty());
+        assert!(!faults(&|run| run["schema"] = "msgpath/run/2".into()).is_empty());
+        assert!(!faults(&|run| run["seed"] = (-1).into()).is_empty());
+        assert!(!faults(&|run| run["cases"][0]["case"]["size"] = 64.into()).is_empty());
+        assert!(!faults(&|run| run["cases"][0]["quantiles"][0]["range"] = "guess".into()).is_empty());
+        assert!(!faults(&|run| drop(run.as_object_mut().unwrap().remove("totals"))).is_empty());
+    }
+}

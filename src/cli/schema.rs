@@ -1,0 +1,21 @@
+//! `msgpath schema`: what `--json` prints, as a JSON Schema.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+/// Print the JSON Schema of what --json prints
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  msgpath schema >msgpath.schema.json
+  msgpath schema | jq '.\"$defs\".Quantile'     one shape: its fields with their types, units and meaning
+
+docs/json.md has the same as a page.")]
+pub(super) struct Arguments {}
+
+pub(super) fn run() -> Result<ExitCode> {
+    writeln!(std::io::stdout(), "{:#}", msgpath_present::json::schema())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,51 @@
+//! What verbs print under `--json` is what `msgpath schema` says.
+
+#[path = "../../crates/present/src/json/check.rs"]
+mod check;
+
+use serde_json::Value;
+
+use crate::command::{Home, msgpath};
+use check::Checker;
+
+#[track_caller]
+fn fits(schema: &Value, shape: &str, printed: &Value) {
+    let faults = Checker::new(schema).faults(shape, printed);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn every_verb_prints_what_the_schema_says() {
+    let schema = msgpath(&["schema"]).ends_with(0).json();
+    assert!(schema["$schema"].as_str().is_some_and(|draft| draft.contains("2020-12")));
+    let home = Home::new();
+    for line in [
+        "echo -l 64,1K -c 200 -r 5 -w 0 --name one",
+        "echo -l 64,1K -c 200 -r 5 -w 0 --name two",
+        "echo -c 60 -r 5 -w 0 --rate 2k --expect 30us --no-save",
+        "compare tcp:send,unix:send -l 64,4K -c 60 -r 5 -w 0 --no-save",
+        "stream -x tcp:writes,tcp:writev -t 0.05s -r 5 -w 0 --no-save",
+        "explain -x tcp:send -c 200 -r 5 -w 0 --no-save",
+        "rpc here -k 20 write -key k + -value v 3000 --then -k 20 read -key k --no-save",
+        "periodic -x udp,shm -n 3 -c 30 --first 5 --period 10ms -r 5 --mac hmac --no-save",
+    ] {
+        let output = home.run(&format!("{line} --json"));
+        assert!(output.code == Some(0), "{line}: {}", output.err);
+        println!("{line}");
+        fits(&schema, "Run", &output.json());
+    }
+    fits(&schema, "Run", &home.run("show one --json").ends_with(0).json());
+    fits(&schema, "Diff", &home.run("diff one two --i-know --json").ends_with(0).json());
+    fits(&schema, "Verification", &home.run("verify one --json").ends_with(0).json());
+    fits(&schema, "Runs", &home.run("runs --json").ends_with(0).json());
+    fits(&schema, "Paths", &home.run("paths --json").ends_with(0).json());
+    fits(&schema, "DoctorReport", &home.run("doctor --json").ends_with(0).json());
+    std::fs::write(home.path().join("own.toml"), crate::preset::TWO).unwrap();
+    fits(&schema, "PresetPage", &home.run("preset ./own.toml --json -- --count 100").ends_with(0).json());
+    fits(&schema, "Failure", &home.run("show nowhere --json").json());
+}
+
+#[test]
+fn the_verb_has_an_example() {
+    msgpath(&["schema", "-h"]).ends_with(0).shows(&["msgpath schema >"]);
+}
