@@ -15,12 +15,13 @@ pub(crate) fn stdout(look: &Look) -> Style {
         width: width(terminal.then_some(stdout)),
         color: color(look.color, terminal, &environment),
         glyphs: glyphs(look),
+        ..Style::default()
     }
 }
 
 /// The style of a result in a file: no colour, the full width.
 pub(crate) fn file(look: &Look) -> Style {
-    Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(look) }
+    Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(look), ..Style::default() }
 }
 
 /// Unicode, unless `--ascii` or a locale that is not UTF-8 says otherwise.

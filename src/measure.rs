@@ -101,13 +101,21 @@ pub(crate) fn recorded(
     runs::with_earlier(&run, &mut summary);
     let look = &result.look;
     let explain = verb == "explain";
-    let view = View { trials, explain, quiet: result.quiet, verbose: result.verbose, units: result.units.into(), look };
+    let view = View {
+        trials,
+        explain,
+        quiet: result.quiet,
+        verbose: result.verbose,
+        warnings: result.warnings,
+        units: result.units.into(),
+        look,
+    };
     let mut text = text(&run, &summary, &view, result.out.is_some());
     if verb == "compare" && !result.no_save {
         let report = place.folder.join("report.html");
         crate::report::write_of(&run, &summary, &report)?;
         if !result.look.json && result.quiet == 0 {
-            text += &format!("report   {}\n", report.display());
+            text += &format!("report {}\n", report.display());
         }
     }
     match &result.out {
@@ -158,6 +166,8 @@ pub(crate) struct View<'a> {
     pub(crate) quiet: u8,
     /// `-v`.
     pub(crate) verbose: bool,
+    /// `-W`.
+    pub(crate) warnings: bool,
     /// Units of throughput.
     pub(crate) units: BitUnits,
     /// Colours, characters, JSON.
@@ -166,15 +176,16 @@ pub(crate) struct View<'a> {
 
 /// The result as text or JSON.
 pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
-    use msgpath_present::{json, terminal};
+    use msgpath_present::{Style, json, terminal};
     let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
+    let style = Style { verbose: view.verbose, warnings: view.warnings, ..style };
     let units = view.units;
     if view.look.json {
         return json::summary_json(run, summary) + "\n";
     }
     let mut text = match (view.quiet, summary.verb.as_str(), run.header.plan.workload) {
         (2.., _, _) => return String::new(),
-        (1, _, _) => terminal::verdict(summary, style),
+        (1, _, _) => terminal::verdict(run, summary, style),
         _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
         _ if run.header.plan.peel => terminal::peel(run, summary, style),

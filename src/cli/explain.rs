@@ -77,6 +77,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             explain: true,
             quiet: result.quiet,
             verbose: result.verbose,
+            warnings: result.warnings,
             units: result.units.into(),
             look: &result.look,
         };

@@ -72,6 +72,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         explain: false,
         quiet: arguments.quiet.into(),
         verbose: false,
+        warnings: false,
         units: Default::default(),
         look: &arguments.look,
     };

@@ -240,12 +240,15 @@ pub(crate) struct ResultOptions {
     /// Progress on standard error [default: block on a terminal, else none]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub(crate) progress: Option<ProgressStyle>,
-    /// Findings and warnings only; -qq: nothing but the exit code and files
+    /// The result in a sentence or two and a line for each kind of warning; -qq: nothing but the exit code and files
     #[arg(short = 'q', long, action = ArgAction::Count)]
     pub(crate) quiet: u8,
-    /// More detail: every case and option
+    /// More: costs, steadiness, all findings and warnings, options, both machines
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
+    /// Warnings in full
+    #[arg(short = 'W', long)]
+    pub(crate) warnings: bool,
     /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
     #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
     pub(crate) units: UnitsArg,

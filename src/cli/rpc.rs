@@ -561,6 +561,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             explain: false,
             quiet: result.quiet,
             verbose: result.verbose,
+            warnings: result.warnings,
             units: result.units.into(),
             look: &result.look,
         };

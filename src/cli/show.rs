@@ -21,10 +21,13 @@ pub(super) struct Arguments {
     /// Single messages in a table, one column per case
     #[arg(long)]
     each: bool,
-    /// Every case and option, and both machines
+    /// More: costs, steadiness, all findings and warnings, options, both machines
     #[arg(short = 'v', long, visible_alias = "all")]
     verbose: bool,
-    /// Findings and warnings only
+    /// Warnings in full
+    #[arg(short = 'W', long)]
+    warnings: bool,
+    /// The result in a sentence or two, and a line for each kind of warning
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
@@ -47,6 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         explain: run.header.verb == "explain",
         quiet: arguments.quiet.into(),
         verbose: arguments.verbose,
+        warnings: arguments.warnings,
         units: arguments.units.into(),
         look: &arguments.look,
     };

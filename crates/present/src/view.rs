@@ -152,7 +152,18 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// How many rounds were calm, what disturbed the others and whose the numbers are; `None`: all were, as planned.
+/// `12 of 40 rounds were calm; the numbers are theirs.`; `None`: all were, as planned.
+pub(crate) fn calm_rounds(summary: &Summary) -> Option<String> {
+    let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
+    let rounds = format!("{} of {} rounds were calm", calm.calm, calm.rounds);
+    Some(match calm.used {
+        true => format!("{rounds}; the numbers are theirs."),
+        false => format!("{rounds}, too few: the numbers are those of all rounds."),
+    })
+}
+
+/// How many rounds were calm, what disturbed the others, whose the numbers are, and whether the run went on for more of
+/// them; `None`: all were, as planned.
 pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<String> {
     let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
     let count = |rounds| glyphs.thousands(rounds);

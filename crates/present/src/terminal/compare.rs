@@ -13,8 +13,8 @@ use super::table::{Align, Table};
 use crate::view::{self, Grid, Shape};
 use crate::words;
 
-/// The result of `compare`: warnings before the first table, medians (or throughputs) against the baseline, the winner
-/// map, crossovers, findings, cost at one size, what could not be measured, and what this machine resolves.
+/// The result of `compare`: the sentences that answer, medians (or throughputs) against the baseline, the winner map and
+/// what limits them; with `-v` the tails, crossovers, costs and every finding as well.
 pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     let glyphs = style.glyphs;
@@ -31,45 +31,31 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         words::counted(summary.totals.messages, "message", glyphs),
         words::losses(&losses, glyphs)
     );
-    page.head(run, summary, &[summary.target.clone(), work]);
-    page.text(9, &format!("{}   {}", view::placement(run), words::payloads(&losses)), Paint::Dim);
-    if let Some(case) = cases.iter().find(|case| case.case.load != Load::Closed) {
-        page.text(9, &words::load(&case.case, glyphs), Paint::Dim);
-    }
+    let load = cases.iter().find(|case| case.case.load != Load::Closed).map(|case| words::load(&case.case, glyphs));
+    let second = [view::placement(run), words::payloads(&losses), load.unwrap_or_default()];
+    page.head_with(run, summary, &[summary.target.clone(), work], &second);
     page.expectation(summary);
-    page.warnings(&summary.warnings);
+    let failed = summary.comparison.as_ref().is_some_and(|comparison| comparison.control_failed);
+    if failed {
+        page.gap();
+        let text = "The baseline differed from its own hidden repetition, so the comparison below is void.";
+        page.text(0, text, Paint::Yellow);
+    } else {
+        page.answer(summary);
+    }
     match &summary.comparison {
         Some(comparison) => {
-            if comparison.control_failed {
-                page.gap();
-                let text = "The baseline differed from its own hidden repetition, so the comparison below is void.";
-                page.text(0, text, Paint::Yellow);
-            }
             let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
             for threads in &grid.threads {
                 main.print(&mut page, &grid, &grid.shapes, metric_name(&comparison.metric), *threads);
             }
-            page.gap();
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
+            if let Some(resolution) = comparison.resolution {
+                let resolution = words::percent(resolution);
+                let text = format!("This machine tells {resolution} apart today (A/A, 95 % of pairs).");
+                page.text(2, &text, Paint::Dim);
+            }
             ranges(&mut page, &cases, &comparison.baseline, &comparison.metric);
-            let tails = Block { metric: "p99", ratios: &comparison.tails, ..main };
-            for threads in &grid.threads {
-                let shapes = tails.shapes(&grid, *threads);
-                if !shapes.is_empty() {
-                    let what = format!("p99 against {}", comparison.baseline);
-                    tails.print(&mut page, &grid, &shapes, &what, *threads);
-                    page.text(2, "Only sizes at which both p99 have an interval.", Paint::Dim);
-                }
-            }
-            winners(&mut page, &grid, comparison);
-            crossovers(&mut page, &grid, comparison);
-            for threads in &grid.threads {
-                let near = Grid::near_crossing(summary, *threads);
-                if !near.shapes.is_empty() {
-                    let what = format!("near the crossing, {}", metric_name(&comparison.metric));
-                    main.print(&mut page, &near, &near.shapes, &what, *threads);
-                }
-            }
         }
         None => {
             page.gap();
@@ -77,17 +63,45 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         }
     }
     page.threads(&cases);
-    page.trials(run, summary);
-    page.findings(&summary.findings);
-    costs(&mut page, &grid);
-    page.refusals(&cases);
-    page.unavailable(summary);
-    if let Some(comparison) = &summary.comparison {
-        page.gap();
-        page.text(0, &resolution(comparison), Paint::Dim);
+    page.limits(run, summary, &cases);
+    let won = |comparison: &&Comparison| comparison.winners.iter().any(|winner| winner.path.is_some());
+    if let Some(comparison) = summary.comparison.as_ref().filter(won) {
+        winners(&mut page, &grid, comparison);
     }
-    page.saved(run, summary);
+    if style.verbose {
+        if let Some(comparison) = &summary.comparison {
+            behind(&mut page, summary, &grid, comparison);
+        }
+        page.trials(run, summary);
+        costs(&mut page, &grid);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &["p99", "crossovers", "cost"]);
     page.finish()
+}
+
+/// The tails, from which size a path pays, the sizes that were added near a crossing, and what the verdicts rest on.
+fn behind(page: &mut Page, summary: &Summary, grid: &Grid, comparison: &Comparison) {
+    let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
+    let tails = Block { metric: "p99", ratios: &comparison.tails, ..main };
+    for threads in &grid.threads {
+        let shapes = tails.shapes(grid, *threads);
+        if !shapes.is_empty() {
+            let what = format!("p99 against {}", comparison.baseline);
+            tails.print(page, grid, &shapes, &what, *threads);
+            page.text(2, "Only sizes at which both p99 have an interval.", Paint::Dim);
+        }
+    }
+    crossovers(page, grid, comparison);
+    for threads in &grid.threads {
+        let near = Grid::near_crossing(summary, *threads);
+        if !near.shapes.is_empty() {
+            let what = format!("near the crossing, {}", metric_name(&comparison.metric));
+            main.print(page, &near, &near.shapes, &what, *threads);
+        }
+    }
+    page.gap();
+    page.text(0, &resolution(comparison), Paint::Dim);
 }
 
 /// What differences this machine can show today.

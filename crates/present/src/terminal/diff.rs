@@ -17,7 +17,17 @@ pub fn diff(diff: &Diff, style: Style) -> String {
     for run in [&diff.a, &diff.b].into_iter().filter(|run| run.status != Status::Ok) {
         page.text(6, &format!("{} is not whole: a part of it is compared", run.name), Paint::Yellow);
     }
-    differences(&mut page, diff);
+    if let Some(text) = counted(diff) {
+        page.gap();
+        page.text(2, &text, Paint::Bold);
+    }
+    if diff.identity.iter().any(|one| one.refuses) {
+        page.text(2, "What differs beside them may be the cause; it stands below (--i-know).", Paint::Yellow);
+    }
+    if !diff.gates.is_empty() {
+        page.heading("gates");
+        gates(&mut page, diff);
+    }
     if !diff.rows.is_empty() {
         page.gap();
         rows(&mut page, diff);
@@ -25,10 +35,7 @@ pub fn diff(diff: &Diff, style: Style) -> String {
     for case in &diff.unpaired {
         page.text(2, &format!("not compared: {case}"), Paint::Dim);
     }
-    if !diff.gates.is_empty() {
-        page.heading("gates");
-        gates(&mut page, diff);
-    }
+    differences(&mut page, diff);
     page.gap();
     page.text(0, &margin(diff), Paint::Dim);
     page.finish()
@@ -46,9 +53,27 @@ fn differences(page: &mut Page, diff: &Diff) {
         table.row([paint.span(&one.what), one.end.as_str().into(), format!("{} → {}", one.a, one.b).as_str().into()]);
     }
     page.table(table);
-    if diff.identity.iter().any(|one| one.refuses) {
-        page.text(2, "A change below may come from there (--i-know).", Paint::Yellow);
+}
+
+/// `Of 12 values 2 are worse, 1 is better, 9 are not decided (95 %).`: what the table below says, in a sentence.
+fn counted(diff: &Diff) -> Option<String> {
+    if diff.rows.is_empty() {
+        return None;
     }
+    let of = |verdict| diff.rows.iter().filter(|row| row.verdict == verdict).count();
+    let verb = |n: usize| if n == 1 { "is" } else { "are" };
+    let parts: Vec<String> = [
+        (of(Verdict::Worse), "worse"),
+        (of(Verdict::Better), "better"),
+        (of(Verdict::Equivalent), "the same"),
+        (of(Verdict::Undecided), "not decided"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, word)| format!("{n} {} {word}", verb(n)))
+    .collect();
+    let all = diff.rows.len();
+    Some(format!("Of {all} value{} {} (95 %).", if all == 1 { "" } else { "s" }, parts.join(", ")))
 }
 
 fn rows(page: &mut Page, diff: &Diff) {
@@ -189,6 +214,7 @@ mod tests {
         for width in [60, 80] {
             let text = diff(&found, Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+            insta::assert_snapshot!(format!("diff_{width}"), text);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 
-use super::page::{Page, Paint, Style, wrap};
+use super::page::{Page, Paint, Style, width, wrap};
 use super::table::{Align, Table};
 use crate::words;
 
@@ -21,6 +21,16 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
         page.text(8, "The noise floor was measured for a moment only: msgpath doctor takes longer.", Paint::Dim);
     }
     page.gap();
+    in_short(&mut page, doctor);
+    if let Some(resolution) = resolution {
+        let text = format!("This machine tells {} apart today (A/A, 95 % of pairs).", words::percent(resolution));
+        page.text(2, &text, Paint::Plain);
+    }
+    if doctor.checks.iter().any(|check| !check.commands.is_empty()) {
+        page.gap();
+        page.hanging(&["commands  ".into()], 10, "msgpath doctor --fix", Paint::Plain);
+    }
+    page.heading("each check");
     let mut table = Table::new()
         .column("", Align::Right)
         .column("", Align::Left)
@@ -41,16 +51,45 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
         }
     }
     page.table(table);
-    if let Some(resolution) = resolution {
-        page.gap();
-        let text = format!("This machine tells {} apart today (A/A, 95 % of pairs).", words::percent(resolution));
-        page.text(0, &text, Paint::Plain);
-    }
-    if doctor.checks.iter().any(|check| !check.commands.is_empty()) {
-        page.gap();
-        page.hanging(&["commands  ".into()], 10, "msgpath doctor --fix", Paint::Plain);
-    }
     page.finish()
+}
+
+/// What each check that is in the way found first, at the worse of its ends, and the names of the others.
+fn in_short(page: &mut Page, doctor: &Doctor) {
+    let mut worst: Vec<(&Check, bool)> = Vec::new();
+    for (check, end) in lines(doctor) {
+        match worst.iter_mut().find(|(known, _)| known.number == check.number) {
+            Some(known) if check.state > known.0.state => *known = (check, end),
+            // The other end is as bad.
+            Some(known) if check.state == known.0.state => known.1 = false,
+            Some(_) => {}
+            None => worst.push((check, end)),
+        }
+    }
+    let name = |(check, end): &(&Check, bool)| match end {
+        true => format!("{}, {}", check.name, check.end),
+        false => check.name.clone(),
+    };
+    let bad: Vec<&(&Check, bool)> = worst.iter().filter(|(check, _)| check.state >= CheckState::Warn).collect();
+    let widest = bad.iter().map(|line| width(&page.style.clean(&name(line)))).max().unwrap_or(0);
+    for state in [CheckState::Stop, CheckState::Warn] {
+        for line in bad.iter().filter(|(check, _)| check.state == state) {
+            let name = page.style.clean(&name(line));
+            let pad = " ".repeat(widest + 2 - width(&name));
+            let lead = ["  ".into(), paint(state).span(state.word()), "  ".into(), name.into(), pad.into()];
+            // The rest stands below.
+            let what = line.0.what.split("; ").next().unwrap_or_default();
+            page.hanging(&lead, widest + 10, what, Paint::Plain);
+        }
+    }
+    for state in [CheckState::NotAvailable, CheckState::Ok] {
+        let names: Vec<&str> =
+            worst.iter().filter(|(check, _)| check.state == state).map(|(check, _)| check.name.as_str()).collect();
+        if !names.is_empty() {
+            let lead = ["  ".into(), paint(state).span(state.word()), " ".repeat(6 - width(state.word())).into()];
+            page.hanging(&lead, 8, &names.join(", "), Paint::Plain);
+        }
+    }
 }
 
 /// The commands that help, each with the one that takes it back, as a shell script: what is not a command is a comment.
@@ -120,9 +159,10 @@ mod tests {
     fn a_check_that_agrees_at_both_ends_is_one_line() {
         let found = fixture::doctor();
         let text = doctor(&found, None, Style::default());
-        assert_eq!(text.matches("clock source").count(), 1);
+        let each = text.split("each check").nth(1).unwrap();
+        assert_eq!(each.matches("clock source").count(), 1, "{text}");
         assert!(!text.contains("clock source, near"));
-        assert!(text.contains("load, near") && text.contains("load, far"), "{text}");
+        assert!(each.contains("load, near") && each.contains("load, far"), "{text}");
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         facts.push(words::load(case, glyphs));
     }
     page.head(run, summary, &facts);
-    page.warnings(&summary.warnings);
     page.gap();
 
     let mut grid = Table::new().column("round trip", Align::Left);
@@ -106,10 +105,15 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         );
         page.text(2, &text, Paint::Dim);
     }
+    page.limits(run, summary, &measured(summary));
     // What a handful of trials cannot tell was said above; the rest of the findings stands.
     let told: Vec<Finding> =
         summary.findings.iter().filter(|finding| finding.confidence != Confidence::CantTell).cloned().collect();
     page.findings(&told);
+    if style.verbose {
+        page.warnings(&summary.warnings);
+    }
+    page.gap();
     page.saved(run, summary);
     page.finish()
 }

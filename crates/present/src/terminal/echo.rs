@@ -18,15 +18,13 @@ use crate::words;
 pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     let cases = measured(summary);
-    page.head(run, summary, &facts(summary, &cases, style.glyphs));
-    let clock = format!("clock {} a reading", style.glyphs.time(run.header.clock.cost_ns));
-    let wait = cases.first().map_or_else(String::new, |case| format!("wait {}   ", case.case.path.wait));
-    page.text(6, &format!("{wait}{}   {clock}", view::placement(run)), Paint::Dim);
-    if let Some(text) = view::far_work(run, style.glyphs) {
-        page.text(6, &text, Paint::Dim);
-    }
+    let wait = cases.first().map_or_else(String::new, |case| format!("wait {}", case.case.path.wait));
+    let mut under = vec![wait, view::placement(run)];
+    under.extend(style.verbose.then(|| format!("clock {} a reading", style.glyphs.time(run.header.clock.cost_ns))));
+    under.extend(view::far_work(run, style.glyphs));
+    page.head_with(run, summary, &facts(summary, &cases, style.glyphs), &under);
     page.expectation(summary);
-    page.warnings(&summary.warnings);
+    page.answer(summary);
     for curve in &summary.load_curves {
         page.load_curve(summary, curve);
     }
@@ -36,21 +34,29 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
         page.gap();
         overview(&mut page, &rest);
     }
-    if let Some(case) = cases.first() {
+    if let [case] = cases.as_slice() {
         page.gap();
-        if cases.len() > 1 {
-            let rate = case.case.load.rate().map_or_else(String::new, |rate| format!(", {rate}"));
-            let text = format!("in detail: {} {}{rate}", case.case.path, words::message(&case.case));
-            page.text(0, &text, Paint::Bold);
-        }
-        details(&mut page, summary, case, cases.len() == 1);
+        details(&mut page, summary, case, true);
     }
     page.threads(&cases);
-    page.trials(run, summary);
-    page.refusals(&cases);
-    page.findings(&summary.findings);
-    page.unavailable(summary);
-    page.saved(run, summary);
+    page.limits(run, summary, &cases);
+    if style.verbose {
+        if let Some(case) = cases.first() {
+            page.gap();
+            if cases.len() > 1 {
+                let rate = case.case.load.rate().map_or_else(String::new, |rate| format!(", {rate}"));
+                let text = format!("in detail: {} {}{rate}", case.case.path, words::message(&case.case));
+                page.text(0, &text, Paint::Bold);
+                details(&mut page, summary, case, false);
+            }
+            page.gap();
+            background(&mut page, case);
+        }
+        page.trials(run, summary);
+    }
+    page.in_full(run, summary, &cases);
+    let open = cases.iter().any(|case| case.open.is_some());
+    page.more(run, summary, &cases, if open { &["how the sends kept their times", "cost"] } else { &["cost"] });
     page.finish()
 }
 
@@ -104,9 +110,8 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         ]);
     }
     page.table(table);
-    // The first case's reasons stand in its own block below.
     let mut whys: Vec<String> = Vec::new();
-    for text in cases.iter().skip(1).flat_map(|case| words::bounds("", shown(case))) {
+    for text in cases.iter().flat_map(|case| words::bounds("", shown(case))) {
         view::push_new(&mut whys, text);
     }
     for why in whys {
@@ -156,15 +161,37 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
     } else {
         latencies(page, case);
     }
+    let facts = case.open.as_ref().map_or_else(Vec::new, |open| words::open_loop(open, glyphs));
+    // `offered` is the answer where a rate was not sustained; how the generator kept its times is not.
+    let shown = if page.style.verbose { facts.len() } else { facts.len().min(1) };
+    page.facts(&facts[..shown]);
+    for note in notes(case, glyphs) {
+        page.hanging(&["  ".into()], 4, &note, Paint::Dim);
+    }
+}
+
+/// What else is known of a case: how steady it was, its first and its slow messages, what a message cost.
+fn background(page: &mut Page, case: &CaseSummary) {
+    let glyphs = page.style.glyphs;
+    let open = case.open.is_some();
+    page.text(2, words::timed(Workload::Echo, open).what, Paint::Dim);
     page.gap();
-    let mut facts = case.open.as_ref().map_or_else(Vec::new, |open| words::open_loop(open, glyphs));
-    facts.extend(known(case, glyphs));
-    page.facts(&facts);
-    notes(page, case);
+    page.facts(&known(case, glyphs));
+    let mut notes = Vec::new();
+    if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
+        let worth = glyphs.thousands(effective.round() as u64);
+        notes.push(format!("At the median the messages are worth {worth} independent ones."));
+    }
+    if let Some(ns) = case.connect_ns {
+        notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));
+    }
+    for note in notes {
+        page.hanging(&["  ".into()], 4, &note, Paint::Dim);
+    }
     page.costs(&[("", case)]);
 }
 
-/// The percentiles, why some have no upper end, and what they are times of.
+/// The percentiles, and why some have no upper end.
 fn latencies(page: &mut Page, case: &CaseSummary) {
     quantiles(page, case);
     let mut whys = words::bounds("", &case.quantiles);
@@ -175,7 +202,6 @@ fn latencies(page: &mut Page, case: &CaseSummary) {
     for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.between)) {
         page.text(2, why, Paint::Dim);
     }
-    page.text(2, words::timed(Workload::Echo, case.open.is_some()).what, Paint::Dim);
 }
 
 /// Fastest, the percentiles, slowest, with the shape beside them where there is room.
@@ -237,8 +263,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
 }
 
 /// What else is known about the messages of a case, one sentence each.
-fn notes(page: &mut Page, case: &CaseSummary) {
-    let glyphs = page.style.glyphs;
+fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(one_way) = case.one_way.as_ref().filter(|_| words::overloaded(case).is_none()) {
         let value = words::quantile_value(one_way, glyphs);
@@ -251,13 +276,6 @@ fn notes(page: &mut Page, case: &CaseSummary) {
             }
         ));
     }
-    if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
-        let worth = glyphs.thousands(effective.round() as u64);
-        notes.push(format!("At the median the messages are worth {worth} independent ones."));
-    }
-    if let Some(ns) = case.connect_ns {
-        notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));
-    }
     notes.extend(zero_copy(case, glyphs));
     notes.extend(signals(case, glyphs));
     for (end, tcp) in [("near", &case.near_tcp), ("far", &case.far_tcp)] {
@@ -265,9 +283,7 @@ fn notes(page: &mut Page, case: &CaseSummary) {
             notes.push(format!("The {end} end sent {} again.", words::counted(tcp.total_retrans, "segment", glyphs)));
         }
     }
-    for note in notes {
-        page.hanging(&["  ".into()], 4, &note, Paint::Dim);
-    }
+    notes
 }
 
 /// How many messages a signal stood for, and what found no room; nothing where neither was counted.

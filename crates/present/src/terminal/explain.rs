@@ -16,6 +16,7 @@ use super::page::{Page, Paint, Span, Style, width};
 use super::shape::bar_of;
 use super::stages::{bursts, stage_bars};
 use super::table::{Align, Table};
+use crate::view;
 use crate::words;
 
 /// Characters of the longest bar.
@@ -30,9 +31,9 @@ const FACT: usize = 20;
 pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style) -> String {
     let mut page = Page::new(style);
     page.head(run, summary, &["where the time goes".into(), summary.target.clone()]);
-    page.warnings(&summary.warnings);
+    page.answer(summary);
     for stages in &summary.attribution {
-        page.case_stages(run, summary, stages);
+        page.split(summary, stages);
     }
     if summary.attribution.is_empty() {
         let bars = stage_bars(run, logged, style);
@@ -48,8 +49,13 @@ pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style
         );
         page.verbatim(&format!("    {again}"));
     }
-    page.findings(&summary.findings);
-    page.saved(run, summary);
+    let cases = view::measured(summary);
+    page.limits(run, summary, &cases);
+    for stages in &summary.attribution {
+        page.case_stages(run, stages);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &[]);
     page.finish()
 }
 
@@ -58,7 +64,8 @@ pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style
 pub fn stages_of(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     for stages in &summary.attribution {
-        page.split(run, summary, stages);
+        page.split(summary, stages);
+        page.evidence(run, stages);
     }
     page.finish()
 }
@@ -86,8 +93,9 @@ fn columns(stages: &CaseStages) -> Vec<(&Band, String)> {
 }
 
 impl Page {
-    fn case_stages(&mut self, run: &Run, summary: &Summary, stages: &CaseStages) {
-        self.split(run, summary, stages);
+    /// What makes the table believable, and what the ends did meanwhile.
+    fn case_stages(&mut self, run: &Run, stages: &CaseStages) {
+        self.evidence(run, stages);
         if stages.why.is_some() {
             return;
         }
@@ -98,8 +106,8 @@ impl Page {
         self.calls(stages);
     }
 
-    /// Heading, table of stages, and what makes it believable.
-    fn split(&mut self, run: &Run, summary: &Summary, stages: &CaseStages) {
+    /// Heading and table of stages.
+    fn split(&mut self, summary: &Summary, stages: &CaseStages) {
         let glyphs = self.style.glyphs;
         let case = summary.cases.iter().find(|case| case.case.id == stages.case);
         let what = |case: &CaseSummary| format!("{} {}, ", case.case.path, words::message(&case.case));
@@ -113,7 +121,6 @@ impl Page {
                         add up to its round trip.";
             self.text(2, text, Paint::Dim);
         }
-        self.evidence(run, stages);
     }
 
     fn stage_table(&mut self, stages: &CaseStages) {
@@ -377,7 +384,7 @@ mod tests {
     #[test]
     fn everything_fits_and_adds_up() {
         let (run, summary) = fixture::explained();
-        for width in [100, 60] {
+        for width in [100, 80, 60] {
             let text = explain(&run, &summary, &[], Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
             insta::assert_snapshot!(format!("explain_{width}"), text);

@@ -3,6 +3,7 @@
 //! Below 100 columns a table loses the columns it can do without. Colours repeat what words and signs already say. Only a
 //! command that is to be copied is never cut. [`Page`] and [`Table`] serve results that are laid out elsewhere.
 
+mod answer;
 mod compare;
 mod curve;
 mod diff;

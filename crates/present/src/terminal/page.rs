@@ -14,11 +14,15 @@ pub struct Style {
     pub color: bool,
     /// Unicode, or ASCII only.
     pub glyphs: Glyphs,
+    /// `-v`: costs, steadiness, every finding and warning in full, below what is printed anyway.
+    pub verbose: bool,
+    /// `-W`: warnings in full, instead of a line for each code.
+    pub warnings: bool,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { width: 100, color: false, glyphs: Glyphs::Unicode }
+        Self { width: 100, color: false, glyphs: Glyphs::Unicode, verbose: false, warnings: false }
     }
 }
 

@@ -20,7 +20,8 @@ pub struct PathRow {
     pub notes: String,
 }
 
-/// One line per transport and send method with its waits; paths that do not work follow with the reason.
+/// One line per transport with the waits of its first method, and one per send method, which names its waits where they
+/// are others; paths that do not work follow with the reason.
 pub fn paths(rows: &[PathRow], style: Style) -> String {
     let mut page = Page::new(style);
     let mut groups: Vec<(String, Vec<(String, &PathRow)>)> = Vec::new();
@@ -39,10 +40,10 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
     for (way, _) in &groups {
         push_new(&mut transports, transport(way));
     }
-    let mut table =
-        Table::new().column("path", Align::Left).column("waits", Align::Left).column("", Align::Left).wrap_last();
+    let mut table = Table::new().column("", Align::Left).column("", Align::Left).wrap_last();
     let mut broken = Vec::new();
     for name in &transports {
+        let mut usual: Option<Vec<&str>> = None;
         for (way, members) in groups.iter().filter(|(way, _)| transport(way) == *name) {
             let works: Vec<&(String, &PathRow)> = members.iter().filter(|(_, row)| row.state.is_ok()).collect();
             if let Some((_, first)) = works.first() {
@@ -51,7 +52,15 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
                 if !first.notes.is_empty() {
                     text = format!("{text}; {}", first.notes);
                 }
-                table.row([Paint::Green.span(way), waits.join(" ").into(), text.into()]);
+                match &usual {
+                    None => {
+                        table.row([Paint::Bold.span(name), Paint::Dim.span(format!("waits: {}", waits.join(" ")))]);
+                        usual = Some(waits);
+                    }
+                    Some(usual) if *usual != waits => text = format!("{text}; waits: {}", waits.join(" ")),
+                    Some(_) => {}
+                }
+                table.row([Paint::Green.span(way), text.into()]);
             }
             // One line per reason, with the waits it holds for.
             let mut reasons: Vec<(&Unavailable, Vec<&str>)> = Vec::new();

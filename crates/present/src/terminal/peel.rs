@@ -13,7 +13,6 @@ pub fn peel(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     let size = run.header.plan.cases.first().map_or(0, |case| case.size);
     page.head(run, summary, &[summary.target.clone(), format!("{} messages", msgpath_core::units::size(size))]);
-    page.warnings(&summary.warnings);
     page.heading("the same message over ever thinner stacks");
     let glyphs = style.glyphs;
     let mut table = Table::new()
@@ -40,7 +39,10 @@ pub fn peel(run: &Run, summary: &Summary, style: Style) -> String {
         "Each row less the next one, in the same pass. Not more than: the interval includes 0, and this is its end.",
         Paint::Dim,
     );
-    page.unavailable(summary);
+    let cases = crate::view::measured(summary);
+    page.limits(run, summary, &cases);
+    page.in_full(run, summary, &cases);
+    page.gap();
     page.saved(run, summary);
     page.finish()
 }

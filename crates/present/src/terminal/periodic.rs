@@ -8,6 +8,7 @@ use msgpath_record::Run;
 
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
+use crate::view;
 use crate::words;
 
 /// Processes in the table of processes, unless there are fewer.
@@ -23,9 +24,8 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
         page.head(run, summary, &["no facts of a periodic run were recorded".into()]);
         return page.finish();
     };
-    page.head(run, summary, &head(run, facts, glyphs));
-    page.text(10, &processes_on_cpus(facts, glyphs), Paint::Dim);
-    page.warnings(&summary.warnings);
+    page.head_with(run, summary, &head(run, facts, glyphs), &[processes_on_cpus(facts, glyphs)]);
+    page.answer(summary);
     let name = |engine: &Engine| {
         run.header.plan.cases.get(engine.case as usize).map_or_else(String::new, |case| case.path.to_string())
     };
@@ -34,6 +34,8 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
     page.gap();
     page.table(times(facts, &engines, glyphs));
     page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);
+    let cases = view::measured(summary);
+    page.limits(run, summary, &cases);
     page.gap();
     page.table(deadlines(&engines, glyphs));
     page.text(
@@ -46,11 +48,12 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
     );
     stages(&mut page, facts, &engines);
     stalls(&mut page, &engines);
-    setup(&mut page, &engines);
-    processes(&mut page, run, facts);
-    page.findings(&summary.findings);
-    page.unavailable(summary);
-    page.saved(run, summary);
+    if style.verbose {
+        setup(&mut page, &engines);
+        processes(&mut page, run, facts);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &["set-up", "processes"]);
     page.finish()
 }
 
@@ -133,8 +136,8 @@ fn deadlines(engines: &[(String, &Engine)], glyphs: Glyphs) -> Table {
         .column("delivered late", Align::Right)
         .optional("signals", Align::Right, 3)
         .optional("messages a signal", Align::Right, 2)
-        .column("receiver ready, not running", Align::Right)
-        .optional("sender", Align::Right, 1);
+        .column("receiver runnable", Align::Right)
+        .optional("sender runnable", Align::Right, 1);
     for (name, engine) in engines {
         let signals = match engine.signals {
             0 => "-".to_owned(),

@@ -30,16 +30,17 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
     }
     let calls = kinds.iter().map(|kind| kind.calls).sum();
     head.push(words::counted(calls, "call", style.glyphs));
-    page.head(run, summary, &head);
-    page.hanging(&["path  ".into()], 6, &words::path_of_calls(run), Paint::Dim);
+    page.head_with(run, summary, &head, &[words::path_of_calls(run)]);
     if let Some(facts) = facts.filter(|facts| !facts.imported.is_empty()) {
         page.hanging(&["from  ".into()], 6, &facts.imported.join(", "), Paint::Dim);
     }
     page.expectation(summary);
-    page.warnings(&summary.warnings);
+    page.answer(summary);
+    let cases = measured(summary);
     if let Some(rpc) = &summary.rpc {
         page.gap();
         latencies(&mut page, summary, kinds);
+        page.limits(run, summary, &cases);
         page.gap();
         rates(&mut page, kinds);
         at_the_server(&mut page, run, kinds);
@@ -52,13 +53,13 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         }
     } else {
         page.text(2, "n/a: the run has no log of calls, so nothing is known of their parts.", Paint::Yellow);
+        page.limits(run, summary, &cases);
     }
-    let cases = measured(summary);
-    page.trials(run, summary);
-    page.refusals(&cases);
-    page.findings(&summary.findings);
-    page.unavailable(summary);
-    page.saved(run, summary);
+    if style.verbose {
+        page.trials(run, summary);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &[]);
     page.finish()
 }
 
@@ -327,9 +328,14 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn styles() -> [(&'static str, Style); 3] {
-        let ascii = Style { glyphs: Glyphs::Ascii, width: 80, color: false };
-        [("100", Style::default()), ("80", Style { width: 80, ..Style::default() }), ("ascii", ascii)]
+    fn styles() -> [(&'static str, Style); 4] {
+        let ascii = Style { glyphs: Glyphs::Ascii, width: 80, color: false, ..Style::default() };
+        [
+            ("100", Style::default()),
+            ("80", Style { width: 80, ..Style::default() }),
+            ("60", Style { width: 60, ..Style::default() }),
+            ("ascii", ascii),
+        ]
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! The parts that every result has: head, warnings, findings, cost, what was granted, where it was saved.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Confidence, Cost, Finding, Warning};
+use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
-use super::page::{Page, Paint, Style, width};
+use super::answer::{TEXT, kept};
+use super::page::{Page, Paint, Span, Style, width};
 use super::table::{Align, Table};
 use crate::view;
 use crate::words::{self, events};
-
-/// Where the text of a finding starts.
-const TEXT: usize = 14;
 
 /// The computed sentences, each with its confidence word and the commands to run next. Empty where there is none.
 pub fn findings(findings: &[Finding], style: Style) -> String {
@@ -27,11 +25,17 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
     page.finish()
 }
 
-/// `-q`: warnings and findings, no table.
-pub fn verdict(summary: &Summary, style: Style) -> String {
+/// `-q`: the sentences that answer and a line for each kind of warning; with `-v` all findings and warnings.
+pub fn verdict(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
-    page.warnings(&summary.warnings);
-    page.findings(&summary.findings);
+    page.answer(summary);
+    page.warning_lines(&summary.warnings, kept(run, summary));
+    if style.verbose {
+        page.findings(&summary.findings);
+        if !style.warnings {
+            page.warnings(&summary.warnings);
+        }
+    }
     page.finish()
 }
 
@@ -43,14 +47,7 @@ impl Page {
         }
         self.heading("findings");
         for finding in findings {
-            let paint = match finding.confidence {
-                Confidence::Sure => Paint::Green,
-                Confidence::Likely => Paint::Blue,
-                Confidence::CantTell => Paint::Yellow,
-            };
-            let word = finding.confidence.word();
-            let lead = ["  ".into(), paint.span(word), " ".repeat(TEXT - 2 - width(word)).into()];
-            self.hanging(&lead, TEXT, &finding.text, Paint::Plain);
+            self.finding(finding);
             for command in &finding.next {
                 self.hanging(&[" ".repeat(TEXT).into(), "next: ".into()], TEXT + 6, command, Paint::Plain);
             }
@@ -75,25 +72,41 @@ impl Page {
         }
     }
 
-    /// Verb, facts and the name of the run; then what was said about the place, and what is missing.
+    /// Verb, facts and the name of the run; then what is missing.
     pub(crate) fn head(&mut self, run: &Run, summary: &Summary, facts: &[String]) {
+        self.head_with(run, summary, facts, &[]);
+    }
+
+    /// The same with a second line of facts, which takes the name of the run where the first one is full.
+    pub(crate) fn head_with(&mut self, run: &Run, summary: &Summary, facts: &[String], second: &[String]) {
         let name = format!("run {}", summary.name);
         let facts = facts.join("   ");
-        let used = width(&summary.verb) + 2 + width(&facts) + 2 + width(&name);
+        let second = second.iter().filter(|fact| !fact.is_empty()).cloned().collect::<Vec<_>>().join("   ");
+        let indent = width(&summary.verb) + 2;
+        let used = indent + width(&facts) + 2 + width(&name);
         let lead = [Paint::Bold.span(&summary.verb), "  ".into()];
+        let blank: Span = " ".repeat(indent).into();
         if used <= self.style.columns() {
-            let blank = " ".repeat(self.style.columns() - used + 2);
+            let space = " ".repeat(self.style.columns() - used + 2);
             let [verb, gap] = lead;
-            self.line(&[verb, gap, facts.into(), blank.into(), Paint::Blue.span(name)]);
+            self.line(&[verb, gap, facts.into(), space.into(), Paint::Blue.span(name)]);
+            if !second.is_empty() {
+                self.hanging(&[blank], indent, &second, Paint::Dim);
+            }
         } else {
-            self.hanging(&lead, width(&summary.verb) + 2, &facts, Paint::Plain);
-            self.hanging(&[" ".repeat(width(&summary.verb) + 2).into()], 2, &name, Paint::Blue);
+            self.hanging(&lead, indent, &facts, Paint::Plain);
+            // A name may be longer than a line.
+            if second.is_empty() || indent + width(&name) + 3 > self.style.columns() / 2 {
+                self.hanging(&[blank.clone()], 2, &name, Paint::Blue);
+                if !second.is_empty() {
+                    self.hanging(&[blank], indent, &second, Paint::Dim);
+                }
+            } else {
+                self.hanging(&[blank, Paint::Blue.span(name), "   ".into()], indent, &second, Paint::Dim);
+            }
         }
         if let Some(text) = view::incomplete(run, summary) {
             self.text(0, &text, Paint::Yellow);
-        }
-        if let Some(text) = view::calm(run, summary, self.style.glyphs) {
-            self.text(0, &text, Paint::Dim);
         }
     }
 
@@ -187,9 +200,10 @@ impl Page {
         if run.folder.as_os_str().is_empty() {
             return;
         }
-        self.gap();
         self.hanging(&["saved  ".into()], 7, &run.folder.display().to_string(), Paint::Plain);
-        self.hanging(&["again  ".into()], 7, &format!("msgpath show {}", summary.name), Paint::Plain);
+        if self.style.verbose {
+            self.hanging(&["again  ".into()], 7, &format!("msgpath show {}", summary.name), Paint::Plain);
+        }
     }
 }
 

@@ -36,28 +36,27 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
     let cases = measured(summary);
     opening(&mut page, run, summary, &cases);
     page.expectation(summary);
-    page.warnings(&summary.warnings);
-    if cases.len() > 1 {
-        page.gap();
-        overview(&mut page, summary, units);
-    }
+    page.answer(summary);
+    page.gap();
     match cases.as_slice() {
-        [case] => {
-            page.gap();
-            details(&mut page, run, case, units);
-        }
-        many => {
-            calls(&mut page, run, many);
-            let labels: Vec<String> = many.iter().map(|case| label(case)).collect();
-            let costs: Vec<_> = labels.iter().map(String::as_str).zip(many.iter().copied()).collect();
-            page.costs(&costs);
-        }
+        [case] => details(&mut page, case, units),
+        _ => overview(&mut page, summary, units),
     }
-    page.trials(run, summary);
-    page.refusals(&cases);
-    page.findings(&summary.findings);
-    page.unavailable(summary);
-    page.saved(run, summary);
+    page.limits(run, summary, &cases);
+    if style.verbose {
+        match cases.as_slice() {
+            [case] => background(&mut page, run, case),
+            many => {
+                calls(&mut page, run, many);
+                let labels: Vec<String> = many.iter().map(|case| label(case)).collect();
+                let costs: Vec<_> = labels.iter().map(String::as_str).zip(many.iter().copied()).collect();
+                page.costs(&costs);
+            }
+        }
+        page.trials(run, summary);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &cases, &["calls and segments", "cost"]);
     page.finish()
 }
 
@@ -72,9 +71,8 @@ fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]
     } else {
         facts.push(summary.target.clone());
     }
-    page.head(run, summary, &facts);
     let way = if run.header.plan.reverse { "the far end sends" } else { "the near end sends" };
-    page.text(summary.verb.chars().count() + 2, &format!("{way}   {}", view::placement(run)), Paint::Dim);
+    page.head_with(run, summary, &facts, &[way.into(), view::placement(run)]);
 }
 
 fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
@@ -157,7 +155,7 @@ fn si(bits: f64) -> String {
     units::bits_per_second(bits, BitUnits::Si)
 }
 
-fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
+fn details(page: &mut Page, case: &CaseSummary, units: BitUnits) {
     let glyphs = page.style.glyphs;
     let opening = format!(
         "{}, {}, {}, {}",
@@ -172,6 +170,12 @@ fn details(page: &mut Page, run: &Run, case: &CaseSummary, units: BitUnits) {
         Some(throughput) => page.table(rates(case, throughput, units)),
         None => page.text(2, "throughput n/a: no round of this case was a stream", Paint::Yellow),
     }
+}
+
+/// Which calls it took, how steady it was, and what a message cost.
+fn background(page: &mut Page, run: &Run, case: &CaseSummary) {
+    let glyphs = page.style.glyphs;
+    page.gap();
     let ends = ends(run, case);
     let count = |n: u64| glyphs.thousands(n);
     let mut notes = vec![
@@ -263,7 +267,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     let cases = measured(summary);
     opening(&mut page, run, summary, &cases);
     page.expectation(summary);
-    page.warnings(&summary.warnings);
+    page.answer(summary);
     page.gap();
     let mut heads = vec!["Gbit/s"];
     if units == BitUnits::Binary {
@@ -324,6 +328,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
         table.row(row);
     }
     page.table(table);
+    page.limits(run, summary, &cases);
     page.gap();
     page.text(2, "Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, until the last acknowledgement, all rounds together; so are reads and segments. Gbit/s is on the receiver's clock, 'sender' the same on the sender's; 'share' is of the yardstick.", Paint::Dim);
     page.text(2, "#reads counts every read call: full ones took all that was missing of the message, short ones less, empty ones nothing.", Paint::Dim);
@@ -339,10 +344,10 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
             page.text(2, &text, Paint::Plain);
         }
     }
-    page.trials(run, summary);
-    page.refusals(&cases);
-    page.findings(&summary.findings);
-    page.unavailable(summary);
-    page.saved(run, summary);
+    if style.verbose {
+        page.trials(run, summary);
+    }
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &[]);
     page.finish()
 }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::summary::Warning;
 use msgpath_core::Unavailable;
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::{BitUnits, Glyphs};
@@ -93,7 +94,7 @@ fn forms(style: Style) -> Vec<(&'static str, String)> {
         ("each", each(trials_run, trials_summary, rows, style)),
         ("paths", paths(&path_rows(), style)),
         ("runs", runs(&run_rows(), style)),
-        ("verdict", verdict(compare_summary, style)),
+        ("verdict", verdict(compare_run, compare_summary, style)),
         ("open_loop", echo(&FIXTURES.open.0, &FIXTURES.open.1, style)),
         ("overloaded", echo(&FIXTURES.overloaded.0, &FIXTURES.overloaded.1, style)),
         ("load_curve", echo(&FIXTURES.curve.0, &FIXTURES.curve.1, style)),
@@ -116,6 +117,101 @@ fn every_form_at_every_width() {
     for (name, text) in forms(Style { glyphs: Glyphs::Ascii, ..Style::default() }) {
         insta::assert_snapshot!(format!("{name}_ascii"), text);
     }
+    let wide = forms(Style { width: 200, ..Style::default() });
+    assert_eq!(wide, forms(Style::default()), "a wider terminal shows the same");
+    for (name, text) in forms(Style { width: 80, verbose: true, ..Style::default() }) {
+        if ["echo", "echo_sizes", "compare", "stream", "stream_cases", "crossings"].contains(&name) {
+            insta::assert_snapshot!(format!("{name}_80_verbose"), text);
+        }
+    }
+    let full = Style { width: 80, warnings: true, ..Style::default() };
+    insta::assert_snapshot!("compare_80_warnings", compare(&FIXTURES.compare.0, &FIXTURES.compare.1, full));
+}
+
+/// Lines that a reader sees without scrolling.
+const FIRST: usize = 25;
+
+/// Ten kinds of warning, each with a long text, one of them of many cases.
+fn warned(mut summary: Summary) -> Summary {
+    for n in 40..50 {
+        for case in 0..if n == 45 { 16 } else { 1 } {
+            summary.warnings.push(Warning {
+                code: format!("W{n}"),
+                text: format!(
+                    "case {case} was disturbed by something that takes a line to say: {}",
+                    "and so on ".repeat(30)
+                ),
+                why: "the reason is long as well ".repeat(5),
+                fix: "and so is what helps ".repeat(5),
+                evidence: Default::default(),
+                strict: n == 49,
+            });
+        }
+    }
+    summary
+}
+
+/// Whether `part` stands in the lines that are seen without scrolling.
+fn is_seen(name: &str, text: &str, part: &str) {
+    let seen: Vec<&str> = text.lines().take(FIRST).collect();
+    assert!(seen.iter().any(|line| line.contains(part)), "{name}: {part:?} is not in:\n{}", seen.join("\n"));
+}
+
+#[test]
+fn the_first_number_of_every_result_is_seen_without_scrolling() {
+    let fixtures = &*FIXTURES;
+    let (rpc_run, rpc_summary, _) = fixture::rpc();
+    let (explained_run, explained_summary) = fixture::explained();
+    for more in [false, true] {
+        let with = |summary: &Summary| if more { warned(summary.clone()) } else { summary.clone() };
+        for verbose in [false, true] {
+            let style = Style { width: 80, verbose, ..Style::default() };
+            let median = |summary: &Summary| {
+                let case = summary.cases.iter().find(|case| case.rounds > 0).unwrap();
+                Glyphs::Unicode.time(case.quantiles[0].ns.unwrap() as f64)
+            };
+            for (name, (run, summary)) in
+                [("echo", &fixtures.echo), ("sizes", &fixtures.sizes), ("open", &fixtures.open)]
+            {
+                is_seen(name, &echo(run, &with(summary), style), &format!(" {}", median(summary)));
+            }
+            let text = echo(&fixtures.curve.0, &with(&fixtures.curve.1), style);
+            is_seen("load curve", &text, "/s  ");
+            let (run, summary) = &fixtures.compare;
+            is_seen("compare", &compare(run, &with(summary), style), &median(summary));
+            let bits = |summary: &Summary| {
+                let throughput = summary.cases[0].throughput.as_ref().unwrap();
+                msgpath_core::units::bits_per_second(throughput.receiver_bits.value, BitUnits::Si)
+            };
+            let (run, summary) = &fixtures.stream;
+            is_seen("stream", &stream(run, &with(summary), style, BitUnits::Si), &bits(summary));
+            let (run, summary) = &fixtures.shapes;
+            is_seen("stream of shapes", &stream(run, &with(summary), style, BitUnits::Si), "bit/s");
+            is_seen("write shape", &write_shape(run, &with(summary), style, BitUnits::Si), "Gbit/s");
+            is_seen("rpc", &rpc(&rpc_run, &with(&rpc_summary), style), &median(&rpc_summary));
+            let text = explain(&explained_run, &with(&explained_summary), &[], style);
+            is_seen("explain", &text, "round trip ");
+            let found = msgpath_analyse::diff::diff(&fixtures.echo.0, &fixtures.echo.0, &[]);
+            is_seen("diff", &diff(&found, style), "+0.0 %");
+            is_seen("doctor", &doctor(&fixture::doctor(), Some(0.013), style), "WARN");
+            is_seen("paths", &paths(&path_rows(), style), "tcp:send");
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_warning_is_one_line() {
+    let (run, summary) = &FIXTURES.echo;
+    let mut summary = warned(summary.clone());
+    summary.warnings.retain(|warning| warning.code >= "W40".to_owned());
+    let text = echo(run, &summary, Style { width: 80, ..Style::default() });
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("  W")).collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[0].contains("W49 "), "what --strict refuses is first: {text}");
+    assert!(text.contains("10 kinds of warning") && text.contains("6 more: W43, W44, W45, W46, W47, W48"), "{text}");
+    let style = Style { warnings: true, ..Style::default() };
+    assert_eq!(echo(run, &summary, style).matches("fix: ").count(), 25);
+    assert_eq!(verdict(run, &summary, Style::default()).matches("fix: ").count(), 0);
 }
 
 /// Removes `ESC [ ... m`.
@@ -133,6 +229,10 @@ fn no_line_is_wider_than_the_terminal() {
         let mut all = forms(style);
         all.push(("hostile", compare(&hostile_run, &hostile_summary, style)));
         all.push(("hostile echo", echo(&hostile_run, &hostile_summary, style)));
+        let verbose = Style { verbose: true, ..style };
+        all.extend(forms(verbose));
+        all.push(("hostile in full", compare(&hostile_run, &hostile_summary, verbose)));
+        all.push(("hostile echo in full", echo(&hostile_run, &hostile_summary, verbose)));
         for (name, text) in all {
             for line in text.lines() {
                 let copied = name == "doctor_fix" && (!line.starts_with("# ") || line.starts_with("# undo: "));
@@ -166,13 +266,6 @@ fn colour_changes_no_character() {
 }
 
 #[test]
-fn the_warning_stands_before_the_table() {
-    let (run, summary) = fixture::compare();
-    let text = compare(&run, &summary, Style::default());
-    assert!(text.find("[W20]").unwrap() < text.find("median round trip").unwrap());
-}
-
-#[test]
 fn what_is_not_whole_says_so() {
     let (mut run, mut summary) = fixture::echo();
     summary.status = Status::Partial;
@@ -201,7 +294,8 @@ fn a_rate_that_was_not_sustained_has_no_latency() {
 #[test]
 fn levels_widen_the_range_and_the_number_stays() {
     let (run, summary) = &FIXTURES.unsettled;
-    let text = echo(run, summary, Style::default());
+    let verbose = Style { verbose: true, ..Style::default() };
+    let text = echo(run, summary, verbose);
     let median = Glyphs::Unicode.time(summary.cases[0].quantiles[0].ns.unwrap() as f64);
     let row = text.lines().find(|line| line.trim_start().starts_with("p50")).unwrap();
     assert!(row.contains(&format!(" {median}  ")) && row.contains(" – ") && row.contains(" µs, 12 levels"), "{row}");
@@ -217,7 +311,7 @@ fn levels_widen_the_range_and_the_number_stays() {
 #[test]
 fn sizes_near_a_crossing_are_no_columns_of_the_main_table() {
     let (run, summary) = &FIXTURES.crossings;
-    let text = compare(run, summary, Style::default());
+    let text = compare(run, summary, Style { verbose: true, ..Style::default() });
     let at = text.find("near the crossing").unwrap();
     let main = text.lines().find(|line| line.trim_start().starts_with("64 B")).unwrap();
     assert!(!main.contains("27554 B"), "{main}");

@@ -1,0 +1,311 @@
+//! What stands first in a result and what stands below it: the sentences that a reader came for, what limits them in a
+//! line for each kind, the one command to run next, and where the rest is.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::{CaseSummary, Confidence, Finding, Warning};
+use msgpath_record::Run;
+
+use super::known::known;
+use super::page::{Page, Paint, width, wrap};
+use crate::view;
+
+/// Where the text of a finding starts.
+pub(super) const TEXT: usize = 14;
+/// Lines of the sentences above the first table.
+const SENTENCES: usize = 6;
+/// Kinds of warning that have a line of their own; one more than that is better than `1 more`.
+const KINDS: usize = 4;
+/// Characters of a code, beyond which its text moves to the right.
+const CODE: usize = 4;
+/// Cases that could not be measured that have a line of their own.
+const CASES: usize = 3;
+
+/// Findings that answer what was asked, the first one first. The others say how steady a run was, what would tell more,
+/// or what else was seen.
+const ANSWERS: [&str; 9] = ["V01", "V15", "W114", "V06", "V04", "V03", "V05", "V07", "V13"];
+/// Findings about the run rather than about what it measured.
+const OF_THE_RUN: [&str; 9] = ["V02", "V09", "V10", "V11", "V12", "V14", "V16", "W56", "W57"];
+
+/// Where a finding stands among the answers: the lower, the sooner.
+fn rank(finding: &Finding, verb: &str) -> usize {
+    let code = finding.code.as_str();
+    // What makes slow messages slow is what `explain` is asked.
+    let stage =
+        code.strip_prefix("W").and_then(|number| number.parse::<u32>().ok()).is_some_and(|n| (80..=93).contains(&n));
+    let open = usize::from(finding.confidence == Confidence::CantTell) * 100;
+    open + match ANSWERS.iter().position(|known| *known == code) {
+        _ if verb == "explain" && stage => 0,
+        Some(at) => 1 + at,
+        None if OF_THE_RUN.contains(&code) => 50,
+        None => 20,
+    }
+}
+
+/// The findings that stand above the first table: as many as fit, at least one, and only what was decided unless nothing
+/// was.
+fn answers<'a>(summary: &'a Summary, columns: usize) -> Vec<&'a Finding> {
+    let mut ranked: Vec<&Finding> = summary.findings.iter().collect();
+    ranked.sort_by_key(|finding| rank(finding, &summary.verb));
+    let decided = ranked.iter().any(|finding| rank(finding, &summary.verb) < 50);
+    let mut left = SENTENCES;
+    let mut chosen = Vec::new();
+    for finding in ranked {
+        let lines = wrap(&finding.text, columns, TEXT, TEXT).len();
+        if (decided && rank(finding, &summary.verb) >= 50) || (lines > left && !chosen.is_empty()) {
+            break;
+        }
+        left = left.saturating_sub(lines);
+        chosen.push(finding);
+    }
+    chosen
+}
+
+/// The warnings by code, what `--strict` refuses first, each code with its first warning and how many there are.
+fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
+    let mut kinds: Vec<(&Warning, usize)> = Vec::new();
+    for warning in warnings {
+        match kinds.iter_mut().find(|(first, _)| first.code == warning.code) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((warning, 1)),
+        }
+    }
+    kinds.sort_by_key(|(first, _)| !first.strict);
+    kinds
+}
+
+/// `, in 40 of 40 rounds`: how often, where `text` says so.
+fn how_often(text: &str) -> Option<&str> {
+    text.match_indices("in ").find_map(|(at, _)| {
+        let mut words = text[at..].split(' ');
+        let number = |word: Option<&str>| word.is_some_and(|word| word.chars().all(|c| c.is_ascii_digit()));
+        let found = words.next() == Some("in")
+            && number(words.next())
+            && words.next() == Some("of")
+            && number(words.next())
+            && words.next().is_some_and(|word| word.starts_with("rounds"));
+        let end = text[at..].find("rounds")? + "rounds".len();
+        found.then(|| &text[at..at + end])
+    })
+}
+
+/// The first statement of `text` that has room, and how often it holds. Cut between words, with `…`, where the first
+/// statement is too long.
+pub(super) fn in_a_line(text: &str, room: usize) -> String {
+    let text = text.trim_end_matches('.');
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    // Outside of brackets, where a statement ends. What follows a semicolon is another one.
+    let mut depth = 0_i32;
+    let (mut ends, mut parts) = (Vec::new(), Vec::new());
+    for (at, c) in text.char_indices().filter(|(at, _)| *at > 0) {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        let rest = &text[at..];
+        if depth == 0 && (rest.starts_with("; ") || rest.starts_with(". ")) {
+            ends.push(at);
+        } else if depth == 0 && (rest.starts_with(": ") || rest.starts_with(" (")) {
+            parts.push(at);
+        }
+    }
+    let fits = |at: &&usize| width(&text[..**at]) <= room;
+    let Some(end) = ends.iter().rfind(fits).or_else(|| parts.iter().rfind(fits)).copied() else {
+        return wrap(text, room.saturating_sub(2), 0, 0).swap_remove(0) + " …";
+    };
+    let (said, rest) = text.split_at(end);
+    match how_often(rest).map(|often| format!("{said}, {often}")) {
+        Some(longer) if width(&longer) <= room => longer,
+        _ => said.to_owned(),
+    }
+}
+
+impl Page {
+    /// The sentences that a reader came for, each with its confidence word.
+    pub(crate) fn answer(&mut self, summary: &Summary) {
+        let chosen = answers(summary, self.style.columns());
+        if !chosen.is_empty() {
+            self.gap();
+        }
+        for finding in chosen {
+            self.finding(finding);
+        }
+    }
+
+    /// One sentence with its confidence word.
+    pub(super) fn finding(&mut self, finding: &Finding) {
+        let paint = match finding.confidence {
+            Confidence::Sure => Paint::Green,
+            Confidence::Likely => Paint::Blue,
+            Confidence::CantTell => Paint::Yellow,
+        };
+        let word = finding.confidence.word();
+        let lead = ["  ".into(), paint.span(word), " ".repeat(TEXT - 2 - width(word)).into()];
+        self.hanging(&lead, TEXT, &finding.text, Paint::Plain);
+    }
+
+    /// A line for each kind of warning, with how many there are; the kinds that come after the first few are counted.
+    /// `-W`: all of them in full.
+    pub(crate) fn warning_lines(&mut self, warnings: &[Warning], name: &str) {
+        if self.style.warnings {
+            return self.warnings(warnings);
+        }
+        let kinds = kinds(warnings);
+        let head = match (kinds.len(), warnings.len()) {
+            (0, _) => return,
+            (_, 1) => "1 warning".to_owned(),
+            (1, _) => "1 kind of warning".to_owned(),
+            (n, _) => format!("{n} kinds of warning"),
+        };
+        let full = match name {
+            _ if self.style.verbose => "in full below".to_owned(),
+            "" => "in full: -W".to_owned(),
+            name => format!("in full: msgpath show {name} -W"),
+        };
+        self.gap();
+        self.line(&[Paint::Yellow.span(head), Paint::Dim.span(format!("   {full}"))]);
+        let shown = if kinds.len() > KINDS + 1 { KINDS } else { kinds.len() };
+        let codes: Vec<String> = kinds[..shown].iter().map(|(first, _)| self.style.clean(&first.code)).collect();
+        let widest = codes.iter().map(|code| width(code)).max().unwrap_or(0).min(CODE);
+        for ((first, count), code) in kinds.iter().zip(codes) {
+            let more = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+            let pad = " ".repeat(widest.saturating_sub(width(&code)) + 2);
+            let room = self.style.columns().saturating_sub(2 + width(&code) + width(&pad) + width(&more));
+            let text = in_a_line(&self.style.clean(&first.text), room) + &more;
+            self.line(&["  ".into(), Paint::Yellow.span(code), pad.into(), text.into()]);
+        }
+        let more: Vec<&str> = kinds[shown..].iter().map(|(first, _)| first.code.as_str()).collect();
+        if !more.is_empty() {
+            self.text(2, &format!("{} more: {}", more.len(), more.join(", ")), Paint::Dim);
+        }
+    }
+
+    /// What limits the numbers above: warnings, disturbed rounds, options that were not granted, cases without numbers.
+    pub(crate) fn limits(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+        self.warning_lines(&summary.warnings, kept(run, summary));
+        if summary.warnings.is_empty() {
+            self.gap();
+        }
+        if let Some(text) = view::calm_rounds(summary) {
+            self.text(2, &text, Paint::Dim);
+        }
+        if self.style.verbose {
+            return;
+        }
+        let mut refused = Vec::new();
+        for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
+            view::push_new(&mut refused, (&granted.end, &granted.option));
+        }
+        if !refused.is_empty() {
+            let (options, were) = (count(refused.len(), "option"), if refused.len() == 1 { "was" } else { "were" });
+            self.text(2, &format!("{options} {were} not granted as asked: -v"), Paint::Yellow);
+        }
+        let rows = view::unavailable(summary);
+        if rows.is_empty() {
+            return;
+        }
+        self.heading("not measured");
+        let widest = rows.iter().take(CASES).map(|(path, ..)| width(path)).max().unwrap_or(0).min(30);
+        for (path, why, _) in rows.iter().take(CASES) {
+            let room = self.style.columns().saturating_sub(width(path).max(widest) + 4);
+            let pad = " ".repeat(widest.saturating_sub(width(path)) + 2);
+            self.line(&["  ".into(), path.as_str().into(), pad.into(), in_a_line(&self.style.clean(why), room).into()]);
+        }
+        if rows.len() > CASES {
+            self.text(2, &format!("{} more: -v", rows.len() - CASES), Paint::Dim);
+        }
+    }
+
+    /// `-v`: every finding with the commands to run next, warnings in full, what was asked and not granted, what could not
+    /// be measured.
+    pub(crate) fn in_full(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+        if !self.style.verbose {
+            return;
+        }
+        self.findings(&summary.findings);
+        if !self.style.warnings {
+            self.warnings(&summary.warnings);
+        }
+        if let Some(text) = view::calm(run, summary, self.style.glyphs) {
+            self.gap();
+            self.text(0, &text, Paint::Dim);
+        }
+        self.refusals(cases);
+        self.unavailable(summary);
+    }
+
+    /// The command that tells most, what `-v` adds, and where the run is.
+    pub(crate) fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
+        let chosen = answers(summary, self.style.columns());
+        let all = chosen.iter().copied().chain(&summary.findings);
+        let next = all.flat_map(|finding| &finding.next).next();
+        self.gap();
+        if self.style.verbose {
+            return self.saved(run, summary);
+        }
+        if let Some(next) = next {
+            self.hanging(&["next   ".into()], 7, next, Paint::Plain);
+        }
+        let mut parts: Vec<String> = Vec::new();
+        let hidden = summary.findings.len().saturating_sub(chosen.len());
+        if hidden > 0 {
+            parts.push(format!("{hidden} more finding{}", if hidden == 1 { "" } else { "s" }));
+        }
+        parts.extend(also.iter().map(|part| (*part).to_owned()));
+        for case in cases {
+            for (label, _) in known(case, self.style.glyphs) {
+                view::push_new(&mut parts, if label == "first" { "first messages".into() } else { label.to_owned() });
+            }
+        }
+        if !summary.trials.is_empty() {
+            parts.push("what was tried".into());
+        }
+        parts.push("both machines".into());
+        let again = match kept(run, summary) {
+            "" => "-v".to_owned(),
+            name => format!("msgpath show {name} -v"),
+        };
+        self.hanging(&["more   ".into()], 7, &format!("{again}: {}", parts.join(", ")), Paint::Plain);
+        self.saved(run, summary);
+    }
+}
+
+fn count(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The name of a run that is on disk; empty where it is not kept.
+pub(super) fn kept<'a>(run: &Run, summary: &'a Summary) -> &'a str {
+    if run.folder.as_os_str().is_empty() { "" } else { &summary.name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_said_in_its_first_statement() {
+        let text = "other work shared the CPUs: in 40 of 40 rounds the measuring threads waited 32 % of their time";
+        assert_eq!(in_a_line(text, 64), "other work shared the CPUs, in 40 of 40 rounds");
+        assert_eq!(in_a_line(text, 30), "other work shared the CPUs");
+        assert_eq!(in_a_line("short", 64), "short");
+        let text = "the kernel copied 100 % of zero-copy sends (690 400 of 690 400; loopback): no gain at all";
+        assert_eq!(in_a_line(text, 60), "the kernel copied 100 % of zero-copy sends");
+        let text = "a statement that does not end where the room on the line does";
+        assert_eq!(in_a_line(text, 30), "a statement that does not …");
+    }
+
+    #[test]
+    fn kinds_are_counted_and_what_strict_refuses_is_first() {
+        let warning = |code: &str, strict| Warning {
+            code: code.into(),
+            text: "it is so".into(),
+            why: String::new(),
+            fix: String::new(),
+            evidence: Default::default(),
+            strict,
+        };
+        let warnings = [warning("W46", false), warning("W47", false), warning("W47", false), warning("W20", true)];
+        let kinds: Vec<(&str, usize)> =
+            kinds(&warnings).into_iter().map(|(first, count)| (first.code.as_str(), count)).collect();
+        assert_eq!(kinds, [("W20", 1), ("W46", 1), ("W47", 2)]);
+    }
+}
