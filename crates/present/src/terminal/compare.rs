@@ -64,7 +64,8 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     }
     page.threads(&cases);
     page.limits(run, summary, &cases);
-    let won = |comparison: &&Comparison| comparison.winners.iter().any(|winner| winner.path.is_some());
+    // A map without a winner tells nothing that the marks above do not.
+    let won = |comparison: &&Comparison| style.verbose || comparison.winners.iter().any(|winner| winner.path.is_some());
     if let Some(comparison) = summary.comparison.as_ref().filter(won) {
         winners(&mut page, &grid, comparison);
     }
