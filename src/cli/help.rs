@@ -57,6 +57,52 @@ manual pages, `msgpath schema` prints the JSON Schema of what --json prints.
 
 Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
 
+/// Verbs with many options: those that `-h` shows, and examples. `--help` shows all.
+const SHORT: [(&str, &str, &str); 4] = [
+    (
+        "echo",
+        "path len time rounds connections rate poll each between cpu json verbose",
+        "Examples:
+  msgpath echo                               64 bytes over TCP, on this machine
+  msgpath echo HOST -x tcp:send,udp:send     two paths to another machine
+  msgpath echo --rate 1k..64k -t 1s          a load curve with its knee",
+    ),
+    (
+        "stream",
+        "path len pieces time rounds connections reverse udp between cpu json verbose",
+        "Examples:
+  msgpath stream                             128 KiB messages over TCP, on this machine
+  msgpath stream HOST -R                     the other machine sends
+  msgpath stream --pieces 15x100             fifteen buffers of 100 bytes a message",
+    ),
+    (
+        "compare",
+        "path len time rounds threads baseline metric stream between cpu json verbose",
+        "Examples:
+  msgpath compare                            the usual paths and sizes, on this machine
+  msgpath compare tcp:send,unix:send -l 64   two paths at one size
+  msgpath compare --metric p99               by the tail",
+    ),
+    ("explain", "path len time rounds rate peel work stages between cpu json verbose", ""),
+];
+
+/// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.
+pub(crate) fn shorten(mut command: clap::Command) -> clap::Command {
+    for (verb, shown, examples) in SHORT {
+        command = command.mut_subcommand(verb, |verb| {
+            let verb = verb.mut_args(|arg| {
+                let long = arg.get_long().map(str::to_owned);
+                let short = long.is_none_or(|long| {
+                    shown.split(' ').any(|option| option == long) || long == "warnings" || long == "help"
+                });
+                arg.hide_short_help(!short)
+            });
+            if examples.is_empty() { verb } else { verb.after_help(examples) }
+        });
+    }
+    command
+}
+
 /// The short help of the whole command; purposes and operands come from the verbs themselves.
 pub(crate) fn screen(command: &clap::Command) -> String {
     let mut out = format!("{TITLE}\n\n");
@@ -153,6 +199,21 @@ mod tests {
         let mut sorted = visible.clone();
         sorted.sort_unstable();
         assert_eq!(listed, sorted);
+    }
+
+    #[test]
+    fn the_short_help_of_a_verb_is_short() {
+        for (verb, shown, _) in SHORT {
+            let command = crate::cli::command();
+            let known: Vec<&str> =
+                command.find_subcommand(verb).unwrap().get_arguments().filter_map(clap::Arg::get_long).collect();
+            assert!(shown.split(' ').all(|option| known.contains(&option)), "{verb}: {shown:?} of {known:?}");
+            let (short, long) = (rendered(&["msgpath", verb, "-h"]), rendered(&["msgpath", verb, "--help"]));
+            let options = |text: &str| text.lines().filter(|line| line.trim_start().starts_with('-')).count();
+            assert!(options(&short) <= 14 && options(&long) > 60, "{short}");
+            assert!(short.contains("Examples:") && short.matches("\n  msgpath ").count() >= 3, "{short}");
+            assert!(short.contains("--help"), "where the rest is: {short}");
+        }
     }
 
     #[test]

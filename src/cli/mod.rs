@@ -95,7 +95,7 @@ enum Verb {
 
 /// The whole command, from which the parser, the help, the completions and the manual are made.
 pub(crate) fn command() -> clap::Command {
-    let command = Cli::command();
+    let command = help::shorten(Cli::command());
     let screen = help::screen(&command);
     command.help_template("{before-help}{after-help}").before_help(screen).after_long_help(help::MORE)
 }

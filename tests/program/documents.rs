@@ -15,6 +15,8 @@ fn help_is_one_screen_and_goes_to_standard_output() {
     assert!(msgpath(&[]).ends_with(2).err.contains("msgpath compare"));
     assert!(msgpath(&["--version"]).ends_with(0).out.starts_with("msgpath "));
     let echo = msgpath(&["echo", "-h"]).ends_with(0);
+    assert!(echo.out.contains("--path") && !echo.out.contains("--no-nodelay"), "{}", echo.out);
+    let echo = msgpath(&["echo", "--help"]).ends_with(0);
     assert!(echo.out.contains("--no-nodelay") && echo.out.contains("TARGET"), "{}", echo.out);
 }
 

@@ -43,7 +43,7 @@ fn rank(finding: &Finding, verb: &str) -> usize {
 
 /// The findings that stand above the first table: as many as fit, at least one, and only what was decided unless nothing
 /// was.
-fn answers<'a>(summary: &'a Summary, columns: usize) -> Vec<&'a Finding> {
+fn answers(summary: &Summary, columns: usize) -> Vec<&Finding> {
     let mut ranked: Vec<&Finding> = summary.findings.iter().collect();
     ranked.sort_by_key(|finding| rank(finding, &summary.verb));
     let decided = ranked.iter().any(|finding| rank(finding, &summary.verb) < 50);

@@ -97,7 +97,7 @@ impl Page {
             self.hanging(&lead, indent, &facts, Paint::Plain);
             // A name may be longer than a line.
             if second.is_empty() || indent + width(&name) + 3 > self.style.columns() / 2 {
-                self.hanging(&[blank.clone()], 2, &name, Paint::Blue);
+                self.hanging(std::slice::from_ref(&blank), 2, &name, Paint::Blue);
                 if !second.is_empty() {
                     self.hanging(&[blank], indent, &second, Paint::Dim);
                 }

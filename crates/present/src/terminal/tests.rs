@@ -203,7 +203,7 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
 fn every_kind_of_warning_is_one_line() {
     let (run, summary) = &FIXTURES.echo;
     let mut summary = warned(summary.clone());
-    summary.warnings.retain(|warning| warning.code >= "W40".to_owned());
+    summary.warnings.retain(|warning| warning.code.as_str() >= "W40");
     let text = echo(run, &summary, Style { width: 80, ..Style::default() });
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("  W")).collect();
     assert_eq!(lines.len(), 4, "{text}");
