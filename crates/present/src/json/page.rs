@@ -140,7 +140,7 @@ fn page(schema: &Value) -> String {
 
 #[test]
 fn the_page_is_that_of_the_schema() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/json.md");
     let wanted = page(&super::schema());
     if std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always") {
         fs::write(&file, wanted).unwrap();

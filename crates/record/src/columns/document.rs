@@ -46,7 +46,7 @@ fn case<R: OfCase>() -> [Column<R>; 13] {
 
 #[test]
 fn the_document_has_these_columns() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/record.md");
     let text = fs::read_to_string(&file).unwrap();
     let mut wanted = text.clone();
     for (name, table) in [
