@@ -26,7 +26,7 @@ pub enum Verdict {
     Better,
     /// Worse than the baseline by more than the margin.
     Worse,
-    /// The same within the margin, which is at most [`WIDEST_MARGIN`].
+    /// The same within the margin, which is at most 10 %.
     Equivalent,
     /// The interval does not decide, or the run cannot see differences that matter.
     Undecided,
