@@ -19,15 +19,15 @@ fn median(path: &str, counting: bool) -> f64 {
     let plan = Plan {
         rounds: ROUNDS,
         extent: Extent::Count(MESSAGES * u64::from(ROUNDS)),
-        placement: Placement { near: vec![near], far: vec![far] },
+        placement: Placement::pair([near], [far]),
         message_log: 0,
         events: counting,
         events_forced: counting,
         ..Plan::new(Workload::Echo, vec![Case::new(path.parse().expect("a path"), Pieces::whole(SIZE))])
     };
     let run = bare::execute(plan);
-    let twins = run.header.plan.cases.iter().filter_map(|case| case.trial.as_ref());
-    assert_eq!(twins.filter(|trial| trial.change == Change::Counted).count(), usize::from(counting));
+    let twins = run.header.plan.cases.iter().filter_map(|case| case.ablation.as_ref());
+    assert_eq!(twins.filter(|ablation| ablation.change == Change::Counted).count(), usize::from(counting));
     let own = run.rounds.iter().filter(|round| round.case == 0);
     let mut medians: Vec<u64> = own.filter_map(|round| round.latency.quantile(0.5).flatten()).collect();
     medians.sort_unstable();

@@ -54,13 +54,13 @@ mod nothing {
     use std::hint::black_box;
     use std::io;
 
+    use msgpath_agent::loops::{Inbox, Messages, Row, echo_near};
+    use msgpath_agent::payload::{Payload, pattern};
     use msgpath_core::plan::ChannelOptions;
     use msgpath_core::schema::Granted;
     use msgpath_core::units::Pieces;
     use msgpath_core::{CallCounts, Delivery, Unavailable};
     use msgpath_paths::{Channel, End, Layout, Limits, Meta, Method, NewMethod, NewWait, Part, Wait};
-    use msgpath_run::loops::{Inbox, Messages, Row, echo_near};
-    use msgpath_run::payload::{Payload, pattern};
     use msgpath_sys::clock;
     use msgpath_sys::scatter::Scatter;
 

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use msgpath_analyse::{Summary, summarise};
-use msgpath_core::plan::{Case, CaseRole, Change, Extent, Load, Placement, Trial, Work, WorkLaw};
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Extent, Load, Placement, Work, WorkLaw};
 use msgpath_core::schedule::{Arrivals, Rate, exponential};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
@@ -27,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn main() -> ExitCode {
     if std::env::args().any(|word| word == "__agent") {
-        return msgpath_run::agent(&[]);
+        return msgpath_agent::started();
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let (what, count) = (words.first().map_or("all", String::as_str), words.get(1).and_then(|word| word.parse().ok()));
@@ -45,11 +45,7 @@ fn main() -> ExitCode {
 fn plan(workload: Workload) -> Plan {
     let (near, far) = bare::cpus();
     let case = Case::new(PATH.parse().expect("a path"), Pieces::whole(64));
-    Plan {
-        placement: Placement { near: vec![near], far: vec![far] },
-        message_log: 0,
-        ..Plan::new(workload, vec![case])
-    }
+    Plan { placement: Placement::pair([near], [far]), message_log: 0, ..Plan::new(workload, vec![case]) }
 }
 
 fn measured(plan: Plan) -> Summary {
@@ -134,11 +130,11 @@ fn time_in_system(law: WorkLaw, load: f64, mean_ns: f64, p: f64) -> f64 {
 /// A case beside itself with `work` ns more at the far end.
 fn beside_itself(seed: u64, work: u64, rounds: u32, round_ns: u64) -> Verdict {
     let mut plan = plan(Workload::Echo);
-    let trial = Trial { of: 0, change: Change::Work(work) };
-    let case = Case { id: 1, role: CaseRole::Trial, trial: Some(trial), ..plan.cases[0].clone() };
+    let ablation = Ablation { of: 0, change: Change::Work(work) };
+    let case = Case { id: 1, role: CaseRole::Ablation, ablation: Some(ablation), ..plan.cases[0].clone() };
     plan.cases.push(case);
     (plan.seed, plan.rounds, plan.extent) = (seed, rounds, Extent::Time(u64::from(rounds) * round_ns));
-    measured(plan).trials[0].verdict
+    measured(plan).ablations[0].verdict
 }
 
 fn against_itself(count: Option<u32>) -> bool {
@@ -176,7 +172,7 @@ fn delayed(count: Option<u32>) -> bool {
 
 /// The far end is a child of the program, stopped and continued by its pid.
 fn stall(_: Option<u32>) -> bool {
-    let words = ["echo", "-x", PATH, "--rate", "1k", "-t", "60s", "-w", "0", "--no-save", "--no-trials", "--json"];
+    let words = ["echo", "-x", PATH, "--rate", "1k", "-t", "60s", "-w", "0", "--no-save", "--no-ablations", "--json"];
     let child = Command::new(env!("CARGO_BIN_EXE_msgpath")).args(words).stdout(Stdio::piped()).spawn();
     let child = child.expect("the program starts");
     std::thread::sleep(Duration::from_secs(20));

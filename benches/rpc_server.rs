@@ -4,8 +4,8 @@
 //! `cargo bench --bench rpc_server [-- PASSES]`. The aims: a ping of 64 bytes at most 3 µs above `echo tcp:send`, 1 MB
 //! writes and reads at least 90 % of `stream tcp:send`, 1000 connections in less than 64 MiB.
 //!
-//! Two rows for 1 MB calls: with one call under way, as the lab's client works, nothing moves while the reply and the
-//! next request travel; with two under way, that gap is filled. The aim is judged on the second, because a stream has no
+//! Two rows for 1 MB calls: with one call in flight, as the lab's client works, nothing moves while the reply and the
+//! next request travel; with two in flight, that gap is filled. The aim is judged on the second, because a stream has no
 //! such gap either.
 
 mod bare;
@@ -16,9 +16,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
+use msgpath_agent::rpc::server::{Server, ServerOptions};
 use msgpath_core::Workload;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES, put_string};
-use msgpath_run::rpc::server::{Server, ServerOptions};
 use msgpath_sys::duplex::{recv_stamped_now, stamp_received};
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::{affinity, clock};
@@ -53,7 +53,7 @@ fn is_server() -> bool {
     true
 }
 
-/// A server under way; killed when dropped.
+/// A server in flight; killed when dropped.
 struct Running {
     child: Child,
     address: SocketAddr,
@@ -186,8 +186,8 @@ fn pings(passes: usize) {
     );
 }
 
-/// Values that a client moves in a second, bits, with so many calls under way; `reply_length` is that of a whole reply.
-fn rate(server: &Running, call: &[u8], reply_length: usize, under_way: usize) -> f64 {
+/// Values that a client moves in a second, bits, with so many calls in flight; `reply_length` is that of a whole reply.
+fn rate(server: &Running, call: &[u8], reply_length: usize, in_flight: usize) -> f64 {
     let (near, _) = bare::cpus();
     let stream = server.connect();
     let mut reply = vec![0; reply_length];
@@ -198,13 +198,13 @@ fn rate(server: &Running, call: &[u8], reply_length: usize, under_way: usize) ->
                 begun = clock::now();
             }
             if at == 0 {
-                (0..under_way - 1).for_each(|_| send_all(&stream, call));
+                (0..in_flight - 1).for_each(|_| send_all(&stream, call));
             }
             send_all(&stream, call);
             receive_all(&stream, &mut reply);
         }
         let elapsed = clock::now() - begun;
-        (0..under_way - 1).for_each(|_| receive_all(&stream, &mut reply));
+        (0..in_flight - 1).for_each(|_| receive_all(&stream, &mut reply));
         elapsed
     });
     let status = Header::parse(&reply[MARKER_BYTES..]).expect("a header").status;
@@ -239,21 +239,21 @@ fn values(passes: usize) {
         // The stream takes its turn at another place in each pass.
         for at in (0..=kinds.len()).map(|at| (at + pass) % (kinds.len() + 1)) {
             match kinds.get(at) {
-                Some((_, call, length, under_way)) => {
-                    ours[at].push(rate(&server, call, *length, *under_way));
+                Some((_, call, length, in_flight)) => {
+                    ours[at].push(rate(&server, call, *length, *in_flight));
                 }
                 None => {
                     let run = bare::msgpath("tcp:send", Workload::Stream, VALUE as u32, CALLS as u64, 1);
-                    let far = &run.rounds[0].far;
+                    let far = run.rounds[0].far();
                     streams.push(far.bytes_received as f64 * 8.0 / far.elapsed_ns as f64);
                 }
             }
         }
     }
-    for ((name, _, _, under_way), ours) in kinds.iter().zip(&ours) {
+    for ((name, _, _, in_flight), ours) in kinds.iter().zip(&ours) {
         let ratios: Vec<f64> = ours.iter().zip(&streams).map(|(ours, stream)| ours / stream).collect();
         let (low, middle, high) = quartiles(&ratios);
-        let judged = if *under_way > 1 { verdict(middle >= 0.9) } else { "not judged: one under way" };
+        let judged = if *in_flight > 1 { verdict(middle >= 0.9) } else { "not judged: one in flight" };
         println!(
             "{name:18} rpc {:7.2} Gbit/s   stream tcp:send {:7.2} Gbit/s   ratio {middle:.3}   middle half {low:.3} to {high:.3}   limit 0.900: {judged}",
             quartiles(ours).1,

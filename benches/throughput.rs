@@ -19,7 +19,7 @@ fn main() {
     for pass in 0..passes {
         let mut measure_ours = || {
             let run = bare::msgpath("tcp:send", Workload::Stream, SIZE, MESSAGES, 1);
-            let far = &run.rounds[0].far;
+            let far = run.rounds[0].far();
             ours.push(far.bytes_received as f64 * 8.0 / far.elapsed_ns as f64);
         };
         let mut measure_bare = || bare.push(bare::stream(SIZE as usize, MESSAGES as usize) / 1e9);

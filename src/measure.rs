@@ -10,7 +10,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
-use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::schema::{FAR, Granted, MessageRow, NEAR, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
 use msgpath_record::Run;
@@ -52,6 +52,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
                 command: std::iter::once("msgpath".into()).chain(words).collect(),
                 name: place.name.clone(),
                 folder: place.folder.clone(),
+                kept: !place.temporary,
             },
             progress.as_mut(),
             &mut next_stage,
@@ -84,7 +85,23 @@ pub(crate) fn recorded(
     let place = if result.no_save { Place::temporary() } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
     execute(&place, stop)?;
-    let mut run = runs::read(&place.folder)?;
+    presented(verb, each, options, &place.folder, (!result.no_save).then_some(&place.folder))
+}
+
+/// Prints what the run in `folder` holds and says with which code the program ends. `keep`: where the numbers are stored, for
+/// `verify`, with the report of a comparison.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn presented(
+    verb: &str,
+    each: bool,
+    options: &Options,
+    folder: &Path,
+    keep: Option<&Path>,
+) -> Result<ExitCode> {
+    let result = &options.result;
+    let mut run = runs::read(folder)?;
     let trials = if each { Some(runs::messages(&run)?) } else { None };
     if let Some(file) = &result.csv {
         runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
@@ -93,10 +110,10 @@ pub(crate) fn recorded(
     if result.no_save {
         run.folder.clear(); // nothing may name a folder that is about to be removed
     }
-    if !result.no_save {
+    if let Some(folder) = keep {
         // What is printed below, so that `verify` can compare it with the record.
         let json = serde_json::to_vec_pretty(&summary)?;
-        msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
+        msgpath_record::write_summary(folder, &json).map_err(Problem::from)?;
     }
     runs::with_earlier(&run, &mut summary);
     let look = &result.look;
@@ -111,8 +128,8 @@ pub(crate) fn recorded(
         look,
     };
     let mut text = text(&run, &summary, &view, result.out.is_some());
-    if verb == "compare" && !result.no_save {
-        let report = place.folder.join("report.html");
+    if let Some(folder) = keep.filter(|_| verb == "compare") {
+        let report = folder.join("report.html");
         crate::report::write_of(&run, &summary, &report)?;
         if !result.look.json && result.quiet == 0 {
             text += &format!("report {}\n", report.display());
@@ -135,7 +152,7 @@ pub(crate) fn recorded(
 
 /// Cases near the crossings that the first stage has found. A run that cannot be read back yet has none: what was measured
 /// stays, and the run says at its end what is wrong.
-fn next_stage(folder: &Path) -> Vec<Case> {
+pub(crate) fn next_stage(folder: &Path) -> Vec<Case> {
     match msgpath_record::read(folder) {
         Ok(run) if run.header.plan.refine => {
             msgpath_analyse::refine::sizes_near_crossings(&run.header.plan, &msgpath_analyse::summarise(&run))
@@ -188,7 +205,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         (1, _, _) => terminal::verdict(run, summary, style),
         _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
-        _ if run.header.plan.peel => terminal::peel(run, summary, style),
+        _ if run.header.plan.layers => terminal::layers(run, summary, style),
         _ if view.explain => {
             return terminal::explain(run, summary, &runs::messages(run).unwrap_or_default(), style);
         }
@@ -219,32 +236,35 @@ fn has_stages(run: &Run) -> bool {
     plan.workload == Workload::Echo && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
 }
 
-/// `-v`: the machines and the options as granted.
+/// `-v`: the machines and the options as granted. A far end, or a record, can say anything of them.
 fn details(run: &Run, summary: &Summary) -> String {
-    let mut out = format!(
-        "\nseed {}   clock {:.0} ns a reading, step {} ns\n",
-        run.header.plan.seed, run.header.clock.cost_ns, run.header.clock.step_ns
-    );
+    let mut lines = vec![format!(
+        "seed {}   clock {:.0} ns a reading, step {} ns",
+        run.header.plan.seed,
+        run.header.end(NEAR).clock.cost_ns,
+        run.header.end(NEAR).clock.step_ns
+    )];
     let beside = msgpath_present::disturbed_rounds(&summary.cases, msgpath_core::units::Glyphs::Unicode);
     if !beside.is_empty() {
-        out += "disturbed rounds, which the numbers above leave out:\n";
-        beside.iter().for_each(|line| out += &format!("  {line}\n"));
+        lines.push("disturbed rounds, which the numbers above leave out:".into());
+        lines.extend(beside.iter().map(|line| format!("  {line}")));
     }
-    for (end, machine) in [("near", &run.header.near), ("far", &run.header.far)] {
-        out += &format!("{end:<5} {}   {}   {}\n", machine.host, machine.kernel, machine.cpu);
-        for (name, value) in &machine.facts {
-            out += &format!("      {name}: {value}\n");
-        }
+    for resumed in &run.header.resumed {
+        let differs = if resumed.differs.is_empty() { "" } else { ", although " };
+        let differs = format!("{differs}{}", resumed.differs.join("; "));
+        lines.push(format!("resumed {} after {} rounds{differs}", resumed.at, resumed.rounds));
+    }
+    for (end, machine) in [("near", run.header.host(NEAR)), ("far", run.header.host(FAR))] {
+        lines.push(format!("{end:<5} {}   {}   {}", machine.host, machine.kernel, machine.cpu));
+        lines.extend(machine.facts.iter().map(|(name, value)| format!("      {name}: {value}")));
     }
     for case in &summary.cases {
-        for granted in &case.granted {
-            out += &format!(
-                "case {:<4} {:<5} {}: asked {}, granted {}\n",
-                case.case.id, granted.end, granted.option, granted.asked, granted.granted
-            );
-        }
+        lines.extend(case.granted.iter().map(|granted| {
+            let Granted { end, option, asked, granted, .. } = granted;
+            format!("case {:<4} {end:<5} {option}: asked {asked}, granted {granted}", case.case.id)
+        }));
     }
-    out
+    lines.iter().fold("\n".to_owned(), |out, line| out + &shown(line) + "\n")
 }
 
 /// Whether messages were sent and not one of them arrived.
@@ -268,8 +288,11 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
         measured.iter().filter(|case| case.rounds > 0).copied().partition(|case| nothing_arrived(case));
     if heard.is_empty() && !silent.is_empty() {
         let what = silent[0];
-        let other =
-            if silent.len() > 1 { format!(", and {} other cases alike", silent.len() - 1) } else { String::new() };
+        let other = match silent.len() - 1 {
+            0 => String::new(),
+            1 => ", and 1 other case alike".into(),
+            more => format!(", and {more} other cases alike"),
+        };
         let unit = if workload == Workload::Stream { "messages" } else { "round trips" };
         let why = format!("0 {unit} of {}{other}", what.delivery.sent);
         return Err(problems::nothing_came(format!("nothing arrived over {}", what.case.path), why));

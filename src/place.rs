@@ -12,7 +12,7 @@ use crate::runs;
 pub(crate) struct Place {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
-    temporary: bool,
+    pub(crate) temporary: bool,
 }
 
 impl Place {

@@ -74,14 +74,14 @@ impl SoFar {
         let Some(header) = &self.header else { return };
         let role = header.plan.cases.get(round.case as usize).map(|case| case.role);
         if let Some(strip) = self.strip.as_mut().filter(|_| role == Some(CaseRole::Measured)) {
-            strip.add(&round.latency, round.near.elapsed_ns);
+            strip.add(&round.latency, round.near().elapsed_ns);
         }
         let metric = match header.plan.workload {
             Workload::Echo | Workload::Rpc | Workload::Periodic => {
                 round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
             }
             Workload::Stream => {
-                let receiver = if header.plan.reverse { &round.near } else { &round.far };
+                let receiver = if header.plan.reverse { round.near() } else { round.far() };
                 (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
             }
         };

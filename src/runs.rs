@@ -55,13 +55,13 @@ pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
     Ok(run)
 }
 
-/// The per-message log, as far as it is whole: messages of measured cases. Those of trials explain them.
+/// The per-message log, as far as it is whole: messages of measured cases. Those of ablations explain them.
 ///
 /// # Errors
 /// It cannot be opened.
 pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
     let cases = &run.header.plan.cases;
-    let measured = |row: &MessageRow| cases.get(row.case as usize).is_some_and(|case| case.trial.is_none());
+    let measured = |row: &MessageRow| cases.get(row.case as usize).is_some_and(|case| case.ablation.is_none());
     Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).filter(measured).collect())
 }
 

@@ -79,9 +79,9 @@ pub(crate) fn cpus(text: &str) -> Result<Placement, Problem> {
     }
     let list = |part: &str| part.split(',').map(|cpu| cpu.trim().parse::<u32>().ok()).collect::<Option<Vec<u32>>>();
     match text.split_once(':') {
-        Some((near, far)) => Ok(Placement { near: list(near).ok_or_else(bad)?, far: list(far).ok_or_else(bad)? }),
+        Some((near, far)) => Ok(Placement::pair(list(near).ok_or_else(bad)?, list(far).ok_or_else(bad)?)),
         None => match list(text).ok_or_else(bad)?[..] {
-            [near, far] => Ok(Placement { near: vec![near], far: vec![far] }),
+            [near, far] => Ok(Placement::pair([near], [far])),
             _ => Err(bad()),
         },
     }
@@ -224,12 +224,12 @@ pub(crate) fn ethertype(text: &str) -> Result<u16, Problem> {
     number.ok_or_else(|| problems::bad_value("--ethertype", format!("a number such as 0x88b5, got {text:?}")))
 }
 
-/// `--station`.
-pub(crate) fn station(text: &str) -> Result<String, Problem> {
-    match msgpath_paths::transports::eth::parse_station(text) {
+/// `--mac-address`.
+pub(crate) fn mac_address(text: &str) -> Result<String, Problem> {
+    match msgpath_paths::transports::eth::parse_mac(text) {
         Some(_) => Ok(text.into()),
         None => Err(problems::bad_value(
-            "--station",
+            "--mac-address",
             format!("six bytes such as 02:00:00:00:00:01, or broadcast, got {text:?}"),
         )),
     }
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn cpus_are_a_pair_or_two_lists() {
-        assert_eq!(cpus("3,11"), Ok(Placement { near: vec![3], far: vec![11] }));
-        assert_eq!(cpus("0,2:1,3"), Ok(Placement { near: vec![0, 2], far: vec![1, 3] }));
+        assert_eq!(cpus("3,11"), Ok(Placement::pair([3], [11])));
+        assert_eq!(cpus("0,2:1,3"), Ok(Placement::pair([0, 2], [1, 3])));
         assert_eq!(cpus("none"), Ok(Placement::default()));
         for bad in ["", "3", "1,2,3", "a,b", "1,2:", ":1", "-1,2"] {
             assert!(cpus(bad).is_err(), "{bad}");
@@ -308,7 +308,7 @@ mod tests {
         for bad in ["", "0x", "0x10000", "70000", "-1", "0x+1", "eth"] {
             assert!(ethertype(bad).is_err(), "{bad}");
         }
-        assert!(station("broadcast").is_ok() && station("02:00").is_err());
+        assert!(mac_address("broadcast").is_ok() && mac_address("02:00").is_err());
     }
 
     #[test]

@@ -39,6 +39,8 @@ mod ladder;
 mod lies;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/others.rs"]
+mod others;
 #[path = "program/own_server.rs"]
 mod own_server;
 #[path = "program/periodic.rs"]
@@ -49,6 +51,8 @@ mod preset;
 mod record;
 #[path = "program/report.rs"]
 mod report;
+#[path = "program/resume.rs"]
+mod resume;
 #[path = "program/rpc.rs"]
 mod rpc;
 #[path = "program/rpc_server.rs"]
@@ -61,6 +65,8 @@ mod serve;
 mod sigio;
 #[path = "program/spoken.rs"]
 mod spoken;
+#[path = "program/strangers.rs"]
+mod strangers;
 #[path = "program/stream.rs"]
 mod stream;
 #[path = "program/threads.rs"]

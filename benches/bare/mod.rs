@@ -23,7 +23,7 @@ use msgpath_sys::{affinity, clock};
 /// All CPUs of this process before any thread was pinned.
 fn all_cpus() -> &'static [u32] {
     static ALL: OnceLock<Vec<u32>> = OnceLock::new();
-    ALL.get_or_init(msgpath_run::place::cpu_order)
+    ALL.get_or_init(msgpath_agent::environment::cpu_order)
 }
 
 /// CPUs of the two ends: the ones msgpath chooses itself.
@@ -95,7 +95,7 @@ fn read_exact(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> bool {
 pub fn is_far_end() -> bool {
     let words: Vec<String> = std::env::args().collect();
     if words.iter().any(|word| word == "__agent") {
-        msgpath_run::agent(&[]); // msgpath starts its far end as the program that it is part of
+        msgpath_agent::started(); // msgpath starts its far end as the program that it is part of
         return true;
     }
     let Some(at) = words.iter().position(|word| word == "--bare-far") else { return false };
@@ -276,7 +276,7 @@ pub fn msgpath(path: &str, workload: Workload, size: u32, messages: u64, rounds:
         rounds,
         extent: Extent::Count(messages),
         trim: 200,
-        placement: Placement { near: vec![near], far: vec![far] },
+        placement: Placement::pair([near], [far]),
         message_log: 0,
         ..Plan::new(workload, vec![Case::new(path, Pieces::whole(size))])
     };
@@ -293,6 +293,7 @@ pub fn execute(plan: Plan) -> Run {
         command: vec!["bench".into()],
         name: "bench".into(),
         folder: folder.clone(),
+        kept: false,
     };
     let stop = std::sync::atomic::AtomicBool::new(false);
     msgpath_run::execute(request, &mut Quiet, &mut |_| Vec::new(), &stop).expect("msgpath measures");

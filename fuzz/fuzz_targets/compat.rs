@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_rpc::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, said};
-use msgpath_rpc::classic::css432::{REPETITIONS_END, Row, plausible};
-use msgpath_rpc::classic::lines::Lines;
-use msgpath_rpc::classic::primitives::Totals;
-use msgpath_rpc::classic::{Receipt, shown};
+use msgpath_courses::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, said};
+use msgpath_courses::classic::css432::{REPETITIONS_END, Row, plausible};
+use msgpath_courses::classic::lines::Lines;
+use msgpath_courses::classic::primitives::Totals;
+use msgpath_courses::classic::{Receipt, shown};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };

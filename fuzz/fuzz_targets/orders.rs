@@ -15,7 +15,7 @@ mod lab;
 #[allow(dead_code)]
 mod periodic;
 #[allow(dead_code)]
-#[path = "../../crates/run/src/wire.rs"]
+#[path = "../../crates/agent/src/wire.rs"]
 mod wire;
 
 /// What is accepted is written again as the same message.

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_core::preset::Preset;
+use msgpath_courses::preset::Preset;
 
 fuzz_target!(|text: &str| match Preset::parse(text) {
     Ok(preset) => assert!(preset.runs.iter().all(|run| run.command(&[])[0] == run.verb)),

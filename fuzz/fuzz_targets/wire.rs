@@ -1,11 +1,17 @@
-//! Frames of the protocol between the two ends, in both directions.
+//! Frames of the protocol between the two ends, in both directions, and the first one: what an agent is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{ToFar, ToNear};
+use role::Role;
+use wire::{FromEnd, ToEnd};
 
-// The module alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
-#[path = "../../crates/run/src/wire.rs"]
+// The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
+#[allow(dead_code)]
+#[path = "../../crates/agent/src/role.rs"]
+mod role;
+mod rpc;
+#[allow(dead_code)]
+#[path = "../../crates/agent/src/wire.rs"]
 mod wire;
 
 /// What is accepted is written again as the same message.
@@ -31,11 +37,11 @@ fn framed(json: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     for bytes in [bytes, &framed(bytes)] {
-        if let Some(ToFar::Round(order)) = frame(bytes)
+        if let Some(ToEnd::Round(order)) = frame(bytes)
             && order.check().is_ok()
         {
             assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
         }
-        let _ = frame::<ToNear>(bytes);
+        let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes));
     }
 });

@@ -1,39 +1,40 @@
-//! What msgpath starts of itself: the far end, spoken to over standard input and output, the holder of a namespace,
-//! and the relay of a lab.
+//! What msgpath starts of itself: an agent, which is told over its standard input what it is.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_agent::role::Role;
+use msgpath_agent::{agent, periodic};
+use msgpath_core::{Exit, Problem};
+use msgpath_run::lab;
+use msgpath_run::rpc::own;
 
-/// The far end
+use crate::log::Log;
+
+/// An agent
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Where it moves to first: a namespace, its own address there, the near end's
-    #[arg(value_name = "PLACE", num_args = 0..=3)]
-    place: Vec<String>,
+    /// The lab that it belongs to: by this a relay is found again
+    lab: Option<String>,
 }
 
-/// The near end of one round, as it runs under valgrind
-#[derive(Args, Debug)]
-pub(super) struct NearArguments {
-    /// The round, as JSON
-    #[arg(value_name = "TASK")]
-    pub(super) task: String,
-}
-
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    Ok(msgpath_run::agent(&arguments.place))
-}
-
-/// Holds a network namespace until its standard input ends.
-pub(super) fn hold() -> Result<ExitCode> {
-    msgpath_run::lab::hold()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Passes on the frames of a lab whose kernel has no netem.
-pub(super) fn relay() -> Result<ExitCode> {
-    msgpath_run::lab::relay()?;
+pub(super) fn run() -> Result<ExitCode> {
+    let begun = msgpath_sys::clock::now();
+    let role =
+        Role::receive().map_err(|error| Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")))?;
+    match role {
+        None => {}
+        Some(Role::End { places }) => return Ok(agent(places.as_deref())),
+        Some(Role::Component) => return Ok(periodic::process::process(begun)),
+        Some(Role::Server { parent, namespace, options }) => {
+            let mut log = Log::new(Instant::now());
+            let mut wrong = |line: &str| log.say(&format!("server: {line}"));
+            own::serve_for(parent, namespace.as_deref(), *options, &mut wrong)?;
+        }
+        Some(Role::Holder) => lab::hold()?,
+        Some(Role::Relay) => lab::relay()?,
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Message and path")]
     stream: bool,
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Arguments {

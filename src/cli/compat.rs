@@ -11,12 +11,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, BitUnits, Glyphs, bits_per_second};
 use msgpath_core::{Exit, Problem};
-use msgpath_rpc::classic::bu::{DelayUnit, Dialect, MOST_PAYLOAD, MOST_PROBES, Measure, Setup};
-use msgpath_rpc::classic::css432::{self, Classic, MESSAGE, Order, REPETITIONS_END, Row, Shape};
-use msgpath_rpc::classic::lines::{classic_table, table};
-use msgpath_rpc::classic::primitives::Primitive;
-use msgpath_run::compat::css432 as shapes;
-use msgpath_run::compat::{Event, Protocol, Server, ServerOptions, Target, bu, discard, echo, primitives};
+use msgpath_courses::classic::bu::{DelayUnit, Dialect, MOST_PAYLOAD, MOST_PROBES, Measure, Setup};
+use msgpath_courses::classic::css432::{self, Classic, MESSAGE, Order, REPETITIONS_END, Row, Shape};
+use msgpath_courses::classic::lines::{classic_table, table};
+use msgpath_courses::classic::primitives::Primitive;
+use msgpath_courses::peers::css432 as shapes;
+use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, bu, discard, echo, primitives};
 
 use super::options::Look;
 use crate::problems::{bad_target, bad_value, usage};

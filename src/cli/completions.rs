@@ -50,7 +50,7 @@ _msgpath_names() {
     read -r _ verb _ <<< "$line"
     case "$verb ${rest##* }" in
         *" -x" | *" --path" | *" --baseline" | "compare compare" | "paths paths") what=paths ;;
-        "show show" | "export export" | "verify verify" | "diff diff" | "report report") what=runs ;;
+        "show show" | "resume resume" | "export export" | "verify verify" | "diff diff" | "report report") what=runs ;;
         "diff --"* | "report --"*) ;;
         "diff "* | "report "*) what=runs ;;
     esac
@@ -67,7 +67,7 @@ complete -F _msgpath_names -o nosort -o bashdefault -o default msgpath
 "#;
 
 const FISH: &str = r#"
-complete -c msgpath -n "__fish_seen_subcommand_from show report export diff verify" -f -a "(msgpath __complete runs)"
+complete -c msgpath -n "__fish_seen_subcommand_from show resume report export diff verify" -f -a "(msgpath __complete runs)"
 complete -c msgpath -n "__fish_seen_subcommand_from compare" -f -a "(msgpath __complete paths)"
 "#;
 

@@ -168,6 +168,7 @@ fn resolution(target: &Target, stop: &AtomicBool) -> Result<(PathName, Option<f6
         command: vec!["msgpath".into(), "doctor".into()],
         name: place.name.clone(),
         folder: place.folder.clone(),
+        kept: false,
     };
     msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), stop)?;
     let run = crate::runs::read(&place.folder)?;

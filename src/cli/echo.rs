@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use msgpath_core::{Problem, Target};
 
-use super::options::Options;
+use super::options::{EvidenceOptions, Options};
 use crate::measure;
 use crate::request::{Request, Verb, request};
 use crate::typed;
@@ -29,6 +29,11 @@ pub(super) struct Arguments {
 impl Arguments {
     fn verb(&self) -> Verb {
         Verb::Echo { each: self.each, fresh: self.fresh }
+    }
+
+    /// Whether single messages are shown, and what the result is held to.
+    pub(super) fn asked(self) -> (bool, EvidenceOptions) {
+        (self.each, self.options.evidence)
     }
 
     /// What will be measured.

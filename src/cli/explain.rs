@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_core::plan::Between;
-use msgpath_core::schema::RunHeader;
+use msgpath_core::schema::{FAR, NEAR, RunHeader};
 use msgpath_core::{CaseRole, Plan, Problem, Target, Workload};
 
 use msgpath_run::lab::{HELD_NEAR, Shape};
@@ -14,7 +13,7 @@ use msgpath_run::lab::{HELD_NEAR, Shape};
 use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
-use crate::request::{Request, Verb, peel, request};
+use crate::request::{Request, Verb, layers, request};
 use crate::runs;
 
 /// Where the time of a message goes
@@ -23,17 +22,17 @@ use crate::runs;
   msgpath explain                        64 bytes over TCP, split into stages
   msgpath explain -x udp:send -l 1K      another path, another size
   msgpath explain @last                  the last run, again if it was not traced
-  msgpath explain --peel --work 20us     what each layer of the stack adds")]
+  msgpath explain --layers --work 20us     what each layer of the stack adds")]
 pub(super) struct Arguments {
     /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// The same message over ever thinner stacks: a handler with its work (--work, 20us), the socket with each wait, raw
+    /// Layer breakdown, the same message over ever fewer layers: a handler with its work (--work, 20us), the socket with each wait, raw
     /// Ethernet, shared memory; prints what each layer adds
     #[arg(long, conflicts_with = "run", help_heading = "Message and path")]
-    peel: bool,
+    layers: bool,
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Arguments {
@@ -48,8 +47,8 @@ impl Arguments {
 
     /// What will be measured where no run is named.
     pub(super) fn request(&self) -> Result<Request, Problem> {
-        if self.peel {
-            return peel(&self.options);
+        if self.layers {
+            return layers(&self.options);
         }
         request(Verb::Explain, &self.options(), None)
     }
@@ -57,7 +56,7 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let Some(name) = &arguments.run else {
-        let options = if arguments.peel { arguments.options.clone() } else { arguments.options() };
+        let options = if arguments.layers { arguments.options.clone() } else { arguments.options() };
         return measure::measure(Verb::Explain, arguments.request()?, &options, words);
     };
     let run = runs::read(&runs::find(name)?)?;
@@ -85,13 +84,13 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();
-    if let Some(Between { near, far, link, .. }) = &run.header.plan.options.between
+    if let Some(between) = &run.header.plan.options.between
         && options.connection.between.is_none()
     {
         // The lab of that run has ended with it.
-        let own = near.name == HELD_NEAR;
-        options.connection.between = Some(if own { "lab".into() } else { format!("{},{}", near.name, far.name) });
-        options.connection.link = link.as_deref().and_then(|words| Shape::parse(words).ok());
+        let [near, far] = [NEAR, FAR].map(|end| between.of(end).name.as_str());
+        options.connection.between = Some(if near == HELD_NEAR { "lab".into() } else { format!("{near},{far}") });
+        options.connection.link = between.link.as_deref().and_then(|words| Shape::parse(words).ok());
     }
     let again = Request {
         plan: again(&run.header.plan, &options)?,
@@ -129,6 +128,7 @@ fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
 mod tests {
     use super::*;
     use msgpath_core::Case;
+    use msgpath_core::plan::Between;
     use msgpath_core::units::Pieces;
 
     #[test]

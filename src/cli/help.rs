@@ -6,13 +6,14 @@ use std::fmt::Write;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "compat", "preset"]),
     ("understand", &["explain", "diff", "report"]),
-    ("keep", &["runs", "show", "export", "import", "verify"]),
+    ("keep", &["runs", "show", "resume", "verify", "export", "import"]),
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 3] = [
+const PAIRS: [(&str, &str, &str); 4] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
     ("runs", "show", "list saved runs, print one again"),
+    ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),
 ];
 
@@ -83,7 +84,7 @@ const SHORT: [(&str, &str, &str); 4] = [
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
   msgpath compare --metric p99               by the tail",
     ),
-    ("explain", "path len time rounds rate peel work stages between cpu json verbose", ""),
+    ("explain", "path len time rounds rate layers work stages between cpu json verbose", ""),
 ];
 
 /// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_core::foreign::shown;
 use msgpath_core::plan::{Plan, Workload};
-use msgpath_core::schema::RunHeader;
+use msgpath_core::schema::{NEAR, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Problem};
 use msgpath_record::import::read_files;
@@ -61,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         version: env!("CARGO_PKG_VERSION").into(),
         ..RunHeader::new(place.name.as_str(), "import", plan)
     };
-    header.near.facts.extend(title.map(|title| ("title".to_owned(), title)));
+    header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
     import.write(&place.folder, header).map_err(Problem::from)?;
     let run = runs::read(&place.folder)?;
     let summary = runs::summarise(&run)?;
@@ -78,7 +79,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     };
     let mut text = String::new();
     if !arguments.quiet && !arguments.look.json {
-        text = said.join("\n") + "\n\n";
+        text = said.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
     }
     text += &measure::text(&run, &summary, &view, false);
     std::io::stdout().write_all(text.as_bytes())?;

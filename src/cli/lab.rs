@@ -21,7 +21,7 @@ const NAME: &str = "lab";
 /// Make and remove network namespaces
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  msgpath lab up --rate 1G               two places, joined by a cable of 1 Gbit/s
+  msgpath lab up --rate 1G               two places, joined by a link of 1 Gbit/s
   msgpath echo --between lab             measures from the first to the second
   msgpath lab down
 
@@ -46,7 +46,7 @@ enum What {
         /// Its name
         #[arg(value_name = "NAME", default_value = NAME)]
         name: String,
-        /// Also where somebody is in it: their cables are taken away
+        /// Also where somebody is in it: their links are taken away
         #[arg(long)]
         force: bool,
     },
@@ -64,7 +64,7 @@ struct Up {
     shape: ShapeOptions,
 }
 
-/// What a lab's cables are like.
+/// What a lab's links are like.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ShapeOptions {
     /// Network of the addresses, in 10.0.0.0/8 [default: 10.66.0.0/24]
@@ -170,7 +170,7 @@ fn status(look: &Look) -> String {
         }
         page.table(table);
         if !lab.shape.is_empty() {
-            page.hanging(&["  cables: ".into()], 10, &lab.shape, Paint::Plain);
+            page.hanging(&["  links: ".into()], 10, &lab.shape, Paint::Plain);
         }
         if lab.relay.is_some() {
             page.hanging(&["  relay:  ".into()], 10, &passed(lab), Paint::Plain);

@@ -19,13 +19,13 @@ mod paths;
 mod periodic;
 mod preset;
 mod report;
+mod resume;
 mod rpc;
 mod runs;
 mod schema;
 mod serve;
 mod show;
 mod stream;
-mod vehicle;
 mod verify;
 
 use std::ffi::OsString;
@@ -66,6 +66,7 @@ enum Verb {
     Diff(diff::Arguments),
     Runs(runs::Arguments),
     Show(show::Arguments),
+    Resume(resume::Arguments),
     Report(report::Arguments),
     Export(export::Arguments),
     Import(import::Arguments),
@@ -78,17 +79,6 @@ enum Verb {
     Lab(lab::Arguments),
     #[command(name = "__agent", hide = true)]
     Agent(agent::Arguments),
-    #[command(name = "__near", hide = true)]
-    Near(agent::NearArguments),
-    #[command(name = "__hold", hide = true)]
-    Hold,
-    #[command(name = "__relay", hide = true)]
-    Relay {
-        /// The lab that it belongs to: by this it is found again
-        lab: Option<String>,
-    },
-    #[command(name = "__vehicle", hide = true)]
-    Vehicle,
     #[command(name = "__complete", hide = true)]
     Complete(complete::Arguments),
 }
@@ -134,6 +124,20 @@ pub(crate) fn planned(words: &[String]) -> Result<Option<Planned>, msgpath_core:
         Verb::Explain(arguments) => arguments.request().map(plan),
         Verb::Periodic(arguments) => Ok(Some(arguments.planned())),
         _ => Ok(None),
+    }
+}
+
+/// Of a command line that was recorded: whether single messages were to be shown, and what the result is held to. Nothing else
+/// of it is believed, no name of a file above all.
+pub(crate) fn asked(command: &[String]) -> (bool, options::EvidenceOptions) {
+    let words = rpc::sorted(command.iter().map(OsString::from).collect()).unwrap_or_default();
+    let parsed = self::command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed.map(|cli| cli.verb) {
+        Ok(Verb::Echo(arguments)) => arguments.asked(),
+        Ok(Verb::Stream(arguments)) => (false, arguments.options.evidence),
+        Ok(Verb::Compare(arguments)) => (false, arguments.options.evidence),
+        Ok(Verb::Explain(arguments)) => (false, arguments.options.evidence),
+        _ => (false, options::EvidenceOptions::default()),
     }
 }
 
@@ -190,6 +194,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
+        Verb::Resume(arguments) => resume::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments, words),
@@ -200,11 +205,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Schema(_) => schema::run(),
         Verb::Lab(arguments) => lab::run(&arguments),
-        Verb::Agent(arguments) => agent::run(&arguments),
-        Verb::Near(arguments) => Ok(msgpath_run::near_end(&arguments.task)),
-        Verb::Hold => agent::hold(),
-        Verb::Relay { .. } => agent::relay(),
-        Verb::Vehicle => vehicle::run(),
+        Verb::Agent(_) => agent::run(),
         Verb::Complete(arguments) => complete::run(&arguments),
     }
 }

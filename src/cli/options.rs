@@ -53,7 +53,7 @@ pub(crate) struct MessageOptions {
     /// A thread serves its connections from one epoll set, whichever is ready, at both ends; else it serves them in turn
     #[arg(long)]
     pub(crate) event_loop: bool,
-    /// Messages under way on a connection, or with echo a list: 1,4,16 [default: 1; with --rate at most 4096]
+    /// Messages in flight on a connection, or with echo a list: 1,4,16 [default: 1; with --rate at most 4096]
     #[arg(long, value_name = "N", value_parser = typed::numbers)]
     pub(crate) inflight: Option<List<u32>>,
     /// Messages a second, all connections together, sent by a schedule and timed from the intended send: 10k, 1k,5k or
@@ -120,7 +120,7 @@ pub(crate) struct EvidenceOptions {
     pub(crate) expect: Option<Expectation>,
     /// Suspected causes are named, not tried in short rounds beside the case
     #[arg(long)]
-    pub(crate) no_trials: bool,
+    pub(crate) no_ablations: bool,
     /// The run does not go on where other work or the hypervisor disturbed more than a quarter of its rounds
     #[arg(long)]
     pub(crate) no_extend: bool,
@@ -173,7 +173,7 @@ pub(crate) struct ConnectionOptions {
     /// places: lab.a,lab.c, or two namespaces by name
     #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port"])]
     pub(crate) between: Option<String>,
-    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
+    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
     /// mtu=1400,offloads=off,netem=no
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     pub(crate) link: Option<Shape>,
@@ -204,7 +204,7 @@ pub(crate) struct ConnectionOptions {
     /// Congestion control of TCP: cubic, bbr ...
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
-    /// Time a receive call polls the card, for the wait busy-poll
+    /// Time a receive call polls the NIC, for the wait busy-poll
     #[arg(long, value_name = "µs", default_value_t = 50)]
     pub(crate) busy_poll_us: u32,
     /// Device of the transport eth [default: lo]
@@ -213,9 +213,9 @@ pub(crate) struct ConnectionOptions {
     /// EtherType of the transport eth, for both directions [default: 0x88b5 there, 0x88b6 back]
     #[arg(long, value_name = "NUMBER", value_parser = typed::ethertype)]
     pub(crate) ethertype: Option<u16>,
-    /// Station that the transport eth sends to: 02:00:00:00:00:01 or broadcast [default: the far end's]
-    #[arg(long, value_name = "MAC", value_parser = typed::station)]
-    pub(crate) station: Option<String>,
+    /// MAC address that the transport eth sends to: 02:00:00:00:00:01 or broadcast [default: the far end's]
+    #[arg(long, value_name = "MAC", value_parser = typed::mac_address)]
+    pub(crate) mac_address: Option<String>,
     /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
     #[arg(long)]
     pub(crate) queued_signals: bool,

@@ -71,10 +71,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     max_loss: Option<f64>,
     /// Network namespaces of the two halves of the processes: lab (made for this run unless one is up), a lab's name, or two
-    /// places. Frames of eth cross the cable between them; shm knows no network
+    /// places. Frames of eth cross the link between them; shm knows no network
     #[arg(long, value_name = "PLACES", conflicts_with = "interface", help_heading = "Connection and place")]
     between: Option<String>,
-    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Connection and place")]
     link: Option<lab::Shape>,
     /// Device of the transport eth [default: lo]
@@ -83,9 +83,9 @@ pub(super) struct Arguments {
     /// EtherType of the transport eth [default: 0x88b5]
     #[arg(long, value_name = "NUMBER", value_parser = typed::ethertype, help_heading = "Connection and place")]
     ethertype: Option<u16>,
-    /// Station that the transport eth sends to [default: broadcast]
-    #[arg(long, value_name = "MAC", value_parser = typed::station, help_heading = "Connection and place")]
-    station: Option<String>,
+    /// MAC address that the transport eth sends to [default: broadcast]
+    #[arg(long, value_name = "MAC", value_parser = typed::mac_address, help_heading = "Connection and place")]
+    mac_address: Option<String>,
     /// Receive buffer to ask for [default: 4M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Connection and place")]
     rcvbuf: Option<u64>,
@@ -163,7 +163,7 @@ impl Arguments {
         options.connection.busy_poll_us = 50;
         options.connection.interface = self.interface.clone();
         options.connection.ethertype = self.ethertype;
-        options.connection.station = self.station.clone();
+        options.connection.mac_address = self.mac_address.clone();
         options.connection.rcvbuf = self.rcvbuf;
         options.connection.queued_signals = self.queued_signals;
         options
@@ -216,7 +216,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let (options, periodic) = (arguments.shared(), arguments.periodic());
     let mut plan = arguments.plan(&periodic, &options)?;
     if arguments.between.is_some() && periodic.processes < 2 {
-        return Err(crate::problems::usage("one process is at one side of a cable only").hint("-n 2 or more").into());
+        return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
     }
     // Before there is any other thread.
     let link = arguments.link.as_ref();

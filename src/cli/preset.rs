@@ -7,10 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
+use msgpath_core::foreign::{shown, shown_lines};
 use msgpath_core::units;
+use msgpath_courses::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
 
 use super::options::Look;
-use crate::preset::{self, Estimate, Found, NOT_ATTEMPTED, PRESETS, PUBLISHED, Wanted};
+use crate::preset::{self, Estimate, Found, Wanted};
 use crate::problems::usage;
 
 /// A preset that takes longer says so as a warning, ns.
@@ -96,10 +98,11 @@ fn published() -> Result<String> {
 
 fn show(found: &Found) -> Result<String> {
     let preset = &found.preset;
-    let mut text = format!("{}: {}\n\n{}\n\n", found.name, preset.summary, preset.about);
+    let head = format!("{}: {}", found.name, preset.summary);
+    let mut text = format!("{}\n\n{}\n\n", shown(&head), shown_lines(&preset.about));
     for run in &preset.runs {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<12} msgpath {}", run.name, run.command(&[]).join(" "));
+        let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[]).join(" ")));
     }
     let _ = writeln!(text, "\n{}", said(&preset::estimate(preset, &[])?));
     Ok(text)
@@ -142,7 +145,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
             .into());
     }
     let long = if estimate.ns > LONG { "; -- -t 0.5s makes it shorter" } else { "" };
-    eprintln!("note: {}: {}{long}", found.name, said(&estimate));
+    eprintln!("note: {}: {}{long}", shown(&found.name), said(&estimate));
     let wanted = Wanted {
         typed: &arguments.options,
         folder: arguments.out.clone(),
@@ -152,6 +155,6 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
     let begun = std::time::Instant::now();
     let ended = preset::carry_out(found, &wanted);
     let planned = in_minutes(estimate.ns as f64 / 1e9);
-    eprintln!("note: {}: planned {planned}, taken {}", found.name, in_minutes(begun.elapsed().as_secs_f64()));
+    eprintln!("note: {}: planned {planned}, taken {}", shown(&found.name), in_minutes(begun.elapsed().as_secs_f64()));
     ended
 }

@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, ValueEnum};
+use msgpath_agent::rpc::server::ServerOptions;
 use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::RpcKind;
 use msgpath_core::foreign::shown;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::Rate;
-use msgpath_core::schema::{DeviceKind, Route, RpcRow};
+use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
 use msgpath_core::{Exit, Problem, Workload};
@@ -34,7 +35,6 @@ use crate::measure::{self, View};
 use crate::place::Place;
 use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
-use crate::typed::List;
 use crate::{looks, progress, runs, typed};
 
 /// The target that stands for a server of this run.
@@ -105,7 +105,7 @@ pub(super) struct Arguments {
         help_heading = "Calls"
     )]
     arrivals: Option<ArrivalsArg>,
-    /// With --rate: calls under way on a connection, at most [default: 4096]
+    /// With --rate: calls in flight on a connection, at most [default: 4096]
     #[arg(long, value_name = "N", value_parser = typed::number, requires = "rate", help_heading = "Calls")]
     inflight: Option<u32>,
     /// Compare every byte of a reply: pings with what was sent, reads with what this run has written
@@ -121,12 +121,12 @@ pub(super) struct Arguments {
     /// name, or two places
     #[arg(long, value_name = "PLACES", help_heading = "Calls")]
     between: Option<String>,
-    /// Cable of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Calls")]
     link: Option<lab::Shape>,
     /// With the target here: options of the server, as of msgpath serve --rpc: "--lock-hog 2ms/5ms --threads 1"
     #[arg(long, value_name = "OPTIONS", value_parser = server_options, allow_hyphen_values = true, help_heading = "Calls")]
-    serve: Option<List<String>>,
+    serve: Option<ServerOptions>,
     /// Fail (exit 1) when a larger share of the calls failed or had no reply: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share, help_heading = "Calls")]
     max_loss: Option<f64>,
@@ -178,19 +178,22 @@ fn file_or_none(text: &str) -> Result<PathBuf, std::convert::Infallible> {
 }
 
 /// `--serve`: words of `msgpath serve --rpc` that parse.
-fn server_options(text: &str) -> Result<List<String>, Problem> {
+fn server_options(text: &str) -> Result<ServerOptions, Problem> {
     let words: Vec<String> = text.split_whitespace().map(Into::into).collect();
     if let Some(word) = words.iter().find(|word| {
-        ["--rpc", "--port", "--bind", "--for", "--namespace", "--help", "-h"].iter().any(|own| word.starts_with(own))
+        ["--rpc", "--port", "--bind", "--help", "-h"].iter().any(|own| word.starts_with(own))
             || word.starts_with("-p")
             || word.starts_with("-B")
     }) {
         return Err(usage(format!("--serve: {word} is not for a server of one run: it says itself where it listens")));
     }
     let whole = ["msgpath", "serve", "--rpc"].into_iter().map(String::from).chain(words.iter().cloned());
-    match super::Cli::command().try_get_matches_from(whole) {
-        Ok(_) => Ok(List(words)),
-        Err(error) => Err(problems::from_clap(&error).unwrap_or_else(|| usage("--serve takes options of a server"))),
+    let wrong = || usage("--serve takes options of a server");
+    let parsed = super::Cli::command().try_get_matches_from(whole);
+    let cli = parsed.and_then(|matches| super::Cli::from_arg_matches(&matches));
+    match cli.map_err(|error| problems::from_clap(&error).unwrap_or_else(wrong))?.verb {
+        super::Verb::Serve(serve) => serve.server(None),
+        _ => Err(wrong()),
     }
 }
 
@@ -327,8 +330,8 @@ impl Arguments {
         for note in places.iter().flat_map(|places| &places.notes) {
             eprintln!("note: {}", shown(note));
         }
-        let options = self.serve.as_ref().map_or(&[][..], |options| &options.0);
-        let server = OwnServer::start(options, places.as_ref().map(|places| &places.between.far))?;
+        let options = self.serve.clone().unwrap_or_default();
+        let server = OwnServer::start(&options, places.as_ref().map(|places| places.between.of(FAR)))?;
         let address = server.address();
         let target =
             RpcTarget { host: address.ip().to_string(), typed_port: Some(address.port()), ..self.target.clone() };
@@ -476,7 +479,7 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
     let file = if file.as_os_str().is_empty() {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let local = now as i64 + msgpath_sys::clock::utc_offset(now as i64);
-        let host = msgpath_run::environment::read().host;
+        let host = msgpath_agent::environment::read().host;
         PathBuf::from(console::log_name("msgpath", local, &host, std::process::id()))
     } else {
         file.to_path_buf()
@@ -698,7 +701,8 @@ fn path_lines(way: &Way) -> Vec<String> {
             format!("path     {from} to {to} through {through}"),
             format!(
                 "         {} and {}: two network namespaces of one machine. One clock, so nothing is aligned.",
-                between.near.name, between.far.name
+                between.of(NEAR).name,
+                between.of(FAR).name
             ),
         ];
     }
@@ -725,10 +729,10 @@ fn device(route: &Route) -> String {
         DeviceKind::Veth => "veth, a pair between network namespaces: no wire",
         DeviceKind::Tun => "tun or tap: a program",
         DeviceKind::Virtual => "virtual",
-        DeviceKind::Card => "a card",
+        DeviceKind::Nic => "a NIC",
         DeviceKind::Unknown => "of unknown kind",
     };
-    let speed = route.bits_per_s.filter(|_| route.kind == DeviceKind::Card);
+    let speed = route.bits_per_s.filter(|_| route.kind == DeviceKind::Nic);
     let speed = speed
         .map_or_else(String::new, |bits| format!(", {}", units::bits_per_second(bits as f64, units::BitUnits::Si)));
     format!("{} ({kind}{speed})", route.device)
@@ -812,7 +816,7 @@ mod tests {
         );
         let local = way("127.0.0.1:1", "127.0.0.1:2", DeviceKind::Loopback, None);
         assert!(local.contains("no network was measured") && !local.contains("rule 0"), "{local}");
-        let far = way("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Card, Some(1_000_000_000));
-        assert_eq!(far, "path     192.0.2.7 to 192.0.2.8 through eth0 (a card, 1.00 Gbit/s)");
+        let far = way("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Nic, Some(1_000_000_000));
+        assert_eq!(far, "path     192.0.2.7 to 192.0.2.8 through eth0 (a NIC, 1.00 Gbit/s)");
     }
 }

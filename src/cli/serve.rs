@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_agent::rpc::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
+use msgpath_agent::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
+use msgpath_agent::{ServeAddress, ServeOptions};
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Problem, Target, units};
-use msgpath_run::rpc::own;
-use msgpath_run::rpc::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
-use msgpath_run::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
-use msgpath_run::{ServeAddress, ServeOptions};
 
 use crate::log::Log;
 use crate::problems::{bad_target, bad_value, usage};
@@ -89,17 +88,11 @@ struct RpcArguments {
     /// Connections that come and go are said as well
     #[arg(short = 'v', long, conflicts_with = "quiet")]
     verbose: bool,
-    /// Of `msgpath rpc here`: the process for which this server answers, and with which it ends
-    #[arg(long = "for", value_name = "PID", hide = true, requires = "rpc")]
-    parent: Option<i32>,
-    /// The namespace that it moves to first
-    #[arg(long, value_name = "FILE", hide = true, requires = "parent")]
-    namespace: Option<String>,
 }
 
 /// Where the RPC server listens, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct LabPlace {
+pub(super) struct LabPlace {
     host: String,
     port: Option<u16>,
 }
@@ -224,7 +217,7 @@ impl Arguments {
     }
 
     /// What the RPC server is asked to be; `place` is the value of `--rpc`.
-    fn server(&self, place: Option<&LabPlace>) -> Result<ServerOptions, Problem> {
+    pub(super) fn server(&self, place: Option<&LabPlace>) -> Result<ServerOptions, Problem> {
         let rpc = &self.rpc;
         if let Some(address) = &self.address {
             return Err(usage(format!("{address} stands before --rpc, which takes the address itself"))
@@ -269,13 +262,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Event::Wrong(line) => said.say(line),
     };
     if let Some(place) = &arguments.rpc.rpc {
-        if let Some(parent) = arguments.rpc.parent {
-            let options = arguments.server(place.as_ref())?;
-            own::serve_for(parent, arguments.rpc.namespace.as_deref(), options, &mut |line| {
-                log(Event::Wrong(&format!("server: {line}")))
-            })?;
-            return Ok(ExitCode::SUCCESS);
-        }
         let server = Server::bind(arguments.server(place.as_ref())?)?;
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
@@ -292,6 +278,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let usual = ServeOptions::default();
     let options = ServeOptions { memory: arguments.memory.unwrap_or(usual.memory), ..usual };
-    msgpath_run::serve(&arguments.place()?, options, &mut log, stop)?;
+    msgpath_agent::serve(&arguments.place()?, options, &mut log, stop)?;
     Ok(ExitCode::SUCCESS)
 }

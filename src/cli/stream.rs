@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TARGET", value_parser = typed::target)]
     target: Option<Target>,
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Arguments {

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Result;
-use msgpath_analyse::answers::{self, Missing};
+use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
+use msgpath_courses::answers::{self, Missing};
 use msgpath_present::answers as present;
 use msgpath_record::store;
 use msgpath_sys::child::{self, MakerEnds};
@@ -51,7 +52,7 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
             continue;
         }
         if preset.runs.len() > 1 {
-            eprintln!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, about(&run.about));
+            eprintln!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about(&run.about)));
         }
         let name = format!("{base}-{}", run.name);
         let mut words = run.command(&super::by_long_names(&run.verb, wanted.typed));
@@ -86,7 +87,7 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(folder) = &wanted.folder {
         let written = folder::write(folder, page_name, &page, &parts, &reported)?;
-        eprintln!("note: {} has {}", folder.display(), written.join(", "));
+        eprintln!("note: {} has {}", shown(&folder.to_string_lossy()), written.join(", "));
     }
     Ok(code.into())
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use msgpath_analyse::answers::{Page, Part};
 use msgpath_core::{Problem, Workload};
+use msgpath_courses::answers::{Page, Part};
+use msgpath_courses::files;
+use msgpath_present::html;
 use msgpath_present::html::figures::FIGURES;
-use msgpath_present::{answers as present, html};
 use msgpath_record::export;
 
 use crate::problems::{cannot_write, usage};
@@ -32,23 +33,10 @@ pub(super) fn write(
         let file = folder.join(name);
         std::fs::write(&file, text).map_err(|error| cannot_write(&file, &error))
     };
-    let mut written = vec!["answers.html".to_owned(), "answers.txt".into(), "answers.json".into()];
-    let pictures = page_name.map(|name| present::pictures(name, parts)).unwrap_or_default();
-    put("answers.html", present::html(page, &pictures).as_bytes())?;
-    put("answers.txt", present::text(page, msgpath_present::Style::default()).as_bytes())?;
-    put("answers.json", msgpath_present::json::preset(page).as_bytes())?;
-    let answers = page.answers.iter().flat_map(|answer| &answer.evidence);
-    for table in page.tables.iter().chain(answers).filter(|table| !table.rows.is_empty()) {
-        put(&format!("{}.csv", table.name), present::csv(table).as_bytes())?;
-        written.push(format!("{}.csv", table.name));
-    }
-    for picture in &pictures {
-        put(&format!("{}.svg", picture.name), picture.file().as_bytes())?;
-        written.push(format!("{}.svg", picture.name));
-    }
-    for extra in page_name.map(|name| present::extras(name, parts)).unwrap_or_default() {
-        put(&extra.name, extra.text.as_bytes())?;
-        written.push(extra.name);
+    let mut written = Vec::new();
+    for file in files::of(page_name, page, parts) {
+        put(&file.name, file.text.as_bytes())?;
+        written.push(file.name);
     }
     for (name, one) in reported {
         let own = folder.join(name);

@@ -7,66 +7,16 @@ mod folder;
 
 use std::path::Path;
 
-use msgpath_analyse::answers::PAGES;
 use msgpath_core::path::nearest;
-use msgpath_core::preset::{LONGEST, Mistake, Preset, PresetRun, Spot};
 use msgpath_core::{Exit, PathSpec, Problem};
+use msgpath_courses::answers::PAGES;
+use msgpath_courses::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetRun, Spot};
 
 use crate::input;
 use crate::problems::{self, usage};
 
 pub(crate) use carry_out::{Wanted, carry_out};
 pub(crate) use estimate::{Estimate, estimate};
-
-/// Every preset that comes with the program: its name and its file.
-pub(crate) const PRESETS: &[(&str, &str)] = &[
-    ("aa-control", include_str!("../../presets/aa-control.toml")),
-    ("bulk-split", include_str!("../../presets/bulk-split.toml")),
-    ("copy-ladder", include_str!("../../presets/copy-ladder.toml")),
-    ("echo-sizes", include_str!("../../presets/echo-sizes.toml")),
-    ("ipc-zoo", include_str!("../../presets/ipc-zoo.toml")),
-    ("load-curve", include_str!("../../presets/load-curve.toml")),
-    ("nagle-trap", include_str!("../../presets/nagle-trap.toml")),
-    ("notify-modes", include_str!("../../presets/notify-modes.toml")),
-    ("rpc-timeline", include_str!("../../presets/rpc-timeline.toml")),
-    ("threads-and-queues", include_str!("../../presets/threads-and-queues.toml")),
-    ("vehicles", include_str!("../../presets/vehicles.toml")),
-    ("write-shape", include_str!("../../presets/write-shape.toml")),
-    ("zerocopy-truth", include_str!("../../presets/zerocopy-truth.toml")),
-];
-
-/// Published tables that a machine can attempt: presets of their own, for `--repro`.
-pub(crate) const PUBLISHED: &[(&str, &str)] = &[
-    ("echo-lab", include_str!("../../presets/published/echo-lab.toml")),
-    ("echo-servers", include_str!("../../presets/published/echo-servers.toml")),
-    ("ipc-ping-pong", include_str!("../../presets/published/ipc-ping-pong.toml")),
-    ("nagle", include_str!("../../presets/published/nagle.toml")),
-    ("primitives-lab", include_str!("../../presets/published/primitives-lab.toml")),
-    ("send-zc-udp", include_str!("../../presets/published/send-zc-udp.toml")),
-    ("vehicles", include_str!("../../presets/published/vehicles.toml")),
-    ("write-shapes", include_str!("../../presets/published/write-shapes.toml")),
-    ("zerocopy-local", include_str!("../../presets/published/zerocopy-local.toml")),
-    ("zerocopy-udp", include_str!("../../presets/published/zerocopy-udp.toml")),
-    ("zerocopy-veth", include_str!("../../presets/published/zerocopy-veth.toml")),
-];
-
-/// Published tables that are not attempted, and why.
-pub(crate) const NOT_ATTEMPTED: &[(&str, &str)] = &[
-    ("SEND_ZC notification stacking", "its gain is that of a network card, which takes no part on one machine"),
-    ("zero-copy receive at 200 Gbit/s", "needs two machines and a card with header split and flow steering"),
-    ("host stack at 100 Gbit/s", "needs two machines and such a card"),
-    ("core-to-core latency", "a cache line that two cores swap; shm:ring/spin is the nearest path and does more"),
-    (
-        "coordinated omission, a freeze of 1.4 s",
-        "a far end that freezes on purpose is not built; preset load-curve shows both latencies",
-    ),
-    ("duet benchmarking", "CPU benchmarks, no messages"),
-    ("RPC lab on 1 Gbit/s Ethernet", "needs two machines; preset rpc-timeline measures the same calls here"),
-    (
-        "the rule that zero copy pays above 10 KB",
-        "a text without figures; preset zerocopy-truth gives the crossover of this path",
-    ),
-];
 
 /// A preset that was asked for.
 pub(crate) struct Found {
@@ -161,7 +111,7 @@ fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
             problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what)
         }
     };
-    let named = |option: &&msgpath_core::preset::PresetOption| {
+    let named = |option: &&msgpath_courses::preset::PresetOption| {
         let long = format!("--{}", option.name);
         let mut words = what.split(|c: char| c.is_whitespace() || "='\"`,:;".contains(c));
         // A value that does not parse is quoted, with or without its option.

@@ -19,7 +19,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
                 .hint("msgpath echo --reply SIZE"));
         }
         if message.inflight.as_ref().is_some_and(|depths| depths.0 != [1]) {
-            return Err(usage("--inflight has no meaning here: a stream has as much under way as the path holds")
+            return Err(usage("--inflight has no meaning here: a stream has as much in flight as the path holds")
                 .hint("leave it out"));
         }
         if message.rate.is_some() || message.every.is_some() {

@@ -1,10 +1,10 @@
 //! From what was typed to what is measured: a validated [`Plan`] and its [`Target`]. Nothing here opens a socket.
 
+mod layers;
 mod meaning;
-mod peeling;
 mod schedules;
 
-pub(crate) use peeling::peel;
+pub(crate) use layers::layers;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -29,7 +29,7 @@ const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:writ
 const COMPARED_SIZES: [u64; 6] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
 /// Measuring time of `compare` without arguments, all cases together: the command stays under a minute.
 const COMPARE_BUDGET: u64 = 32 * SECOND;
-/// Size of a stream's message, and of the yardstick's.
+/// Size of a stream's message, and of the reference's.
 const STREAM_SIZE: u64 = 128 << 10;
 
 /// The measuring verbs, with what only they take.
@@ -159,7 +159,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         add_controls(&mut cases, &baseline);
     }
     if verb == Verb::Stream && options.message.pieces.is_some() {
-        add_yardstick(&mut cases, &baseline, &target)?;
+        add_reference(&mut cases, &baseline, &target)?;
     }
     for (id, case) in cases.iter_mut().enumerate() {
         case.id = u32::try_from(id).map_err(|_| usage("too many cases"))?;
@@ -204,8 +204,8 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         simulate: options.evidence.simulate_cache,
         events: options.evidence.events != EventsArg::Off,
         events_forced: options.evidence.events == EventsArg::On,
-        // A trial is judged by its interval, so it needs a case with one.
-        try_causes: !options.evidence.no_trials
+        // An ablation is judged by its interval, so it needs a case with one.
+        try_causes: !options.evidence.no_ablations
             && !verb.is_compare()
             && verb.each().is_none()
             && !options.message.event_loop
@@ -358,7 +358,7 @@ fn whole(size: u64) -> Result<Pieces, Problem> {
     }
 }
 
-/// Messages under way on a connection, each depth a case of its own.
+/// Messages in flight on a connection, each depth a case of its own.
 fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
     let usual = if load == Load::Closed { 1 } else { OPEN_INFLIGHT };
     options.message.inflight.as_ref().map_or_else(|| vec![usual], |List(depths)| depths.clone()).into_iter()
@@ -391,11 +391,11 @@ fn add_controls(cases: &mut Vec<Case>, baseline: &PathName) {
 }
 
 /// The link's own bandwidth: large messages over one connection of the same transport.
-fn add_yardstick(cases: &mut Vec<Case>, baseline: &PathName, target: &Target) -> Result<(), Problem> {
+fn add_reference(cases: &mut Vec<Case>, baseline: &PathName, target: &Target) -> Result<(), Problem> {
     let bulk = PathSpec { transport: Some(baseline.transport.clone()), ..PathSpec::default() };
     let path = resolve(&bulk, false, target)?;
     let size = limit(&path).map_or(STREAM_SIZE, |limit| limit.min(STREAM_SIZE));
-    cases.push(Case { role: CaseRole::Yardstick, ..Case::new(path, whole(size)?) });
+    cases.push(Case { role: CaseRole::Reference, ..Case::new(path, whole(size)?) });
     Ok(())
 }
 
@@ -487,7 +487,7 @@ pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
         bind: typed.bind.map(|address| address.to_string()),
         interface: typed.interface.clone().unwrap_or(ChannelOptions::default().interface),
         ethertype: typed.ethertype,
-        station: typed.station.clone(),
+        mac_address: typed.mac_address.clone(),
         queued_signals: typed.queued_signals,
         ..ChannelOptions::default()
     })

@@ -30,7 +30,7 @@ pub(super) fn loads(options: &Options) -> Result<Vec<(Load, Option<OfCapacity>)>
             Offered::Rate(rate) => (rate, None),
             Offered::Share(share_ppm) => {
                 let rate = Rate::per_second(f64::from(share_ppm) / 1e6).expect("a share of at least 0.1 %");
-                (rate, Some(OfCapacity { share_ppm, trials: Vec::new() }))
+                (rate, Some(OfCapacity { share_ppm, attempts: Vec::new() }))
             }
         })
         .collect();

@@ -4,6 +4,7 @@ use super::*;
 use crate::cli::tests::typed;
 use msgpath_core::Exit;
 use msgpath_core::plan::{Expectation, Metric};
+use msgpath_core::schema::{FAR, NEAR};
 
 /// Path, size, connections and threads of every measured case.
 fn cases(words: &str) -> Vec<(String, u64, u32, u32)> {
@@ -31,7 +32,7 @@ fn echo_without_a_word_measures_this_machine() {
     assert_eq!(cases("echo"), [("tcp:send".into(), 64, 1, 1)]);
     assert_eq!((plan.rounds, plan.extent, plan.warmup_ns), (40, Extent::Time(10 * SECOND), SECOND));
     assert_eq!((plan.trim, plan.message_log, plan.cases[0].reply), (DEFAULT_TRIM, DEFAULT_MESSAGE_LOG, 64));
-    assert!(request.notes.is_empty() && plan.placement.near.is_empty());
+    assert!(request.notes.is_empty() && plan.placement.of(NEAR).is_empty());
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn causes_are_tried_where_one_case_has_an_interval() {
         ("stream", true),
         ("stream --pieces 15x100", true),
         ("echo -c 5k", true),
-        ("echo --no-trials", false),
+        ("echo --no-ablations", false),
         ("echo -c 1000", false),
         ("echo -l 64,1K", false),
         ("echo -c 5 --each", false),
@@ -312,13 +313,13 @@ fn crossings_are_refined_where_there_can_be_one() {
 }
 
 #[test]
-fn the_write_shape_lab_gets_a_yardstick() {
+fn the_write_shape_lab_gets_a_reference() {
     let plan = plan("stream --pieces 100x15 --repeat 20000 -x tcp:writes,tcp:writev,tcp:send");
     assert_eq!(plan.cases.len(), 4);
-    let yardstick = &plan.cases[3];
+    let reference = &plan.cases[3];
     assert_eq!(
-        (yardstick.role, yardstick.path.to_string().as_str(), yardstick.size),
-        (CaseRole::Yardstick, "tcp:send", 128 << 10)
+        (reference.role, reference.path.to_string().as_str(), reference.size),
+        (CaseRole::Reference, "tcp:send", 128 << 10)
     );
     assert!(typed("stream").unwrap().notes[0].contains("10 rounds: quick"));
 }
@@ -344,7 +345,7 @@ fn options_of_the_connection_arrive() {
     assert_eq!((options.nodelay, options.cork, options.family), (false, true, Family::V6));
     assert_eq!((options.send_buffer, options.receive_buffer, options.busy_poll_us), (Some(64 << 10), Some(1 << 20), 7));
     assert_eq!((options.congestion.as_deref(), plan.seed), (Some("bbr"), 9));
-    assert_eq!((plan.placement.near.as_slice(), plan.placement.far.as_slice()), (&[0][..], &[1][..]));
+    assert_eq!((plan.placement.of(NEAR), plan.placement.of(FAR)), (&[0][..], &[1][..]));
     assert_eq!(plan.stamps, msgpath_core::plan::Stamps::Both);
     assert!(self::plan("echo --no-nodelay --nodelay").options.nodelay);
     assert!(self::plan("stream -R").reverse);
@@ -373,7 +374,7 @@ fn vary_measures_every_tcp_path_with_each_setting() {
     let shapes = plan("stream -x tcp:writes,tcp:writev --pieces 15x100 --vary nagle,nodelay --baseline tcp:writev");
     assert_eq!(shapes.baseline.to_string(), "tcp:writev+nagle");
     let nodelay: Vec<bool> = shapes.cases.iter().map(|case| shapes.options_of(case).nodelay).collect();
-    // The yardstick is as the plan says.
+    // The reference is as the plan says.
     assert_eq!(nodelay, [false, true, false, true, true]);
     assert_eq!(paths("compare tcp:send,tcp:send+nagle -l 64"), ["tcp:send", "tcp:send+nagle"]);
     refused("echo -x unix:send --vary nagle", "E51", "--vary has no meaning for unix:send");

@@ -44,7 +44,7 @@ pub(crate) fn all_lost(home: &Home) -> PathBuf {
         let mut latency = Histogram::new();
         latency.record_lost(lost.len() as u64);
         round.latency = latency.to_sparse();
-        for end in [&mut round.near, &mut round.far] {
+        for end in round.reports_mut() {
             (end.delivery.received, end.delivery.verified, end.delivery.lost) = (0, 0, lost.len() as u64);
         }
         writer.round(&round, &lost).expect("a round");

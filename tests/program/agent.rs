@@ -4,7 +4,8 @@ use std::io::{BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use msgpath_run::wire::{self, ToFar, ToNear};
+use msgpath_agent::role::Role;
+use msgpath_agent::wire::{self, FromEnd, ToEnd};
 
 use crate::command::{Home, within};
 
@@ -21,17 +22,18 @@ impl Agent {
         let mut command = home.command(&["__agent"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        let (mut to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        Role::End { places: None }.give(to.as_mut().expect("piped")).expect("it listens");
         Self { child, to, from, _home: home }
     }
 
     /// Greets it, and returns what it answers.
-    fn greet(&mut self, lease_ms: u64) -> ToNear {
-        self.say(&ToFar::Hello { version: env!("CARGO_PKG_VERSION").into(), lease_ms });
+    fn greet(&mut self, lease_ms: u64) -> FromEnd {
+        self.say(&ToEnd::Hello { version: env!("CARGO_PKG_VERSION").into(), lease_ms });
         wire::read(&mut self.from).expect("a frame").expect("no end").0
     }
 
-    fn say(&mut self, message: &ToFar) {
+    fn say(&mut self, message: &ToEnd) {
         let mut frame = Vec::new();
         wire::write(&mut frame, message, &[]).unwrap();
         self.write(&frame);
@@ -66,10 +68,10 @@ const SOON: Duration = Duration::from_secs(30);
 #[test]
 fn it_greets_with_its_version_and_machine() {
     let mut agent = Agent::new();
-    let ToNear::Hello { version, environment, cpus, .. } = agent.greet(60_000) else { panic!("no greeting") };
+    let FromEnd::Hello { version, environment, cpus, .. } = agent.greet(60_000) else { panic!("no greeting") };
     assert_eq!(version, env!("CARGO_PKG_VERSION"));
     assert!(!environment.kernel.is_empty() && !cpus.is_empty(), "{environment:?}");
-    agent.say(&ToFar::Bye);
+    agent.say(&ToEnd::Bye);
     assert_eq!(agent.ends_within(SOON), Some(0));
 }
 
@@ -91,7 +93,7 @@ fn silence_beyond_the_lease_ends_it_and_signs_of_life_keep_it() {
     agent.greet(3000);
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(4500) {
-        agent.say(&ToFar::Alive);
+        agent.say(&ToEnd::Alive);
         assert_eq!(agent.ends_within(Duration::from_millis(100)), None, "after {:?}", begun.elapsed());
     }
     // Its input stays open: nothing but the lease ends it.
@@ -101,7 +103,7 @@ fn silence_beyond_the_lease_ends_it_and_signs_of_life_keep_it() {
 #[test]
 fn damage_ends_it() {
     let mut alive = Vec::new();
-    wire::write(&mut alive, &ToFar::Alive, &[]).unwrap();
+    wire::write(&mut alive, &ToEnd::Alive, &[]).unwrap();
     for (what, at) in [("magic", 0), ("version", 2), ("length", 7), ("checksum", 12), ("content", alive.len() - 1)] {
         let mut agent = Agent::new();
         agent.greet(60_000);
@@ -112,6 +114,6 @@ fn damage_ends_it() {
     }
     let mut out_of_turn = Agent::new();
     out_of_turn.greet(60_000);
-    out_of_turn.say(&ToFar::Finish);
+    out_of_turn.say(&ToEnd::Finish);
     assert_eq!(out_of_turn.ends_within(SOON), Some(4), "the end of a round that was not begun");
 }

@@ -6,16 +6,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may see. The binary may see all of them.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("msgpath-core", &[]),
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
     ("msgpath-paths", &["msgpath-core", "msgpath-sys"]),
-    ("msgpath-run", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-record"]),
+    ("msgpath-agent", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths"]),
+    (
+        "msgpath-run",
+        &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-agent", "msgpath-record"],
+    ),
     ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
     ("msgpath-stats", &["msgpath-core"]),
     ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats"]),
     ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
+    (
+        "msgpath-courses",
+        &[
+            "msgpath-core",
+            "msgpath-sys",
+            "msgpath-agent",
+            "msgpath-record",
+            "msgpath-stats",
+            "msgpath-analyse",
+            "msgpath-present",
+        ],
+    ),
 ];
 
 pub(crate) fn root() -> &'static Path {
@@ -60,13 +76,14 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 23] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/rpc/", "methods of the RPC lab"),
+    ("crates/agent/src/periodic/", "programs of courses"),
+    ("crates/agent/src/rpc/", "methods of the RPC lab"),
     ("crates/run/src/periodic/", "programs of courses"),
     ("crates/run/src/rpc/", "methods of the RPC lab"),
-    ("crates/analyse/src/answers/", "answer pages"),
-    ("crates/present/src/answers/", "answer pages"),
+    ("crates/courses/", "programs of courses"),
     ("crates/analyse/src/findings/rpc_failed.rs", "methods of the RPC lab"),
     ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
@@ -82,8 +99,11 @@ const NAMES: [(&str, &str); 22] = [
     ("src/cli/options.rs", "names of options"),
     ("src/cli/rpc.rs", "methods of the RPC lab"),
     ("src/request/mod.rs", "paths that are meant where none is named"),
-    ("src/request/peeling.rs", "the layers of --peel"),
+    ("src/request/layers.rs", "the layers of --layers"),
 ];
+
+/// What stands above a module for tests: of its own crate, or of others as well.
+const FOR_TESTS: [&str; 2] = ["#[cfg(test)]\n", "#[cfg(any(test, feature = \"testing\"))]\n"];
 
 /// Whether a line of code has the name of a part, alone or at the beginning of a path.
 fn names_a_part(line: &str, names: &BTreeSet<String>) -> bool {
@@ -115,10 +135,10 @@ fn names_of_parts_stand_in_their_files() {
             continue;
         }
         let text = std::fs::read_to_string(file).unwrap();
-        let tests = text.match_indices("#[cfg(test)]\n").find(|(at, mark)| {
+        let tests = FOR_TESTS.iter().flat_map(|mark| text.match_indices(mark)).filter(|(at, mark)| {
             text[at + mark.len()..].lines().next().is_some_and(|line| line.contains("mod ") && line.ends_with('{'))
         });
-        let code = tests.map_or(text.as_str(), |(at, _)| &text[..at]);
+        let code = tests.map(|(at, _)| at).min().map_or(text.as_str(), |at| &text[..at]);
         let Some(line) = code.lines().position(|line| names_a_part(line, &names)) else { continue };
         let allowed = NAMES.iter().find(|(place, _)| shown.starts_with(place));
         assert!(allowed.is_some(), "{shown}, line {}: a part of a path is named; ask its traits", line + 1);
@@ -126,6 +146,41 @@ fn names_of_parts_stand_in_their_files() {
     }
     for (place, why) in NAMES {
         assert!(seen.contains(&(place, why)), "{place} names no part any more ({why}): it needs no line in NAMES");
+    }
+}
+
+/// Ways to make a text harmless of one's own.
+const ESCAPES: [&str; 5] = [".escape_ascii(", ".escape_debug(", ".escape_default(", ".escape_unicode(", "is_control("];
+
+/// Files that may have one, and why. Whoever else shows a foreign text has `core::foreign` for it.
+const OWN_ESCAPES: [(&str, &str); 6] = [
+    ("crates/core/src/foreign.rs", "the one for all"),
+    ("crates/core/src/target.rs", "refuses, and shows nothing"),
+    ("crates/run/src/rpc/client/target.rs", "refuses, and shows nothing"),
+    ("crates/present/src/svg/drawing.rs", "XML cannot hold a control character, not even escaped"),
+    ("fuzz/fuzz_targets/proc_texts.rs", "asks whether a name has one"),
+    ("tests/program/borders.rs", "this list"),
+];
+
+#[test]
+fn foreign_texts_are_made_harmless_in_one_place() {
+    let mut sources = Vec::new();
+    files(root(), ".rs", &mut sources);
+    let mut seen = BTreeSet::new();
+    for file in &sources {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        let text = std::fs::read_to_string(file).unwrap();
+        let tests = FOR_TESTS.iter().filter_map(|mark| text.find(&format!("{mark}mod tests {{"))).min();
+        let code = &text[..tests.unwrap_or(text.len())];
+        let Some(line) = code.lines().position(|line| ESCAPES.iter().any(|escape| line.contains(escape))) else {
+            continue;
+        };
+        let allowed = OWN_ESCAPES.iter().find(|(place, _)| *place == shown);
+        assert!(allowed.is_some(), "{shown}, line {}: msgpath_core::foreign escapes foreign texts", line + 1);
+        seen.extend(allowed.copied());
+    }
+    for (place, why) in OWN_ESCAPES {
+        assert!(seen.contains(&(place, why)), "{place} has no such function any more ({why}): it needs no line here");
     }
 }
 

@@ -24,6 +24,11 @@ pub(crate) fn free_port() -> u16 {
     free.next().expect("a free port on loopback")
 }
 
+/// Whether nothing in `text` moves a cursor or turns the direction of writing.
+pub(crate) fn harmless(text: &str) -> bool {
+    text.lines().all(|line| msgpath_core::foreign::shown(line) == line)
+}
+
 /// What a command left behind.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -124,7 +129,7 @@ pub(crate) fn msgpath(arguments: &[&str]) -> Output {
     Home::new().msgpath(arguments)
 }
 
-/// What a program under way prints, as far as it has come.
+/// What a program in progress prints, as far as it has come.
 struct Printed {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -148,7 +153,7 @@ impl Printed {
     }
 }
 
-/// A program under way; killed when dropped.
+/// A program in progress; killed when dropped.
 pub(crate) struct Running {
     child: Child,
     out: Printed,
@@ -170,6 +175,11 @@ impl Running {
     /// Sends a signal to a process that it started.
     pub(crate) fn send_to(&self, name: &str, pid: u32) {
         self.send(name, &pid.to_string());
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_some()
     }
 
     /// The processes that it started and that still run.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::command::{Home, Output, Running, free_port, msgpath};
 
-/// A compatible server under way. It listens at a port of its own choice, which it says.
+/// A compatible server in progress. It listens at a port of its own choice, which it says.
 struct Server {
     running: Running,
     port: u16,
@@ -445,6 +445,24 @@ fn primitives_against_a_server_that_only_echoes_are_refused() {
         .ends_with(4)
         .says(&["field 0 of the reply is \"ZZ", "0x2a"]);
     thread.join().unwrap();
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_a_silent_server() {
+    for signal in ["INT", "TERM"] {
+        let (told, asked) = std::sync::mpsc::channel();
+        let (port, thread) = peer(move |mut stream| {
+            let message = read_exactly(&mut stream, 64);
+            let _ = told.send(message.len());
+            until_closed(&mut stream);
+        });
+        let client = Home::new();
+        let client = client.start(&format!("compat primitives 127.0.0.1 {port} 64 1 600"));
+        assert_eq!(asked.recv_timeout(Duration::from_secs(60)), Ok(64), "SIG{signal}: nothing was asked");
+        client.signal(signal);
+        client.finish(Duration::from_secs(60)).ends_with(130);
+        thread.join().unwrap();
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
+use msgpath_agent::greeting::GREETING;
+use msgpath_agent::wire::{self, FromEnd, RoundOrder, ToEnd};
 use msgpath_core::schema::{EndReport, Environment};
-use msgpath_run::greeting::GREETING;
-use msgpath_run::wire::{self, RoundOrder, ToFar, ToNear};
 
 use crate::command::{Home, Output};
 
@@ -43,17 +43,17 @@ fn far_end(fault: Fault) -> (u16, JoinHandle<()>) {
 
 /// The session, until the near end goes away.
 fn answer(control: &mut TcpStream, fault: Fault) {
-    let say = |control: &mut TcpStream, message: &ToNear| wire::write(control, message, &[]).is_ok();
+    let say = |control: &mut TcpStream, message: &FromEnd| wire::write(control, message, &[]).is_ok();
     let mut offered = None;
     let mut rounds = 0;
     let mut echo: Option<JoinHandle<EndReport>> = None;
     control.write_all(&GREETING).unwrap();
-    while let Ok(Some((message, _))) = wire::read::<ToFar>(control) {
+    while let Ok(Some((message, _))) = wire::read::<ToEnd>(control) {
         let answer = match message {
-            ToFar::Examine(_) => ToNear::Examined { checks: Vec::new() },
-            ToFar::Hello { .. } => {
+            ToEnd::Examine(_) => FromEnd::Examined { checks: Vec::new() },
+            ToEnd::Hello { .. } => {
                 let version = if matches!(fault, Fault::Version) { "9.9.9" } else { env!("CARGO_PKG_VERSION") };
-                ToNear::Hello {
+                FromEnd::Hello {
                     version: version.into(),
                     environment: Box::<Environment>::default(),
                     cpus: vec![0],
@@ -61,10 +61,10 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     events: Box::default(),
                 }
             }
-            ToFar::Round(_) if matches!(fault, Fault::OutOfTurn) => {
-                ToNear::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
+            ToEnd::Round(_) if matches!(fault, Fault::OutOfTurn) => {
+                FromEnd::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
             }
-            ToFar::Round(order) => {
+            ToEnd::Round(order) => {
                 rounds += 1;
                 if rounds == 2 && matches!(fault, Fault::HangsUp) {
                     return;
@@ -72,28 +72,30 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let addresses = vec![format!("{} {:0KEY_DIGITS$x}", listener.local_addr().unwrap(), 7)];
                 offered = Some((listener, order));
-                ToNear::Offered { addresses }
+                FromEnd::Offered { addresses }
             }
-            ToFar::Connect { .. } => {
+            ToEnd::Connect { .. } => {
                 let (listener, order) = offered.take().expect("a round was ordered");
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.read_exact(&mut [0; KEY_DIGITS / 2]).unwrap();
                 echo = Some(std::thread::spawn(move || echoes(stream, &order, fault, rounds == 2)));
-                ToNear::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
+                FromEnd::Ready { granted: Vec::new(), room: None, threads: Vec::new() }
             }
-            ToFar::Finish => {
+            ToEnd::Finish => {
                 let report = echo.take().expect("a round was begun").join().unwrap();
-                ToNear::Done {
+                FromEnd::Done {
                     report: Box::new(report),
                     kernel: Default::default(),
                     speed_ns: 1,
                     stamps: Vec::new(),
                     events: Default::default(),
                     threads: Vec::new(),
+                    times: None,
                 }
             }
-            ToFar::Alive => continue,
-            ToFar::Bye => return,
+            ToEnd::Alive => continue,
+            ToEnd::Bye => return,
+            order => panic!("{order:?} is for a near end"),
         };
         if !say(control, &answer) {
             return;

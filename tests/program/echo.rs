@@ -16,7 +16,7 @@ fn one_case(options: &str) -> Value {
     let output = echo(&format!("-c 120 -r 3 --json {options}")).ends_with(0);
     let value = output.json();
     let [case] = &value["cases"].as_array().unwrap()[..] else { panic!("{options}: not one case\n{}", output.out) };
-    assert_eq!(value["schema"], "msgpath/run/1", "{options}");
+    assert_eq!(value["schema"], "msgpath/run/2", "{options}");
     assert_eq!(value["status"], "ok", "{options}");
     assert_eq!(value["unavailable"], Value::Array(Vec::new()), "{options}");
     let delivery = &case["delivery"];
@@ -62,7 +62,7 @@ fn every_transport_and_every_message_is_verified() {
         let case = one_case(&format!("-x {path}"));
         assert_eq!(case["case"]["path"], path);
         assert_eq!(case["delivery"]["verified"], case["messages"], "{path}: a message of 64 bytes is compared whole");
-        assert!(number(&case["far_calls"]["recv_full"]) >= 120, "{path}: {}", case["far_calls"]);
+        assert!(number(&case["ends"][1]["calls"]["recv_full"]) >= 120, "{path}: {}", case["ends"][1]["calls"]);
         assert_eq!(case["connect_ns"].is_null(), !matches!(path, "tcp:send" | "unix:send" | "unixseq:send"), "{path}");
     }
 }
@@ -72,7 +72,7 @@ fn every_wait() {
     for path in ["tcp:send/spin", "tcp:send/poll", "udp:send/epoll", "tcp:send/busy-poll", "unix:send/spin"] {
         let case = one_case(&format!("-x {path}"));
         assert_eq!(case["case"]["path"], path);
-        let calls = &case["near_calls"];
+        let calls = &case["ends"][0]["calls"];
         let (waits, empty) = (number(&calls["wait_calls"]), number(&calls["recv_empty"]));
         match path.split('/').nth(1) {
             Some("poll" | "epoll") => assert!(waits > 0, "{path}: {calls}"),
@@ -88,9 +88,9 @@ fn a_spinning_ring_needs_no_system_call_and_batches_are_said() {
     let home = Home::new();
     let value = home.run("echo -x shm:ring/spin -t 0.05s -r 3 -w 0 --json").ends_with(0).json();
     let case = &value["cases"][0];
-    for end in ["near_calls", "far_calls"] {
+    for end in [0, 1] {
         for call in ["send_calls", "recv_calls", "wait_calls"] {
-            assert_eq!(case[end][call], 0, "{end}: {}", case[end]);
+            assert_eq!(case["ends"][end]["calls"][call], 0, "{end}: {}", case["ends"][end]["calls"]);
         }
     }
     let (text, batch) = (home.run("show").ends_with(0).out, number(&case["batch"]));
@@ -136,9 +136,9 @@ fn pieces_take_the_calls_that_the_method_says() {
         echo("--pieces 8x100 -c 50 -r 1 -x tcp:writes,tcp:writev,tcp:flatten,tcp:sendmsg --json").ends_with(0).json();
     for case in value["cases"].as_array().unwrap() {
         let path = case["case"]["path"].as_str().unwrap();
-        let sends = number(&case["near_calls"]["send_calls"]);
+        let sends = number(&case["ends"][0]["calls"]["send_calls"]);
         assert_eq!(sends, if path == "tcp:writes" { 400 } else { 50 }, "{path}");
-        let copied = number(&case["near_calls"]["copied_bytes"]);
+        let copied = number(&case["ends"][0]["calls"]["copied_bytes"]);
         assert_eq!(copied, if path == "tcp:flatten" { 50 * 800 } else { 0 }, "{path}: bytes copied by the program");
         assert_eq!(case["delivery"]["verified"], 50, "{path}");
     }
@@ -224,7 +224,11 @@ fn each_can_take_a_new_connection_for_every_trial() {
     let rounds = home.run("export --to json").ends_with(0).json();
     let rounds = rounds["rounds"].as_array().unwrap().clone();
     assert_eq!(rounds.len(), 8, "a round a trial");
-    assert!(rounds.iter().all(|round| round["near"]["delivery"]["sent"] == 1 && number(&round["connect_ns"]) > 0));
+    assert!(
+        rounds
+            .iter()
+            .all(|round| round["ends"][0]["report"]["delivery"]["sent"] == 1 && number(&round["connect_ns"]) > 0)
+    );
 }
 
 #[test]
@@ -271,7 +275,7 @@ fn quiet_says_less_and_files_get_the_result() {
 #[test]
 fn a_run_of_this_machine_can_be_explained_afterwards() {
     let home = Home::new();
-    home.run("echo -c 100 -r 5 -w 0 --no-trials --name a -qq").ends_with(0);
+    home.run("echo -c 100 -r 5 -w 0 --no-ablations --name a -qq").ends_with(0);
     let explained = home.run("explain a --no-save").ends_with(0);
     explained.shows(&["tcp:send"]).says(&["a was not traced: the same is measured again"]);
 }

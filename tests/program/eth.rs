@@ -17,7 +17,7 @@ fn messages_go_there_and_back_in_frames() {
     if !there() {
         return;
     }
-    let run = |options: &str| Home::new().run(&format!("echo -w 0 --no-trials --no-save --json {options}"));
+    let run = |options: &str| Home::new().run(&format!("echo -w 0 --no-ablations --no-save --json {options}"));
     for path in ["eth:send", "eth:sendmsg/poll", "eth:sendmmsg/epoll", "eth:send/sigio", "eth:send/spin"] {
         let output = run(&format!("-x {path} -l 1 -c 200 -r 2")).ends_with(0).json();
         let delivery = &output["cases"][0]["delivery"];
@@ -26,7 +26,7 @@ fn messages_go_there_and_back_in_frames() {
     // Several connections and pieces share an EtherType; a message may be as large as the device takes.
     run("-x eth --pieces 15x100 -P 2 -c 100 -r 2").ends_with(0);
     run("-x eth -l 65000 -c 20 -r 2 --ethertype 0x88b6").ends_with(0);
-    run("-x eth --rate 1k -t 200ms -r 4 --station broadcast").ends_with(0);
+    run("-x eth --rate 1k -t 200ms -r 4 --mac-address broadcast").ends_with(0);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn what_cannot_be_had_is_said_with_its_cure() {
     refused("--ethertype 0x86dd", &["IPv6"]);
     refused("--ethertype 0x05dc", &["length of the frame"]);
     home.run("echo -x eth --ethertype wide").ends_with(2);
-    home.run("echo -x eth --station 1:2").ends_with(2);
+    home.run("echo -x eth --mac-address 1:2").ends_with(2);
     let large = home.run("echo -w 0 --no-save -x eth -l 1M");
     assert!(large.err.contains("largest"), "{}", large.err);
     let unknown = home.run("echo -x eth:writev").ends_with(2);

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use msgpath_core::Plan;
-use msgpath_core::schema::{EndReport, EventCounts, RoundRecord};
+use msgpath_core::schema::{EndReport, EventCounts, FAR, NEAR, RoundRecord};
 
 use crate::command::{Home, Output};
 
-const ECHO: &str = "echo -c 400 -r 8 -w 0 --no-trials --no-save";
+const ECHO: &str = "echo -c 400 -r 8 -w 0 --no-ablations --no-save";
 
 fn near<'a>(value: &'a serde_json::Value, name: &str, simulated: bool) -> Option<&'a serde_json::Value> {
-    let rates = value["cases"][0]["near_events"].as_array()?;
+    let rates = value["cases"][0]["ends"][0]["events"].as_array()?;
     rates.iter().find(|rate| rate["name"] == name && rate["simulated"] == simulated)
 }
 
@@ -19,8 +19,8 @@ fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
     let home = Home::new();
     let value = home.run(&format!("{} --events on --name counted --json", ECHO.replace(" --no-save", "")));
     let value = value.ends_with(0).json();
-    for end in ["near", "far"] {
-        let rates = value["cases"][0][format!("{end}_events")].as_array().unwrap();
+    for end in [0, 1] {
+        let rates = value["cases"][0]["ends"][end]["events"].as_array().unwrap();
         let of = |name: &str| rates.iter().find(|rate| rate["name"] == name).unwrap();
         if of("context-switches")["per_message"]["value"].is_null() {
             return println!("skipped: {}", of("context-switches")["why"]);
@@ -38,8 +38,8 @@ fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
     let rounds: Vec<_> = run.rounds.iter().filter(|round| counted(round.case)).collect();
     assert!(!rounds.is_empty());
     for (end, of) in [
-        ("near", (|round| (&round.near_events, &round.near)) as fn(&RoundRecord) -> (&EventCounts, &EndReport)),
-        ("far", |round| (&round.far_events, &round.far)),
+        ("near", (|round| (&round.end(NEAR).events, round.near())) as fn(&RoundRecord) -> (&EventCounts, &EndReport)),
+        ("far", |round| (&round.end(FAR).events, round.far())),
     ] {
         let sums = rounds.iter().map(|round| {
             let (events, report) = of(round);
@@ -53,13 +53,13 @@ fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
 #[test]
 fn events_can_be_switched_off() {
     let value = Home::new().run(&format!("{ECHO} --events off --json")).ends_with(0).json();
-    assert_eq!(value["cases"][0]["near_events"], serde_json::json!([]));
+    assert_eq!(value["cases"][0]["ends"][0]["events"], serde_json::json!([]));
 }
 
 #[test]
 fn without_a_cpu_that_counts_nothing_is_counted_unless_it_is_asked_for() {
     let home = Home::new();
-    home.run("echo -c 40 -r 5 -w 0 --no-trials --name auto -qq").ends_with(0);
+    home.run("echo -c 40 -r 5 -w 0 --no-ablations --name auto -qq").ends_with(0);
     let text = std::fs::read_to_string(home.runs().join("auto/run.json")).unwrap();
     let header: serde_json::Value = serde_json::from_str(&text).unwrap();
     if header["plan"]["events"] == true {
@@ -72,10 +72,10 @@ fn without_a_cpu_that_counts_nothing_is_counted_unless_it_is_asked_for() {
 #[test]
 fn threads_are_recorded_one_by_one() {
     let home = Home::new();
-    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-trials --events on --name two -qq").ends_with(0);
+    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-ablations --events on --name two -qq").ends_with(0);
     let bytes = std::fs::read(home.runs().join("two/rounds.mpl")).unwrap();
     let text = String::from_utf8_lossy(&bytes);
-    assert!(text.contains("\"near_threads\":[{\"cpu\":") && text.contains("\"far_threads\":[{\"cpu\":"));
+    assert!(text.contains("\"threads\":[{\"cpu\":"));
     home.run("verify two").ends_with(0);
     let csv = home.run("export two --to csv").ends_with(0);
     let head = csv.out.lines().next().unwrap_or_default().to_owned();
@@ -121,7 +121,7 @@ fn what_depends_on_time_is_not_simulated() {
     };
     let value = output.json();
     let spin = value["cases"].as_array().unwrap().iter().find(|case| case["case"]["path"] == "tcp:send/spin");
-    let rates = spin.unwrap()["near_events"].as_array().unwrap().clone();
+    let rates = spin.unwrap()["ends"][0]["events"].as_array().unwrap().clone();
     let simulated = rates.iter().find(|rate| rate["simulated"] == true).unwrap();
     assert!(simulated["per_message"].is_null() && simulated["why"].as_str().unwrap().contains("spins"), "{simulated}");
 }

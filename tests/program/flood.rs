@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use msgpath_run::greeting::GREETING;
-use msgpath_run::wire::{self, ToFar, ToNear};
+use msgpath_agent::greeting::GREETING;
+use msgpath_agent::wire::{self, FromEnd, ToEnd};
 use msgpath_sys::limits::allow_open_files;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -26,8 +26,8 @@ fn half_a_greeting() -> Vec<u8> {
     frame
 }
 
-fn hello() -> ToFar {
-    ToFar::Hello { version: env!("CARGO_PKG_VERSION").into(), lease_ms: 10_000 }
+fn hello() -> ToEnd {
+    ToEnd::Hello { version: env!("CARGO_PKG_VERSION").into(), lease_ms: 10_000 }
 }
 
 /// Connects from an address of its own; every second one begins to greet.
@@ -61,10 +61,10 @@ fn session(to: SocketAddr) -> Duration {
     let mut greeting = [0; GREETING.len()];
     stream.read_exact(&mut greeting).expect("a greeting");
     wire::write(&mut stream, &hello(), &[]).expect("it listens");
-    let answer = wire::read::<ToNear>(&mut stream).expect("a whole answer").expect("an answer").0;
+    let answer = wire::read::<FromEnd>(&mut stream).expect("a whole answer").expect("an answer").0;
     let took = begun.elapsed();
-    assert!(matches!(answer, ToNear::Hello { .. }), "{answer:?}");
-    wire::write(&mut stream, &ToFar::Bye, &[]).expect("it listens");
+    assert!(matches!(answer, FromEnd::Hello { .. }), "{answer:?}");
+    wire::write(&mut stream, &ToEnd::Bye, &[]).expect("it listens");
     took
 }
 

@@ -6,7 +6,7 @@ use crate::command::Home;
 fn two_runs() -> Home {
     let home = Home::new();
     for name in ["old", "new"] {
-        home.run(&format!("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --name {name}")).ends_with(0);
+        home.run(&format!("echo -w 0 --no-ablations -x unix:send -t 1s -r 20 --name {name}")).ends_with(0);
     }
     home
 }
@@ -51,7 +51,7 @@ fn every_run_keeps_what_doctor_said() {
     let header: serde_json::Value = serde_json::from_str(&header).unwrap();
     assert!(header["doctor"]["checks"].as_array().unwrap().len() >= 40, "{}", header["doctor"]);
     assert!(header["floors"]["copy_bytes_per_s"].as_f64().unwrap() > 1e6, "{}", header["floors"]);
-    assert!(header["near_counters"].as_array().unwrap().iter().any(|name| name == "TcpExt.DelayedACKs"));
+    assert!(header["ends"][0]["counters"].as_array().unwrap().iter().any(|name| name == "TcpExt.DelayedACKs"));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn two_runs_of_the_same_are_compared_and_gates_judge_them() {
 fn one_run_has_one_median_and_says_what_the_last_runs_had() {
     let home = Home::new();
     let measure = |name: &str| {
-        home.run(&format!("echo -w 0 --no-trials -x unix:send -t 500ms -r 6 --name {name}")).ends_with(0).out
+        home.run(&format!("echo -w 0 --no-ablations -x unix:send -t 500ms -r 6 --name {name}")).ends_with(0).out
     };
     let (one, two) = (measure("one"), measure("two"));
     let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("p50 ")).unwrap().to_owned();
@@ -102,11 +102,53 @@ fn one_run_has_one_median_and_says_what_the_last_runs_had() {
 }
 
 #[test]
+fn every_kind_of_run_has_one_median() {
+    let home = Home::new();
+    let show = |name: &str| home.run(&format!("show {name} --json")).ends_with(0).json();
+    let of_case = |json: &serde_json::Value, case: &serde_json::Value| {
+        let id = case.as_u64().expect("the id of a case") as usize;
+        json["cases"][id]["quantiles"][0]["ns"].as_u64().expect("a p50")
+    };
+    let printed = |ns: u64| msgpath_core::units::Glyphs::Unicode.time(ns as f64);
+
+    let compared = "compare unix:send,pipe:write -l 64 -c 300 -r 5 -w 0 --no-ablations --no-refine --name compared";
+    let text = home.run(compared).ends_with(0).out;
+    let p50 = of_case(&show("compared"), &0.into());
+    assert!(text.contains(&printed(p50)), "{p50}: {text}");
+
+    let text = home.run("rpc here -k 60 ping --expect 10us --name calls").ends_with(0).out;
+    let json = show("calls");
+    let kind = &json["rpc"]["kinds"][0];
+    let p50 = of_case(&json, &kind["case"]);
+    assert_eq!(kind["expected"]["measured_ns"].as_f64(), Some(p50 as f64), "{kind}");
+    assert!(text.contains(&format!("measured {}", printed(p50))), "{p50}: {text}");
+
+    let text = home.run("periodic -x shm -n 3 -c 30 --first 5 --period 10ms --name set").ends_with(0).out;
+    let json = show("set");
+    let p50 = of_case(&json, &0.into());
+    assert_eq!(json["periodic"]["engines"][0]["steady"]["p50_ns"], p50, "{}", json["periodic"]);
+    let steady = text.lines().find(|line| line.trim_start().starts_with("steady ")).expect("a row").to_owned();
+    assert!(steady.contains(&printed(p50)), "{p50}: {steady}");
+
+    let text = home.run("explain --layers -c 60 -r 5 -w 0 --name layers").ends_with(0).out;
+    let json = show("layers");
+    let layers = json["layers"].as_array().unwrap();
+    assert!(layers.len() > 2, "{layers:?}");
+    for layer in layers {
+        let p50 = of_case(&json, &layer["case"]);
+        assert_eq!(layer["median_ns"], p50, "{layer}");
+        let name = format!("{}  ", layer["name"].as_str().unwrap());
+        let row = text.lines().find(|line| line.trim_start().starts_with(&name)).expect("a row").to_owned();
+        assert!(row.contains(&printed(p50)), "{p50}: {row}");
+    }
+}
+
+#[test]
 fn a_worse_run_fails_the_gate() {
     // What the far end computes costs CPU time, whatever else runs here; its times depend on that.
     let home = Home::new();
-    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 200us --name old").ends_with(0);
-    home.run("echo -w 0 --no-trials -x unix:send -t 1s -r 20 --work 4ms --name new").ends_with(0);
+    home.run("echo -w 0 --no-ablations -x unix:send -t 1s -r 20 --work 200us --name old").ends_with(0);
+    home.run("echo -w 0 --no-ablations -x unix:send -t 1s -r 20 --work 4ms --name new").ends_with(0);
     // The work is part of what was measured, so the two are not the same measurement.
     home.msgpath(&["diff", "old", "new", "--fail-if", "cpu > +20%"]).ends_with(3).says(&["work"]);
     let gate = ["diff", "old", "new", "--fail-if", "cpu > +20%", "--i-know"];
@@ -116,13 +158,10 @@ fn a_worse_run_fails_the_gate() {
 #[test]
 fn runs_of_different_machines_are_not_compared_unless_told() {
     let home = two_runs();
-    let path = home.runs().join("new/run.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let mut header: serde_json::Value = serde_json::from_str(&text).unwrap();
-    for end in ["near", "far"] {
-        header[end]["kernel"] = "5.4.0-other".into();
-    }
-    std::fs::write(&path, header.to_string()).unwrap();
+    let text = std::fs::read_to_string(home.runs().join("new/run.json")).unwrap();
+    let header: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let kernel = format!("\"kernel\": {}", header["hosts"][0]["kernel"]);
+    crate::resume::rewrite(&home, "new", &kernel, "\"kernel\": \"5.4.0-other\"");
     home.run("diff old new").ends_with(3).says(&["kernel", "5.4.0-other", "--i-know"]);
     home.run("diff old new --i-know").ends_with(0);
 }
@@ -131,7 +170,7 @@ fn runs_of_different_machines_are_not_compared_unless_told() {
 fn verify_recomputes_what_was_printed() {
     let home = Home::new();
     for (name, options) in [
-        ("closed", "echo -x unix:send -c 3000 -r 10 --no-trials"),
+        ("closed", "echo -x unix:send -c 3000 -r 10 --no-ablations"),
         ("open", "echo -x unix:send --rate 2k -t 500ms -r 5"),
         ("bulk", "stream -t 500ms"),
         ("many", "compare unix:send,pipe:write -l 64,1K -t 200ms -r 5"),

@@ -46,12 +46,15 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     let own = status["labs"].as_array().unwrap().iter().find(|one| one["name"] == name.as_str()).unwrap();
     assert_eq!((own["state"].as_str(), own["shape"].as_str()), (Some("up"), Some("MTU 1400, 1.00 Gbit/s")));
     home.run(&format!("lab up {name}")).ends_with(3).says(&["there is a lab named"]);
-    let value =
-        home.run(&format!("echo --between {name} -c 400 -r 5 -w 0 --no-trials --no-save --json")).ends_with(0).json();
+    let value = home
+        .run(&format!("echo --between {name} -c 400 -r 5 -w 0 --no-ablations --no-save --json"))
+        .ends_with(0)
+        .json();
     assert_eq!(value["target"], format!("{name}.a → {name}.b (MTU 1400, 1.00 Gbit/s)"));
     let route = &value["floors"]["route"];
     assert_eq!((route["kind"].as_str(), route["to"].as_str()), (Some("veth"), Some("10.66.0.2")), "{route}");
-    let names = format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 --no-trials --no-save --json");
+    let names =
+        format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 --no-ablations --no-save --json");
     let value = home.run(&names).ends_with(0).json();
     assert_eq!(value["target"], format!("{name}.b → {name}.a (MTU 1400, 1.00 Gbit/s)"));
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
@@ -65,20 +68,24 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
 fn more_than_two_places_meet_at_a_bridge() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "b", "--hosts 3") else { return };
-    let line = format!("echo --between {0}.a,{0}.c -c 200 -r 5 -w 0 --no-trials --no-save --json", lab.name);
+    let line = format!("echo --between {0}.a,{0}.c -c 200 -r 5 -w 0 --no-ablations --no-save --json", lab.name);
     home.run(&line).ends_with(0);
 }
 
 #[test]
 fn a_run_makes_a_lab_of_its_own_and_leaves_nothing() {
     let home = Home::new();
-    let output = home.run("echo --between lab -c 400 -r 5 -w 0 --no-trials --no-save --json");
+    let output = home.run("echo --between lab -c 400 -r 5 -w 0 --no-ablations --no-save --json");
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
     let value = output.ends_with(0).json();
     assert_eq!(value["floors"]["route"]["kind"], "veth");
-    assert_ne!(value["near"]["facts"]["network namespace"], value["far"]["facts"]["network namespace"]);
+    let namespace = |end: usize| {
+        let host = value["ends"][end]["host"].as_u64().unwrap() as usize;
+        value["hosts"][host]["facts"]["network namespace"].as_str().unwrap().to_owned()
+    };
+    assert_ne!(namespace(0), namespace(1));
 }
 
 #[test]
@@ -89,8 +96,8 @@ fn a_killed_run_takes_its_lab_with_it() {
     let mut run = command.spawn().unwrap();
     let held = |pid: u32| {
         let tasks = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let of = |pid: &str| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let holds = |pid: &&str| String::from_utf8_lossy(&of(pid)).contains("__hold");
+        let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let holds = |pid: &&str| name(pid).trim() == "msgpath-holder";
         tasks.split_whitespace().find(holds).map(str::to_owned)
     };
     let until = Instant::now() + Duration::from_secs(60);
@@ -124,7 +131,7 @@ fn no_root_is_needed_where_users_may_have_namespaces() {
     // Root of a user namespace that may not make named ones: the same as an ordinary user.
     let mut command = Command::new("unshare");
     command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]);
-    command.args("echo --between lab -c 200 -r 5 -w 0 --no-trials --no-save --json".split(' '));
+    command.args("echo --between lab -c 200 -r 5 -w 0 --no-ablations --no-save --json".split(' '));
     command.env("HOME", home.path()).env("TMPDIR", home.temporary());
     let output = Running::new(command).finish(Duration::from_secs(60)).ends_with(0);
     assert_eq!(output.json()["floors"]["route"]["kind"], "veth");
@@ -162,7 +169,7 @@ fn own(home: &Home, name: &str) -> serde_json::Value {
 fn the_relay_delays_what_the_kernel_cannot() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "r", "--delay 3ms --netem no") else { return };
-    let line = "-c 100 -r 5 -w 0 --no-trials --no-save --json";
+    let line = "-c 100 -r 5 -w 0 --no-ablations --no-save --json";
     let output = home.run(&format!("echo --between {} {line}", lab.name)).ends_with(0);
     let (fastest, target) = (fastest(&output), output.json()["target"].as_str().unwrap().to_owned());
     // Never early; how late, depends on what else this machine does.
@@ -237,10 +244,10 @@ fn a_relay_that_was_killed_is_missed() {
 }
 
 #[test]
-fn a_run_says_what_its_own_cable_is_like() {
+fn a_run_says_what_its_own_link_is_like() {
     let home = Home::new();
     let line = "echo -x udp:send --between lab --link rate=1G,delay=2ms,loss=4%,duplicate=1%,mtu=1400,netem=no";
-    let output = home.run(&format!("{line} -c 200 -r 5 -w 0 --no-trials --json"));
+    let output = home.run(&format!("{line} -c 200 -r 5 -w 0 --no-ablations --json"));
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
@@ -261,28 +268,47 @@ fn a_run_says_what_its_own_cable_is_like() {
 }
 
 #[test]
+fn a_link_that_loses_everything_has_no_result() {
+    let home = Home::new();
+    for (verb, paths, why) in [
+        ("echo", "udp:send", "0 round trips of 9"),
+        ("stream", "udp:send", "0 messages of 9"),
+        ("stream -R", "udp:send", "0 messages of 9"),
+        ("compare", "udp:send,udp:sendmsg", "0 round trips of 9, and 1 other case alike"),
+    ] {
+        let link = "--between lab --link loss=100%,netem=no";
+        let output = home.run(&format!("{verb} -x {paths} {link} -l 64 -c 9 -r 3 -w 0 --no-ablations --no-save"));
+        if output.code == Some(3) && output.err.contains("E40") {
+            return eprintln!("skipped: no lab here: {}", output.err);
+        }
+        let output = output.ends_with(4).says(&["error[E38]: nothing arrived over udp:send", why]);
+        assert!(output.out.contains("100 %") && output.out.contains("lost"), "{verb}: {}", output.out);
+    }
+}
+
+#[test]
 fn offloads_are_switched_on_every_device() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "o", "--offloads off --hosts 3") else { return };
     assert_eq!(own(&home, &lab.name)["shape"], "offloads off");
     assert_eq!(own(&home, &lab.name)["notes"], serde_json::json!([]), "all of a veth's offloads can be switched");
-    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-trials --no-save --json", lab.name);
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-ablations --no-save --json", lab.name);
     let value = home.run(&line).ends_with(0).json();
     assert!(value["target"].as_str().unwrap().ends_with("(offloads off)"), "{}", value["target"]);
 }
 
 #[test]
-fn the_same_addresses_may_be_in_two_labs_and_no_cable_joins_them() {
+fn the_same_addresses_may_be_in_two_labs_and_no_link_joins_them() {
     let home = Home::new();
     let Some(one) = Lab::up(&home, "x", "") else { return };
     let Some(other) = Lab::up(&home, "y", "") else { return };
     home.run(&format!("echo --between {}.a,{}.b", one.name, other.name)).ends_with(3).says(&["E48", "two labs"]);
-    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-trials --no-save", other.name);
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-ablations --no-save", other.name);
     home.run(&line).ends_with(0);
 }
 
 #[test]
-fn paths_that_no_cable_carries_are_left_out() {
+fn paths_that_no_link_carries_are_left_out() {
     let home = Home::new();
     let line = "compare -x tcp:send,unix:send,pipe:write,mq,shm --between lab -c 200 -r 6 -w 0 --no-save --json";
     let output = home.run(line);
@@ -294,15 +320,15 @@ fn paths_that_no_cable_carries_are_left_out() {
         value["unavailable"].as_array().unwrap().iter().map(|one| one["reason"]["why"].as_str().unwrap()).collect();
     // Some sizes have another reason as well: mq has a largest message.
     for transport in ["unix", "pipe", "shm"] {
-        let why = format!("both ends are in namespaces of their own, and {transport} does not cross the cable");
+        let why = format!("both ends are in namespaces of their own, and {transport} does not cross the link");
         assert!(left.contains(&why.as_str()), "{transport}: {left:?}");
     }
     assert!(value["cases"][0]["rounds"].as_u64().unwrap() > 0, "tcp was measured");
-    home.run("echo -x unix:send --between lab").ends_with(3).says(&["unix does not cross the cable"]);
+    home.run("echo -x unix:send --between lab").ends_with(3).says(&["unix does not cross the link"]);
 }
 
 #[test]
-fn a_cable_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
+fn a_link_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "c", "") else { return };
     let line = format!("echo --between {} -t 200s --name cut", lab.name);
@@ -316,7 +342,7 @@ fn a_cable_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     home.run(&format!("lab down {}", lab.name)).ends_with(3).says(&["E47", "in use", "msgpath"]);
     ip(&format!("msgpath-{}-a", lab.name), "link delete mp0");
     // By itself it would go on for longer than this waits, and end well.
-    let output = running.finish(Duration::from_secs(60)).ends_with(4).says(&["E46", "the cable between", "is gone"]);
+    let output = running.finish(Duration::from_secs(60)).ends_with(4).says(&["E46", "the link between", "is gone"]);
     assert!(output.err.contains("msgpath show cut"), "{}", output.err);
     home.run("show cut").ends_with(0);
     home.run(&format!("lab down {}", lab.name)).ends_with(0);
@@ -443,7 +469,7 @@ fn without_namespaces_there_is_no_lab_at_all() {
 fn links_that_cannot_be() {
     let home = Home::new();
     home.run("echo --link rate=1G").ends_with(2).says(&["--between"]);
-    home.run("echo --between lab --link speed=1").ends_with(2).says(&["no property of a cable"]);
+    home.run("echo --between lab --link speed=1").ends_with(2).says(&["not a property of a link"]);
     home.run("echo --between lab --link mtu=9").ends_with(2).says(&["no MTU"]);
     home.run("echo --between lab --link reorder=1%").ends_with(2).says(&["--delay"]);
     home.run("echo --between lab --link delay=11s").ends_with(2).says(&["at most 10 s"]);
@@ -451,5 +477,5 @@ fn links_that_cannot_be() {
     home.run("lab up x --netem no --delay 1ms --offloads on").ends_with(2).says(&["whole packets"]);
     let Some(lab) = Lab::up(&home, "l", "") else { return };
     let line = format!("echo --between {} --link rate=1G", lab.name);
-    home.run(&line).ends_with(2).says(&["cables of its own", "without --link"]);
+    home.run(&line).ends_with(2).says(&["links of its own", "without --link"]);
 }

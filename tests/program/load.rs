@@ -8,7 +8,7 @@ use crate::command::{Home, Output, within};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
-    Home::new().run(&format!("echo -w 0 --no-trials --no-save {options}"))
+    Home::new().run(&format!("echo -w 0 --no-ablations --no-save {options}"))
 }
 
 #[track_caller]
@@ -51,7 +51,7 @@ fn rates_may_be_shares_of_a_capacity_that_is_found_first() {
     assert!(capacity > 100.0, "{}", cases[0]);
     for (case, share) in cases.iter().zip([0.2, 0.05, 0.1]) {
         assert_eq!(number(&case["of_capacity"]["capacity_per_s"]), capacity, "one capacity for all rates of a path");
-        assert_eq!(case["of_capacity"]["trials_per_s"].as_array().unwrap().len(), 5);
+        assert_eq!(case["of_capacity"]["attempts_per_s"].as_array().unwrap().len(), 5);
         assert_eq!(number(&case["of_capacity"]["share"]), share);
         let rate = number(&case["load"]["open"]["rate_per_s"]);
         assert!((rate / (share * capacity) - 1.0).abs() < 0.001, "{case}");
@@ -70,8 +70,10 @@ fn rates_may_be_shares_of_a_capacity_that_is_found_first() {
 fn three_times_are_kept_apart_and_a_seed_reproduces_the_schedule() {
     let home = Home::new();
     let run = |name: &str| {
-        home.run(&format!("echo -w 0 --no-trials -x unix:send --rate 1k -t 200ms -r 4 --seed 7 --name {name} --json"))
-            .ends_with(0);
+        home.run(&format!(
+            "echo -w 0 --no-ablations -x unix:send --rate 1k -t 200ms -r 4 --seed 7 --name {name} --json"
+        ))
+        .ends_with(0);
         let csv = home.path().join(format!("{name}.csv"));
         home.run(&format!("export {name} --to messages-csv -o {}", csv.display())).ends_with(0);
         let mut rows = csv::Reader::from_path(&csv).unwrap();
@@ -124,17 +126,17 @@ fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
 }
 
 #[test]
-fn the_messages_under_way_can_be_limited() {
+fn the_messages_in_flight_can_be_limited() {
     for path in ["unix:send", "udp:send"] {
         let line = format!("-x {path} --rate 1k --work 2ms --inflight 3 -t 500ms -r 5 --json");
         let output = echo(&line).ends_with(0);
         let open = case(&output, 0)["open"].clone();
-        assert!(number(&open["most_under_way"]) <= 3.0, "{path}: {open}");
+        assert!(number(&open["most_in_flight"]) <= 3.0, "{path}: {open}");
         // Where other work shares the CPUs, most of the lateness may be its own.
         assert!(number(&open["blocked_share"]) > 0.0, "{path}: the far end is a cause: {open}");
     }
     let unlimited = echo("-x unix:send --rate 1k --work 2ms -t 500ms -r 5 --json").ends_with(0);
-    let most = number(&case(&unlimited, 0)["open"]["most_under_way"]);
+    let most = number(&case(&unlimited, 0)["open"]["most_in_flight"]);
     assert!(most > 20.0, "{most}");
 }
 
@@ -174,16 +176,16 @@ fn an_estimate_stands_before_what_was_measured() {
 #[test]
 fn a_far_end_that_stands_still_shows_in_an_open_loop() {
     let home = Home::new();
-    let line = "echo -w 0 --no-trials --no-save -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
+    let line = "echo -w 0 --no-ablations --no-save -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
     let running = home.start(line);
     let begun = || std::fs::read_dir(home.temporary()).is_ok_and(|mut folders| folders.next().is_some());
     assert!(within(Duration::from_secs(60), begun), "the run begins");
     std::thread::sleep(Duration::from_secs(1));
-    let agents = running.children();
-    assert!(!agents.is_empty(), "the far end is a child");
-    agents.iter().for_each(|pid| running.send_to("STOP", *pid));
+    // The far end is started first.
+    let far = *running.children().first().expect("the far end is a child");
+    running.send_to("STOP", far);
     std::thread::sleep(Duration::from_secs(1));
-    agents.iter().for_each(|pid| running.send_to("CONT", *pid));
+    running.send_to("CONT", far);
     let output = running.finish(Duration::from_secs(60)).ends_with(0);
     let case = case(&output, 0);
     // A closed loop would have one slow message. Here an eighth of the messages was due meanwhile.
@@ -195,7 +197,7 @@ fn a_far_end_that_stands_still_shows_in_an_open_loop() {
 #[test]
 fn ctrl_c_ends_a_slow_schedule_soon() {
     let home = Home::new();
-    let running = home.start("echo -w 0 --no-trials -x unix:send --every 3s -t 200s --json");
+    let running = home.start("echo -w 0 --no-ablations -x unix:send --every 3s -t 200s --json");
     assert!(within(Duration::from_secs(60), || home.runs().exists()), "the run begins");
     std::thread::sleep(Duration::from_secs(1));
     let begun = Instant::now();

@@ -87,7 +87,7 @@ fn calls_cross_from_one_namespace_into_the_other() {
 }
 
 #[test]
-fn frames_of_a_periodic_run_cross_the_cable() {
+fn frames_of_a_periodic_run_cross_the_link() {
     if !eth::there() {
         return;
     }

@@ -14,7 +14,7 @@ fn vehicles(home: &Home) -> usize {
         .filter(|id| {
             let read = |file: &str| std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
             let ours = read("environ").windows(mark.len()).any(|part| part == mark.as_bytes());
-            ours && String::from_utf8_lossy(&read("cmdline")).contains("__vehicle")
+            ours && read("comm") == b"msgpath-vehicle\n"
         })
         .count()
 }

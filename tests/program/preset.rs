@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::Home;
+use crate::command::{Home, harmless};
 
 pub(crate) const TWO: &str = r#"
 summary = "two runs"
@@ -17,7 +17,7 @@ verb = "echo"
 count = 400
 rounds = 5
 warmup = "0"
-no-trials = true
+no-ablations = true
 
 [[run]]
 name = "second"
@@ -52,6 +52,30 @@ fn own(home: &Home, text: &str) -> String {
     let file = home.path().join("own.toml");
     fs::write(&file, text).unwrap();
     file.display().to_string()
+}
+
+#[test]
+fn a_preset_of_somebody_else_moves_no_cursor() {
+    let home = Home::new();
+    let evil = r"\u001b[2J\u009b31m\u202e";
+    let hostile = TWO
+        .replace("two runs\"", &format!("two runs{evil}\""))
+        .replace("A test.\"", &format!("A{evil} test.\\nIts second line.\""))
+        .replace("verb = \"echo\"", &format!("verb = \"echo\"\nabout = \"of{evil} its own\""));
+    let file = own(&home, &hostile);
+    let shown = home.run(&format!("preset show {file}")).ends_with(0);
+    let shown = shown.shows(&["own: two runs\\u{1b}[2J", "A\\u{1b}[2J", "\nIts second line.\n"]);
+    let ran = home.run(&format!("preset {file} -o out")).ends_with(0).says(&["run 1 of 2: first, of\\u{1b}[2J"]);
+    for output in [shown, ran] {
+        assert!(harmless(&output.out) && harmless(&output.err), "{:?}\n{:?}", output.out, output.err);
+    }
+    // An option that cannot be is quoted in the error.
+    let file = own(&home, &TWO.replacen("warmup = \"0\"", &format!("warmup = \"{evil}\""), 1));
+    let refused = home.run(&format!("preset show {file}")).ends_with(2).says(&["error[E42]"]);
+    assert!(harmless(&refused.err), "{:?}", refused.err);
+    let file = own(&home, &TWO.replacen("no-ablations = true", &format!("name = \"a{evil}\""), 1));
+    let refused = home.run(&format!("preset show {file}"));
+    assert!(harmless(&refused.out) && harmless(&refused.err), "{:?}\n{:?}", refused.out, refused.err);
 }
 
 #[test]

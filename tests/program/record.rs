@@ -36,8 +36,8 @@ fn queues_of(processes: &[String]) -> Vec<String> {
 fn no_verb_leaves_a_process_or_a_file() {
     let home = Home::new();
     for line in [
-        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -s 64 -c 50 -r 6 -w 0 --no-trials --no-save",
-        "stream -x fifo:write -c 50 -r 5 -w 0 --no-trials --no-save",
+        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -s 64 -c 50 -r 6 -w 0 --no-ablations --no-save",
+        "stream -x fifo:write -c 50 -r 5 -w 0 --no-ablations --no-save",
         "periodic -x shm -n 2 -c 20 --first 0 --period 5ms -r 5 --no-save",
         "doctor",
     ] {
@@ -52,14 +52,14 @@ fn no_verb_leaves_a_process_or_a_file() {
 #[test]
 fn what_a_killed_program_left_is_removed_by_the_next() {
     let home = Home::new();
-    let running = home.start("echo -t 60s -w 0 --no-trials --no-save");
+    let running = home.start("echo -t 60s -w 0 --no-ablations --no-save");
     let folders = || names(&home.temporary());
     assert!(within(Duration::from_secs(60), || !folders().is_empty()), "no folder was made");
     running.signal("KILL");
     drop(running);
     assert_eq!(folders().len(), 1);
     std::fs::create_dir(home.temporary().join("msgpath-1-of-somebody-else")).unwrap();
-    home.run("echo -c 20 -r 5 -w 0 --no-trials --no-save").ends_with(0);
+    home.run("echo -c 20 -r 5 -w 0 --no-ablations --no-save").ends_with(0);
     assert_eq!(folders(), ["msgpath-1-of-somebody-else"]);
 }
 
@@ -73,7 +73,7 @@ fn without_a_home_runs_are_kept_where_nobody_else_writes() {
     };
     // Somebody was here before.
     std::fs::create_dir(home.temporary().join("msgpath")).unwrap();
-    let first = run("echo -c 20 -r 5 -w 0 --no-trials --name first");
+    let first = run("echo -c 20 -r 5 -w 0 --no-ablations --name first");
     let kept = names(&home.temporary()).into_iter().find(|name| name.starts_with("msgpath-runs-")).unwrap();
     let kept = home.temporary().join(kept);
     first.says(&["neither HOME nor XDG_DATA_HOME", &kept.display().to_string()]);
@@ -86,8 +86,8 @@ fn without_a_home_runs_are_kept_where_nobody_else_writes() {
 }
 
 /// A long run whose first rounds are on the disk.
-fn under_way(home: &Home, options: &str) -> Running {
-    let mut command = home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "--no-trials", "--name", "long"]);
+fn in_flight(home: &Home, options: &str) -> Running {
+    let mut command = home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "--no-ablations", "--name", "long"]);
     command.args(options.split_whitespace());
     started(home, command)
 }
@@ -106,9 +106,9 @@ fn started(home: &Home, command: Command) -> Running {
 fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
     for path in ["tcp:send/spin", "fifo:write", "mq:send", "shm:ring/futex"] {
         let home = Home::new();
-        let running = under_way(&home, &format!("-x {path}"));
+        let running = in_flight(&home, &format!("-x {path}"));
         let processes = processes_of(&home);
-        assert_eq!(processes.len(), 2, "near and far end of {path}");
+        assert_eq!(processes.len(), 3, "the coordinator, near and far end of {path}");
         running.signal("KILL");
         assert_eq!(running.finish(Duration::from_secs(60)).code, None);
         let gone = within(Duration::from_secs(60), || processes_of(&home).is_empty());
@@ -131,7 +131,7 @@ fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
 #[test]
 fn a_file_cut_anywhere_is_read_up_to_its_last_whole_block() {
     let home = Home::new();
-    home.run("echo -c 400 -r 8 -w 0 --no-trials --name cut").ends_with(0);
+    home.run("echo -c 400 -r 8 -w 0 --no-ablations --name cut").ends_with(0);
     let file = home.runs().join("cut/rounds.mpl");
     let whole = std::fs::read(&file).unwrap();
     let mut before = 8;
@@ -154,7 +154,7 @@ fn a_file_cut_anywhere_is_read_up_to_its_last_whole_block() {
 #[test]
 fn an_interrupt_ends_with_a_readable_run() {
     let home = Home::new();
-    let running = under_way(&home, "--json");
+    let running = in_flight(&home, "--json");
     running.signal("INT");
     let output = running.finish(Duration::from_secs(60));
     // 130 only where the median cannot be vouched for yet.
@@ -192,12 +192,27 @@ fn ctrl_c_and_timeout_reach_the_whole_group() {
 fn an_interrupt_before_the_first_round_is_no_result() {
     let home = Home::new();
     let running = home.start("echo -w 30s -t 1s --name early --progress line");
-    assert!(within(Duration::from_secs(60), || processes_of(&home).len() == 2), "the far end was not started");
+    // The coordinator and both ends.
+    assert!(within(Duration::from_secs(60), || processes_of(&home).len() == 3), "an end was not started");
     std::thread::sleep(Duration::from_millis(200)); // into the warm-up; earlier is as good
     running.signal("INT");
     let output = running.finish(Duration::from_secs(60)).ends_with(130).says(&["error[E15]", "before the first round"]);
     assert!(!output.out.contains("cost per message"), "nothing was counted:\n{}", output.out);
     assert!(within(Duration::from_secs(60), || processes_of(&home).is_empty()));
+}
+
+#[test]
+fn a_run_that_is_not_kept_names_no_way_to_go_on() {
+    let home = Home::new();
+    let running = home.start("echo -t 60s -r 200 -w 0 --no-ablations --no-save");
+    assert!(within(Duration::from_secs(60), || processes_of(&home).len() == 3), "an end was not started");
+    std::thread::sleep(Duration::from_secs(2)); // into the rounds; earlier is as good
+    let is_end =
+        |id: &String| std::fs::read_to_string(format!("/proc/{id}/cmdline")).is_ok_and(|line| line.contains("__agent"));
+    let end = processes_of(&home).into_iter().find(is_end).expect("both ends are there");
+    assert!(std::process::Command::new("kill").args(["-KILL", &end]).status().unwrap().success());
+    let output = running.finish(Duration::from_secs(60)).ends_with(4).says(&["error[E17]"]);
+    assert!(!output.err.contains("msgpath resume") && !output.err.contains("msgpath show"), "{}", output.err);
 }
 
 #[test]
@@ -251,7 +266,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
         mount -t tmpfs -o size=256k msgpath-test "$XDG_DATA_HOME"
         echo "mounted"
         code=0
-        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --no-trials --name full >measured.txt 2>problem.txt || code=$?
+        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --no-ablations --name full >measured.txt 2>problem.txt || code=$?
         echo "code $code"
         "$0" show full --json >shown.json
         "$0" export full --to csv >rows.csv
@@ -286,7 +301,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
 #[test]
 fn traced_messages_say_when_their_send_call_returned() {
     let home = Home::new();
-    home.run("echo -x tcp:send -c 400 -r 5 -w 0 --no-trials --stages light --name traced -qq").ends_with(0);
+    home.run("echo -x tcp:send -c 400 -r 5 -w 0 --no-ablations --stages light --name traced -qq").ends_with(0);
     let csv = home.run("export traced --to messages-csv").ends_with(0);
     let mut rows = csv::Reader::from_reader(csv.out.as_bytes());
     let heads = rows.headers().unwrap().clone();

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_rpc::log::Record;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
 use serde_json::Value;
 
@@ -268,6 +270,18 @@ impl Drop for Ended {
     }
 }
 
+/// T1 of each call of a log, µs, by its id.
+fn went(log: &Path) -> HashMap<u32, i64> {
+    let bytes = std::fs::read(log).unwrap();
+    let records: Vec<Record> = msgpath_rpc::log::records(&bytes, 0).map(Result::unwrap).collect();
+    let calls: HashMap<u32, i64> = records.iter().map(|one| (one.header.rpcid, one.header.t[0])).collect();
+    assert!(
+        records.iter().all(|one| calls[&one.header.rpcid] == one.header.t[0]),
+        "both records of a call say the same"
+    );
+    calls
+}
+
 #[test]
 fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     let home = Home::new();
@@ -304,6 +318,14 @@ fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     let report = home.path().join("calls.html");
     home.run(&format!("report @last -o {}", report.display())).ends_with(0);
     assert!(std::fs::read_to_string(&report).unwrap().contains("What happened to each call?"));
+    // A call went at the same time, whoever says so: the client's log, what is made of the record, the server's log.
+    let exported = home.path().join("exported.log");
+    home.run(&format!("export @last --to lab-log -o {}", exported.display())).ends_with(0);
+    let [ours, again, theirs] = [&client_log, &exported, &log].map(|file| went(file));
+    assert_eq!((ours.len(), again.len(), theirs.len()), (420, 420, 421));
+    for (id, t1) in &ours {
+        assert_eq!((again.get(id), theirs.get(id)), (Some(t1), Some(t1)), "T1 of call {id:#x}");
+    }
     // Both logs name the same calls: they are merged, not doubled.
     let both = format!("import {} {} --json", client_log.display(), log.display());
     let imported = home.run(&both).ends_with(0).json();

@@ -12,7 +12,7 @@ use crate::command::{Home, Output, Running, free_port, msgpath, within};
 /// T1 of the reference vectors.
 const T1: i64 = 1_700_000_000_123_456;
 
-/// A server under way, and where it listens.
+/// A server in progress, and where it listens.
 struct Server {
     running: Running,
     port: u16,
@@ -626,7 +626,7 @@ fn a_peer_that_is_gone_in_the_middle_is_no_more_than_gone() {
         steady.is_served();
         true
     }));
-    // Killed with replies under way: what was received and not read turns the close into a reset.
+    // Killed with replies in progress: what was received and not read turns the close into a reset.
     for _ in 0..5 {
         let mut client = server.connect();
         for id in 0..8 {
@@ -820,7 +820,7 @@ fn calls_that_arrived_before_the_end_are_answered() {
     let value = vec![8; 3_000_000];
     client.call("write", &strings(&[b"k", &value]));
     client.send(&request("read", 77, &strings(&[b"k"])));
-    client.stream.read_exact(&mut [0; 1]).unwrap(); // it is under way, and more than a socket holds
+    client.stream.read_exact(&mut [0; 1]).unwrap(); // it is in progress, and more than a socket holds
     server.running.signal("TERM");
     let mut rest = Vec::new();
     let mut part = vec![0; 100_000];

@@ -150,7 +150,7 @@ fn rubbish_costs_its_own_connection_only() {
     let (home, port) = (Home::new(), free_port());
     let running = serve(&home, &format!("127.0.0.1:{port}"));
     let mut whole = Vec::new();
-    msgpath_run::wire::write(&mut whole, &msgpath_run::wire::ToFar::Finish, &[]).unwrap();
+    msgpath_agent::wire::write(&mut whole, &msgpath_agent::wire::ToEnd::Finish, &[]).unwrap();
     let mut huge = whole.clone();
     huge[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     let noise: Vec<u8> = (0..4096u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -172,7 +172,7 @@ fn rubbish_costs_its_own_connection_only() {
         if let Err(error) = stream.read_to_end(&mut answer) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{what}");
         }
-        assert!(msgpath_run::greeting::GREETING.starts_with(&answer), "{what} gets no answer but the greeting");
+        assert!(msgpath_agent::greeting::GREETING.starts_with(&answer), "{what} gets no answer but the greeting");
         let value = home.run(&format!("echo 127.0.0.1:{port} -c 20 -r 1 -w 0 --json")).ends_with(0).json();
         assert_eq!(value["cases"][0]["delivery"]["received"], 20, "after {what}");
     }

@@ -67,12 +67,13 @@ fn waking_is_compared_with_not_waking() {
     let home = Home::new();
     let value = home.run("echo -x unix:send -w 0 -t 2s -r 20 --no-save --json").ends_with(0).json();
     let tried: Vec<&str> =
-        value["trials"].as_array().unwrap().iter().filter_map(|trial| trial["change"].as_str()).collect();
-    assert_eq!(tried, ["same_cpu", "spin"], "{}", value["trials"]);
-    // Whether it speaks depends on the machine; where both trials are better by half, it must.
-    let better =
-        |trial: &serde_json::Value| trial["verdict"] == "better" && trial["ratio"]["high"].as_f64() < Some(0.5);
-    if value["trials"].as_array().unwrap().iter().all(better) {
+        value["ablations"].as_array().unwrap().iter().filter_map(|ablation| ablation["change"].as_str()).collect();
+    assert_eq!(tried, ["same_cpu", "spin"], "{}", value["ablations"]);
+    // Whether it speaks depends on the machine; where both ablations are better by half, it must.
+    let better = |ablation: &serde_json::Value| {
+        ablation["verdict"] == "better" && ablation["ratio"]["high"].as_f64() < Some(0.5)
+    };
+    if value["ablations"].as_array().unwrap().iter().all(better) {
         under(&codes(&value), "V13");
     }
 }
@@ -92,7 +93,7 @@ fn other_work_on_the_cpus_is_named() {
             std::thread::spawn(move || while !stop.load(std::sync::atomic::Ordering::Relaxed) {})
         })
         .collect();
-    let said = said("echo -x unix:send --no-trials -t 2s -r 10");
+    let said = said("echo -x unix:send --no-ablations -t 2s -r 10");
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     burners.into_iter().for_each(|burner| burner.join().unwrap());
     under(&said, "W46");
@@ -117,7 +118,7 @@ fn datagrams_lost_in_a_small_buffer_are_counted_there() {
 
 #[test]
 fn restarts_are_a_level_of_their_own() {
-    let said = said("echo -x unix:send --no-trials -t 2s -r 20 --restarts 4");
+    let said = said("echo -x unix:send --no-ablations -t 2s -r 20 --restarts 4");
     under(&said, "V12");
 }
 
@@ -195,7 +196,7 @@ fn a_quota_that_stops_the_run_is_named() {
     }
     let home = Home::new();
     let script = format!(
-        "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 --no-trials -t 2s -r 5 --no-save --json",
+        "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 --no-ablations -t 2s -r 5 --no-save --json",
         folder.display()
     );
     let mut command = Command::new("sh");

@@ -41,20 +41,20 @@ fn everything_that_is_sent_arrives() {
 fn the_far_end_can_send() {
     for options in ["-R", "-R -P 4 -T 2"] {
         let cases = cases(&format!("{options} -l 4K -c 200 -r 2"));
-        let calls = |end: &str, call: &str| number(&cases[0][end][call]);
-        assert!(calls("far_calls", "send_calls") >= 200, "{options}: {}", cases[0]["far_calls"]);
-        assert!(calls("near_calls", "recv_full") >= 200, "{options}: {}", cases[0]["near_calls"]);
+        let calls = |end: usize, call: &str| number(&cases[0]["ends"][end]["calls"][call]);
+        assert!(calls(1, "send_calls") >= 200, "{options}: {}", cases[0]["ends"][1]["calls"]);
+        assert!(calls(0, "recv_full") >= 200, "{options}: {}", cases[0]["ends"][0]["calls"]);
         // The near end sends nothing but the acknowledgement.
-        assert!(calls("near_calls", "send_calls") <= 8, "{options}: {}", cases[0]["near_calls"]);
+        assert!(calls(0, "send_calls") <= 8, "{options}: {}", cases[0]["ends"][0]["calls"]);
     }
 }
 
 #[test]
-fn write_shapes_count_reads_and_segments_beside_a_yardstick() {
+fn write_shapes_count_reads_and_segments_beside_a_reference() {
     let home = Home::new();
     let line = "stream --pieces 100x15 --repeat 200 -x tcp:writes,tcp:writev,tcp:send -w 0";
     let text = home.run(line).ends_with(0).out;
-    for part in ["#reads", "full", "short", "empty", "segments", "yardstick", "100x15", "tcp:writes", "Gbit/s"] {
+    for part in ["#reads", "full", "short", "empty", "segments", "reference", "100x15", "tcp:writes", "Gbit/s"] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     let value = home.run("show --json").ends_with(0).json();
@@ -62,16 +62,16 @@ fn write_shapes_count_reads_and_segments_beside_a_yardstick() {
     let measured: Vec<_> = cases.iter().filter(|case| case["case"]["role"] == "measured").collect();
     assert_eq!(measured.len(), 3);
     for (case, sends) in measured.iter().zip([20_000, 200, 200]) {
-        let calls = &case["far_calls"];
-        assert_eq!(number(&case["near_calls"]["send_calls"]), sends, "{case}");
+        let calls = &case["ends"][1]["calls"];
+        assert_eq!(number(&case["ends"][0]["calls"]["send_calls"]), sends, "{case}");
         assert_eq!(number(&calls["recv_full"]), 200, "a message has one read that completes it: {calls}");
         let all = number(&calls["recv_full"]) + number(&calls["recv_short"]) + number(&calls["recv_empty"]);
         assert_eq!(number(&calls["recv_calls"]), all, "{calls}");
-        assert!(number(&case["near_tcp"]["data_segs_out"]) > 0, "{}", case["near_tcp"]);
+        assert!(number(&case["ends"][0]["tcp"]["data_segs_out"]) > 0, "{}", case["ends"][0]["tcp"]);
     }
-    let yardstick: Vec<_> = cases.iter().filter(|case| case["case"]["role"] == "yardstick").collect();
-    assert_eq!(yardstick.len(), 1);
-    assert_eq!(yardstick[0]["case"]["size_bytes"], 128 << 10);
+    let reference: Vec<_> = cases.iter().filter(|case| case["case"]["role"] == "reference").collect();
+    assert_eq!(reference.len(), 1);
+    assert_eq!(reference[0]["case"]["size_bytes"], 128 << 10);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn nagle_and_cork_are_write_shapes_too() {
     for options in ["--no-nodelay", "--cork"] {
         let cases = cases(&format!("--pieces 100x15 -c 100 -r 1 -x tcp:writes {options}"));
         let case = cases.iter().find(|case| case["case"]["role"] == "measured").unwrap();
-        let segments = number(&case["near_tcp"]["data_segs_out"]);
+        let segments = number(&case["ends"][0]["tcp"]["data_segs_out"]);
         assert!(segments > 0 && segments <= 10_000, "{options}: {segments} segments for 10 000 writes");
     }
 }

@@ -6,7 +6,7 @@ use crate::command::{Home, Output};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
-    Home::new().run(&format!("echo -w 0 --no-trials --no-save {options}"))
+    Home::new().run(&format!("echo -w 0 --no-ablations --no-save {options}"))
 }
 
 #[track_caller]
@@ -33,11 +33,11 @@ fn one_event_loop_serves_every_connection() {
         assert_eq!(case["case"]["dispatch"], "event_loop", "{path}");
         assert_eq!((&case["delivery"]["sent"], &case["delivery"]["lost"]), (&case["messages"], &0.into()), "{path}");
         // Fewer waits than receives: several connections are ready at once, or at least none is waited for twice.
-        let calls = &case["near_calls"];
+        let calls = &case["ends"][0]["calls"];
         assert!(number(&calls["wait_calls"]) > 0.0, "{path}: {calls}");
         assert!(number(&calls["recv_full"]) >= number(&case["messages"]), "{path}: {calls}");
         let implied = number(&case["threads"]["implied"]["value"]);
-        let asked = number(&case["threads"]["under_way"]);
+        let asked = number(&case["threads"]["in_flight"]);
         assert!(implied <= 1.02 * asked && implied > 0.3 * asked, "{path}: {implied} of {asked}");
     }
 }
@@ -77,7 +77,7 @@ fn paths_without_an_event_loop_are_left_out_by_name() {
 fn depths_are_rows_of_one_run() {
     let output = echo("-x unix:send --inflight 1,4,16 -c 2000 -r 8 --json").ends_with(0);
     let all = cases(&output);
-    let asked: Vec<f64> = all.iter().map(|case| number(&case["threads"]["under_way"])).collect();
+    let asked: Vec<f64> = all.iter().map(|case| number(&case["threads"]["in_flight"])).collect();
     assert_eq!(asked, [1.0, 4.0, 16.0]);
     for (case, asked) in all.iter().zip(asked) {
         let implied = number(&case["threads"]["implied"]["value"]);
@@ -85,7 +85,7 @@ fn depths_are_rows_of_one_run() {
     }
     echo("-x unix:send --inflight 1,4 -c 400 -r 5").ends_with(0).shows(&[
         "threads and queues",
-        "4 under way on each",
+        "4 in flight on each",
         "in flight: rate times mean",
     ]);
 }
@@ -99,7 +99,7 @@ fn more_threads_than_cpus_claim_no_factor() {
 #[test]
 fn threads_need_not_be_pinned() {
     let home = Home::new();
-    home.run("echo -w 0 -x unix:send --cpu none -c 200 -r 5 --no-trials --name free")
+    home.run("echo -w 0 -x unix:send --cpu none -c 200 -r 5 --no-ablations --name free")
         .ends_with(0)
         .shows(&["near not pinned, far not pinned"]);
     echo("-x unix:send --cpu nobody -c 10").ends_with(2).says(&["error[E11]", "or none"]);

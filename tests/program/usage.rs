@@ -43,7 +43,7 @@ fn numbers_that_overflow_when_multiplied() {
 }
 
 #[test]
-fn more_under_way_than_the_path_holds_would_wait_for_ever() {
+fn more_in_flight_than_the_path_holds_would_wait_for_ever() {
     for path in ["tcp:send", "unix:send", "pipe:write"] {
         let line = format!("echo -x {path} --inflight 4096 -l 64K -c 5000 -w 0");
         let words: Vec<&str> = line.split(' ').collect();
@@ -53,7 +53,7 @@ fn more_under_way_than_the_path_holds_would_wait_for_ever() {
         let most = output.err.split("--inflight ").nth(1).unwrap().split(' ').next().unwrap();
         let line = format!("echo -x {path} --inflight {most} -l 64K -c 200 -r 1 -w 0 --json");
         let value = msgpath(&line.split(' ').collect::<Vec<_>>()).ends_with(0).json();
-        assert_eq!(value["cases"][0]["delivery"]["received"], 200, "{path} with {most} under way");
+        assert_eq!(value["cases"][0]["delivery"]["received"], 200, "{path} with {most} in flight");
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 use msgpath_analyse::Logs;
 use msgpath_analyse::attribution::attribute;
 use msgpath_core::PathName;
-use msgpath_core::plan::{Case, CaseRole, Change, Plan, StageSet, Trial, Workload};
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Workload};
 use msgpath_core::schema::{
     EventKind, KernelEvent, MessageRow, RoundRecord, RunHeader, TraceRound, TracedThread, Tracing,
 };
@@ -42,10 +42,10 @@ fn main() -> ExitCode {
 
 fn recorded() -> (Run, Logs) {
     let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-    let trial = Some(Trial { of: 0, change: Change::Traced(StageSet::Light) });
-    let twin = Case { id: 1, role: CaseRole::Trial, trial, ..case.clone() };
+    let ablation = Some(Ablation { of: 0, change: Change::Traced(StageSet::Light) });
+    let replica = Case { id: 1, role: CaseRole::Ablation, ablation, ..case.clone() };
     let mut header =
-        RunHeader::new("split", "echo", Plan { rounds: ROUNDS, ..Plan::new(Workload::Echo, vec![case, twin]) });
+        RunHeader::new("split", "echo", Plan { rounds: ROUNDS, ..Plan::new(Workload::Echo, vec![case, replica]) });
     let kinds = [
         EventKind::SchedWaking,
         EventKind::SchedWakeup,
@@ -60,7 +60,7 @@ fn recorded() -> (Run, Logs) {
         ..Tracing::default()
     });
     let thread = |end: usize| TracedThread { tid: TIDS[end], sends: true, receives: true, cookies: vec![COOKIES[end]] };
-    let trace = TraceRound { near: vec![thread(0)], far: vec![thread(1)], ..TraceRound::default() };
+    let trace = TraceRound { threads: vec![vec![thread(0)], vec![thread(1)]], ..TraceRound::default() };
     let mut logs = Logs::default();
     let mut rounds = Vec::new();
     for pass in 0..ROUNDS {

@@ -87,7 +87,7 @@ fn write(folder: &Path) -> Result<(), RecordError> {
                 latency: histogram.to_sparse(),
                 ..Default::default()
             };
-            for end in [&mut round.near, &mut round.far] {
+            for end in round.reports_mut() {
                 (end.delivery.sent, end.delivery.received, end.delivery.verified) = (MESSAGES, MESSAGES, MESSAGES);
                 (end.bytes_sent, end.bytes_received) = (MESSAGES * case.size, MESSAGES * case.size);
                 end.elapsed_ns = histogram.sum() as u64;

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, CaseRole, Plan};
-use msgpath_core::schema::{RoundRecord, RunHeader, Status};
+use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader, Status};
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::prediction::range;
 use msgpath_stats::quantile::Quantile;
@@ -56,7 +56,9 @@ pub enum Over {
 fn between(p: f64, over: Over, values: &[f64]) -> Option<Between> {
     let (low, high, predicts) = range(values)?;
     let (lo_ns, hi_ns) = (low.round() as u64, high.round() as u64);
-    Some(Between { p, over, count: values.len() as u64, lo_ns, hi_ns, predicts })
+    // What took no time has no logarithm and is not among them.
+    let count = values.iter().filter(|value| **value > 0.0).count() as u64;
+    Some(Between { p, over, count, lo_ns, hi_ns, predicts })
 }
 
 /// The range over the restarts of a case. Empty with a single one.
@@ -79,7 +81,8 @@ pub fn restarts(rounds: &[&RoundRecord]) -> Vec<Between> {
 /// each other. What differs from run to run by chance (the seed, what a first stage led to) does not count.
 pub fn alike(a: &RunHeader, b: &RunHeader) -> bool {
     let machine = |header: &RunHeader| {
-        [&header.near, &header.far].map(|end| (end.host.clone(), end.kernel.clone(), end.cpu.clone(), end.cpus.clone()))
+        [header.host(NEAR), header.host(FAR)]
+            .map(|end| (end.host.clone(), end.kernel.clone(), end.cpu.clone(), end.cpus.clone()))
     };
     let what = |header: &RunHeader| (header.verb.clone(), header.version.clone(), header.target.clone());
     what(a) == what(b) && machine(a) == machine(b) && typed(&a.plan) == typed(&b.plan)
@@ -116,20 +119,51 @@ struct StoredCase {
 /// keeps the range over these.
 pub fn add(summary: &mut Summary, earlier: &[Vec<u8>]) {
     let whole = |stored: &Stored| stored.status == Status::Ok;
-    let earlier: Vec<Stored> =
-        earlier.iter().filter_map(|json| serde_json::from_slice(json).ok()).filter(whole).take(MOST - 1).collect();
+    let earlier: Vec<Stored> = earlier.iter().filter_map(|json| stored(json)).filter(whole).take(MOST - 1).collect();
     for case in summary.cases.iter_mut().filter(|case| case.between.is_empty()) {
         let own = same(&case.case);
         let others: Vec<&StoredCase> =
             earlier.iter().filter_map(|run| run.cases.iter().find(|other| same(&other.case) == own)).collect();
-        let found = |quantiles: &[Quantile], p: f64| quantiles.iter().find(|q| q.p == p)?.observed();
-        let of = |p: f64| {
-            let own = found(&case.quantiles, p)?;
-            let others = others.iter().filter_map(|other| found(&other.quantiles, p));
-            let values: Vec<f64> = others.chain([own]).map(|ns| ns as f64).collect();
-            between(p, Over::Runs, &values)
-        };
-        case.between = SHOWN.iter().filter_map(|p| of(*p)).collect();
+        case.between = over_runs(&case.quantiles, &others);
+    }
+}
+
+fn stored(json: &[u8]) -> Option<Stored> {
+    serde_json::from_slice(json).ok()
+}
+
+fn observed(quantiles: &[Quantile], p: f64) -> Option<u64> {
+    quantiles.iter().find(|quantile| quantile.p == p)?.observed()
+}
+
+/// The ranges over a case and the same one in other runs.
+fn over_runs(own: &[Quantile], others: &[&StoredCase]) -> Vec<Between> {
+    let of = |p: f64| {
+        let own = observed(own, p)?;
+        let others = others.iter().filter_map(|other| observed(&other.quantiles, p));
+        let values: Vec<f64> = others.chain([own]).map(|ns| ns as f64).collect();
+        between(p, Over::Runs, &values)
+    };
+    SHOWN.iter().filter_map(|p| of(*p)).collect()
+}
+
+/// Reads arbitrary bytes as a stored summary and compares its cases with one another as if each were a run, for a fuzzer.
+///
+/// # Panics
+/// Where a range does not hold what it was made of: a defect.
+#[doc(hidden)]
+pub fn fuzz_stored(bytes: &[u8]) {
+    let Some(stored) = stored(bytes) else { return };
+    let all: Vec<&StoredCase> = stored.cases.iter().take(MOST - 1).collect();
+    for case in &all {
+        assert!(same(&same(&case.case)) == same(&case.case));
+        for range in over_runs(&case.quantiles, &all) {
+            let own = observed(&case.quantiles, range.p).expect("it was compared");
+            // The ends are those of logarithms; what took no time has none.
+            let (lo, own, hi) = (range.lo_ns as f64, own as f64, range.hi_ns as f64);
+            assert!(own == 0.0 || lo <= own * 1.000_000_1 && own <= hi * 1.000_000_1, "{range:?} without {own}");
+            assert!((2..=MOST as u64).contains(&range.count), "{range:?}");
+        }
     }
 }
 
@@ -171,6 +205,14 @@ mod tests {
     }
 
     #[test]
+    fn what_took_no_time_is_not_counted() {
+        let found = between(0.5, Over::Runs, &[0.0, 5.0, 7.0]).unwrap();
+        assert_eq!((found.count, found.lo_ns, found.hi_ns), (2, 5, 7));
+        fuzz_stored(&stored(17_700.0, Status::Ok));
+        fuzz_stored(b"{");
+    }
+
+    #[test]
     fn restarts_are_a_range_of_their_own() {
         let mut run = Build::echo(&["tcp:send"], &[64]).restarts(4).run();
         relevel(&mut run, |pass| [20_000.0, 30_000.0, 24_000.0, 36_000.0][pass as usize / 10]);
@@ -192,7 +234,7 @@ mod tests {
         let a = header(1);
         assert!(alike(&a, &header(2)));
         let mut other = header(1);
-        other.near.cpu = "another".into();
+        other.host_mut(NEAR).cpu = "another".into();
         assert!(!alike(&a, &other));
         let mut other = header(1);
         other.plan.cases[0].inflight = 4;

@@ -102,7 +102,7 @@ pub(crate) fn all_rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> 
 
 /// The rounds of one case that make its headline, in the order of their passes: what every number of a level, a ratio or
 /// a verdict is made of.
-pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
+pub fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
     Calm::of(run).headline(&all_rounds(run, case))
 }
 
@@ -118,6 +118,8 @@ mod tests {
     use crate::summarise;
     use crate::summary::{CaseSummary, Comparison};
     use crate::testing::{Build, slow_down};
+    use msgpath_core::plan::Placement;
+    use msgpath_core::schema::{FAR, NEAR};
     use msgpath_stats::verdict::Verdict;
 
     /// Two equal paths, a third that takes 0.8 of their time, and the control, each in 60 rounds.
@@ -210,15 +212,16 @@ mod tests {
     #[test]
     fn others_on_the_measuring_cpus_are_told_from_the_usual() {
         let mut build = Build::echo(&["tcp:send"], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (vec![0], vec![1]);
+        build.plan.placement = Placement::pair(vec![0], vec![1]);
         let hogged = |which: fn(u32) -> bool, ticks: u64, cpu: u32| {
             let mut run = build.run();
             let (busy, steal) = (msgpath_core::calm::busy_of(cpu), msgpath_core::calm::steal_of(cpu));
-            run.header.near_counters = vec![busy.clone(), steal, "stat.steal".into()];
+            run.header.ends[NEAR].counters = vec![busy.clone(), steal, "stat.steal".into()];
             for round in run.rounds.iter_mut() {
                 // 10 ms of 40 are its own.
-                round.near.user_ns = 10_000_000;
-                round.near_kernel.0.insert(busy.clone(), 1 + if which(round.pass) { ticks } else { 0 });
+                round.near_mut().user_ns = 10_000_000;
+                let foreign = if which(round.pass) { ticks } else { 0 };
+                round.end_mut(NEAR).kernel.0.insert(busy.clone(), 1 + foreign);
             }
             Calm::of(&run).share(&run)
         };
@@ -231,13 +234,13 @@ mod tests {
     #[test]
     fn theft_from_other_cpus_is_not_ours_where_it_is_known() {
         let mut build = Build::echo(&["tcp:send"], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (vec![0], vec![1]);
+        build.plan.placement = Placement::pair(vec![0], vec![1]);
         let mut run = build.run();
         let each = [0, 1].map(msgpath_core::calm::steal_of);
-        run.header.near_counters = vec![each[0].clone(), "stat.steal".into()];
-        run.header.far_counters = vec![each[1].clone(), "stat.steal".into()];
+        run.header.ends[NEAR].counters = vec![each[0].clone(), "stat.steal".into()];
+        run.header.ends[FAR].counters = vec![each[1].clone(), "stat.steal".into()];
         run.rounds.iter_mut().for_each(|round| round.steal_ticks = Some(5));
-        run.rounds[3].far_kernel.0.insert(each[1].clone(), 4);
+        run.rounds[3].end_mut(FAR).kernel.0.insert(each[1].clone(), 4);
         assert_eq!(Calm::of(&run).share(&run).stolen, 1);
     }
 }

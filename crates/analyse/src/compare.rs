@@ -83,7 +83,7 @@ impl<'a> Results<'a> {
 }
 
 /// A seed for one pair of cases.
-pub(crate) fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
+pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
     plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -166,7 +166,7 @@ fn ratios(compared: &[Compared], control: &Control, larger_is_better: bool) -> V
 }
 
 /// The p99 beside a metric that is not about tails. They are a family of their own and have a margin of their own: what
-/// the control resolves at p99. Where its p99 differs from its twin's, no difference is claimed.
+/// the control resolves at p99. Where its p99 differs from its baseline's, no difference is claimed.
 fn tails(results: &Results, cases: &[&Case]) -> Vec<Ratio> {
     if !results.plan.workload.is_timed() || results.plan.metric() == Metric::P99 {
         return Vec::new();
@@ -255,7 +255,7 @@ mod tests {
             let claimed = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
             comparison.ratios.iter().any(|ratio| matches!(ratio.verdict, Verdict::Better | Verdict::Worse))
                 || comparison.winners.iter().any(|winner| winner.path.is_some())
-                || comparison.crossovers.iter().any(|crossover| claimed(crossover.kind))
+                || comparison.crossovers.iter().any(|crossover| claimed(crossover.crossing.kind))
         });
         let false_claims = false_claims.count();
         assert!(false_claims <= 4, "{false_claims} of 40");
@@ -269,7 +269,7 @@ mod tests {
             build.plan.metric = Some(metric);
             let mut run = build.run();
             for round in &mut run.rounds {
-                round.far.user_ns = 1_000_000 * u64::from(round.case + 1) + u64::from(round.pass);
+                round.far_mut().user_ns = 1_000_000 * u64::from(round.case + 1) + u64::from(round.pass);
             }
             let comparison = summarise(&run).comparison.unwrap();
             (
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_second_stage_has_ratios_and_no_winner() {
-        let mut build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 4096]).trial(0, Change::Spin);
+        let mut build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 4096]).ablation(0, Change::Spin);
         for (path, like) in [("tcp:writev", 2), ("tcp:send", 0)] {
             let id = build.plan.cases.len() as u32;
             let like: &Case = &build.plan.cases[like];
@@ -334,7 +334,7 @@ mod tests {
         let cases: Vec<u32> = comparison.ratios.iter().map(|ratio| ratio.case).collect();
         assert_eq!(cases, [2, 3, 5]);
         assert_eq!(comparison.winners.iter().map(|winner| winner.size).collect::<Vec<_>>(), [64, 4096]);
-        assert!(comparison.crossovers[0].refined);
+        assert!(comparison.crossovers[0].crossing.refined);
     }
 
     #[test]
@@ -366,8 +366,8 @@ mod tests {
             blocked_share: 0.0,
             not_running_share: 0.0,
             own_share: 0.0,
-            mean_under_way: 0.0,
-            most_under_way: 0,
+            mean_in_flight: 0.0,
+            most_in_flight: 0,
             little: None,
             client_busy: None,
         }

@@ -15,15 +15,16 @@ pub fn control(results: &Results, metric: Metric) -> Control {
         .iter()
         .filter(|case| case.role == CaseRole::Control)
         .filter_map(|case| {
-            let twin =
-                |twin: &&Case| twin.role == CaseRole::Measured && twin.path == case.path && same_cell(twin, case);
-            Some((case, cases.iter().find(twin)?))
+            let baseline = |baseline: &&Case| {
+                baseline.role == CaseRole::Measured && baseline.path == case.path && same_cell(baseline, case)
+            };
+            Some((case, cases.iter().find(baseline)?))
         })
         .collect();
     let evidence: Vec<_> = pairs
         .iter()
-        .filter_map(|(case, twin)| {
-            let evidence = results.evidence(metric, case, twin, pairs.len())?;
+        .filter_map(|(case, baseline)| {
+            let evidence = results.evidence(metric, case, baseline, pairs.len())?;
             Some((evidence, redraw_seed(results.plan, case)))
         })
         .collect();

@@ -56,15 +56,15 @@ pub fn calls<'a>(ends: impl Iterator<Item = &'a EndReport>) -> CallCounts {
 pub fn zerocopy(rounds: &[&RoundRecord]) -> Option<ZeroCopyCounts> {
     let mut sum = ZeroCopyCounts::default();
     for round in rounds {
-        sum.add(&round.near.zerocopy);
-        sum.add(&round.far.zerocopy);
+        sum.add(&round.near().zerocopy);
+        sum.add(&round.far().zerocopy);
     }
     (sum.asked > 0).then_some(sum)
 }
 
 /// Bytes copied per message, both ends and (echo) both directions, with the reading; `None` with the reason.
 pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>, String) {
-    let messages: u64 = rounds.iter().map(|round| handled(&round.near).max(handled(&round.far))).sum();
+    let messages: u64 = rounds.iter().map(|round| handled(round.near()).max(handled(round.far()))).sum();
     if messages == 0 {
         return (None, "n/a: no message was measured".into());
     }
@@ -98,7 +98,8 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
             why.push_str(&format!("; {} sends without an answer are taken to be alike", zero.unanswered));
         }
     }
-    let program: u64 = rounds.iter().map(|round| round.near.calls.copied_bytes + round.far.calls.copied_bytes).sum();
+    let program: u64 =
+        rounds.iter().map(|round| round.near().calls.copied_bytes + round.far().calls.copied_bytes).sum();
     if program > 0 {
         why.push_str("; by the program: putting the pieces together");
     }
@@ -123,7 +124,8 @@ mod tests {
         assert_eq!(of("shm:ring/spin", |_| ()).0, Some(4000.0));
         assert_eq!(of("pipe:splice", |_| ()).0, None);
         assert_eq!(of("eth:send", |_| ()).0, None);
-        let (bytes, why) = of("tcp:flatten", |round| round.near.calls.copied_bytes = 1000 * round.near.delivery.sent);
+        let (bytes, why) =
+            of("tcp:flatten", |round| round.near_mut().calls.copied_bytes = 1000 * round.near().delivery.sent);
         assert_eq!(bytes, Some(5000.0));
         assert!(why.contains("by the program"));
     }
@@ -132,8 +134,8 @@ mod tests {
     fn zero_copy_saves_only_what_the_kernel_reports() {
         let zero = |zero_copied, copied| {
             move |round: &mut RoundRecord| {
-                round.near.zerocopy = ZeroCopyCounts { asked: 100, zero_copied, copied, ..Default::default() };
-                round.far.zerocopy = round.near.zerocopy;
+                round.near_mut().zerocopy = ZeroCopyCounts { asked: 100, zero_copied, copied, ..Default::default() };
+                round.far_mut().zerocopy = round.near().zerocopy;
             }
         };
         assert_eq!(of("tcp:zerocopy", zero(0, 100)).0, Some(4000.0));

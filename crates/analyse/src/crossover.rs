@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::{Case, PathName, Plan};
-use msgpath_stats::crossover::{AtSize, Crossing, crossover};
+use msgpath_stats::crossover::{AtSize, crossover};
 use msgpath_stats::resample::RESAMPLES;
 
 use crate::compare::{Compared, redraw_seed};
@@ -46,9 +46,7 @@ pub(crate) fn crossovers(plan: &Plan, compared: &[Compared], ratios: &[Ratio]) -
                 return None;
             }
             let line: Vec<AtSize> = line.into_iter().map(|(_, at)| at).collect();
-            let Crossing { kind, size, low, high, crossings, undecided, outside, refined } = crossover(&line);
-            let path = path.clone();
-            Some(Crossover { path, threads, kind, size, low, high, crossings, undecided, outside, refined })
+            Some(Crossover { path: path.clone(), threads, crossing: crossover(&line) })
         })
         .collect()
 }

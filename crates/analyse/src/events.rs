@@ -8,7 +8,6 @@ use msgpath_core::schema::{EndReport, EventCounts, EventFacts, RoundRecord, Simu
 use msgpath_record::Run;
 use msgpath_stats::estimate::{Estimate, mean_estimate};
 
-use crate::answers::cell::Value;
 use crate::cost::handled;
 use crate::summary::{CaseSummary, EventRate};
 
@@ -23,11 +22,13 @@ pub const LAST_LEVEL_MISSES: &str = "LLC-load-misses";
 /// What simulated figures are, wherever they are shown.
 pub const SIMULATED: &str = "simulated (cachegrind, user mode only: the kernel's copies are not in it)";
 
-/// The rounds of a case whose events count for it, in the order of passes: those of its counted twin. In a record of an
+/// The rounds of a case whose events count for it, in the order of passes: those of its counted replica. In a record of an
 /// older version that is the case itself.
 pub(crate) fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
-    let is_twin = |twin: &&Case| Plan::counted(twin) && twin.trial.as_ref().is_some_and(|trial| trial.of == case.id);
-    crate::calm::all_rounds(run, run.header.plan.cases.iter().find(is_twin).unwrap_or(case))
+    let is_replica = |replica: &&Case| {
+        Plan::counted(replica) && replica.ablation.as_ref().is_some_and(|ablation| ablation.of == case.id)
+    };
+    crate::calm::all_rounds(run, run.header.plan.cases.iter().find(is_replica).unwrap_or(case))
 }
 
 /// The events of one end of a case: those that were counted, in the order of the header, those that were not, with the
@@ -101,20 +102,20 @@ fn simulated_rates(simulated: &Simulated) -> Vec<EventRate> {
 ///
 /// # Errors
 /// Why there is none, as it is printed after `n/a: `.
-pub fn find(case: &CaseSummary, near: bool, event: &str) -> Result<Value, String> {
-    look_up(case, near, event, false)
+pub fn find(case: &CaseSummary, end: usize, event: &str) -> Result<Estimate, String> {
+    look_up(case, end, event, false)
 }
 
 /// The same, as simulated by cachegrind: to be shown as [`SIMULATED`] and never beside counted figures without it.
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_simulated(case: &CaseSummary, near: bool, event: &str) -> Result<Value, String> {
-    look_up(case, near, event, true)
+pub fn find_simulated(case: &CaseSummary, end: usize, event: &str) -> Result<Estimate, String> {
+    look_up(case, end, event, true)
 }
 
-fn look_up(case: &CaseSummary, near: bool, event: &str, simulated: bool) -> Result<Value, String> {
-    let rates = if near { &case.near_events } else { &case.far_events };
+fn look_up(case: &CaseSummary, end: usize, event: &str, simulated: bool) -> Result<Estimate, String> {
+    let rates = &case.end(end).events;
     let is_it = |name: &str| name == event || base(name) == event;
     let own: Vec<&EventRate> = rates.iter().filter(|rate| rate.simulated == simulated && is_it(&rate.name)).collect();
     let parts: Vec<&Estimate> = own.iter().filter_map(|rate| rate.per_message.as_ref()).collect();
@@ -129,7 +130,7 @@ fn look_up(case: &CaseSummary, near: bool, event: &str, simulated: bool) -> Resu
         return Err(format!("{}: {}", hole.name, hole.why.as_deref().unwrap_or("not counted")));
     }
     let plus = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
-    Ok(rest.iter().fold(Value::from(*first), |sum, part| Value {
+    Ok(rest.iter().fold((*first).clone(), |sum, part| Estimate {
         value: sum.value + part.value,
         low: plus(sum.low, part.low),
         high: plus(sum.high, part.high),
@@ -156,25 +157,25 @@ fn bytes_of(case: &CaseSummary) -> f64 {
 ///
 /// # Errors
 /// Why there is none.
-pub fn cycles_per_byte(case: &CaseSummary, near: bool) -> Result<Value, String> {
-    let cycles = find(case, near, CYCLES)?;
+pub fn cycles_per_byte(case: &CaseSummary, end: usize) -> Result<Estimate, String> {
+    let cycles = find(case, end, CYCLES)?;
     let bytes = bytes_of(case);
     let each = |value: f64| value / bytes;
-    Ok(Value { value: each(cycles.value), low: cycles.low.map(each), high: cycles.high.map(each) })
+    Ok(Estimate { value: each(cycles.value), low: cycles.low.map(each), high: cycles.high.map(each) })
 }
 
 /// Instructions for each cycle. No interval: both counts of a round rise and fall together.
 ///
 /// # Errors
 /// Why there is none.
-pub fn instructions_per_cycle(case: &CaseSummary, near: bool) -> Result<Value, String> {
-    let (instructions, cycles) = (find(case, near, INSTRUCTIONS)?, find(case, near, CYCLES)?);
+pub fn instructions_per_cycle(case: &CaseSummary, end: usize) -> Result<Estimate, String> {
+    let (instructions, cycles) = (find(case, end, INSTRUCTIONS)?, find(case, end, CYCLES)?);
     if cycles.value > 0.0 { Ok((instructions.value / cycles.value).into()) } else { Err("no cycle was counted".into()) }
 }
 
 /// Why there are no hardware counts at an end, where there are none: one reason for all of them.
-pub fn no_hardware(case: &CaseSummary, near: bool) -> Option<String> {
-    let reasons = [CYCLES, INSTRUCTIONS, L1D_MISSES, LAST_LEVEL_MISSES].map(|event| find(case, near, event).err());
+pub fn no_hardware(case: &CaseSummary, end: usize) -> Option<String> {
+    let reasons = [CYCLES, INSTRUCTIONS, L1D_MISSES, LAST_LEVEL_MISSES].map(|event| find(case, end, event).err());
     let [Some(first), ..] = &reasons else { return None };
     reasons.iter().all(|reason| reason.as_ref() == Some(first)).then(|| first.clone())
 }
@@ -184,7 +185,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use msgpath_core::Unavailable;
-    use msgpath_core::schema::EventCount;
+    use msgpath_core::schema::{EventCount, FAR, NEAR};
 
     use super::*;
     use crate::summarise;
@@ -193,20 +194,20 @@ mod tests {
     /// A run whose near end counted `per_message` of each event in every round.
     fn counted(events: &[(&str, f64)]) -> CaseSummary {
         let mut run = Build::echo(&["tcp:send"], &[1000]).run();
-        run.header.near_events = EventFacts {
+        run.header.ends[NEAR].events = EventFacts {
             counted: events.iter().map(|(name, _)| (*name).to_owned()).collect(),
             refused: vec![("LLC-load-misses".into(), Unavailable::new("this PMU does not have it: ENOENT", ""))],
             user_only: false,
         };
-        run.header.far_events.refused = vec![("cycles".into(), Unavailable::new("no PMU driver: ENOENT", ""))];
+        run.header.ends[FAR].events.refused = vec![("cycles".into(), Unavailable::new("no PMU driver: ENOENT", ""))];
         for round in &mut run.rounds {
-            let messages = round.near.delivery.sent as f64;
+            let messages = round.near().delivery.sent as f64;
             // Rounds differ, so that there is an interval.
             let wave = 1.0 + 0.01 * f64::from(round.pass % 3) - 0.01;
             for (name, each) in events {
                 let count = (each * messages * wave).round() as u64;
                 let count = EventCount { count, user: Some(count / 4), enabled_ns: 1000, running_ns: 500 };
-                round.near_events.insert((*name).into(), count);
+                round.end_mut(NEAR).events.insert((*name).into(), count);
             }
         }
         summarise(&run).cases.remove(0)
@@ -215,42 +216,42 @@ mod tests {
     #[test]
     fn counts_become_rates_with_an_interval() {
         let case = counted(&[("cycles", 4000.0), ("instructions", 6000.0)]);
-        let cycles = find(&case, true, "cycles").unwrap();
+        let cycles = find(&case, NEAR, "cycles").unwrap();
         assert!((cycles.value - 4000.0).abs() < 10.0, "{cycles:?}");
         assert!(cycles.low.unwrap() < cycles.value && cycles.value < cycles.high.unwrap(), "{cycles:?}");
-        let rate = &case.near_events[0];
+        let rate = &case.end(NEAR).events[0];
         assert!((rate.user_share.unwrap() - 0.25).abs() < 1e-3 && rate.running_share == Some(0.5), "{rate:?}");
         // 1000 bytes there and 1000 back.
-        let per_byte = cycles_per_byte(&case, true).unwrap();
+        let per_byte = cycles_per_byte(&case, NEAR).unwrap();
         assert!((per_byte.value - 2.0).abs() < 0.01 && per_byte.low.is_some());
-        assert!((instructions_per_cycle(&case, true).unwrap().value - 1.5).abs() < 0.01);
-        assert_eq!(no_hardware(&case, true), None);
+        assert!((instructions_per_cycle(&case, NEAR).unwrap().value - 1.5).abs() < 0.01);
+        assert_eq!(no_hardware(&case, NEAR), None);
     }
 
     #[test]
     fn what_was_not_counted_has_a_reason_and_no_number() {
         let case = counted(&[("cycles", 4000.0)]);
-        assert_eq!(find(&case, true, LAST_LEVEL_MISSES), Err("this PMU does not have it: ENOENT".into()));
-        assert_eq!(find(&case, false, CYCLES), Err("no PMU driver: ENOENT".into()));
-        assert_eq!(find(&case, true, INSTRUCTIONS), Err("no events were counted (--events off)".into()));
-        assert_eq!(cycles_per_byte(&case, false), Err("no PMU driver: ENOENT".into()));
-        assert!(find_simulated(&case, true, CYCLES).is_err(), "a counted figure is not a simulated one");
+        assert_eq!(find(&case, NEAR, LAST_LEVEL_MISSES), Err("this PMU does not have it: ENOENT".into()));
+        assert_eq!(find(&case, FAR, CYCLES), Err("no PMU driver: ENOENT".into()));
+        assert_eq!(find(&case, NEAR, INSTRUCTIONS), Err("no events were counted (--events off)".into()));
+        assert_eq!(cycles_per_byte(&case, FAR), Err("no PMU driver: ENOENT".into()));
+        assert!(find_simulated(&case, NEAR, CYCLES).is_err(), "a counted figure is not a simulated one");
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.near_events.counted = vec!["cycles".into()];
+        run.header.ends[NEAR].events.counted = vec!["cycles".into()];
         let case = summarise(&run).cases.remove(0);
-        assert_eq!(find(&case, true, CYCLES), Err("it had no counter in any round".into()));
+        assert_eq!(find(&case, NEAR, CYCLES), Err("it had no counter in any round".into()));
     }
 
     #[test]
     fn types_of_cores_are_summed_unless_one_is_missing() {
         let case = counted(&[("cpu_core/cycles/", 300.0), ("cpu_atom/cycles/", 100.0)]);
-        let (sum, core) = (find(&case, true, CYCLES).unwrap(), find(&case, true, "cpu_core/cycles/").unwrap());
+        let (sum, core) = (find(&case, NEAR, CYCLES).unwrap(), find(&case, NEAR, "cpu_core/cycles/").unwrap());
         assert!((sum.value - 400.0).abs() < 2.0 && (core.value - 300.0).abs() < 2.0);
         assert!(sum.high.unwrap() - sum.value > core.high.unwrap() - core.value);
         let mut hole = case;
-        hole.near_events[1] =
+        hole.end_mut(NEAR).events[1] =
             EventRate { name: "cpu_atom/cycles/".into(), why: Some("not there".into()), ..EventRate::default() };
-        assert_eq!(find(&hole, true, CYCLES), Err("cpu_atom/cycles/: not there".into()));
+        assert_eq!(find(&hole, NEAR, CYCLES), Err("cpu_atom/cycles/: not there".into()));
     }
 
     #[test]
@@ -259,9 +260,9 @@ mod tests {
             BTreeMap::from([(INSTRUCTIONS.to_owned(), [1_000_000, 1_500_000]), (L1D_MISSES.to_owned(), [500, 400])]);
         let simulated = Simulated { messages: [100, 1100], counts, by: "valgrind-3.19.0".into(), why: None };
         let mut case = CaseSummary::empty(counted(&[]).case);
-        case.near_events = rates(&EventFacts::default(), std::iter::empty(), Some(&simulated));
-        assert_eq!(find_simulated(&case, true, INSTRUCTIONS).unwrap().value, 500.0);
-        assert!(find_simulated(&case, true, L1D_MISSES).unwrap_err().contains("fewer"));
-        assert!(find(&case, true, INSTRUCTIONS).is_err(), "never taken for a counted one");
+        case.end_mut(NEAR).events = rates(&EventFacts::default(), std::iter::empty(), Some(&simulated));
+        assert_eq!(find_simulated(&case, NEAR, INSTRUCTIONS).unwrap().value, 500.0);
+        assert!(find_simulated(&case, NEAR, L1D_MISSES).unwrap_err().contains("fewer"));
+        assert!(find(&case, NEAR, INSTRUCTIONS).is_err(), "never taken for a counted one");
     }
 }

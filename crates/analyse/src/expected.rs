@@ -2,7 +2,7 @@
 
 use msgpath_core::Traits;
 use msgpath_core::plan::{CaseRole, Expectation, Load, Workload};
-use msgpath_core::schema::{DeviceKind, Floors, Route, RunHeader};
+use msgpath_core::schema::{DeviceKind, FAR, Floors, NEAR, Route, RunHeader};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, parse_count, size, three_digits};
 
 use crate::summary::{CaseSummary, Expected, Floor};
@@ -34,10 +34,10 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
 
 /// Speed of the link that the messages of a path cross, bits per second: that of a NIC, or the rate to which the run had
 /// the link of its lab limited. What a virtual device claims binds nobody.
-pub(crate) fn line_rate<'a>(header: &'a RunHeader, traits: &Traits) -> Option<(f64, &'a Route)> {
+pub fn line_rate<'a>(header: &'a RunHeader, traits: &Traits) -> Option<(f64, &'a Route)> {
     let route = header.floors.as_ref()?.route.as_ref()?;
     let bits = match shaped(header) {
-        None if route.kind == DeviceKind::Card => route.bits_per_s,
+        None if route.kind == DeviceKind::Nic => route.bits_per_s,
         shaped => shaped,
     };
     let bits = bits.filter(|bits| traits.inet && *bits > 0)?;
@@ -115,14 +115,14 @@ fn copy_rate(floors: &Floors, case: &CaseSummary) -> Option<Floor> {
     })
 }
 
-/// What it takes to get both ends to look, where both are on this machine and one message is under way at a time: two
+/// What it takes to get both ends to look, where both are on this machine and one message is in flight at a time: two
 /// wake-ups, or, where they spin, a cache line there and back.
 fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floor> {
     let alone = match case.case.load {
         Load::Closed => case.case.inflight == 1,
-        Load::Open { .. } => case.open.as_ref().is_some_and(|open| open.mean_under_way < 1.0),
+        Load::Open { .. } => case.open.as_ref().is_some_and(|open| open.mean_in_flight < 1.0),
     };
-    if header.near.boot_id.is_empty() || header.near.boot_id != header.far.boot_id || !alone {
+    if header.host(NEAR).boot_id.is_empty() || !header.one_machine() || !alone {
         return None;
     }
     let time = |ns: f64| Glyphs::Unicode.time(ns);
@@ -132,7 +132,7 @@ fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floo
         return Some(Floor { name: "cache line".into(), value, basis });
     }
     let placement = header.plan.placement_of(&case.case);
-    let one_cpu = matches!((placement.near.as_slice(), placement.far.as_slice()), ([near], [far]) if near == far);
+    let one_cpu = matches!((placement.of(NEAR), placement.of(FAR)), ([near], [far]) if near == far);
     let (value, how) = match one_cpu {
         true => (floors.switch_round_trip_ns?, "on one CPU"),
         false => (floors.wake_round_trip_ns?, "between CPUs"),
@@ -157,7 +157,7 @@ mod tests {
             last_level_cache: None,
             route: Some(Route {
                 device: "eth0".into(),
-                kind: DeviceKind::Card,
+                kind: DeviceKind::Nic,
                 bits_per_s: Some(1_000_000_000),
                 ..Default::default()
             }),
@@ -188,8 +188,8 @@ mod tests {
             "4000 B a round trip at 8.00 GB/s (by the kernel: one copy in and one out, each direction)"
         );
         let one_cpu = of(&tcp, Expectation::Time(10_000), |run| {
-            run.header.plan.placement.near = vec![1];
-            run.header.plan.placement.far = vec![1];
+            run.header.plan.placement.set(NEAR, vec![1]);
+            run.header.plan.placement.set(FAR, vec![1]);
         });
         assert_eq!(named(&one_cpu.unwrap())[1], ("wake-ups", 3_000.0));
         let shm = of(&Build::echo(&["shm:ring/spin"], &[1000]), Expectation::Time(10_000), |_| ()).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn floors_that_are_not_known_are_left_out() {
         let tcp = Build::echo(&["tcp:send"], &[1000]);
-        let apart = of(&tcp, Expectation::Time(10_000), |run| run.header.far.boot_id = "two".into()).unwrap();
+        let apart = of(&tcp, Expectation::Time(10_000), |run| run.header.host_mut(FAR).boot_id = "two".into()).unwrap();
         assert_eq!(named(&apart), [("copies", 500.0), ("link", 16_000.0)]);
         let pipelined = of(&tcp, Expectation::Time(10_000), |run| run.header.plan.cases[0].inflight = 8).unwrap();
         assert!(named(&pipelined).iter().all(|(name, _)| *name != "wake-ups"));

@@ -69,7 +69,7 @@ pub(crate) fn by_time(run: &Run, case: u32) -> Vec<&RoundRecord> {
 
 /// How long a round lasted, ns.
 fn lasted_ns(round: &RoundRecord) -> u64 {
-    round.near.elapsed_ns.max(round.far.elapsed_ns).max(1)
+    round.near().elapsed_ns.max(round.far().elapsed_ns).max(1)
 }
 
 /// The heat map of a case; `None` where no message was timed. `logged`: the per-message log, of all cases; may be empty.

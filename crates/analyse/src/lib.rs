@@ -1,7 +1,6 @@
 //! From the record to findings: pure functions, no clock, no I/O.
 #![forbid(unsafe_code)]
 
-pub mod answers;
 pub mod attribution;
 pub mod between;
 pub mod calm;
@@ -18,10 +17,10 @@ pub mod first;
 pub mod heat;
 #[cfg(test)]
 mod known_answers;
+pub mod layers;
 pub mod load_curve;
 pub mod logs;
 pub mod open_loop;
-pub mod peel;
 pub mod periodic;
 pub mod refine;
 pub mod restarts;
@@ -33,19 +32,19 @@ pub mod stages;
 pub mod strips;
 pub mod summarise;
 pub mod summary;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod testing_queue;
-#[cfg(test)]
-mod testing_rpc;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing_queue;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing_rpc;
 #[cfg(test)]
 mod testing_trace;
 pub mod threads;
 pub mod throughput;
 pub mod trials;
 pub mod verify;
-mod words;
+pub mod words;
 
 pub use logs::Logs;
 pub use summarise::{summarise, summarise_with};

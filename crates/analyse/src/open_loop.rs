@@ -23,9 +23,9 @@ const LEVEL: f64 = 0.975;
 const FEWEST_SAMPLES: usize = 8;
 /// Threads at the near end for each connection: one sends, one receives.
 const NEAR_THREADS: u64 = 2;
-/// Little's law is not looked at where fewer messages than this should have been seen under way.
+/// Little's law is not looked at where fewer messages than this should have been seen in flight.
 const FEWEST_SEEN: f64 = 30.0;
-/// Nor where a round has fewer messages than this times those under way: what is under way at its ends, about as many in
+/// Nor where a round has fewer messages than this times those in flight: what is in flight at its ends, about as many in
 /// so many, then counts.
 const EDGES: f64 = 50.0;
 
@@ -55,19 +55,20 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         .zip(&growth)
         .map(|((round, open), growth)| {
             let seconds = open.span_ns as f64 / 1e9;
-            let gone = round.near.delivery.lost as f64 + growth.per_s * seconds;
+            let gone = round.near().delivery.lost as f64 + growth.per_s * seconds;
             ((open.offered as f64 - gone).max(0.0), seconds)
         })
         .collect();
     let achieved_per_s = ratio(&answered)?;
-    let lost = |(round, open): &(&RoundRecord, &OpenRound)| share(round.near.delivery.lost as f64, open.offered as f64);
+    let lost =
+        |(round, open): &(&RoundRecord, &OpenRound)| share(round.near().delivery.lost as f64, open.offered as f64);
     let lost = Trimmed::of(&rounds.iter().map(lost).collect::<Vec<_>>())?.mean;
-    let mean_under_way =
-        share(sum(&|_, open| open.under_way_sum * connections), sum(&|round, _| round.near.delivery.sent));
+    let mean_in_flight =
+        share(sum(&|_, open| open.in_flight_sum * connections), sum(&|round, _| round.near().delivery.sent));
     // What a round falls behind by, against what is in flight by chance. Where it falls behind, most of what is in flight
     // is what it is behind by, so half of that is the measure.
     let seconds = sum(&|_, open| open.span_ns) / 1e9 / rounds.len() as f64;
-    let beyond_chance = |per_s: f64| per_s * seconds > (mean_under_way / 2.0).max(1.0);
+    let beyond_chance = |per_s: f64| per_s * seconds > (mean_in_flight / 2.0).max(1.0);
     let short = achieved_per_s.high.is_some_and(|high| high < offered_per_s);
     let behind = offered_per_s - achieved_per_s.value;
     // A tenth that is missing beyond the interval is no chance, however much was in flight when the rounds began.
@@ -86,8 +87,8 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         format!("not sustained ({} of {} msg/s): {cause}", count(achieved_per_s.value), count(offered_per_s))
     });
     let lateness = sum(&|_, open| open.lateness_ns);
-    let busy = sum(&|round, open| (round.near.user_ns + round.near.system_ns).saturating_sub(open.spun_ns));
-    let time = sum(&|round, _| round.near.elapsed_ns * connections * NEAR_THREADS);
+    let busy = sum(&|round, open| (round.near().user_ns + round.near().system_ns).saturating_sub(open.spun_ns));
+    let time = sum(&|round, _| round.near().elapsed_ns * connections * NEAR_THREADS);
     let mut out = OpenLoop {
         asked_per_s: rate.value(),
         offered_per_s,
@@ -101,8 +102,8 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         blocked_share: share(sum(&|_, open| open.blocked_ns), lateness),
         not_running_share: share(sum(&|_, open| open.not_running_ns), lateness),
         own_share: share(sum(&|_, open| open.own_ns), lateness),
-        mean_under_way,
-        most_under_way: rounds.iter().map(|(_, open)| open.under_way_most).max().unwrap_or(0),
+        mean_in_flight,
+        most_in_flight: rounds.iter().map(|(_, open)| open.in_flight_most).max().unwrap_or(0),
         little: (arrivals == Arrivals::Poisson).then(|| little(&rounds, connections)).flatten(),
         client_busy: (time > 0.0 && busy > 0.0).then(|| busy / time),
     };
@@ -150,7 +151,7 @@ impl Growth {
         let residuals: f64 = t.iter().zip(&n).map(|(t, n)| (n - mean_n - slope * (t - mean_t)).powi(2)).sum();
         let residual = (residuals / (t.len() - 2) as f64).sqrt();
         // What is lost stays in the backlog. It is another reason, so the slope is that of the rest.
-        let slope = slope - round.near.delivery.lost as f64 / seconds;
+        let slope = slope - round.near().delivery.lost as f64 / seconds;
         Self { per_s: slope, overloaded: slope * seconds > 3.0 * residual + 10.0 }
     }
 
@@ -159,7 +160,7 @@ impl Growth {
     /// what it takes beyond the mean is half of the time by which the far end is behind when the schedule ends.
     fn from_the_end(round: &RoundRecord, open: &OpenRound) -> Self {
         let (messages, span) = (open.offered as f64, open.span_ns as f64);
-        let last = round.near.elapsed_ns as f64 - (span - span / messages.max(1.0));
+        let last = round.near().elapsed_ns as f64 - (span - span / messages.max(1.0));
         let behind = 2.0 * (last - round.latency.mean().unwrap_or(last));
         let per_s = 1e9 * messages * (1.0 / span - 1.0 / (span + behind.max(-0.5 * span)));
         Self { per_s, overloaded: per_s * span / 1e9 > 10.0 && per_s > 0.05 * 1e9 * messages / span }
@@ -193,14 +194,14 @@ fn quantiles<'a>(
 /// are the same where the sends are Poisson, so nothing is said of equal gaps. A connection counts its own messages and
 /// has 1/connections of the rate, so its count is multiplied by them. With a lost message W is unknown.
 fn little(rounds: &[(&RoundRecord, &OpenRound)], connections: u64) -> Option<Estimate> {
-    let sent = |round: &RoundRecord| round.near.delivery.sent as f64;
+    let sent = |round: &RoundRecord| round.near().delivery.sent as f64;
     let pairs: Option<Vec<(f64, f64)>> = rounds
         .iter()
-        .filter(|(round, open)| round.near.delivery.sent > 1 && open.sent_ns > 0)
+        .filter(|(round, open)| round.near().delivery.sent > 1 && open.sent_ns > 0)
         .map(|(round, open)| {
             let per_ns = (sent(round) - 1.0) / open.sent_ns as f64;
             let expected = sent(round) * per_ns * round.service.mean()?;
-            (round.near.delivery.lost == 0).then_some(((open.under_way_sum * connections) as f64, expected))
+            (round.near().delivery.lost == 0).then_some(((open.in_flight_sum * connections) as f64, expected))
         })
         .collect();
     let pairs = pairs?;
@@ -226,10 +227,11 @@ mod tests {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 1)]);
         late(&mut run, 20_000, 10);
         for round in &mut run.rounds {
-            (round.near.user_ns, round.near.system_ns) = (round.near.elapsed_ns / 4, round.near.elapsed_ns / 2);
+            let elapsed_ns = round.near().elapsed_ns;
+            (round.near_mut().user_ns, round.near_mut().system_ns) = (elapsed_ns / 4, elapsed_ns / 2);
             let open = round.open.as_mut().unwrap();
             (open.blocked_ns, open.own_ns) = (open.lateness_ns / 4, open.lateness_ns * 3 / 4);
-            open.spun_ns = round.near.elapsed_ns / 4;
+            open.spun_ns = elapsed_ns / 4;
         }
         let open = of(&run);
         assert!(open.sustained && open.why.is_none() && open.asked_per_s == 5e5);
@@ -242,8 +244,8 @@ mod tests {
             (0.02, 0.25, 0.0, 0.75)
         );
         assert_eq!((open.lateness[0].ns, open.lateness[2].ns), (Some(0), Some(20_000)));
-        // rho / (1 - rho) under way; half of the time of one of two threads.
-        assert!((open.mean_under_way - 1.0).abs() < 0.1 && open.most_under_way >= 5, "{}", open.mean_under_way);
+        // rho / (1 - rho) in flight; half of the time of one of two threads.
+        assert!((open.mean_in_flight - 1.0).abs() < 0.1 && open.most_in_flight >= 5, "{}", open.mean_in_flight);
         assert!((open.client_busy.unwrap() - 0.25).abs() < 1e-3);
         let law = open.little.unwrap();
         assert!(law.low.unwrap() <= 1.0 && 1.0 <= law.high.unwrap() && law.high.unwrap() < 1.1, "{law:?}");
@@ -256,7 +258,7 @@ mod tests {
         for round in &mut run.rounds {
             round.open.as_mut().unwrap().backlog.clear();
             // The last of 26 messages of each round takes 90 us more than the others.
-            round.near.elapsed_ns += 90_000;
+            round.near_mut().elapsed_ns += 90_000;
         }
         let open = of(&run);
         let growth = open.backlog_per_s.as_ref().unwrap();
@@ -311,10 +313,10 @@ mod tests {
         let stalled = Queue { rounds: 5, stall: Some((2, 100_000, 300_000)), ..Queue::mm1(0.5, 500, 100, 1) };
         assert!(of(&run(&[stalled])).sustained);
         let mut run = run(&[Queue::mm1(0.2, 500, 100, 1)]);
-        (run.rounds[3].near.delivery.lost, run.rounds[3].near.delivery.received) = (400, 100);
+        (run.rounds[3].near_mut().delivery.lost, run.rounds[3].near_mut().delivery.received) = (400, 100);
         assert!(of(&run).sustained, "one round's loss is not the rate's");
         for round in &mut run.rounds {
-            (round.near.delivery.lost, round.near.delivery.received) = (10, 490);
+            (round.near_mut().delivery.lost, round.near_mut().delivery.received) = (10, 490);
             // A lost message stays in the backlog.
             let samples = &mut round.open.as_mut().unwrap().backlog;
             samples.iter_mut().zip(1..).for_each(|(sample, at)| sample.1 += 10 * at / 64);
@@ -340,10 +342,10 @@ mod tests {
         let one = of(&run);
         (run.header.plan.cases[0].threads, run.header.plan.cases[0].connections) = (2, 2);
         for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
-            open.under_way_sum /= 2;
+            open.in_flight_sum /= 2;
         }
         let two = of(&run);
-        assert!((two.mean_under_way / one.mean_under_way - 1.0).abs() < 0.05);
+        assert!((two.mean_in_flight / one.mean_in_flight - 1.0).abs() < 0.05);
         assert!((two.little.unwrap().value / one.little.unwrap().value - 1.0).abs() < 0.05);
     }
 }

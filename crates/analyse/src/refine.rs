@@ -28,7 +28,7 @@ const GRAIN: f64 = 64.0;
 pub fn sizes_near_crossings(plan: &Plan, summary: &Summary) -> Vec<Case> {
     let mut added: Vec<Case> = Vec::new();
     let Some(comparison) = &summary.comparison else { return added };
-    for crossover in comparison.crossovers.iter().filter(|crossover| !crossover.refined) {
+    for crossover in comparison.crossovers.iter().filter(|crossover| !crossover.crossing.refined) {
         for case in sizes(plan, crossover) {
             let base = Case { path: plan.baseline.clone(), ..case.clone() };
             // Another path's crossing may have brought the baseline already.
@@ -60,13 +60,15 @@ fn sizes(plan: &Plan, crossover: &Crossover) -> Vec<Case> {
         .filter(|case| case.path == crossover.path && case.threads == crossover.threads)
         .collect();
     line.sort_by_key(|case| case.size);
-    let one_crossing = matches!(crossover.kind, CrossoverKind::At | CrossoverKind::FasterBelow);
-    let (true, Some(size), Some(first), Some(last)) = (one_crossing, crossover.size, line.first(), line.last()) else {
+    let one_crossing = matches!(crossover.crossing.kind, CrossoverKind::At | CrossoverKind::FasterBelow);
+    let (true, Some(size), Some(first), Some(last)) =
+        (one_crossing, crossover.crossing.size, line.first(), line.last())
+    else {
         return Vec::new();
     };
     // An end outside the sizes measured: up to the last of them.
-    let low = crossover.low.unwrap_or(first.size as f64);
-    let high = crossover.high.unwrap_or(last.size as f64);
+    let low = crossover.crossing.low.unwrap_or(first.size as f64);
+    let high = crossover.crossing.high.unwrap_or(last.size as f64);
     let below = line.iter().rfind(|case| case.size as f64 <= size).unwrap_or(first);
     let above = line.iter().find(|case| case.size as f64 > size).unwrap_or(last);
     if high / low <= GOOD_ENOUGH && above.size as f64 / below.size as f64 <= GOOD_ENOUGH {
@@ -125,8 +127,8 @@ mod tests {
         let build = build(13.3, 0.06);
         let summary = summarise(&build.run());
         let crossover = &summary.comparison.as_ref().unwrap().crossovers[0];
-        let (low, high) = (crossover.low.unwrap(), crossover.high.unwrap());
-        assert!(crossover.kind == CrossoverKind::At && high / low > GOOD_ENOUGH, "{crossover:?}");
+        let (low, high) = (crossover.crossing.low.unwrap(), crossover.crossing.high.unwrap());
+        assert!(crossover.crossing.kind == CrossoverKind::At && high / low > GOOD_ENOUGH, "{crossover:?}");
         let added = sizes_near_crossings(&build.plan, &summary);
         assert!(!added.is_empty() && added.len() <= 12 && added.len().is_multiple_of(2), "{added:?}");
         for (at, pair) in added.chunks(2).enumerate() {
@@ -163,7 +165,8 @@ mod tests {
         let build = build(13.3, 0.06);
         let mut summary = summarise(&build.run());
         let crossover = &mut summary.comparison.as_mut().unwrap().crossovers[0];
-        (crossover.size, crossover.low, crossover.high) = (Some(10_100.0), Some(9_900.0), Some(10_300.0));
+        (crossover.crossing.size, crossover.crossing.low, crossover.crossing.high) =
+            (Some(10_100.0), Some(9_900.0), Some(10_300.0));
         let sizes = |plan: &Plan, summary: &Summary| -> Vec<u64> {
             sizes_near_crossings(plan, summary).iter().map(|case| case.size).step_by(2).collect()
         };
@@ -182,11 +185,11 @@ mod tests {
         let mut plan = build.plan.clone();
         let mut summary = summarise(&build.run());
         let crossovers = &mut summary.comparison.as_mut().unwrap().crossovers;
-        (crossovers[0].low, crossovers[0].high) = (None, None);
+        (crossovers[0].crossing.low, crossovers[0].crossing.high) = (None, None);
         assert_eq!(sizes_near_crossings(&plan, &summary).len(), 12);
         plan.rounds = (MAX_ROUNDS / plan.cases.len() as u64) as u32;
         assert!(sizes_near_crossings(&plan, &summary).is_empty());
-        summary.comparison.as_mut().unwrap().crossovers[0].refined = true;
+        summary.comparison.as_mut().unwrap().crossovers[0].crossing.refined = true;
         assert!(sizes_near_crossings(&build.plan, &summary).is_empty());
     }
 

@@ -11,7 +11,7 @@ pub fn cost(rounds: &[RoundRecord]) -> Option<f64> {
     let cases = order.iter().map(|round| round.case).collect::<std::collections::BTreeSet<_>>().len();
     let (mut usual, mut across, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for pair in order.windows(2) {
-        let end = pair[0].start_ns + pair[0].near.elapsed_ns.max(pair[0].far.elapsed_ns);
+        let end = pair[0].start_ns + pair[0].near().elapsed_ns.max(pair[0].far().elapsed_ns);
         let gap = pair[1].start_ns as f64 - end as f64;
         if pair[0].restart == pair[1].restart {
             usual.push(gap);

@@ -9,12 +9,12 @@ use crate::cost::handled;
 
 /// The end that receives a stream.
 pub fn receiver<'a>(plan: &Plan, round: &'a RoundRecord) -> &'a EndReport {
-    if plan.reverse { &round.near } else { &round.far }
+    if plan.reverse { round.near() } else { round.far() }
 }
 
 /// The end that sends a stream.
 pub fn sender<'a>(plan: &Plan, round: &'a RoundRecord) -> &'a EndReport {
-    if plan.reverse { &round.far } else { &round.near }
+    if plan.reverse { round.far() } else { round.near() }
 }
 
 /// Events per second from a count and a time in ns; `None` where either is 0.
@@ -42,7 +42,7 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
         }
         Metric::Cpu => {
             let cpu = |end: &EndReport| (end.user_ns + end.system_ns) as f64;
-            Some((cpu(&round.near) + cpu(&round.far)) / handled(&round.near).max(handled(&round.far)) as f64)
+            Some((cpu(round.near()) + cpu(round.far())) / handled(round.near()).max(handled(round.far())) as f64)
         }
         Metric::Throughput => {
             let end = receiver(plan, round);
@@ -98,8 +98,12 @@ mod tests {
         assert!(of(&echo, Metric::P99, |_| ()).is_empty());
         // 200 messages; both ends, user and system.
         let cpu = of(&echo, Metric::Cpu, |round| {
-            (round.near.user_ns, round.near.system_ns, round.far.user_ns, round.far.system_ns) =
-                (1_000, 2_000, 3_000, 4_000);
+            (
+                round.near_mut().user_ns,
+                round.near_mut().system_ns,
+                round.far_mut().user_ns,
+                round.far_mut().system_ns,
+            ) = (1_000, 2_000, 3_000, 4_000);
         });
         assert_eq!(cpu.values().copied().collect::<Vec<_>>(), [50.0; 3]);
         assert!(of(&echo, Metric::Cpu, |_| ()).is_empty(), "CPU time that was not counted is not 0");

@@ -181,7 +181,7 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
         return "no message of this case was logged and arrived".into();
     }
     if plan.stamps == Stamps::Both {
-        return if run.header.near.boot_id == run.header.far.boot_id {
+        return if run.header.one_machine() {
             "the far end's stamps could not be matched with the messages (some were lost)".into()
         } else {
             "the two ends have no common clock".into()

@@ -3,7 +3,7 @@
 //! A strip follows the slow rounds where the two rise together, in both halves of the run, beyond what looking at so
 //! many strips would show by chance (Bonferroni).
 
-use msgpath_core::schema::{KernelCounts, RoundRecord};
+use msgpath_core::schema::{FAR, KernelCounts, NEAR, RoundRecord};
 use msgpath_record::Run;
 use msgpath_stats::association::{Association, association};
 
@@ -45,22 +45,22 @@ type Value = fn(&RoundRecord) -> Option<f64>;
 
 /// Everything but the kernel counters: name, whether it is a time, value.
 const KNOWN: [(&str, bool, Value); 13] = [
-    ("lost", false, |round| Some(round.near.delivery.lost.max(round.far.delivery.lost) as f64)),
-    ("replies later than the loss timeout", false, |round| Some(round.near.delivery.late as f64)),
+    ("lost", false, |round| Some(round.near().delivery.lost.max(round.far().delivery.lost) as f64)),
+    ("replies later than the loss timeout", false, |round| Some(round.near().delivery.late as f64)),
     ("late sends", false, |round| Some(round.open.as_ref()?.late as f64)),
     ("segments sent again", false, |round| {
         let of = |tcp: Option<msgpath_core::schema::TcpInfo>| tcp.map(|tcp| tcp.total_retrans as f64);
-        Some(of(round.near.tcp)? + of(round.far.tcp)?)
+        Some(of(round.near().tcp)? + of(round.far().tcp)?)
     }),
     ("CPU time stolen, ticks", false, |round| round.steal_ticks.map(|ticks| ticks as f64)),
-    ("near: waiting for the CPU", true, |round| round.near.run_delay_ns.map(|ns| ns as f64)),
-    ("far: waiting for the CPU", true, |round| round.far.run_delay_ns.map(|ns| ns as f64)),
-    ("near: forced switches", false, |round| Some(round.near.involuntary_switches as f64)),
-    ("far: forced switches", false, |round| Some(round.far.involuntary_switches as f64)),
-    ("near: page faults", false, |round| Some((round.near.minor_faults + round.near.major_faults) as f64)),
-    ("far: page faults", false, |round| Some((round.far.minor_faults + round.far.major_faults) as f64)),
-    ("near: a fixed computation before the round", true, |round| round.near_speed_ns.map(|ns| ns as f64)),
-    ("far: a fixed computation before the round", true, |round| round.far_speed_ns.map(|ns| ns as f64)),
+    ("near: waiting for the CPU", true, |round| round.near().run_delay_ns.map(|ns| ns as f64)),
+    ("far: waiting for the CPU", true, |round| round.far().run_delay_ns.map(|ns| ns as f64)),
+    ("near: forced switches", false, |round| Some(round.near().involuntary_switches as f64)),
+    ("far: forced switches", false, |round| Some(round.far().involuntary_switches as f64)),
+    ("near: page faults", false, |round| Some((round.near().minor_faults + round.near().major_faults) as f64)),
+    ("far: page faults", false, |round| Some((round.far().minor_faults + round.far().major_faults) as f64)),
+    ("near: a fixed computation before the round", true, |round| round.end(NEAR).speed_ns.map(|ns| ns as f64)),
+    ("far: a fixed computation before the round", true, |round| round.end(FAR).speed_ns.map(|ns| ns as f64)),
 ];
 
 /// What else happened during the rounds of a case. A kernel counter is listed only where it follows the slow rounds:
@@ -125,7 +125,7 @@ type Counter = (String, Vec<Option<f64>>);
 /// The kernel counters that changed in any round, per message, so that a long round is not a busy one. In one network
 /// namespace both ends count the same events: those of the near end are taken.
 fn counters(run: &Run, rounds: &[&RoundRecord]) -> Vec<Counter> {
-    let one_machine = run.header.near.boot_id == run.header.far.boot_id;
+    let one_machine = run.header.one_machine();
     let of = |end: &str, pick: fn(&RoundRecord) -> &KernelCounts| {
         let mut names: Vec<&String> = rounds.iter().flat_map(|round| pick(round).0.keys()).collect();
         names.sort_unstable();
@@ -139,9 +139,9 @@ fn counters(run: &Run, rounds: &[&RoundRecord]) -> Vec<Counter> {
         };
         names.into_iter().map(values).collect::<Vec<Counter>>()
     };
-    let mut all = of("near", |round| &round.near_kernel);
+    let mut all = of("near", |round| &round.end(NEAR).kernel);
     if !one_machine {
-        all.extend(of("far", |round| &round.far_kernel));
+        all.extend(of("far", |round| &round.end(FAR).kernel));
     }
     all
 }
@@ -159,8 +159,8 @@ mod tests {
         count(&mut run, 0, "TcpExt.DelayedACKs", 1);
         for (at, round) in run.rounds.iter_mut().enumerate() {
             round.steal_ticks = Some(if slow(at) { 4 } else { 0 });
-            round.near.run_delay_ns = Some(1_000 + (at as u64 * 7_919) % 500);
-            round.near_kernel.0.insert("irq.RES".into(), if slow(at) { 900 } else { 20 });
+            round.near_mut().run_delay_ns = Some(1_000 + (at as u64 * 7_919) % 500);
+            round.end_mut(NEAR).kernel.0.insert("irq.RES".into(), if slow(at) { 900 } else { 20 });
         }
         let strips = strips(&run, 0);
         let names: Vec<_> = strips.varying.iter().map(|strip| (strip.name.as_str(), strip.follows)).collect();
@@ -187,7 +187,7 @@ mod tests {
         let found = strips(&run, 0);
         assert!(found.unknown.iter().any(|name| name == "near: page faults"), "a log has no counters");
         let summary = crate::summarise(&run);
-        assert!(summary.cases[0].near_cost.unread && summary.cases[0].far_cost.unread);
+        assert!(summary.cases[0].end(NEAR).cost.unread && summary.cases[0].end(FAR).cost.unread);
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(*seed);
             for round in &mut run.rounds {
                 for name in 0..20 {
-                    round.near_kernel.0.insert(format!("c{name}"), random.u64(0..1_000));
+                    round.end_mut(NEAR).kernel.0.insert(format!("c{name}"), random.u64(0..1_000));
                 }
             }
             strips(&run, 0).varying.iter().any(|strip| strip.follows)

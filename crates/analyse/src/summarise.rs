@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
-use msgpath_core::schema::{EndReport, KernelCounts, RoundRecord, Status, TcpInfo};
+use msgpath_core::schema::{EndReport, KernelCounts, NEAR, RoundRecord, Status, TcpInfo};
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Delivery, SparseHistogram};
 use msgpath_record::Run;
@@ -24,8 +24,8 @@ use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::series::{per_second, receiver, sender, series};
-use crate::summary::{CaseSummary, Cost, Summary, Throughput, Totals};
-use crate::{between, cost, events, first, peel, restarts, rpc, settled, threads, throughput};
+use crate::summary::{CaseSummary, Cost, EndSummary, Summary, Throughput, Totals};
+use crate::{between, cost, events, first, layers, restarts, rpc, settled, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -63,26 +63,23 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     let results = Results { plan, cases: &cases, rounds: &rounds, series: &series };
     // Engines of a periodic run are not measured in one another's passes: their rounds are no pairs.
     let comparison = (plan.workload != Workload::Periodic).then(|| compare(&results)).flatten();
-    let trials = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
+    let ablations = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
+    let rpc = (run.header.rpc.as_ref().filter(|_| !logs.rpcs.is_empty()))
+        .map(|facts| rpc::summarise(plan, facts, &logs.rpcs, &cases));
     let mut summary = Summary {
         target: run.header.target.clone(),
         totals: totals(run, &cases),
         calm: Some(calm.share(run)),
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
-        layers: peel::layers(plan, &rounds),
-        attribution: attribute(run, logs, &trials),
+        layers: layers::layers(plan, &rounds, &cases),
+        attribution: attribute(run, logs, &ablations),
         cases,
-        trials,
+        ablations,
         comparison,
         periodic: crate::periodic::summarise(run, logs),
         unavailable: run.header.unavailable.clone(),
-        rpc: run
-            .header
-            .rpc
-            .as_ref()
-            .filter(|_| !logs.rpcs.is_empty())
-            .map(|facts| rpc::summarise(plan, facts, &logs.rpcs)),
+        rpc,
         ..Summary::empty(&run.header.name, &run.header.verb, status)
     };
     let said = findings::detect(&Input {
@@ -102,7 +99,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
 /// From the first round to the end of the last.
 fn elapsed_ns(run: &Run) -> u64 {
     let start = run.rounds.iter().map(|round| round.start_ns).min().unwrap_or(0);
-    let end = run.rounds.iter().map(|round| round.start_ns + round.near.elapsed_ns.max(round.far.elapsed_ns));
+    let end = run.rounds.iter().map(|round| round.start_ns + round.near().elapsed_ns.max(round.far().elapsed_ns));
     end.max().unwrap_or(start) - start
 }
 
@@ -116,6 +113,27 @@ fn totals(run: &Run, cases: &[CaseSummary]) -> Totals {
         elapsed_ns: elapsed_ns(run),
         verified: sum(|case| case.delivery.verified),
     }
+}
+
+/// What each end spent in `all` rounds.
+fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
+    let counted = events::rounds_of(run, case);
+    // Only the loop of the near end can be simulated.
+    let simulated = |end| run.header.simulated.get(&case.id).filter(|_| end == NEAR);
+    let ends = run.header.ends.iter().zip(cost::counted_ends(&run.header)).enumerate();
+    ends.map(|(at, (end, read))| {
+        let reports: Vec<&EndReport> = all.iter().map(|round| &round.end(at).report).collect();
+        let counts = counted.iter().map(|round| (&round.end(at).report, &round.end(at).events));
+        EndSummary {
+            name: end.name.clone(),
+            calls: cost::calls(reports.iter().copied()),
+            cost: Cost { unread: !read, ..cost::cost(&reports) },
+            tcp: tcp(&reports),
+            kernel: kernel(all.iter().map(|round| &round.end(at).kernel)),
+            events: events::rates(&end.events, counts, simulated(at)),
+        }
+    })
+    .collect()
 }
 
 /// Levels are those of the rounds that make the headline; what is counted, of `all`.
@@ -133,9 +151,6 @@ fn summarise_case(
     let estimate = if open.is_some() { quantile::estimate_queued } else { quantile::estimate };
     let mut estimated: Vec<_> = QUANTILES.iter().filter_map(|p| estimate(&latency, &pooled, *p)).collect();
     say_how_long(&mut estimated, pooled.total(), elapsed_ns(run));
-    let near: Vec<&EndReport> = all.iter().map(|round| &round.near).collect();
-    let far: Vec<&EndReport> = all.iter().map(|round| &round.far).collect();
-    let [near_counted, far_counted] = cost::counted_ends(&run.header);
     let extremes = Pooled::new(&all.iter().map(|round| &round.latency).collect::<Vec<_>>());
     let slowest = all.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
     let delivery = delivery(plan, all);
@@ -147,7 +162,6 @@ fn summarise_case(
     let (time_share_over_10x, message_share_over_10x) = above(10.0);
     let (time_share_over_100x, message_share_over_100x) = above(100.0);
     let timed = settled::timed(plan, case, rounds);
-    let counted = events::rounds_of(run, case);
     let (copied_bytes, copied_why) = cost::copied(plan, case, all);
     let mut summary = CaseSummary {
         rounds: all.len() as u64,
@@ -177,25 +191,9 @@ fn summarise_case(
         first: first::first_messages(plan, case, rounds),
         between: if timed_each { between::restarts(rounds) } else { Vec::new() },
         restarts: msgpath_stats::restarts::restarts(&timed, restarts::cost(&run.rounds)),
-        near_kernel: kernel(all.iter().map(|round| &round.near_kernel)),
-        far_kernel: kernel(all.iter().map(|round| &round.far_kernel)),
+        ends: ends(run, case, all),
         delivery,
-        near_calls: cost::calls(near.iter().copied()),
-        far_calls: cost::calls(far.iter().copied()),
-        near_cost: Cost { unread: !near_counted, ..cost::cost(&near) },
-        far_cost: Cost { unread: !far_counted, ..cost::cost(&far) },
         zerocopy: cost::zerocopy(all),
-        near_tcp: tcp(&near),
-        far_tcp: tcp(&far),
-        near_events: {
-            let simulated = run.header.simulated.get(&case.id);
-            let counts = counted.iter().map(|round| (&round.near, &round.near_events));
-            events::rates(&run.header.near_events, counts, simulated)
-        },
-        far_events: {
-            let counts = counted.iter().map(|round| (&round.far, &round.far_events));
-            events::rates(&run.header.far_events, counts, None)
-        },
         copied_bytes,
         copied_why,
         connect_ns: connect(rounds),
@@ -260,7 +258,7 @@ fn rate(rounds: &[&RoundRecord]) -> Option<msgpath_stats::estimate::Estimate> {
     let arrived =
         |round: &RoundRecord| (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1));
     log_estimate_in_time(
-        &rounds.iter().filter_map(|round| per_second(arrived(round), round.near.elapsed_ns)).collect::<Vec<_>>(),
+        &rounds.iter().filter_map(|round| per_second(arrived(round), round.near().elapsed_ns)).collect::<Vec<_>>(),
     )
 }
 
@@ -270,11 +268,11 @@ fn delivery(plan: &Plan, rounds: &[&RoundRecord]) -> Delivery {
     let mut sum = Delivery::default();
     for round in rounds {
         let mut own = match plan.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery,
+            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery,
             Workload::Stream => Delivery { sent: sender(plan, round).delivery.sent, ..receiver(plan, round).delivery },
         };
-        own.duplicated = round.near.delivery.duplicated.max(round.far.delivery.duplicated);
-        own.reordered = round.near.delivery.reordered.max(round.far.delivery.reordered);
+        own.duplicated = round.near().delivery.duplicated.max(round.far().delivery.duplicated);
+        own.reordered = round.near().delivery.reordered.max(round.far().delivery.reordered);
         if plan.workload == Workload::Stream {
             own.lost = own.lost.max(own.sent.saturating_sub(own.received));
         }
@@ -312,6 +310,7 @@ fn flags(rounds: &[&RoundRecord]) -> BTreeMap<String, u64> {
 mod tests {
     use super::*;
     use crate::testing::Build;
+    use msgpath_core::schema::FAR;
     use msgpath_record::Damage;
     use msgpath_stats::crossover::CrossoverKind;
     use msgpath_stats::verdict::Verdict;
@@ -351,9 +350,9 @@ mod tests {
             [winner(0), winner(1), winner(2), winner(3)],
             [Some("writev"), Some("writev"), Some("writev"), Some("zerocopy")]
         );
-        let kinds: Vec<_> = comparison.crossovers.iter().map(|crossover| crossover.kind).collect();
+        let kinds: Vec<_> = comparison.crossovers.iter().map(|crossover| crossover.crossing.kind).collect();
         assert_eq!(kinds, [CrossoverKind::AlwaysFaster, CrossoverKind::At]);
-        let at = &comparison.crossovers[1];
+        let at = &comparison.crossovers[1].crossing;
         assert!(at.low.unwrap() <= 8192.0 && 8192.0 <= at.high.unwrap() && at.high.unwrap() < 16_384.0, "{at:?}");
     }
 
@@ -414,12 +413,12 @@ mod tests {
     fn kernel_counters_are_summed() {
         let mut run = Build::echo(&["tcp:send"], &[64]).rounds(5).run();
         for round in run.rounds.iter_mut().skip(1) {
-            round.near_kernel.0.insert("TcpExt.DelayedACKs".into(), 2);
-            round.far_kernel.0.insert("Ip.InReceives".into(), 1);
+            round.end_mut(NEAR).kernel.0.insert("TcpExt.DelayedACKs".into(), 2);
+            round.end_mut(FAR).kernel.0.insert("Ip.InReceives".into(), 1);
         }
         let case = summarise(&run).cases.remove(0);
-        assert_eq!((case.near_kernel["TcpExt.DelayedACKs"], case.far_kernel["Ip.InReceives"]), (8, 4));
-        assert_eq!((case.near_kernel.len(), case.far_kernel.len()), (1, 1));
+        assert_eq!((case.end(NEAR).kernel["TcpExt.DelayedACKs"], case.end(FAR).kernel["Ip.InReceives"]), (8, 4));
+        assert_eq!((case.end(NEAR).kernel.len(), case.end(FAR).kernel.len()), (1, 1));
     }
 
     #[test]
@@ -450,8 +449,8 @@ mod tests {
     #[test]
     fn echo_counts_round_trips_and_streams_count_at_the_receiver() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.rounds[0].near.delivery.received -= 1;
-        run.rounds[0].near.delivery.lost = 1;
+        run.rounds[0].near_mut().delivery.received -= 1;
+        run.rounds[0].near_mut().delivery.lost = 1;
         run.rounds[0].flags = vec!["steal".into(), "steal".into()];
         let summary = summarise(&run);
         assert_eq!((summary.totals.lost, summary.cases[0].delivery.received), (1, 7_999));

@@ -3,11 +3,12 @@
 //! Times are nanoseconds. A number that cannot be had is `None` with a `why` beside it, never 0.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use msgpath_core::plan::{Case, Change, Expectation};
 use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
-use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::crossover::Crossing;
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::Quantile;
 use msgpath_stats::restarts::Restarts;
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attribution::CaseStages;
 use crate::between::Between;
-use crate::peel::Layer;
+use crate::layers::Layer;
 use crate::periodic::PeriodicSummary;
 use crate::rpc::RpcSummary;
 use crate::threads::ThreadFigures;
@@ -39,7 +40,7 @@ pub struct Summary {
     pub target: String,
     /// All cases together.
     pub totals: Totals,
-    /// One entry per measured case (controls and yardsticks included), in the order of the plan.
+    /// One entry per measured case (controls and references included), in the order of the plan.
     pub cases: Vec<CaseSummary>,
     /// How many rounds were calm, and whether the headline is theirs; `None`: written by a version that did not ask.
     #[serde(default)]
@@ -49,7 +50,7 @@ pub struct Summary {
     /// One entry per path, size and thread count that was measured at more than one rate.
     pub load_curves: Vec<LoadCurve>,
     /// What was tried to find a cause: measured cases with one thing changed.
-    pub trials: Vec<TrialResult>,
+    pub ablations: Vec<AblationResult>,
     /// The user's estimate beside what was measured.
     pub expectation: Option<Expected>,
     /// Calls, where the run has a log of them.
@@ -57,9 +58,9 @@ pub struct Summary {
     /// Engines of a periodic run.
     #[serde(default)]
     pub periodic: Option<PeriodicSummary>,
-    /// Stages of the cases that have a traced twin.
+    /// Stages of the cases that have a traced replica.
     pub attribution: Vec<CaseStages>,
-    /// What each layer adds, where the plan peels them.
+    /// What each layer adds, where the plan is a layer breakdown.
     pub layers: Vec<Layer>,
     /// Computed sentences.
     pub findings: Vec<Finding>,
@@ -156,7 +157,8 @@ pub struct EventRate {
 pub struct Throughput {
     /// Bits per second: the receiver's bytes on the receiver's clock.
     pub receiver_bits: Estimate,
-    /// Bits per second on the sender's clock, until the last acknowledgement.
+    /// Bits per second on the sender's clock, until the last acknowledgement; where messages may be lost, until the last send
+    /// call returned.
     pub sender_bits: Estimate,
     /// Messages per second on the receiver's clock.
     pub messages: Estimate,
@@ -164,8 +166,8 @@ pub struct Throughput {
     pub sender_ns: f64,
     /// Mean time of a round on the receiver's clock, ns.
     pub receiver_ns: f64,
-    /// Share of the yardstick's throughput, where one was measured.
-    pub of_yardstick: Option<Estimate>,
+    /// Share of the reference throughput, where one was measured.
+    pub of_reference: Option<Estimate>,
 }
 
 /// Everything about one case.
@@ -224,34 +226,12 @@ pub struct CaseSummary {
     pub between: Vec<Between>,
     /// Open loop only.
     pub open: Option<OpenLoop>,
-    /// Kernel counters of the near end summed over the rounds, by name; a name that is listed in the run's header and
-    /// missing here has not changed.
-    pub near_kernel: BTreeMap<String, u64>,
-    /// The same of the far end. In one network namespace both ends count the same events.
-    pub far_kernel: BTreeMap<String, u64>,
-    /// Hardware and kernel events of the near end per message, in the order of the run's header: those that are not
-    /// counted with their reason.
-    #[serde(default)]
-    pub near_events: Vec<EventRate>,
-    /// The same of the far end.
-    #[serde(default)]
-    pub far_events: Vec<EventRate>,
+    /// What each end spent, in the order of the ends.
+    pub ends: Vec<EndSummary>,
     /// What became of the messages, both ends.
     pub delivery: Delivery,
-    /// System calls of the near end, all rounds.
-    pub near_calls: CallCounts,
-    /// System calls of the far end, all rounds.
-    pub far_calls: CallCounts,
-    /// Cost per message at the near end.
-    pub near_cost: Cost,
-    /// Cost per message at the far end.
-    pub far_cost: Cost,
     /// Both ends' zero-copy bookkeeping; `None` where nothing asked for zero copy.
     pub zerocopy: Option<ZeroCopyCounts>,
-    /// TCP_INFO of the sender's side summed over rounds (segments) or of the last round (times).
-    pub near_tcp: Option<TcpInfo>,
-    /// The same of the far end.
-    pub far_tcp: Option<TcpInfo>,
     /// Bytes copied per message as far as known: by the program and by the kernel, both ends, with the reading.
     pub copied_bytes: Option<f64>,
     /// What `copied_bytes` counts, or why it is not known.
@@ -300,18 +280,9 @@ impl CaseSummary {
             restarts: None,
             between: Vec::new(),
             open: None,
-            near_kernel: BTreeMap::new(),
-            far_kernel: BTreeMap::new(),
-            near_events: Vec::new(),
-            far_events: Vec::new(),
+            ends: Vec::new(),
             delivery: Delivery::default(),
-            near_calls: CallCounts::default(),
-            far_calls: CallCounts::default(),
-            near_cost: Cost::default(),
-            far_cost: Cost::default(),
             zerocopy: None,
-            near_tcp: None,
-            far_tcp: None,
             copied_bytes: None,
             copied_why: String::new(),
             connect_ns: None,
@@ -319,6 +290,42 @@ impl CaseSummary {
             granted: Vec::new(),
             flags: BTreeMap::new(),
         }
+    }
+}
+
+/// What one end of a case spent, all rounds together.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct EndSummary {
+    /// `near`, `far`.
+    pub name: String,
+    /// System calls.
+    pub calls: CallCounts,
+    /// Cost per message.
+    pub cost: Cost,
+    /// TCP_INFO summed over rounds (segments) or of the last round (times).
+    pub tcp: Option<TcpInfo>,
+    /// Kernel counters summed over the rounds, by name; a name that is listed in the run's header and missing here has not
+    /// changed. In one network namespace all ends count the same events.
+    pub kernel: BTreeMap<String, u64>,
+    /// Hardware and kernel events per message, in the order of the run's header: those that are not counted with their
+    /// reason.
+    #[serde(default)]
+    pub events: Vec<EventRate>,
+}
+
+impl CaseSummary {
+    /// What an end spent; nothing where the case does not have it.
+    pub fn end(&self, end: usize) -> &EndSummary {
+        static NONE: LazyLock<EndSummary> = LazyLock::new(EndSummary::default);
+        self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// The same, for writing.
+    pub fn end_mut(&mut self, end: usize) -> &mut EndSummary {
+        if self.ends.len() <= end {
+            self.ends.resize_with(end + 1, EndSummary::default);
+        }
+        &mut self.ends[end]
     }
 }
 
@@ -364,11 +371,11 @@ pub struct OpenLoop {
     pub not_running_share: f64,
     /// Share of it that is the generator's own.
     pub own_share: f64,
-    /// Mean number of messages under way just before a send.
-    pub mean_under_way: f64,
-    /// Most messages under way.
-    pub most_under_way: u64,
-    /// Mean under way divided by rate times mean service time: 1 by Little's law.
+    /// Mean number of messages in flight just before a send.
+    pub mean_in_flight: f64,
+    /// Most messages in flight.
+    pub most_in_flight: u64,
+    /// Mean in flight divided by rate times mean service time: 1 by Little's law.
     pub little: Option<Estimate>,
     /// CPU time of the near end's threads divided by their time and number: above 0.5 the client may be what is measured.
     pub client_busy: Option<f64>,
@@ -417,22 +424,22 @@ pub struct LoadPoint {
     pub p99: Option<Quantile>,
 }
 
-/// A trial against the case that it explains, paired by pass.
+/// An ablation against the case that it explains, paired by pass.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct TrialResult {
-    /// Id of the trial's case.
+pub struct AblationResult {
+    /// Id of the ablation's case.
     pub case: u32,
     /// Id of the case that it explains.
     pub of: u32,
     /// What was changed.
     pub change: Change,
-    /// Median of the trial divided by that of the case (throughput of streams likewise).
+    /// Median of the ablation divided by that of the case (throughput of streams likewise).
     pub ratio: Estimate,
     /// p-value of the sign-flip test.
     pub p: Option<f64>,
-    /// Of the trial against the case, after Holm over all trials.
+    /// Of the ablation against the case, after Holm over all ablations.
     pub verdict: Verdict,
-    /// p50 of the trial, ns (echo), or its bits per second (stream).
+    /// p50 of the ablation, ns (echo), or its bits per second (stream).
     pub value: f64,
     /// The same of the case.
     pub case_value: f64,
@@ -514,22 +521,9 @@ pub struct Crossover {
     pub path: PathName,
     /// Threads.
     pub threads: u32,
-    /// What was found.
-    pub kind: CrossoverKind,
-    /// The size, bytes (for [`CrossoverKind::At`] and [`CrossoverKind::Several`]: the last crossing).
-    pub size: Option<f64>,
-    /// Interval, bytes; `None` at an end that lies outside the sizes measured.
-    pub low: Option<f64>,
-    /// Interval, bytes.
-    pub high: Option<f64>,
-    /// Every size at which the curves cross, bytes, by size.
-    pub crossings: Vec<f64>,
-    /// The sizes measured between which no verdict can be given (their Holm-corrected intervals touch 0), bytes.
-    pub undecided: Option<(u64, u64)>,
-    /// Share of the resamples without a crossing inside the sizes measured, 0 to 1.
-    pub outside: f64,
-    /// Sizes were added near the crossing in a second stage.
-    pub refined: bool,
+    /// Where its sizes cross those of the baseline.
+    #[serde(flatten)]
+    pub crossing: Crossing,
 }
 
 /// A comparison of paths.
@@ -584,7 +578,7 @@ impl Summary {
             cases: Vec::new(),
             comparison: None,
             load_curves: Vec::new(),
-            trials: Vec::new(),
+            ablations: Vec::new(),
             expectation: None,
             rpc: None,
             periodic: None,

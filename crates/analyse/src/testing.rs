@@ -6,24 +6,24 @@ mod declared;
 use std::path::PathBuf;
 
 use msgpath_core::doctor::{Check, CheckState, Doctor};
-use msgpath_core::plan::{Case, CaseRole, Change, Plan, Trial, Workload};
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, Workload};
 use msgpath_core::schema::{
-    ClockFacts, DeviceKind, Environment, Floors, Granted, RoundRecord, Route, RunEnd, RunHeader, Status,
+    ClockFacts, DeviceKind, Environment, FAR, Floors, Granted, NEAR, RoundRecord, Route, RunEnd, RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, SparseHistogram};
 use msgpath_record::Run;
 use msgpath_stats::simulate::lognormal_rounds;
 
-pub(crate) use declared::declared;
+pub use declared::declared;
 
 /// A level that doubles over 40 passes.
-pub(crate) fn ramp(pass: u32) -> f64 {
+pub fn ramp(pass: u32) -> f64 {
     1.0 + f64::from(pass) / 40.0
 }
 
 /// The rounds of case 0 once more: 400 messages each around `level` of their pass, ns.
-pub(crate) fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
+pub fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
     for round in run.rounds.iter_mut().filter(|round| round.case == 0) {
         let center = level(round.pass);
         round.latency = lognormal_rounds(u64::from(round.pass), 1, 400, center, 0.1, 0.01).remove(0);
@@ -31,7 +31,7 @@ pub(crate) fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
 }
 
 /// What the run found out under `code`: the texts of its findings and warnings.
-pub(crate) fn said(run: &Run, code: &str) -> Vec<String> {
+pub fn said(run: &Run, code: &str) -> Vec<String> {
     let summary = crate::summarise(run);
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
@@ -42,21 +42,21 @@ pub(crate) fn said(run: &Run, code: &str) -> Vec<String> {
 
 /// Lets both ends read the kernel counter `name`, as two ends of one namespace do, and has it rise by `each` in every
 /// round of a case.
-pub(crate) fn count(run: &mut Run, case: u32, name: &str, each: u64) {
-    for known in [&mut run.header.near_counters, &mut run.header.far_counters] {
+pub fn count(run: &mut Run, case: u32, name: &str, each: u64) {
+    for known in run.header.ends.iter_mut().map(|end| &mut end.counters) {
         if !known.iter().any(|known| known == name) {
             known.push(name.into());
         }
     }
     for round in run.rounds.iter_mut().filter(|round| round.case == case) {
-        for counts in [&mut round.near_kernel, &mut round.far_kernel] {
-            counts.0.insert(name.into(), each);
+        for end in [NEAR, FAR] {
+            round.end_mut(end).kernel.0.insert(name.into(), each);
         }
     }
 }
 
 /// Adds an option as the near end asked for it and as it was granted; `-`: nobody asked.
-pub(crate) fn grant(run: &mut Run, case: u32, option: &str, asked: &str, granted: &str) {
+pub fn grant(run: &mut Run, case: u32, option: &str, asked: &str, granted: &str) {
     let same = asked == "-" || asked == granted;
     let (option, asked, granted) = (option.into(), asked.into(), granted.into());
     let all = &mut run.end.as_mut().expect("a run that ended").granted;
@@ -64,7 +64,7 @@ pub(crate) fn grant(run: &mut Run, case: u32, option: &str, asked: &str, granted
 }
 
 /// Gives the run a way to its far end.
-pub(crate) fn route(run: &mut Run, kind: DeviceKind, device: &str, to: &str) {
+pub fn route(run: &mut Run, kind: DeviceKind, device: &str, to: &str) {
     let route = Route { to: to.into(), device: device.into(), kind, ..Route::default() };
     run.header.floors = Some(Floors { route: Some(route), ..Floors::default() });
 }
@@ -73,8 +73,9 @@ pub(crate) fn route(run: &mut Run, kind: DeviceKind, device: &str, to: &str) {
 type Level = Box<dyn Fn(usize, u32) -> f64>;
 
 /// Builds a run.
-pub(crate) struct Build {
-    pub(crate) plan: Plan,
+pub struct Build {
+    /// What is planned; tests change it.
+    pub plan: Plan,
     verb: &'static str,
     messages: u64,
     spread: f64,
@@ -102,12 +103,12 @@ impl Build {
     }
 
     /// Every path at every size, path by path; 40 rounds of 200 round trips of about 20 µs.
-    pub(crate) fn echo(paths: &[&str], sizes: &[u64]) -> Self {
+    pub fn echo(paths: &[&str], sizes: &[u64]) -> Self {
         Self::new(Workload::Echo, paths, sizes)
     }
 
     /// The same as a stream of 1 Gbit/s.
-    pub(crate) fn stream(paths: &[&str], sizes: &[u64]) -> Self {
+    pub fn stream(paths: &[&str], sizes: &[u64]) -> Self {
         Self::new(Workload::Stream, paths, sizes)
     }
 
@@ -118,73 +119,73 @@ impl Build {
     }
 
     /// The case `of` once more with one thing changed.
-    pub(crate) fn trial(mut self, of: u32, change: Change) -> Self {
+    pub fn ablation(mut self, of: u32, change: Change) -> Self {
         let id = self.plan.cases.len() as u32;
         let case = self.plan.cases[of as usize].clone();
-        self.plan.cases.push(Case { id, role: CaseRole::Trial, trial: Some(Trial { of, change }), ..case });
+        self.plan.cases.push(Case { id, role: CaseRole::Ablation, ablation: Some(Ablation { of, change }), ..case });
         self
     }
 
     /// The baseline once more.
-    pub(crate) fn control(self, size: u64) -> Self {
+    pub fn control(self, size: u64) -> Self {
         self.and(CaseRole::Control, size)
     }
 
     /// A bulk transfer on the baseline's path.
-    pub(crate) fn yardstick(self, size: u64) -> Self {
-        self.and(CaseRole::Yardstick, size)
+    pub fn reference(self, size: u64) -> Self {
+        self.and(CaseRole::Reference, size)
     }
 
     /// The far end sends.
-    pub(crate) fn reverse(mut self) -> Self {
+    pub fn reverse(mut self) -> Self {
         self.plan.reverse = true;
         self
     }
 
     /// Rounds of each case.
-    pub(crate) fn rounds(mut self, rounds: u32) -> Self {
+    pub fn rounds(mut self, rounds: u32) -> Self {
         self.plan.rounds = rounds;
         self
     }
 
     /// Restarts, over which the rounds are spread evenly.
-    pub(crate) fn restarts(mut self, restarts: u32) -> Self {
+    pub fn restarts(mut self, restarts: u32) -> Self {
         self.plan.restarts = restarts;
         self
     }
 
     /// Messages of a round.
-    pub(crate) fn messages(mut self, messages: u64) -> Self {
+    pub fn messages(mut self, messages: u64) -> Self {
         self.messages = messages;
         self
     }
 
     /// Standard deviation of a case's level between rounds, on the log.
-    pub(crate) fn noise(mut self, noise: f64) -> Self {
+    pub fn noise(mut self, noise: f64) -> Self {
         self.noise = noise;
         self
     }
 
     /// Standard deviation between the messages of a round, on the log.
-    pub(crate) fn spread(mut self, spread: f64) -> Self {
+    pub fn spread(mut self, spread: f64) -> Self {
         self.spread = spread;
         self
     }
 
     /// Median of a case divided by 20 µs.
-    pub(crate) fn factor(mut self, factor: impl Fn(&Case) -> f64 + 'static) -> Self {
+    pub fn factor(mut self, factor: impl Fn(&Case) -> f64 + 'static) -> Self {
         self.factor = Box::new(factor);
         self
     }
 
     /// Bits per second of a case (by position) in a pass, at the receiver. The sender counts 10 % more.
-    pub(crate) fn rates(mut self, rates: impl Fn(usize, u32) -> f64 + 'static) -> Self {
+    pub fn rates(mut self, rates: impl Fn(usize, u32) -> f64 + 'static) -> Self {
         self.rates = Box::new(rates);
         self
     }
 
     /// The run.
-    pub(crate) fn run(&self) -> Run {
+    pub fn run(&self) -> Run {
         let mut rounds = Vec::new();
         for case in &self.plan.cases {
             let latency = match self.plan.workload {
@@ -204,6 +205,9 @@ impl Build {
             round.start_ns = at as u64 * 50_000_000;
         }
         let environment = Environment { cpus: vec![0, 1, 2, 3], boot_id: "one".into(), ..Default::default() };
+        let mut header = RunHeader::new("brisk-otter", self.verb, self.plan.clone());
+        header.set_hosts([environment.clone(), environment]);
+        header.ends[0].clock = ClockFacts { cost_ns: 25.0, step_ns: 1 };
         Run {
             folder: PathBuf::new(),
             header: RunHeader {
@@ -211,10 +215,7 @@ impl Build {
                 command: vec!["/usr/bin/msgpath".into(), self.verb.into(), "-t".into(), "10s".into()],
                 version: "0.1.0".into(),
                 target: "this machine".into(),
-                near: environment.clone(),
-                far: environment,
-                clock: ClockFacts { cost_ns: 25.0, step_ns: 1 },
-                ..RunHeader::new("brisk-otter", self.verb, self.plan.clone())
+                ..header
             },
             rounds,
             end: Some(RunEnd {
@@ -232,7 +233,7 @@ impl Build {
     fn round(&self, case: &Case, pass: u32, latency: SparseHistogram) -> RoundRecord {
         let restart = pass * self.plan.restarts / self.plan.rounds;
         let mut round = RoundRecord { case: case.id, pass, restart, batch: 1, latency, ..Default::default() };
-        for end in [&mut round.near, &mut round.far] {
+        for end in round.reports_mut() {
             end.delivery.sent = self.messages;
             end.delivery.received = self.messages;
             end.delivery.verified = self.messages;
@@ -242,8 +243,8 @@ impl Build {
         }
         if self.plan.workload == Workload::Stream {
             let elapsed = (self.messages * case.size * 8) as f64 * 1e9 / (self.rates)(case.id as usize, pass);
-            let (receiver, sender) =
-                if self.plan.reverse { (&mut round.near, &mut round.far) } else { (&mut round.far, &mut round.near) };
+            let [near, far] = round.reports_mut();
+            let (receiver, sender) = if self.plan.reverse { (near, far) } else { (far, near) };
             receiver.elapsed_ns = elapsed as u64;
             sender.elapsed_ns = (elapsed / 1.1) as u64;
         }
@@ -257,7 +258,7 @@ fn case(id: usize, role: CaseRole, path: &str, size: u64) -> Case {
 }
 
 /// Makes the rounds at these positions of the run slower by a factor; what else is in them stays.
-pub(crate) fn slow_down(run: &mut Run, factor: f64, which: impl Fn(usize) -> bool) {
+pub fn slow_down(run: &mut Run, factor: f64, which: impl Fn(usize) -> bool) {
     for (_, round) in run.rounds.iter_mut().enumerate().filter(|(at, _)| which(*at)) {
         let mut histogram = Histogram::new();
         for (from, to, count) in round.latency.ranges() {
@@ -268,7 +269,7 @@ pub(crate) fn slow_down(run: &mut Run, factor: f64, which: impl Fn(usize) -> boo
 }
 
 /// Adds `n` messages of `ns` to a round.
-pub(crate) fn stalls(round: &mut RoundRecord, n: u64, ns: u64) {
+pub fn stalls(round: &mut RoundRecord, n: u64, ns: u64) {
     let mut histogram = Histogram::new();
     histogram.merge_sparse(&round.latency);
     histogram.record_n(ns, n);
@@ -276,7 +277,7 @@ pub(crate) fn stalls(round: &mut RoundRecord, n: u64, ns: u64) {
 }
 
 /// What `doctor` says: number, end, state and text of each check.
-pub(crate) fn doctor(checks: &[(u8, &str, CheckState, &str)]) -> Doctor {
+pub fn doctor(checks: &[(u8, &str, CheckState, &str)]) -> Doctor {
     let check = |(number, end, state, what): &(u8, &str, CheckState, &str)| Check {
         number: *number,
         name: format!("check {number}"),

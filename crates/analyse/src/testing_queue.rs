@@ -14,48 +14,48 @@ use crate::testing::Build;
 
 /// A server with a queue, and how it is loaded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     /// Messages a second.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// How the gaps between them are distributed.
-    pub(crate) arrivals: Arrivals,
+    pub arrivals: Arrivals,
     /// Service.
-    pub(crate) work: Work,
+    pub work: Work,
     /// Rounds; each begins with an empty queue.
-    pub(crate) rounds: u32,
+    pub rounds: u32,
     /// Messages of a round that are measured.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// Messages before them, which are dropped.
-    pub(crate) trim: u64,
+    pub trim: u64,
     /// Everything random comes from it.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// In this pass the server stands still for so long, from so many ns after the first measured message on.
-    pub(crate) stall: Option<(u32, u64, u64)>,
+    pub stall: Option<(u32, u64, u64)>,
 }
 
 impl Queue {
     /// Exponential service of 1 µs on average at this utilisation, 40 rounds.
-    pub(crate) fn mm1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
+    pub fn mm1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
         let work = Work { mean_ns: 1_000, law: WorkLaw::Exponential };
         let arrivals = Arrivals::Poisson;
         Self { rate: utilisation * 1e6, arrivals, work, rounds: 40, messages, trim, seed, stall: None }
     }
 
     /// The same with constant service.
-    pub(crate) fn md1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
+    pub fn md1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
         let work = Work { mean_ns: 1_000, law: WorkLaw::Constant };
         Self { work, ..Self::mm1(utilisation, messages, trim, seed) }
     }
 
     /// The case that is measured.
-    pub(crate) fn case(&self) -> Case {
+    pub fn case(&self) -> Case {
         let rate = Rate::per_second(self.rate).expect("a rate");
         let load = Load::Open { rate, arrivals: self.arrivals };
         Case { load, inflight: 4096, ..Case::new("tcp:send/epoll".parse().expect("a path"), Pieces::whole(64)) }
     }
 
     /// The rounds of case `id`. A message is sent when it is due.
-    pub(crate) fn records(&self, id: u32) -> Vec<RoundRecord> {
+    pub fn records(&self, id: u32) -> Vec<RoundRecord> {
         let mut histogram = Histogram::new();
         (0..self.rounds).map(|pass| self.round(id, pass, &mut histogram)).collect()
     }
@@ -88,9 +88,9 @@ impl Queue {
                 while done < at && answered[done] <= now {
                     done += 1;
                 }
-                let under_way = (at - done) as u64;
-                open.under_way_sum += under_way;
-                open.under_way_most = open.under_way_most.max(under_way);
+                let in_flight = (at - done) as u64;
+                open.in_flight_sum += in_flight;
+                open.in_flight_most = open.in_flight_most.max(in_flight);
             }
             at += 1;
         }
@@ -108,9 +108,9 @@ impl Queue {
             .collect();
         let mut round = RoundRecord { case: id, pass, batch: 1, latency: latency.to_sparse(), ..Default::default() };
         round.service = round.latency.clone();
-        round.near.elapsed_ns = answered[all - 1] - first;
-        round.near.delivery.sent = self.messages;
-        round.near.delivery.received = self.messages;
+        round.near_mut().elapsed_ns = answered[all - 1] - first;
+        round.near_mut().delivery.sent = self.messages;
+        round.near_mut().delivery.received = self.messages;
         round.open = Some(open);
         round
     }
@@ -133,7 +133,7 @@ impl Queue {
     }
 
     /// The same server, and rounds of the same length, in a closed loop: the next message goes when a reply has come.
-    pub(crate) fn closed(&self) -> Run {
+    pub fn closed(&self) -> Run {
         let mut run = run(&[*self]);
         run.header.plan.cases[0].load = Load::Closed;
         let mut latency = Histogram::new();
@@ -150,15 +150,15 @@ impl Queue {
             }
             let latency = latency.to_sparse();
             *round = RoundRecord { case: 0, pass: round.pass, batch: 1, latency, ..Default::default() };
-            round.near.elapsed_ns = now;
-            (round.near.delivery.sent, round.near.delivery.received) = (sent, sent);
+            round.near_mut().elapsed_ns = now;
+            (round.near_mut().delivery.sent, round.near_mut().delivery.received) = (sent, sent);
         }
         run
     }
 }
 
 /// A run with one case for each queue. Their rounds, trim and seed are those of the first.
-pub(crate) fn run(queues: &[Queue]) -> Run {
+pub fn run(queues: &[Queue]) -> Run {
     let first = &queues[0];
     let mut run = Build::echo(&["tcp:send/epoll"], &[64]).run();
     let cases = queues.iter().zip(0..).map(|(queue, id)| Case { id, ..queue.case() }).collect();
@@ -177,7 +177,7 @@ pub(crate) fn run(queues: &[Queue]) -> Run {
 
 /// Makes the sends of some messages of each round late by `ns`, spread over fast and slow ones: the latency grows by it,
 /// the time from the actual send does not.
-pub(crate) fn late(run: &mut Run, ns: u64, messages: u64) {
+pub fn late(run: &mut Run, ns: u64, messages: u64) {
     for round in &mut run.rounds {
         let (mut latency, mut lateness) = (Histogram::new(), Histogram::new());
         let every = round.latency.total() / messages;

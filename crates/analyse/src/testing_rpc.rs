@@ -16,33 +16,36 @@ use crate::rpc::{PairClock, RpcSummary};
 use crate::summary::Summary;
 
 /// Seconds, milliseconds and microseconds in ns.
-pub(crate) const S: f64 = 1e9;
+pub const S: f64 = 1e9;
 /// See [`S`].
-pub(crate) const MS: f64 = 1e6;
+pub const MS: f64 = 1e6;
 /// See [`S`].
-pub(crate) const US: f64 = 1e3;
+pub const US: f64 = 1e3;
 
 /// What must be added to the server's clock at a time of the client's, ns: the truth.
 type Theta = Box<dyn Fn(f64) -> f64>;
 
 /// Calls, one after the other.
-pub(crate) struct Calls {
+pub struct Calls {
     theta: Theta,
     step: f64,
     now: f64,
-    pub(crate) random: fastrand::Rng,
-    pub(crate) rows: Vec<RpcRow>,
-    pub(crate) facts: RpcFacts,
+    /// Where delays come from.
+    pub random: fastrand::Rng,
+    /// The calls so far.
+    pub rows: Vec<RpcRow>,
+    /// Which machines, and how fine their stamps are.
+    pub facts: RpcFacts,
 }
 
 impl Calls {
     /// Between 10.9.0.1 and 10.9.0.2, with stamps of 1 µs. The truth is `offset` + `drift` t.
-    pub(crate) fn new(seed: u64, offset: f64, drift: f64) -> Self {
+    pub fn new(seed: u64, offset: f64, drift: f64) -> Self {
         Self::with(seed, 1_000, move |t| offset + drift * t)
     }
 
     /// Stamps of `step` ns and any truth.
-    pub(crate) fn with(seed: u64, step: u64, theta: impl Fn(f64) -> f64 + 'static) -> Self {
+    pub fn with(seed: u64, step: u64, theta: impl Fn(f64) -> f64 + 'static) -> Self {
         let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
         let facts = RpcFacts {
             protocol: "lab".into(),
@@ -56,24 +59,24 @@ impl Calls {
     }
 
     /// Both ends on one machine.
-    pub(crate) fn same_machine(mut self) -> Self {
+    pub fn same_machine(mut self) -> Self {
         self.facts.pairs[0].same_machine = Some("both addresses are the same".into());
         self
     }
 
     /// The truth.
-    pub(crate) fn theta(&self, t: f64) -> f64 {
+    pub fn theta(&self, t: f64) -> f64 {
         (self.theta)(t)
     }
 
     /// A value between `least` and about ten times `spread` more, mostly near `least`.
-    pub(crate) fn delay(&mut self, least: f64, spread: f64) -> f64 {
+    pub fn delay(&mut self, least: f64, spread: f64) -> f64 {
         least - spread * (1.0 - self.random.f64()).ln()
     }
 
     /// A call: `gap` after the last one the request is sent, `there` later it is read, the server takes `work`, and `back`
     /// later the reply is read.
-    pub(crate) fn call(&mut self, gap: f64, there: f64, work: f64, back: f64) -> &mut RpcRow {
+    pub fn call(&mut self, gap: f64, there: f64, work: f64, back: f64) -> &mut RpcRow {
         let sent = self.now + gap;
         let (received, replied, end) = (sent + there, sent + there + work, sent + there + work + back);
         let stamp = |t: f64| ((t / self.step).floor() * self.step) as i64;
@@ -96,7 +99,7 @@ impl Calls {
     }
 
     /// So many pings of 64 bytes over `span`: a round trip of about 300 µs, as between two namespaces.
-    pub(crate) fn pings(mut self, count: usize, span: f64) -> Self {
+    pub fn pings(mut self, count: usize, span: f64) -> Self {
         for _ in 0..count {
             let (there, back) = (self.delay(120.0 * US, 40.0 * US), self.delay(110.0 * US, 40.0 * US));
             self.call((span / count as f64 - 300.0 * US).max(0.0), there, 4.0 * US, back);
@@ -105,7 +108,7 @@ impl Calls {
     }
 
     /// Writes of 1 MB over 1 Gbit/s.
-    pub(crate) fn writes(mut self, count: usize) -> Self {
+    pub fn writes(mut self, count: usize) -> Self {
         for _ in 0..count {
             let (there, back) = (self.delay(8.9 * MS, 500.0 * US), self.delay(60.0 * US, 20.0 * US));
             let row = self.call(100.0 * US, there, 700.0 * US, back);
@@ -115,14 +118,14 @@ impl Calls {
     }
 
     /// The clocks of the first pair.
-    pub(crate) fn clock(&self) -> PairClock {
+    pub fn clock(&self) -> PairClock {
         let rows: Vec<&RpcRow> = self.rows.iter().filter(|row| row.pair == 0).collect();
         align(0, &self.facts.pairs[0], &rows, self.facts.client_step_ns + self.facts.server_step_ns)
     }
 
     /// The truth lies within the bound wherever it is asked for.
     #[track_caller]
-    pub(crate) fn assert_covered(&self, clock: &PairClock) {
+    pub fn assert_covered(&self, clock: &PairClock) {
         for piece in &clock.pieces {
             for part in 0..=20 {
                 let t = piece.from_ns + (piece.to_ns - piece.from_ns) / 20 * part;
@@ -133,7 +136,7 @@ impl Calls {
     }
 
     /// A run of them: a case for each method, the calls of each in so many rounds.
-    pub(crate) fn run(&self, methods: &[&str], rounds: u32) -> (Run, Logs) {
+    pub fn run(&self, methods: &[&str], rounds: u32) -> (Run, Logs) {
         let path = "tcp:send".parse().expect("a path");
         let case = |(at, method): (usize, &&str)| Case {
             id: at as u32,
@@ -155,6 +158,9 @@ impl Calls {
         }
         records.sort_by_key(|round| round.start_ns);
         let near = Environment { host: "anna".into(), cpus: vec![0, 1], boot_id: "one".into(), ..Default::default() };
+        let mut header = RunHeader::new("calm-heron", "rpc", plan);
+        header.set_hosts([near, Environment::default()]);
+        header.ends[0].clock = ClockFacts { cost_ns: 25.0, step_ns: 1 };
         let run = Run {
             folder: PathBuf::new(),
             header: RunHeader {
@@ -162,10 +168,8 @@ impl Calls {
                 command: ["/usr/bin/msgpath", "rpc", "10.9.0.2:12345", "ping"].map(String::from).to_vec(),
                 version: "0.1.0".into(),
                 target: "10.9.0.2:12345".into(),
-                near,
-                clock: ClockFacts { cost_ns: 25.0, step_ns: 1 },
                 rpc: Some(self.facts.clone()),
-                ..RunHeader::new("calm-heron", "rpc", plan)
+                ..header
             },
             rounds: records,
             end: Some(RunEnd {
@@ -182,25 +186,25 @@ impl Calls {
     }
 
     /// The summary of [`run`](Self::run) with one method.
-    pub(crate) fn summary(&self) -> Summary {
+    pub fn summary(&self) -> Summary {
         let (run, logs) = self.run(&["ping"], 10);
         crate::summarise_with(&run, &logs)
     }
 
     /// What it says of the calls.
-    pub(crate) fn rpc(&self) -> RpcSummary {
+    pub fn rpc(&self) -> RpcSummary {
         self.summary().rpc.expect("calls")
     }
 
     /// The sentences of the run under `code`.
-    pub(crate) fn said(&self, code: &str) -> Vec<String> {
+    pub fn said(&self, code: &str) -> Vec<String> {
         let (run, logs) = self.run(&["ping"], 10);
         said_with(&run, &logs, code)
     }
 }
 
 /// What the run and its logs say under `code`.
-pub(crate) fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
+pub fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
     let summary = crate::summarise_with(run, logs);
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
@@ -216,12 +220,13 @@ fn round(case: u32, pass: u32, rows: &[&mut RpcRow]) -> RoundRecord {
     let end = rows.iter().map(|row| row.start_ns + row.latency_ns.unwrap_or(0)).max().unwrap_or(start_ns);
     let mut round =
         RoundRecord { case, pass, start_ns, batch: 1, latency: latency.to_sparse(), ..RoundRecord::default() };
-    round.near.delivery.sent = rows.len() as u64;
-    round.near.delivery.received = rows.iter().filter(|row| row.latency_ns.is_some()).count() as u64;
-    round.near.bytes_sent = rows.iter().map(|row| row.request_bytes).sum();
-    round.near.bytes_received = rows.iter().map(|row| row.reply_bytes).sum();
-    round.near.elapsed_ns = end - start_ns;
-    (round.near.user_ns, round.near.system_ns) = (round.near.elapsed_ns / 10, round.near.elapsed_ns / 5);
+    round.near_mut().delivery.sent = rows.len() as u64;
+    round.near_mut().delivery.received = rows.iter().filter(|row| row.latency_ns.is_some()).count() as u64;
+    round.near_mut().bytes_sent = rows.iter().map(|row| row.request_bytes).sum();
+    round.near_mut().bytes_received = rows.iter().map(|row| row.reply_bytes).sum();
+    round.near_mut().elapsed_ns = end - start_ns;
+    (round.near_mut().user_ns, round.near_mut().system_ns) =
+        (round.near().elapsed_ns / 10, round.near().elapsed_ns / 5);
     round.connect_ns = Some(200_000);
     round
 }

@@ -332,7 +332,7 @@ impl Maker<'_> {
 
 /// `messages` in each of 40 rounds.
 pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
-    let mut build = Build::echo(&[way.path], &[way.size]).trial(0, Change::Traced(way.set)).messages(messages);
+    let mut build = Build::echo(&[way.path], &[way.size]).ablation(0, Change::Traced(way.set)).messages(messages);
     build.plan.stages = Some(way.set);
     build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces::whole(way.size as u32));
     let mut run = build.factor(|case| if case.id == 1 { 1.05 } else { 1.0 }).run();
@@ -345,12 +345,11 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         wakeups_joined: way.joined,
         ..Tracing::default()
     });
-    run.header.near.facts.insert("machine".into(), "x86_64".into());
+    run.header.host_mut(0).facts.insert("machine".into(), "x86_64".into());
     let thread = |tid, cookie| TracedThread { tid, sends: true, receives: true, cookies: vec![cookie] };
     let tasks = BTreeMap::from([(HOG, "ffmpeg".to_owned()), (NEAR, "msgpath".into()), (FAR, "msgpath".into())]);
     let trace = TraceRound {
-        near: vec![thread(NEAR, COOKIES[0])],
-        far: vec![thread(FAR, COOKIES[1])],
+        threads: vec![vec![thread(NEAR, COOKIES[0])], vec![thread(FAR, COOKIES[1])]],
         lost: 0,
         tasks,
         ..TraceRound::default()

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan, Workload};
-use msgpath_core::schema::{EndReport, MessageRow, RoundRecord, RunHeader, ThreadRecord};
+use msgpath_core::schema::{EndReport, EndRound, FAR, MessageRow, NEAR, RoundRecord, RunHeader, ThreadRecord};
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::quantile;
@@ -22,20 +22,25 @@ use crate::series::{metric, per_second};
 pub struct ThreadFigures {
     /// Measuring threads and the CPUs that they have, where there are more of the former.
     pub oversubscribed: Option<Oversubscribed>,
-    /// The near end's threads in order; empty where they were not recorded one by one.
-    pub near: Vec<ThreadShare>,
-    /// The far end's.
-    pub far: Vec<ThreadShare>,
+    /// The threads of each end in order; empty where they were not recorded one by one.
+    pub ends: Vec<Vec<ThreadShare>>,
     /// CPUs that threads were pinned to, by number. Of one machine a CPU is listed once, with what both ends spent there.
     pub cores: Vec<CoreUse>,
     /// CPUs that the threads of both ends kept busy together: their CPU time divided by the time.
     pub busy_cpus: Option<Estimate>,
     /// Messages a second of all threads together, or bits a second of a stream, against one thread.
     pub scaling: Option<Scaling>,
-    /// Messages under way as rate and mean time imply them (Little's law); echo in a closed loop.
+    /// Messages in flight as rate and mean time imply them (Little's law); echo in a closed loop.
     pub implied: Option<Estimate>,
-    /// Messages under way as they were asked for.
-    pub under_way: u64,
+    /// Messages in flight as they were asked for.
+    pub in_flight: u64,
+}
+
+impl ThreadFigures {
+    /// The threads of an end.
+    pub fn of(&self, end: usize) -> &[ThreadShare] {
+        self.ends.get(end).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// More threads than CPUs.
@@ -88,7 +93,7 @@ pub struct Scaling {
     pub time_factor: Option<Estimate>,
 }
 
-/// The figures of a case; `None` where the plan has one thread, one connection and one message under way throughout.
+/// The figures of a case; `None` where the plan has one thread, one connection and one message in flight throughout.
 pub(crate) fn figures(
     header: &RunHeader,
     plan: &Plan,
@@ -102,8 +107,8 @@ pub(crate) fn figures(
     if !closed || !timed || !plan.cases.iter().any(|case| case.role == CaseRole::Measured && several(case)) {
         return None;
     }
-    let (near, far) = (shares(own, |round| &round.near_threads), shares(own, |round| &round.far_threads));
-    let busy: Vec<f64> = own.iter().filter_map(|round| busy(&[&round.near, &round.far])).collect();
+    let ends = (0..header.ends.len()).map(|end| shares(own, |round| &round.end(end).threads)).collect();
+    let busy: Vec<f64> = own.iter().filter_map(|round| busy(&[round.near(), round.far()])).collect();
     let oversubscribed = crowds(header, case.threads as usize, case.threads as usize).into_iter().next();
     Some(ThreadFigures {
         oversubscribed: oversubscribed.map(|(threads, cpus, end)| Oversubscribed {
@@ -111,13 +116,12 @@ pub(crate) fn figures(
             cpus: cpus as u64,
             end: end.into(),
         }),
-        near,
-        far,
+        ends,
         cores: cores(header, case, own),
         busy_cpus: log_estimate(&busy),
         scaling: base(plan, case).and_then(|base| scaling(plan, case, base, own, rounds.get(base.id as usize)?)),
         implied: (plan.workload == Workload::Echo).then(|| implied(own)).flatten(),
-        under_way: Plan::under_way(case),
+        in_flight: Plan::in_flight(case),
     })
 }
 
@@ -130,9 +134,9 @@ pub(crate) fn crowds(header: &RunHeader, near: usize, far: usize) -> Vec<Crowd> 
     let cpus = |pinned: &[u32], allowed: &[u32]| -> BTreeSet<u32> {
         if pinned.is_empty() { allowed } else { pinned }.iter().copied().collect()
     };
-    let near_cpus = cpus(&placement.near, &header.near.cpus);
-    let far_cpus = cpus(&placement.far, &header.far.cpus);
-    let ends = if header.near.boot_id == header.far.boot_id {
+    let near_cpus = cpus(placement.of(NEAR), &header.host(NEAR).cpus);
+    let far_cpus = cpus(placement.of(FAR), &header.host(FAR).cpus);
+    let ends = if header.one_machine() {
         vec![(near + far, near_cpus.union(&far_cpus).count(), "both ends, which share this machine")]
     } else {
         vec![(near, near_cpus.len(), "the near end"), (far, far_cpus.len(), "the far end")]
@@ -147,7 +151,7 @@ fn busy(reports: &[&EndReport]) -> Option<f64> {
     (elapsed > 0 && spent > 0).then(|| spent as f64 / elapsed as f64)
 }
 
-fn shares(rounds: &[&RoundRecord], of: fn(&RoundRecord) -> &Vec<ThreadRecord>) -> Vec<ThreadShare> {
+fn shares(rounds: &[&RoundRecord], of: impl Fn(&RoundRecord) -> &Vec<ThreadRecord>) -> Vec<ThreadShare> {
     let count = rounds.iter().map(|round| of(round).len()).max().unwrap_or(0);
     let rate = |thread: &ThreadRecord| per_second(handled(&thread.report) as f64, thread.report.elapsed_ns);
     let whole: Vec<&Vec<ThreadRecord>> =
@@ -173,16 +177,14 @@ fn shares(rounds: &[&RoundRecord], of: fn(&RoundRecord) -> &Vec<ThreadRecord>) -
 
 /// CPU time by CPU. Where threads were not recorded one by one there is one at an end, pinned to the first of its CPUs.
 fn cores(header: &RunHeader, case: &Case, rounds: &[&RoundRecord]) -> Vec<CoreUse> {
-    let one_machine = header.near.boot_id == header.far.boot_id;
+    let one_machine = header.one_machine();
     let placement = header.plan.placement_of(case);
     let mut spent: BTreeMap<(&str, u32), (u64, Vec<f64>)> = BTreeMap::new();
     for round in rounds {
-        let elapsed = round.near.elapsed_ns.max(round.far.elapsed_ns) as f64;
+        let elapsed = round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
         let mut sums: BTreeMap<(&str, u32), (u64, f64)> = BTreeMap::new();
-        for (end, threads, report, cpus) in [
-            ("near", &round.near_threads, &round.near, &placement.near),
-            ("far", &round.far_threads, &round.far, &placement.far),
-        ] {
+        for (at, end) in header.ends.iter().enumerate() {
+            let (EndRound { threads, report, .. }, cpus, end) = (round.end(at), placement.of(at), end.name.as_str());
             let key = |cpu: u32| (if one_machine { "" } else { end }, cpu);
             let alone = (case.threads == 1 && threads.is_empty()).then(|| (cpus.first().copied(), report));
             for (cpu, report) in threads.iter().map(|thread| (thread.cpu, &thread.report)).chain(alone) {
@@ -229,11 +231,11 @@ fn scaling(plan: &Plan, case: &Case, base: &Case, own: &[&RoundRecord], other: &
 }
 
 /// What all threads together get done in a second, by pass: messages (echo), bits (stream).
-pub(crate) fn rates(plan: &Plan, rounds: &[&RoundRecord]) -> Series {
+pub fn rates(plan: &Plan, rounds: &[&RoundRecord]) -> Series {
     let rate = |round: &&RoundRecord| {
         let rate = match plan.workload {
             Workload::Stream => metric(plan, Metric::Throughput, round),
-            _ => per_second(arrived(round), round.near.elapsed_ns),
+            _ => per_second(arrived(round), round.near().elapsed_ns),
         }?;
         Some((round.pass, rate))
     };
@@ -245,7 +247,7 @@ fn arrived(round: &RoundRecord) -> f64 {
 }
 
 /// The mean round trip of `case` divided by that of `base`, paired by pass; `None` of streams and where one lost messages.
-pub(crate) fn time_ratio(
+pub fn time_ratio(
     plan: &Plan,
     case: &Case,
     base: &Case,
@@ -257,7 +259,7 @@ pub(crate) fn time_ratio(
 }
 
 /// `own` divided by `other`, paired by pass, with its 95 % interval; `None` without a pass that both have.
-pub(crate) fn ratio(plan: &Plan, case: &Case, base: &Case, own: &Series, other: &Series) -> Option<Estimate> {
+pub fn ratio(plan: &Plan, case: &Case, base: &Case, own: &Series, other: &Series) -> Option<Estimate> {
     let d: Vec<f64> = log_ratios(own, other).into_iter().map(|(_, d)| d).collect();
     let paired = paired(&d, 1, seed(plan, case, base))?;
     let bound = |sign: f64| paired.half.map(|half| (paired.mean + sign * half).exp());
@@ -268,7 +270,7 @@ pub(crate) fn ratio(plan: &Plan, case: &Case, base: &Case, own: &Series, other: 
 pub(crate) fn implied(rounds: &[&RoundRecord]) -> Option<Estimate> {
     let one = |round: &&RoundRecord| {
         let mean = quantile::mean_ns(&[&round.latency])?;
-        Some(per_second(arrived(round), round.near.elapsed_ns)? * mean / 1e9)
+        Some(per_second(arrived(round), round.near().elapsed_ns)? * mean / 1e9)
     };
     log_estimate(&rounds.iter().filter_map(one).collect::<Vec<_>>())
 }
@@ -304,16 +306,17 @@ pub fn arrangement(case: &Case) -> String {
         (Dispatch::Turns, threads) => format!("{connections}, served in turn by {}", plural(threads, "thread")),
     };
     if case.inflight > 1 {
-        text.push_str(&format!(", {} under way on each", case.inflight));
+        text.push_str(&format!(", {} in flight on each", case.inflight));
     }
     text
 }
 
-#[cfg(test)]
-pub(crate) mod testing {
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
     //! A closed loop of a known capacity, for tests: `workers` servers of a fixed service time, whatever the connections.
 
-    use msgpath_core::schema::{EndReport, ThreadRecord};
+    use msgpath_core::plan::Placement;
+    use msgpath_core::schema::{EndReport, FAR, NEAR, ThreadRecord};
     use msgpath_core::{Case, Delivery};
     use msgpath_record::Run;
     use msgpath_stats::simulate::lognormal_rounds;
@@ -322,16 +325,15 @@ pub(crate) mod testing {
 
     /// One case a thread count, a connection a thread; `workers`: how many messages are served at once at most; 20 µs
     /// each. The near end's threads are pinned to CPU 0, the far end's to CPU 1, unless `cpus` are more.
-    pub(crate) fn closed(threads: &[u32], workers: f64, cpus: u32) -> Run {
+    pub fn closed(threads: &[u32], workers: f64, cpus: u32) -> Run {
         let mut build = Build::echo(&["tcp:send"], &vec![64; threads.len()]);
         for (case, threads) in build.plan.cases.iter_mut().zip(threads) {
             (case.threads, case.connections) = (*threads, *threads);
         }
-        (build.plan.placement.near, build.plan.placement.far) =
-            ((0..cpus).step_by(2).collect(), (1..cpus.max(2)).step_by(2).collect());
+        build.plan.placement = Placement(vec![(0..cpus).step_by(2).collect(), (1..cpus.max(2)).step_by(2).collect()]);
         let mut run = build.run();
-        run.header.near.cpus = (0..cpus.max(2)).collect();
-        run.header.far.cpus = run.header.near.cpus.clone();
+        run.header.host_mut(NEAR).cpus = (0..cpus.max(2)).collect();
+        run.header.host_mut(FAR).cpus = run.header.host(NEAR).cpus.clone();
         let cases = run.header.plan.cases.clone();
         for round in &mut run.rounds {
             serve(round, &cases[round.case as usize], workers);
@@ -340,15 +342,15 @@ pub(crate) mod testing {
     }
 
     /// Makes a round that of a closed loop whose capacity is `workers` messages in 20 µs.
-    pub(crate) fn serve(round: &mut msgpath_core::schema::RoundRecord, case: &Case, workers: f64) {
-        let under_way = msgpath_core::Plan::under_way(case) as f64;
+    pub fn serve(round: &mut msgpath_core::schema::RoundRecord, case: &Case, workers: f64) {
+        let in_flight = msgpath_core::Plan::in_flight(case) as f64;
         let (messages, service) = (400, 20_000.0);
-        let served = workers.min(under_way);
-        let time = service * under_way / served;
+        let served = workers.min(in_flight);
+        let time = service * in_flight / served;
         let seed = u64::from(round.pass * 100 + round.case);
         round.latency = lognormal_rounds(seed, 1, messages as usize, time, 0.05, 0.02).remove(0);
         let mean = msgpath_stats::quantile::mean_ns(&[&round.latency]).expect("messages");
-        let elapsed = (messages as f64 * mean / under_way) as u64;
+        let elapsed = (messages as f64 * mean / in_flight) as u64;
         let threads = u64::from(case.threads);
         let report = EndReport {
             delivery: Delivery { sent: messages / threads, received: messages / threads, ..Delivery::default() },
@@ -356,17 +358,16 @@ pub(crate) mod testing {
             system_ns: (elapsed as f64 * served / workers.max(served) / threads as f64 * 0.98) as u64,
             ..EndReport::default()
         };
-        for (end, all, cpus) in
-            [(&mut round.near, &mut round.near_threads, 0), (&mut round.far, &mut round.far_threads, 1)]
-        {
-            *end = EndReport {
+        for end in [NEAR, FAR] {
+            let own = round.end_mut(end);
+            own.report = EndReport {
                 delivery: Delivery { sent: messages, received: messages, ..Delivery::default() },
                 system_ns: report.system_ns * threads,
                 ..report
             };
-            *all = (0..threads)
+            own.threads = (0..threads)
                 .filter(|_| threads > 1)
-                .map(|_| ThreadRecord { cpu: Some(cpus), report, events: Default::default() })
+                .map(|_| ThreadRecord { cpu: Some(end as u32), report, events: Default::default() })
                 .collect();
         }
     }
@@ -383,7 +384,7 @@ mod tests {
     fn a_fixed_capacity_scales_to_itself_and_latency_is_depth_times_service() {
         let summary = summarise(&closed(&[1, 2, 8], 2.0, 32));
         let of = |at: usize| summary.cases[at].threads.as_ref().unwrap();
-        assert_eq!((of(0).scaling.clone(), of(0).under_way, of(2).under_way), (None, 1, 8));
+        assert_eq!((of(0).scaling.clone(), of(0).in_flight, of(2).in_flight), (None, 1, 8));
         let two = of(1).scaling.as_ref().unwrap();
         let eight = of(2).scaling.as_ref().unwrap();
         assert!((two.factor.value - 2.0).abs() < 0.05 && (eight.factor.value - 2.0).abs() < 0.05, "{two:?} {eight:?}");
@@ -391,8 +392,8 @@ mod tests {
         assert!((eight.time_factor.as_ref().unwrap().value - 4.0).abs() < 0.1, "{eight:?}");
         let implied = of(2).implied.as_ref().unwrap();
         assert!((implied.value - 8.0).abs() < 0.01, "{implied:?}");
-        assert_eq!(of(2).near.len(), 8);
-        assert!((of(2).near[3].share.as_ref().unwrap().value - 1.0).abs() < 1e-9);
+        assert_eq!(of(2).of(NEAR).len(), 8);
+        assert!((of(2).of(NEAR)[3].share.as_ref().unwrap().value - 1.0).abs() < 1e-9);
     }
 
     #[test]
@@ -414,12 +415,12 @@ mod tests {
     fn cores_add_up_what_both_ends_spent() {
         let mut run = closed(&[1, 2], 1.0, 2);
         for round in &mut run.rounds {
-            round.far_threads.iter_mut().for_each(|thread| thread.cpu = Some(0));
+            round.end_mut(FAR).threads.iter_mut().for_each(|thread| thread.cpu = Some(0));
         }
         let figures = summarise(&run).cases[1].threads.clone().unwrap();
         assert_eq!(figures.cores.len(), 1);
         let core = &figures.cores[0];
-        let near: f64 = figures.near.iter().map(|thread| thread.busy.as_ref().unwrap().value).sum();
+        let near: f64 = figures.of(NEAR).iter().map(|thread| thread.busy.as_ref().unwrap().value).sum();
         assert_eq!((core.cpu, core.threads, core.end.as_str()), (0, 4, ""));
         assert!((core.busy.as_ref().unwrap().value - 2.0 * near).abs() < 1e-6, "{core:?}");
         assert!((figures.busy_cpus.unwrap().value - 2.0 * near).abs() < 0.01);
@@ -462,7 +463,7 @@ mod tests {
         assert_eq!(case(1, 1, Dispatch::Turns, 1), "1 connection");
         assert_eq!(case(4, 4, Dispatch::Turns, 1), "4 connections, a thread each");
         assert_eq!(case(8, 2, Dispatch::Turns, 1), "8 connections, served in turn by 2 threads");
-        assert_eq!(case(16, 1, Dispatch::EventLoop, 4), "16 connections in one event loop, 4 under way on each");
+        assert_eq!(case(16, 1, Dispatch::EventLoop, 4), "16 connections in one event loop, 4 in flight on each");
         assert_eq!(case(16, 16, Dispatch::EventLoop, 1), "16 connections in 16 event loops");
     }
 }

@@ -13,7 +13,7 @@ use crate::series::{per_second, receiver, sender};
 use crate::summary::Throughput;
 
 /// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
-/// `series[i]` is the throughput of `plan.cases[i]`, for the yardstick.
+/// `series[i]` is the throughput of `plan.cases[i]`, for the reference.
 pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[Series]) -> Option<Throughput> {
     if plan.workload != Workload::Stream {
         return None;
@@ -38,17 +38,17 @@ pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[S
         })?,
         sender_ns: elapsed(&|round| sender(plan, round).elapsed_ns),
         receiver_ns: elapsed(&|round| receiver(plan, round).elapsed_ns),
-        of_yardstick: yardstick(plan, case).and_then(|yardstick| share(plan, case, yardstick, series)),
+        of_reference: reference(plan, case).and_then(|reference| share(plan, case, reference, series)),
     })
 }
 
-/// The yardstick that suits a case: of the same path, else of the same transport, else any; of the same thread count
+/// The reference that suits a case: of the same path, else of the same transport, else any; of the same thread count
 /// first.
-fn yardstick<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
-    if case.role == CaseRole::Yardstick {
+fn reference<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
+    if case.role == CaseRole::Reference {
         return None;
     }
-    plan.cases.iter().filter(|other| other.role == CaseRole::Yardstick).max_by_key(|other| {
+    plan.cases.iter().filter(|other| other.role == CaseRole::Reference).max_by_key(|other| {
         let same = |same: bool, weight: u32| if same { weight } else { 0 };
         same(other.path == case.path, 4)
             + same(other.path.transport == case.path.transport, 2)
@@ -56,10 +56,10 @@ fn yardstick<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
     })
 }
 
-/// Case divided by yardstick, paired by pass.
-fn share(plan: &Plan, case: &Case, yardstick: &Case, series: &[Series]) -> Option<Estimate> {
-    let d = log_ratios(series.get(case.id as usize)?, series.get(yardstick.id as usize)?);
-    let paired = paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, yardstick))?;
+/// Case divided by reference, paired by pass.
+fn share(plan: &Plan, case: &Case, reference: &Case, series: &[Series]) -> Option<Estimate> {
+    let d = log_ratios(series.get(case.id as usize)?, series.get(reference.id as usize)?);
+    let paired = paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, reference))?;
     Some(Estimate {
         value: paired.mean.exp(),
         low: paired.half.map(|half| (paired.mean - half).exp()),
@@ -80,7 +80,7 @@ mod tests {
         assert!((throughput.receiver_bits.value / 5.47e9 - 1.0).abs() < 1e-3, "{throughput:?}");
         assert!((throughput.sender_bits.value / throughput.receiver_bits.value - 1.1).abs() < 1e-2);
         assert!((throughput.messages.value * 8.0 * 1_048_576.0 / throughput.receiver_bits.value - 1.0).abs() < 1e-6);
-        assert!(throughput.receiver_bits.low.is_some() && throughput.of_yardstick.is_none());
+        assert!(throughput.receiver_bits.low.is_some() && throughput.of_reference.is_none());
     }
 
     #[test]
@@ -91,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn a_yardstick_is_divided_by_in_the_same_pass() {
+    fn the_reference_is_divided_by_in_the_same_pass() {
         // The machine's speed changes from pass to pass; the share does not.
         let run = Build::stream(&["tcp:send"], &[64])
-            .yardstick(1 << 20)
+            .reference(1 << 20)
             .rates(|case, pass| (1.0 + f64::from(pass % 7)) * if case == 0 { 1e8 } else { 4e8 });
-        let share = summarise(&run.run()).cases[0].throughput.clone().unwrap().of_yardstick.unwrap();
+        let share = summarise(&run.run()).cases[0].throughput.clone().unwrap().of_reference.unwrap();
         assert!((share.value - 0.25).abs() < 1e-3 && share.high.unwrap() - share.low.unwrap() < 0.01, "{share:?}");
     }
 }

@@ -210,7 +210,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     let reliable = !case.traits.lossy;
     if plan.workload == Workload::Periodic {
         // One message reaches many: what was handed over is not what was to be delivered.
-        let (near, far) = (&round.near.delivery, &round.far);
+        let (near, far) = (&round.near().delivery, round.far());
         check.same(named("messages in the histograms"), round.latency.total() + round.first.total(), near.sent);
         check.same(named("lost messages in the histograms"), round.latency.lost() + round.first.lost(), near.lost);
         check.same(named("messages delivered"), near.received, near.sent.saturating_sub(near.lost));
@@ -227,7 +227,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
         }
         return;
     }
-    let (near, far) = (&round.near, &round.far);
+    let (near, far) = (round.near(), round.far());
     if plan.workload == Workload::Rpc {
         // Calls of one kind differ in length, and those that only a server's log has are in no histogram.
         check.same(named("lost calls in the histogram"), round.latency.lost(), near.delivery.lost);
@@ -299,7 +299,7 @@ fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, V
     for round in run.rounds.iter().filter(|_| run.header.plan.workload == Workload::Rpc) {
         let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
         let Some(rows) =
-            rows.get(&(round.case, round.pass)).filter(|rows| rows.len() as u64 == round.near.delivery.sent)
+            rows.get(&(round.case, round.pass)).filter(|rows| rows.len() as u64 == round.near().delivery.sent)
         else {
             continue;
         };
@@ -316,8 +316,8 @@ fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, V
         });
         check.same(named("latencies against the calls"), outline(&round.latency), outline(&histogram.to_sparse()));
         let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
-        check.same(named("bytes of the requests"), round.near.bytes_sent, sum(|row| row.request_bytes));
-        check.same(named("bytes of the replies"), round.near.bytes_received, sum(|row| row.reply_bytes));
+        check.same(named("bytes of the requests"), round.near().bytes_sent, sum(|row| row.request_bytes));
+        check.same(named("bytes of the replies"), round.near().bytes_received, sum(|row| row.reply_bytes));
         whole.entry(round.case).or_default().push((round.pass, latencies));
     }
     whole
@@ -413,10 +413,10 @@ mod tests {
                 }
             }
             round.latency = histogram.to_sparse();
-            let near = &mut round.near;
+            let near = round.near_mut();
             (near.delivery.sent, near.delivery.received, near.delivery.lost) = (count, count - 1, 1);
             (near.bytes_sent, near.bytes_received) = (count * 64, (count - 1) * 64);
-            (round.far.delivery.received, round.far.delivery.sent) = (count, count - 1);
+            (round.far_mut().delivery.received, round.far_mut().delivery.sent) = (count, count - 1);
             messages.extend(rows);
         }
         (run, messages)
@@ -441,9 +441,9 @@ mod tests {
         logs.rpcs[42].latency_ns = logs.rpcs[42].latency_ns.map(|ns| ns * 2);
         found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 4: latencies against the calls");
         let (_, logs) = calls.run(&["ping"], 10);
-        run.rounds[3].near.bytes_sent += 1;
+        run.rounds[3].near_mut().bytes_sent += 1;
         found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
-        run.rounds[3].near.bytes_sent -= 1;
+        run.rounds[3].near_mut().bytes_sent -= 1;
         let mut stored: Value = serde_json::from_slice(&bytes).unwrap();
         stored["rpc"]["kinds"][0]["failed"] = 1.into();
         let stored = serde_json::to_vec(&stored).unwrap();
@@ -500,10 +500,10 @@ mod tests {
             change(&mut changed.rounds[3]);
             verify(&changed, &messages, Some(&stored), "0.1.0")
         };
-        found(&check(&|round| round.near.delivery.sent += 1), "case 1, pass 1: messages in the histogram");
-        found(&check(&|round| round.near.delivery.lost = 0), "case 1, pass 1: lost messages in the histogram");
-        found(&check(&|round| round.far.delivery.received -= 1), "case 1, pass 1: messages at the far end");
-        found(&check(&|round| round.near.bytes_sent += 1), "case 1, pass 1: bytes sent");
+        found(&check(&|round| round.near_mut().delivery.sent += 1), "case 1, pass 1: messages in the histogram");
+        found(&check(&|round| round.near_mut().delivery.lost = 0), "case 1, pass 1: lost messages in the histogram");
+        found(&check(&|round| round.far_mut().delivery.received -= 1), "case 1, pass 1: messages at the far end");
+        found(&check(&|round| round.near_mut().bytes_sent += 1), "case 1, pass 1: bytes sent");
         let other = run.rounds[1].latency.clone();
         found(&check(&|round| round.latency = other.clone()), "case 1, pass 1: latencies against the messages");
     }
@@ -555,7 +555,7 @@ mod tests {
         let stored = stored(&run);
         let check = verify(&run, &[], Some(&stored), "0.1.0");
         assert_eq!((check.status, check.rounds), (Status::Ok, 40), "{:?}", check.disagreements);
-        run.rounds[0].far.delivery.received -= 1;
+        run.rounds[0].far_mut().delivery.received -= 1;
         found(&verify(&run, &[], Some(&stored), "0.1.0"), "case 0, pass 0: messages received");
     }
 
@@ -570,7 +570,7 @@ mod tests {
         // Without the log of calls the parts are missing.
         assert!(!verify_with(&run, &[], &Logs::default(), Some(&stored), "0.1.0").disagreements.is_empty());
         let (mut run, logs) = calls.run(&["ping"], 10);
-        run.rounds[0].near.delivery.received -= 1;
+        run.rounds[0].near_mut().delivery.received -= 1;
         let found = verify_with(&run, &[], &logs, None, "0.1.0");
         assert!(found.disagreements.iter().any(|one| one.what.contains("replies")), "{found:?}");
     }

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::doctor::CheckState;
-use crate::plan::{Case, Placement, Plan};
-use crate::schema::{EndReport, KernelCounts, RoundRecord, RunHeader};
+use crate::plan::{Case, Plan};
+use crate::schema::{FAR, KernelCounts, NEAR, RoundRecord, RunHeader};
 
 /// USER_HZ is 100 on Linux: a tick of `/proc/stat` is 10 ms.
 const TICK_NS: f64 = 10e6;
@@ -107,7 +107,7 @@ struct Shape {
 impl Watch {
     /// For the rounds of the run with this header.
     pub fn new(header: &RunHeader) -> Self {
-        let one_machine = header.near.boot_id == header.far.boot_id;
+        let one_machine = header.one_machine();
         let crowd = |end: &str| {
             let check = header.doctor.as_ref().and_then(|doctor| doctor.check(8, end).or(doctor.check(8, "both")));
             check.is_some_and(|check| check.state >= CheckState::Warn)
@@ -119,7 +119,7 @@ impl Watch {
         let plan = &header.plan;
         Self {
             one_machine,
-            ends: [known("near", &header.near_counters), known("far", &header.far_counters)],
+            ends: [known("near", &header.end(NEAR).counters), known("far", &header.end(FAR).counters)],
             cases: plan.cases.iter().map(|case| shape(header, plan, case, one_machine)).collect(),
         }
     }
@@ -132,8 +132,8 @@ impl Watch {
     }
 
     fn end(&self, round: &RoundRecord, shape: &Shape, at: usize) -> End {
-        let report = report(round, at);
-        let lasted = round.near.elapsed_ns.max(round.far.elapsed_ns) as f64;
+        let report = round.end(at).report;
+        let lasted = round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
         let own = report.elapsed_ns as f64;
         let waiting = report.run_delay_ns.filter(|_| own > 0.0).map(|delay| delay as f64 / (own * shape.threads));
         let off = report.involuntary_switches as f64;
@@ -170,7 +170,8 @@ impl Watch {
             return None;
         }
         let busy = cpus.iter().map(|cpu| self.grew(round, at, &busy_of(*cpu))).sum::<Option<u64>>()? as f64;
-        let used = |at: usize| (report(round, at).user_ns + report(round, at).system_ns) as f64;
+        let report = |at: usize| &round.end(at).report;
+        let used = |at: usize| (report(at).user_ns + report(at).system_ns) as f64;
         let together = self.one_machine && cpus.iter().any(|cpu| shape.cpus[1 - at].contains(cpu));
         let own = used(at) + if together { used(1 - at) } else { 0.0 };
         let foreign = (busy - own / TICK_NS).max(0.0);
@@ -179,7 +180,7 @@ impl Watch {
 
     /// How much a kernel counter grew; `None` where it could not be read.
     fn grew(&self, round: &RoundRecord, at: usize, name: &str) -> Option<u64> {
-        let KernelCounts(counts) = if at == 0 { &round.near_kernel } else { &round.far_kernel };
+        let KernelCounts(counts) = &round.end(at).kernel;
         counts.get(name).copied().or_else(|| self.ends[at].counters.contains(name).then_some(0))
     }
 }
@@ -198,12 +199,8 @@ fn is_a_condition(name: &str) -> bool {
     name.starts_with("stat.") || name.starts_with("cgroup.")
 }
 
-fn report(round: &RoundRecord, at: usize) -> &EndReport {
-    if at == 0 { &round.near } else { &round.far }
-}
-
 fn shape(header: &RunHeader, plan: &Plan, case: &Case, one_machine: bool) -> Shape {
-    let Placement { near, far } = plan.placement_of(case);
+    let pinned = plan.placement_of(case);
     // An end that is not pinned has a known CPU only where it is the only one.
     let of = |pinned: &[u32], allowed: &[u32]| -> Vec<u32> {
         match (pinned, allowed) {
@@ -212,14 +209,13 @@ fn shape(header: &RunHeader, plan: &Plan, case: &Case, one_machine: bool) -> Sha
             (pinned, _) => (0..case.threads as usize).map(|thread| pinned[thread % pinned.len()]).collect(),
         }
     };
-    let all = [of(&near, &header.near.cpus), of(&far, &header.far.cpus)];
+    let all = [NEAR, FAR].map(|end| of(pinned.of(end), &header.host(end).cpus));
     let distinct = |cpus: &[u32]| cpus.iter().collect::<BTreeSet<_>>().len() == cpus.len();
     let apart = !one_machine || all[0].iter().all(|cpu| !all[1].contains(cpu));
     let alone = apart && all.iter().all(|cpus| !cpus.is_empty() && distinct(cpus));
     let ends = if one_machine { 2 } else { 1 };
-    let room = [&header.near.cpus, &header.far.cpus]
-        .iter()
-        .all(|cpus| cpus.is_empty() || cpus.len() >= ends * case.threads as usize);
+    let room = [NEAR, FAR].map(|end| &header.host(end).cpus);
+    let room = room.iter().all(|cpus| cpus.is_empty() || cpus.len() >= ends * case.threads as usize);
     let cpus = all.map(|cpus| cpus.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
     Shape { threads: f64::from(case.threads.max(1)), alone, room, cpus }
 }
@@ -285,7 +281,7 @@ mod tests {
         let watch = Watch::new(&RunHeader::new("quiet-otter", "echo", Plan::new(Workload::Echo, vec![case])));
         let round = |pass| {
             let mut round = RoundRecord { pass, ..RoundRecord::default() };
-            (round.near.elapsed_ns, round.steal_ticks) = (40_000_000, Some(if stolen(pass) { 2 } else { 1 }));
+            (round.near_mut().elapsed_ns, round.steal_ticks) = (40_000_000, Some(if stolen(pass) { 2 } else { 1 }));
             round
         };
         (0..rounds).map(|pass| watch.conditions(&round(pass))).collect()

@@ -20,6 +20,11 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same line by line, for a text that may have several.
+pub fn shown_lines(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
 /// The same for bytes that may be no text, and of at most `limit` characters: `…` stands for the rest.
 pub fn shown_bytes(bytes: &[u8], limit: usize) -> String {
     // No character has more than 4 bytes.
@@ -61,6 +66,11 @@ mod tests {
             assert_eq!(shown(text), expected);
         }
         assert!(matches!(shown("plain"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn lines_of_a_text_stay_lines() {
+        assert_eq!(shown_lines("one\x1b[2J\ntwo\r\n\u{202e}three"), "one\\u{1b}[2J\ntwo\n\\u{202e}three");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! A plan: the cases and their rounds in a random order that a stored seed reproduces.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{PathName, Setting};
 use crate::schedule::{Arrivals, Rate};
+use crate::schema::NEAR;
 use crate::traits::Traits;
 use crate::units::Pieces;
 
@@ -20,7 +23,7 @@ pub const MAX_WORK_NS: u64 = 10_000_000_000;
 pub const MAX_WORKING_SET: u64 = 1 << 30;
 /// The largest share of a capacity that can be asked for, millionths.
 pub const MAX_SHARE_PPM: u32 = 4_000_000;
-/// Messages under way on a connection of an open loop before its sender is held up.
+/// Messages in flight on a connection of an open loop before its sender is held up.
 pub const OPEN_INFLIGHT: u32 = 4096;
 /// Rounds of a case when nothing is asked.
 pub const DEFAULT_ROUNDS: u32 = 40;
@@ -88,9 +91,9 @@ pub enum CaseRole {
     /// The baseline once more, hidden in the comparison: what differs between the two is noise (A/A).
     Control,
     /// Bulk transfer on the same path, to compare others with.
-    Yardstick,
-    /// A measured case with one suspected cause changed, measured beside it ([`Case::trial`]).
-    Trial,
+    Reference,
+    /// A measured case with one suspected cause changed, measured beside it ([`Case::ablation`]).
+    Ablation,
 }
 
 /// How messages are offered.
@@ -143,9 +146,9 @@ impl Dispatch {
 pub struct OfCapacity {
     /// Millionths of the capacity.
     pub share_ppm: u32,
-    /// Messages a second that were answered while more were offered than the path takes, one entry a trial, by size.
+    /// Messages a second that were answered while more were offered than the path takes, one entry an attempt, by size.
     /// Empty: not found yet, and the rate of the case means nothing.
-    pub trials: Vec<Rate>,
+    pub attempts: Vec<Rate>,
 }
 
 impl OfCapacity {
@@ -154,10 +157,10 @@ impl OfCapacity {
         f64::from(self.share_ppm) / 1e6
     }
 
-    /// The capacity: the best of the trials, because what others take of the machine only makes them worse; `None`: not
+    /// The capacity: the best of the attempts, because what others take of the machine only makes them worse; `None`: not
     /// found yet.
     pub fn capacity(&self) -> Option<Rate> {
-        self.trials.last().copied()
+        self.attempts.last().copied()
     }
 }
 
@@ -180,7 +183,7 @@ pub enum WorkLaw {
     Exponential,
 }
 
-/// What a trial changes of the case it explains.
+/// What an ablation changes of the case it explains.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AblationChange")]
@@ -228,9 +231,9 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// A trial: a measured case once more with one thing changed.
+/// An ablation: a measured case once more with one thing changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
-pub struct Trial {
+pub struct Ablation {
     /// Id of the case that it explains.
     pub of: u32,
     /// What is changed.
@@ -319,7 +322,7 @@ pub struct Case {
     /// How it serves them.
     #[serde(default, skip_serializing_if = "Dispatch::is_turns")]
     pub dispatch: Dispatch,
-    /// Messages under way on a connection: as many as that in a closed loop, at most that many in an open one.
+    /// Messages in flight on a connection: as many as that in a closed loop, at most that many in an open one.
     pub inflight: u32,
     /// How messages are offered.
     #[serde(default)]
@@ -327,9 +330,9 @@ pub struct Case {
     /// Set where the rate of the load is a share of the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_capacity: Option<OfCapacity>,
-    /// Set for the role [`CaseRole::Trial`].
+    /// Set for the role [`CaseRole::Ablation`].
     #[serde(default)]
-    pub trial: Option<Trial>,
+    pub ablation: Option<Ablation>,
     /// 0: planned from the start; 1: added near a crossing after the first stage. The rounds of stage s have the passes
     /// from `s * rounds` on.
     #[serde(default)]
@@ -343,7 +346,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A measured case with id 0: one connection, one thread, one message under way, replies as long as messages.
+    /// A measured case with id 0: one connection, one thread, one message in flight, replies as long as messages.
     pub fn new(path: PathName, pieces: Pieces) -> Self {
         Self {
             id: 0,
@@ -359,7 +362,7 @@ impl Case {
             inflight: 1,
             load: Load::Closed,
             of_capacity: None,
-            trial: None,
+            ablation: None,
             stage: 0,
             work: None,
             label: None,
@@ -401,19 +404,25 @@ pub struct EndPlace {
     pub address: String,
 }
 
-/// Both ends on this machine, each in a network namespace.
+/// The ends on this machine, each in a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Between {
-    /// The near end.
-    pub near: EndPlace,
-    /// The far end.
-    pub far: EndPlace,
-    /// What the run asked of the cable of its own lab, in the words of `--link`; `None`: nothing, or the lab was there.
+    /// Where each end is.
+    pub ends: Vec<EndPlace>,
+    /// What the run asked of the link of its own lab, in the words of `--link`; `None`: nothing, or the lab was there.
     #[serde(default)]
     pub link: Option<String>,
-    /// What the cable does to what passes, for people; empty: nothing but carry it.
+    /// What the link does to what passes, for people; empty: nothing but carry it.
     #[serde(default)]
-    pub cable: String,
+    pub properties: String,
+}
+
+impl Between {
+    /// Where an end is; nowhere where it is not told.
+    pub fn of(&self, end: usize) -> &EndPlace {
+        static NONE: LazyLock<EndPlace> = LazyLock::new(EndPlace::default);
+        self.ends.get(end).unwrap_or(&NONE)
+    }
 }
 
 /// Options of the connection. `None` is 'leave it as the kernel has it'.
@@ -451,9 +460,9 @@ pub struct ChannelOptions {
     /// EtherType of the transport eth; `None`: [`ETHERTYPES`], one for each direction.
     #[serde(default)]
     pub ethertype: Option<u16>,
-    /// Station that frames of the transport eth go to, as typed; `None`: the one that the other end names.
+    /// MAC address that frames of the transport eth go to, as typed; `None`: the one that the other end names.
     #[serde(default)]
-    pub station: Option<String>,
+    pub mac_address: Option<String>,
     /// The wait sigio asks for a queued real-time signal (F_SETSIG) instead of SIGIO.
     #[serde(default)]
     pub queued_signals: bool,
@@ -481,7 +490,7 @@ impl Default for ChannelOptions {
             stall_timeout_ns: 10_000_000_000,
             interface: loopback(),
             ethertype: None,
-            station: None,
+            mac_address: None,
             queued_signals: false,
         }
     }
@@ -498,13 +507,29 @@ pub enum Stamps {
     Both,
 }
 
-/// Which CPUs the measuring threads run on. Empty: not pinned.
+/// Which CPUs the measuring threads of each end run on, used in turn. Empty: not pinned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
-    /// CPUs of the near end's threads, used in turn.
-    pub near: Vec<u32>,
-    /// CPUs of the far end's threads, used in turn.
-    pub far: Vec<u32>,
+#[serde(transparent)]
+pub struct Placement(pub Vec<Vec<u32>>);
+
+impl Placement {
+    /// Of the near and the far end of a pair.
+    pub fn pair(near: impl Into<Vec<u32>>, far: impl Into<Vec<u32>>) -> Self {
+        Self(vec![near.into(), far.into()])
+    }
+
+    /// CPUs of an end.
+    pub fn of(&self, end: usize) -> &[u32] {
+        self.0.get(end).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets the CPUs of an end.
+    pub fn set(&mut self, end: usize, cpus: Vec<u32>) {
+        if self.0.len() <= end {
+            self.0.resize(end + 1, Vec::new());
+        }
+        self.0[end] = cpus;
+    }
 }
 
 /// Everything that decides what a run does.
@@ -575,9 +600,9 @@ pub struct Plan {
     /// After the rounds the near end of each case runs once more under cachegrind.
     #[serde(default)]
     pub simulate: bool,
-    /// The cases are the same message over ever thinner stacks, in this order; what each layer adds is the result.
+    /// The cases are the same message over ever fewer layers, in this order; what each layer adds is the result.
     #[serde(default)]
-    pub peel: bool,
+    pub layers: bool,
 }
 
 impl Plan {
@@ -613,7 +638,7 @@ impl Plan {
             events: true,
             events_forced: false,
             simulate: false,
-            peel: false,
+            layers: false,
         }
     }
 
@@ -627,14 +652,14 @@ impl Plan {
         self.metric.unwrap_or(Metric::of(self.workload))
     }
 
-    /// Connection options of a case: those of the plan, with the setting of its path and with what a trial changes.
+    /// Connection options of a case: those of the plan, with the setting of its path and with what an ablation changes.
     pub fn options_of(&self, case: &Case) -> ChannelOptions {
         let mut options = self.options.clone();
         if let Some(setting) = case.path.setting {
             options.nodelay = setting != Setting::Nagle;
             (options.cork, options.hold_cork) = (setting == Setting::Cork, false);
         }
-        match case.trial.as_ref().map(|trial| &trial.change) {
+        match case.ablation.as_ref().map(|ablation| &ablation.change) {
             Some(Change::NoDelay) => options.nodelay = true,
             Some(Change::NoCork) => (options.cork, options.hold_cork) = (false, false),
             Some(Change::Congestion(name)) => options.congestion = Some(name.clone()),
@@ -645,7 +670,7 @@ impl Plan {
 
     /// Work of the far end for each message of a case.
     pub fn work_of(&self, case: &Case) -> Option<Work> {
-        match case.trial.as_ref().map(|trial| &trial.change) {
+        match case.ablation.as_ref().map(|ablation| &ablation.change) {
             Some(Change::Work(0)) => None,
             Some(Change::Work(ns)) => Some(Work { mean_ns: *ns, law: WorkLaw::Constant }),
             _ => case.work.or(self.work),
@@ -654,20 +679,20 @@ impl Plan {
 
     /// CPUs of a case.
     pub fn placement_of(&self, case: &Case) -> Placement {
-        match case.trial.as_ref().map(|trial| &trial.change) {
-            Some(Change::SameCpu) => Placement { near: self.placement.near.clone(), far: self.placement.near.clone() },
+        match case.ablation.as_ref().map(|ablation| &ablation.change) {
+            Some(Change::SameCpu) => Placement(vec![self.placement.of(NEAR).to_vec(); self.placement.0.len()]),
             _ => self.placement.clone(),
         }
     }
 
     /// Whether the measuring threads of a case get a higher priority.
     pub fn urgent(case: &Case) -> bool {
-        case.trial.as_ref().is_some_and(|trial| trial.change == Change::Priority)
+        case.ablation.as_ref().is_some_and(|ablation| ablation.change == Change::Priority)
     }
 
     /// What is traced while a case is measured.
     pub fn traced(case: &Case) -> Option<StageSet> {
-        match case.trial.as_ref()?.change {
+        match case.ablation.as_ref()?.change {
             Change::Traced(set) => Some(set),
             _ => None,
         }
@@ -675,7 +700,7 @@ impl Plan {
 
     /// Whether events are counted while a case is measured.
     pub fn counted(case: &Case) -> bool {
-        case.trial.as_ref().is_some_and(|trial| trial.change == Change::Counted)
+        case.ablation.as_ref().is_some_and(|ablation| ablation.change == Change::Counted)
     }
 
     /// Whether a case has a round in a pass. Counts need few rounds: they are taken in every fourth pass, or in as many
@@ -687,15 +712,15 @@ impl Plan {
 
     /// Bytes over which the buffers of a case rotate.
     pub fn working_set_of(&self, case: &Case) -> u64 {
-        match case.trial.as_ref().map(|trial| &trial.change) {
+        match case.ablation.as_ref().map(|ablation| &ablation.change) {
             Some(Change::WorkingSet(bytes)) => *bytes,
             _ => self.working_set,
         }
     }
 
-    /// Messages that a case has under way at a time, all connections together: what rate times time must be in a closed
+    /// Messages that a case has in flight at a time, all connections together: what rate times time must be in a closed
     /// loop. A thread that serves its connections in turn, one message each, has one.
-    pub fn under_way(case: &Case) -> u64 {
+    pub fn in_flight(case: &Case) -> u64 {
         match (case.dispatch, case.inflight) {
             (Dispatch::Turns, 1) => case.threads.into(),
             (_, inflight) => u64::from(case.connections) * u64::from(inflight),
@@ -707,8 +732,8 @@ impl Plan {
         let counted = |case: &&Case| Self::counted(case);
         let counted_passes = |case| (0..self.rounds).filter(|pass| self.measures_in(case, *pass)).count() as u64;
         let few = self.cases.iter().find(counted).map_or(0, counted_passes);
-        let twins = self.cases.iter().filter(counted).count() as u64;
-        (self.cases.len() as u64 - twins) * u64::from(self.rounds) + twins * few
+        let replicas = self.cases.iter().filter(counted).count() as u64;
+        (self.cases.len() as u64 - replicas) * u64::from(self.rounds) + replicas * few
     }
 
     /// Checks what no parser can see: products that overflow, sizes without a byte, limits of the tool.
@@ -764,9 +789,9 @@ impl Plan {
                     "a smaller -P",
                 );
             }
-            let of = case.trial.as_ref().map(|trial| trial.of as usize);
-            if (case.role == CaseRole::Trial) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
-                return usage("a trial that explains no case".into(), "");
+            let of = case.ablation.as_ref().map(|ablation| ablation.of as usize);
+            if (case.role == CaseRole::Ablation) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
+                return usage("an ablation that explains no case".into(), "");
             }
             if case.load != Load::Closed && case.threads != case.connections {
                 return usage(
@@ -838,20 +863,20 @@ mod tests {
         refused(|plan| plan.cases[0].pieces = Pieces { count: 2, size: 3 }, "pieces");
         refused(|plan| plan.extent = Extent::Count(u64::MAX), "no run");
         refused(|plan| plan.cases[0].inflight = 5000, "flight");
-        refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, trials: Vec::new() }), "400 %");
+        refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, attempts: Vec::new() }), "400 %");
     }
 
     #[test]
-    fn the_capacity_is_the_best_of_its_trials() {
+    fn the_capacity_is_the_best_of_its_attempts() {
         let rate = |per_s: f64| Rate::per_second(per_s).unwrap();
-        let mut of = OfCapacity { share_ppm: 250_000, trials: Vec::new() };
+        let mut of = OfCapacity { share_ppm: 250_000, attempts: Vec::new() };
         assert_eq!((of.share(), of.capacity()), (0.25, None));
-        of.trials = vec![rate(90.0), rate(100.0), rate(400.0)];
+        of.attempts = vec![rate(90.0), rate(100.0), rate(400.0)];
         assert_eq!(of.capacity(), Some(rate(400.0)));
     }
 
     #[test]
-    fn the_setting_of_a_path_stands_over_the_plan_and_under_a_trial() {
+    fn the_setting_of_a_path_stands_over_the_plan_and_under_an_ablation() {
         let mut plan = plan();
         (plan.options.hold_cork, plan.options.nodelay) = (true, false);
         let of = |plan: &Plan| {
@@ -864,7 +889,7 @@ mod tests {
             assert_eq!(of(&plan), (expected.0, expected.1, false), "{setting:?}");
         }
         plan.cases[0].path.setting = Some(Setting::Nagle);
-        plan.cases[0].trial = Some(Trial { of: 0, change: Change::NoDelay });
+        plan.cases[0].ablation = Some(Ablation { of: 0, change: Change::NoDelay });
         assert_eq!(of(&plan), (true, false, false));
     }
 

@@ -1,6 +1,7 @@
 //! The schema of the record. The serialized types have a version; fields may be added within it, never renamed.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,16 +9,17 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
 use crate::doctor::Doctor;
 use crate::histogram::SparseHistogram;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, Workload};
 use crate::problem::Unavailable;
+use crate::resume::{Pilot, Resumption};
 
-/// The version of the record and of `--json`.
-pub const SCHEMA: &str = "msgpath/run/1";
+/// The version of the record and of `--json`. Records of version 1 are read as well.
+pub const SCHEMA: &str = "msgpath/run/2";
 
 /// What `run.json` holds: written before the first round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
-    /// [`SCHEMA`].
+    /// [`SCHEMA`], or an older one.
     pub schema: String,
     /// Name of the run, such as `brisk-otter`.
     pub name: String,
@@ -35,31 +37,16 @@ pub struct RunHeader {
     pub plan: Plan,
     /// Cases that cannot be measured here, and why.
     pub unavailable: Vec<UnavailableCase>,
-    /// Where the near end ran.
-    pub near: Environment,
-    /// Where the far end ran.
-    pub far: Environment,
-    /// Cost and smallest step of the clock at the near end.
-    pub clock: ClockFacts,
+    /// The machines on which the ends ran, each once; an end in a network namespace of its own has an entry of its own.
+    pub hosts: Vec<Environment>,
+    /// The ends: 0 is the near end, 1 the far end.
+    pub ends: Vec<End>,
     /// What `doctor` says of both ends, its quick checks at least.
     #[serde(default)]
     pub doctor: Option<Doctor>,
     /// The physical floors of this machine, measured before the first round.
     #[serde(default)]
     pub floors: Option<Floors>,
-    /// Names of the kernel counters that could be read at the near end. One that is listed and not in a
-    /// [`KernelCounts`] has not changed.
-    #[serde(default)]
-    pub near_counters: Vec<String>,
-    /// The same at the far end.
-    #[serde(default)]
-    pub far_counters: Vec<String>,
-    /// Which hardware and kernel events are counted at the near end.
-    #[serde(default)]
-    pub near_events: EventFacts,
-    /// The same at the far end.
-    #[serde(default)]
-    pub far_events: EventFacts,
     /// What was simulated of each case, by its id; empty unless it was asked for. Written when the rounds are recorded.
     #[serde(default)]
     pub simulated: BTreeMap<u32, Simulated>,
@@ -79,11 +66,26 @@ pub struct RunHeader {
     /// Workload [`Periodic`](crate::plan::Workload::Periodic) only.
     #[serde(default)]
     pub periodic: Option<PeriodicFacts>,
+    /// What the pilot found of each case; empty where there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pilots: Vec<Pilot>,
+    /// When the run went on after it had been cut short, the first time first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumption>,
 }
 
 impl RunHeader {
     /// The header of a run of this plan; everything else is empty and left to the caller.
     pub fn new(name: impl Into<String>, verb: impl Into<String>, plan: Plan) -> Self {
+        let roles = match plan.workload {
+            Workload::Echo => ["echo client", "echo server"],
+            Workload::Stream if plan.reverse => ["receiver", "sender"],
+            Workload::Stream => ["sender", "receiver"],
+            Workload::Rpc => ["rpc client", "rpc server"],
+            Workload::Periodic => ["senders", "receivers"],
+        };
+        let ends = ["near", "far"].into_iter().zip(roles);
+        let ends = ends.map(|(name, role)| End { name: name.into(), role: role.into(), ..End::default() }).collect();
         Self {
             schema: SCHEMA.into(),
             name: name.into(),
@@ -94,23 +96,92 @@ impl RunHeader {
             target: String::new(),
             plan,
             unavailable: Vec::new(),
-            near: Environment::default(),
-            far: Environment::default(),
-            clock: ClockFacts::default(),
+            hosts: vec![Environment::default()],
+            ends,
             doctor: None,
             floors: None,
-            near_counters: Vec::new(),
-            far_counters: Vec::new(),
-            near_events: EventFacts::default(),
-            far_events: EventFacts::default(),
             simulated: BTreeMap::new(),
             others: Vec::new(),
             others_unseen: None,
             tracing: None,
             rpc: None,
             periodic: None,
+            pilots: Vec::new(),
+            resumed: Vec::new(),
         }
     }
+
+    /// An end; one that the record does not have knows nothing.
+    pub fn end(&self, end: usize) -> &End {
+        static NONE: LazyLock<End> = LazyLock::new(End::default);
+        self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// The machine of an end.
+    pub fn host(&self, end: usize) -> &Environment {
+        static NONE: LazyLock<Environment> = LazyLock::new(Environment::default);
+        self.hosts.get(self.end(end).host).unwrap_or(&NONE)
+    }
+
+    /// The machine of an end, for changing it: other ends keep theirs as it is.
+    ///
+    /// # Panics
+    ///
+    /// There is no such end.
+    pub fn host_mut(&mut self, end: usize) -> &mut Environment {
+        let own = self.ends[end].host;
+        if self.ends.iter().filter(|other| other.host == own).count() > 1 {
+            self.hosts.push(self.hosts[own].clone());
+            self.ends[end].host = self.hosts.len() - 1;
+        }
+        &mut self.hosts[self.ends[end].host]
+    }
+
+    /// Says where the ends ran, in their order: ends with the same environment share one.
+    pub fn set_hosts(&mut self, environments: impl IntoIterator<Item = Environment>) {
+        self.hosts.clear();
+        for (end, environment) in self.ends.iter_mut().zip(environments) {
+            end.host = self.hosts.iter().position(|known| *known == environment).unwrap_or(self.hosts.len());
+            if end.host == self.hosts.len() {
+                self.hosts.push(environment);
+            }
+        }
+    }
+
+    /// Whether both ends of a pair ran on one machine since one boot, so that they read one CLOCK_MONOTONIC.
+    pub fn one_machine(&self) -> bool {
+        self.host(NEAR).boot_id == self.host(FAR).boot_id
+    }
+}
+
+/// Position of the near end of a pair among the ends.
+pub const NEAR: usize = 0;
+/// Position of the far end of a pair among the ends.
+pub const FAR: usize = 1;
+
+/// A process that takes part in a run.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct End {
+    /// `near`, `far`.
+    pub name: String,
+    /// What it does: `echo client`, `sender` ...
+    #[serde(default)]
+    pub role: String,
+    /// Its machine: a position in the list of hosts. Ends whose machines have the same boot id read one clock.
+    pub host: usize,
+    /// CPUs of its measuring threads, used in turn; empty: not pinned.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    /// Cost and smallest step of its clock; zero where nobody asked.
+    #[serde(default)]
+    pub clock: ClockFacts,
+    /// Names of the kernel counters that could be read there. One that is listed and not in a [`KernelCounts`] has not
+    /// changed.
+    #[serde(default)]
+    pub counters: Vec<String>,
+    /// Which hardware and kernel events are counted there.
+    #[serde(default)]
+    pub events: EventFacts,
 }
 
 /// What is known of a periodic run as a whole. Its latencies run from the time when a message was made to its delivery,
@@ -215,10 +286,8 @@ pub struct Tracing {
 /// What is known of a round beside its kernel events, where it was traced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceRound {
-    /// The near end's threads, in the order of their first connection.
-    pub near: Vec<TracedThread>,
-    /// The far end's.
-    pub far: Vec<TracedThread>,
+    /// The threads of each end, in the order of their first connection.
+    pub threads: Vec<Vec<TracedThread>>,
     /// Events that found no room. Those that are kept are whole up to that time on each CPU.
     pub lost: u64,
     /// Switches to a measuring thread that must have happened and were not seen, by thread id.
@@ -226,6 +295,13 @@ pub struct TraceRound {
     pub unseen: BTreeMap<i32, u64>,
     /// Tasks that ran on the CPUs of the ends, by thread id: their names.
     pub tasks: BTreeMap<i32, String>,
+}
+
+impl TraceRound {
+    /// The threads of an end.
+    pub fn of(&self, end: usize) -> &[TracedThread] {
+        self.threads.get(end).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// A measuring thread as the kernel knows it.
@@ -497,8 +573,8 @@ pub enum DeviceKind {
     Tun,
     /// Any other virtual device (bridge, dummy, VLAN ...).
     Virtual,
-    /// A card, real or emulated.
-    Card,
+    /// A NIC, real or emulated.
+    Nic,
     /// It could not be found out.
     #[default]
     Unknown,
@@ -530,10 +606,10 @@ pub struct OpenRound {
     pub own_ns: u64,
     /// CPU time that the sending threads spent spinning until a message was due, ns: not work.
     pub spun_ns: u64,
-    /// Messages under way just before each send, summed.
-    pub under_way_sum: u64,
-    /// Most messages under way.
-    pub under_way_most: u64,
+    /// Messages in flight just before each send, summed.
+    pub in_flight_sum: u64,
+    /// Most messages in flight.
+    pub in_flight_most: u64,
     /// Samples of the backlog, at most 64: ns since the first intended send, messages that were due and not answered.
     pub backlog: Vec<(u64, u64)>,
     /// Gaps between sends of more than 200 ms (TCP's least retransmission timeout).
@@ -554,8 +630,8 @@ impl OpenRound {
         self.not_running_ns += other.not_running_ns;
         self.own_ns += other.own_ns;
         self.spun_ns += other.spun_ns;
-        self.under_way_sum += other.under_way_sum;
-        self.under_way_most += other.under_way_most;
+        self.in_flight_sum += other.in_flight_sum;
+        self.in_flight_most += other.in_flight_most;
         match self.backlog.as_slice() {
             [] => self.backlog.clone_from(&other.backlog),
             _ => self.backlog.iter_mut().zip(&other.backlog).for_each(|(mine, other)| mine.1 += other.1),
@@ -662,7 +738,7 @@ pub struct TcpInfo {
     /// Receive buffer that autotuning has reached at the end, bytes.
     #[serde(default)]
     pub rcv_space: u32,
-    /// Time with data under way, µs.
+    /// Time with data in flight, µs.
     #[serde(default)]
     pub busy_us: u64,
     /// Part of it that the receiver's window limited, µs.
@@ -782,7 +858,7 @@ impl EventCount {
 }
 
 /// Which events are counted at one end, and which are not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct EventFacts {
     /// Events that are counted, by name.
     pub counted: Vec<String>,
@@ -804,6 +880,32 @@ pub struct ThreadRecord {
     pub events: EventCounts,
 }
 
+/// What one end reports of a round, and what was read there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndRound {
+    /// All its measuring threads together.
+    pub report: EndReport,
+    /// Kernel counters that changed there during the round.
+    #[serde(default)]
+    pub kernel: KernelCounts,
+    /// Time of a fixed piece of computing on its CPU just before the round, ns, the best of a few: a CPU that became
+    /// slower shows here.
+    #[serde(default)]
+    pub speed_ns: Option<u64>,
+    /// Events counted there, all of its threads together.
+    #[serde(default)]
+    pub events: EventCounts,
+    /// Its threads in order, where there are several.
+    #[serde(default)]
+    pub threads: Vec<ThreadRecord>,
+}
+
+impl From<EndReport> for EndRound {
+    fn from(report: EndReport) -> Self {
+        Self { report, ..Self::default() }
+    }
+}
+
 /// One round of one case: the unit of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
@@ -821,39 +923,12 @@ pub struct RoundRecord {
     pub batch: u32,
     /// Time to connect, ns, the slowest connection (`None` where the transport does not connect).
     pub connect_ns: Option<u64>,
-    /// The near end.
-    pub near: EndReport,
-    /// The far end.
-    pub far: EndReport,
+    /// What each end of the case reports, in their order.
+    pub ends: Vec<EndRound>,
     /// Steal of all CPUs during the round, clock ticks of `/proc/stat`; `None` where it cannot be read.
     pub steal_ticks: Option<u64>,
     /// Conditions that were lost during the round. A flagged round stays in the result.
     pub flags: Vec<String>,
-    /// Kernel counters of the near end during the round.
-    #[serde(default)]
-    pub near_kernel: KernelCounts,
-    /// Kernel counters of the far end during the round.
-    #[serde(default)]
-    pub far_kernel: KernelCounts,
-    /// Time of a fixed piece of computing on the near end's CPU just before the round, ns, the best of a few: a CPU that
-    /// became slower shows here.
-    #[serde(default)]
-    pub near_speed_ns: Option<u64>,
-    /// The same at the far end.
-    #[serde(default)]
-    pub far_speed_ns: Option<u64>,
-    /// Events counted at the near end, all of its threads together.
-    #[serde(default)]
-    pub near_events: EventCounts,
-    /// Events counted at the far end.
-    #[serde(default)]
-    pub far_events: EventCounts,
-    /// The near end's threads in order, where there are several.
-    #[serde(default)]
-    pub near_threads: Vec<ThreadRecord>,
-    /// The far end's.
-    #[serde(default)]
-    pub far_threads: Vec<ThreadRecord>,
     /// Open loop only.
     #[serde(default)]
     pub open: Option<OpenRound>,
@@ -876,6 +951,49 @@ pub struct RoundRecord {
     /// Round trips of the messages that were trimmed: the first of each connection, ns.
     #[serde(skip)]
     pub first: SparseHistogram,
+}
+
+impl RoundRecord {
+    /// What an end reports, and what was read there; nothing of an end that the round does not have.
+    pub fn end(&self, end: usize) -> &EndRound {
+        static NONE: LazyLock<EndRound> = LazyLock::new(EndRound::default);
+        self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// The same, for writing.
+    pub fn end_mut(&mut self, end: usize) -> &mut EndRound {
+        if self.ends.len() <= end {
+            self.ends.resize_with(end + 1, EndRound::default);
+        }
+        &mut self.ends[end]
+    }
+
+    /// The near end's report.
+    pub fn near(&self) -> &EndReport {
+        &self.end(NEAR).report
+    }
+
+    /// The far end's report.
+    pub fn far(&self) -> &EndReport {
+        &self.end(FAR).report
+    }
+
+    /// The near end's report, for writing.
+    pub fn near_mut(&mut self) -> &mut EndReport {
+        &mut self.end_mut(NEAR).report
+    }
+
+    /// The reports of the near and the far end, for writing.
+    pub fn reports_mut(&mut self) -> [&mut EndReport; 2] {
+        self.end_mut(FAR);
+        let [near, far, ..] = self.ends.as_mut_slice() else { unreachable!("there is a far end now") };
+        [&mut near.report, &mut far.report]
+    }
+
+    /// The far end's report, for writing.
+    pub fn far_mut(&mut self) -> &mut EndReport {
+        &mut self.end_mut(FAR).report
+    }
 }
 
 /// One message in the per-message log.

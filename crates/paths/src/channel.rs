@@ -9,7 +9,7 @@ use std::time::Duration;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{Granted, TcpInfo};
 use msgpath_core::{CallCounts, Unavailable};
-use msgpath_sys::packet::{self, Head, Station};
+use msgpath_sys::packet::{self, Destination, Head};
 use msgpath_sys::{clock, mqueue, msg, ring, socket};
 use rustix::net::sockopt;
 
@@ -88,7 +88,7 @@ pub trait Channel: Send + 'static {
     fn settle_counts(&mut self) {}
     /// Waiting.
     fn limits(&self) -> &Limits;
-    /// Whether messages keep their borders.
+    /// Whether message boundaries are preserved.
     fn framed(&self) -> bool;
     /// Bytes that can wait in this direction without a reader, as far as the kernel tells.
     fn room(&self) -> Option<u64>;
@@ -100,7 +100,7 @@ pub trait Channel: Send + 'static {
     fn cookie(&self) -> Option<u64> {
         None
     }
-    /// Bytes of the message under way that were handed over before there was no room; only where sending never waits.
+    /// Bytes of the message in flight that were handed over before there was no room; only where sending never waits.
     #[inline(always)]
     fn begun(&self) -> usize {
         0
@@ -162,9 +162,9 @@ pub struct Socket {
     framed: bool,
     counts: CallCounts,
     limits: Limits,
-    /// Whether the connection ends with this value; false for a twin.
+    /// Whether the connection ends with this value; false for a duplicate.
     ends: bool,
-    /// Where sending never waits: bytes of the message under way that were handed over.
+    /// Where sending never waits: bytes of the message in flight that were handed over.
     begun: Option<usize>,
 }
 
@@ -463,10 +463,10 @@ impl Channel for RingEnd {
     }
 }
 
-/// A socket that takes frames of its own connection and sends to one station.
+/// A socket that takes frames of its own connection and sends to one NIC.
 pub struct Packet {
     fd: OwnedFd,
-    to: Station,
+    to: Destination,
     /// What outgoing frames begin with, but for their length.
     tag: u32,
     interface: String,
@@ -479,7 +479,7 @@ impl Packet {
     ///
     /// # Errors
     /// As setsockopt(2).
-    pub fn new(fd: OwnedFd, to: Station, tag: u32, interface: &str, limits: Limits) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, to: Destination, tag: u32, interface: &str, limits: Limits) -> io::Result<Self> {
         socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
         Ok(Self { fd, to, tag, interface: interface.into(), counts: CallCounts::default(), limits })
     }
@@ -492,7 +492,7 @@ impl Packet {
 
     /// Where frames go.
     #[inline(always)]
-    pub fn to(&self) -> &Station {
+    pub fn to(&self) -> &Destination {
         &self.to
     }
 
@@ -590,11 +590,11 @@ impl AnyChannel {
     }
 
     /// The same channel once more, so that one thread sends and another receives. Made before the first message. The
-    /// connection ends with `self`, not with the twin.
+    /// connection ends with `self`, not with the duplicate.
     ///
     /// # Errors
     /// As dup(2).
-    pub fn twin(&self) -> io::Result<AnyChannel> {
+    pub fn duplicate(&self) -> io::Result<AnyChannel> {
         Ok(match self {
             AnyChannel::Socket(Socket { fd, framed, limits, .. }) => AnyChannel::Socket(Socket {
                 fd: fd.try_clone()?,
@@ -610,7 +610,7 @@ impl AnyChannel {
             AnyChannel::Queue(queue) => {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
-            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.twin(), end.limits.clone())),
+            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate(), end.limits.clone())),
             AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
                 AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
             }

@@ -15,7 +15,7 @@ use crate::meta::Part;
 pub struct Layout {
     /// Buffers of a message.
     pub pieces: Pieces,
-    /// Messages under way at most.
+    /// Messages in flight at most.
     pub inflight: u32,
     /// Copies of a message's buffers that are used in turn; 1: always the same ones.
     pub copies: usize,
@@ -70,7 +70,7 @@ pub trait NewMethod<C: Channel>: Method<C> + Part + Sized + 'static {
 /// How messages are handed over. A method owns the buffers it sends from, so that a zero-copy method can keep them
 /// until the kernel has let go.
 pub trait Method<C: Channel> {
-    /// The buffer of the next message: not under way, and the one that [`Method::send`] sends. Called once a message;
+    /// The buffer of the next message: not in flight, and the one that [`Method::send`] sends. Called once a message;
     /// where buffers rotate it goes on to the next.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ pub trait NewWait<C: Channel>: Wait<C> + Part + Sized + 'static {
 
 /// How the receiver waits.
 pub trait Wait<C: Channel> {
-    /// Waits for something and receives once: a whole message where the channel keeps borders, else what is there.
+    /// Waits for something and receives once: a whole message where the channel preserves message boundaries, else what is there.
     /// 0: the other end has closed.
     ///
     /// # Errors

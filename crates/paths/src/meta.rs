@@ -57,7 +57,7 @@ pub enum Family {
     Queue,
     /// Rings in shared memory.
     Ring,
-    /// Raw Ethernet: every frame names its station.
+    /// Raw Ethernet: every frame names the MAC address that it goes to.
     Packet,
 }
 
@@ -68,7 +68,7 @@ pub struct TransportMeta {
     pub meta: Meta,
     /// The channel it makes.
     pub family: Family,
-    /// Messages keep their borders (datagrams, queues); else bytes stream.
+    /// Message boundaries are preserved (datagrams, queues); else bytes stream.
     pub framed: bool,
     /// Messages may be lost.
     pub lossy: bool,

@@ -17,8 +17,10 @@ pub struct Need {
     pub connections: u32,
     /// Bytes of the largest message, either way.
     pub largest: u64,
-    /// Messages under way on a connection.
+    /// Messages in flight on a connection.
     pub inflight: u32,
+    /// Messages follow one another without waiting for an answer.
+    pub stream: bool,
     /// Whether a sender must wake a sleeping receiver itself (wait `futex`).
     pub notify: bool,
     /// Address of the far end, for transports over IP.
@@ -38,6 +40,7 @@ impl Need {
             connections: 1,
             largest,
             inflight: 1,
+            stream: false,
             notify: false,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             peer: None,

@@ -1,6 +1,7 @@
 //! One suite for every path of the registry, and the proof that a new send method is one file and one line.
 
 use std::io;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use msgpath_core::units::Pieces;
@@ -8,9 +9,13 @@ use msgpath_core::{CallCounts, PathName, Unavailable, ZeroCopyCounts};
 use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Entry, Layout, Method, Wait, all};
 
-/// Sends `count` messages, each filled with its number, and waits for the last buffers.
+/// Sends `count` messages, each filled with its number, waits for the last buffers, and closes when the receiver has ended:
+/// a receive call of a SOCK_SEQPACKET socket that does not block may find the queue empty, then the other end closed, and
+/// so tell of the end before messages that came between the two looks (unix_dgram_recvmsg in net/unix/af_unix.c).
 struct Sender {
     count: u32,
+    /// Nothing is ever sent here; it breaks when the receiver ends.
+    receiver: mpsc::Receiver<()>,
 }
 
 impl Driver for Sender {
@@ -31,6 +36,7 @@ impl Driver for Sender {
                 method.drain(channel)?;
             }
         }
+        let _ = self.receiver.recv_timeout(PATIENCE);
         Ok((*channel.counts(), method.zerocopy()))
     }
 }
@@ -131,10 +137,12 @@ fn attempt(
     let (near, far) = connect(entry, &need);
     let layout = Layout { pieces, inflight: 1, copies: 1, content: |_| 0 };
     let (path, options) = (entry.name.clone(), need.options.clone());
+    let (receives, ended) = mpsc::channel();
     let receiver = std::thread::spawn(move || {
+        let _receives = receives;
         receive(&path, vec![far], layout, &options, Receiver { count, size: pieces.total() as usize, patience })
     });
-    let sent = send(&entry.name, vec![near], layout, &need.options, Sender { count });
+    let sent = send(&entry.name, vec![near], layout, &need.options, Sender { count, receiver: ended });
     let received = receiver.join();
     assert!(received.is_ok(), "{} {pieces}: {sent:?}", entry.name);
     match received.unwrap().unwrap() {

@@ -18,7 +18,7 @@ use msgpath_core::schema::*;
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroCopyCounts};
 use msgpath_record::Run;
-use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::crossover::{Crossing, CrossoverKind};
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, Range};
 use msgpath_stats::restarts::Restarts;
@@ -33,6 +33,23 @@ pub(crate) use known::{crossings, unsettled};
 pub(crate) use load::{load_curve, open_loop, overloaded};
 pub(crate) use rpc::{hostile_rpc, rpc, rpc_here};
 
+/// Every run that has no log of calls.
+pub(crate) fn all() -> Vec<(Run, Summary)> {
+    vec![
+        echo(),
+        echo_sizes(),
+        compare(),
+        shapes(),
+        stream(),
+        open_loop(),
+        overloaded(),
+        load_curve(),
+        unsettled(),
+        crossings(),
+        explained(),
+    ]
+}
+
 pub(crate) const ROUNDS: u64 = 8;
 const MESSAGES: u64 = 2_000;
 /// Rounds that hold the far-out messages.
@@ -42,7 +59,7 @@ const WITH_TAIL: u64 = 2;
 pub(crate) fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::ThreadFigures {
     let end = "both ends, which share this machine".into();
     let oversubscribed = Some(msgpath_analyse::threads::Oversubscribed { threads, cpus, end });
-    msgpath_analyse::threads::ThreadFigures { oversubscribed, under_way: threads / 2, ..Default::default() }
+    msgpath_analyse::threads::ThreadFigures { oversubscribed, in_flight: threads / 2, ..Default::default() }
 }
 
 pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
@@ -111,6 +128,17 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
         })
         .collect();
     let messages = all.total();
+    let calls = CallCounts { send_calls: messages, recv_calls: messages, recv_full: messages, ..CallCounts::default() };
+    let cost = Cost {
+        unread: false,
+        user_ns: 1_200.0,
+        system_ns: 6_900.0,
+        calls: 2.0,
+        voluntary: 1.0,
+        involuntary: 0.002,
+        faults: 0.0,
+        run_delay_ns: Some(810.0),
+    };
     CaseSummary {
         rounds: ROUNDS,
         messages,
@@ -139,41 +167,23 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
             range_ns: (0.92 * base, 0.95 * base),
         }),
         delivery: Delivery { sent: messages, received: messages, verified: messages, ..Delivery::default() },
-        near_calls: CallCounts {
-            send_calls: messages,
-            recv_calls: messages,
-            recv_full: messages,
-            ..CallCounts::default()
-        },
-        far_calls: CallCounts {
-            send_calls: messages,
-            recv_calls: messages,
-            recv_full: messages,
-            ..CallCounts::default()
-        },
-        near_cost: Cost {
-            unread: false,
-            user_ns: 1_200.0,
-            system_ns: 6_900.0,
-            calls: 2.0,
-            voluntary: 1.0,
-            involuntary: 0.0004,
-            faults: 0.0,
-            run_delay_ns: None,
-        },
-        far_cost: Cost {
-            unread: false,
-            user_ns: 1_100.0,
-            system_ns: 6_700.0,
-            calls: 2.0,
-            voluntary: 1.0,
-            involuntary: 0.002,
-            faults: 0.0,
-            run_delay_ns: Some(810.0),
-        },
+        ends: vec![
+            EndSummary {
+                name: "near".into(),
+                calls,
+                cost: Cost { involuntary: 0.0004, run_delay_ns: None, ..cost },
+                tcp: Some(TcpInfo { data_segs_out: messages, total_retrans: 3, snd_mss: 65_483, ..TcpInfo::default() }),
+                ..EndSummary::default()
+            },
+            EndSummary {
+                name: "far".into(),
+                calls,
+                cost: Cost { user_ns: 1_100.0, system_ns: 6_700.0, ..cost },
+                tcp: Some(TcpInfo { data_segs_out: messages, snd_mss: 65_483, ..TcpInfo::default() }),
+                ..EndSummary::default()
+            },
+        ],
         zerocopy: None,
-        near_tcp: Some(TcpInfo { data_segs_out: messages, total_retrans: 3, snd_mss: 65_483, ..TcpInfo::default() }),
-        far_tcp: Some(TcpInfo { data_segs_out: messages, snd_mss: 65_483, ..TcpInfo::default() }),
         copied_bytes: Some(2.0 * case.size as f64),
         copied_why: "by the kernel, into and out of the socket".into(),
         connect_ns: Some(45_000.0),
@@ -209,16 +219,16 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
         boot_id: "test".into(),
         facts: BTreeMap::from([("governor".to_owned(), "n/a: not readable".to_owned())]),
     };
-    RunHeader {
+    let mut header = RunHeader {
         started: "2026-01-15T10:04:00Z".into(),
         command: vec!["msgpath".into(), verb.into()],
         version: "0.1.0".into(),
         target: "10.0.0.2:5210".into(),
-        near: environment("near-host"),
-        far: environment("far-host"),
-        clock: ClockFacts { cost_ns: 22.4, step_ns: 1 },
         ..RunHeader::new("test-data", verb, plan)
-    }
+    };
+    header.set_hosts(["near-host", "far-host"].map(environment));
+    header.ends[NEAR].clock = ClockFacts { cost_ns: 22.4, step_ns: 1 };
+    header
 }
 
 fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
@@ -227,7 +237,7 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
     let plan = Plan {
         rounds: ROUNDS as u32,
         seed: 7,
-        placement: Placement { near: vec![3], far: vec![11] },
+        placement: Placement::pair([3], [11]),
         message_log: 0,
         ..Plan::new(workload, cases.iter().map(|(case, _)| case.clone()).collect())
     };
@@ -309,27 +319,6 @@ pub(crate) fn echo_sizes() -> (Run, Summary) {
 }
 
 /// Three paths by eight sizes by two thread counts.
-/// The grid of the primitives lab in small: two sizes, one and two threads, nothing counted by a PMU.
-pub(crate) fn ladder() -> (Run, Summary) {
-    let mut cases = Vec::new();
-    for (at, path) in ["tcp:flatten", "tcp:sendmsg", "tcp:zerocopy", "tcp:writes", "tcp:send"].iter().enumerate() {
-        for size in [64, 4096] {
-            for threads in [1, 2] {
-                let base = (8_000.0 + 700.0 * at as f64 + size as f64 / 4.0) * f64::from(threads);
-                cases.push((case(cases.len() as u32, path, size, threads), base));
-            }
-        }
-    }
-    let bases: Vec<f64> = cases.iter().map(|(case, base)| base / f64::from(case.threads)).collect();
-    let (mut run, summary) = build("compare", Workload::Echo, cases);
-    for round in &mut run.rounds {
-        let at = round.case as usize;
-        round.far.bytes_received = MESSAGES * run.header.plan.cases[at].size;
-        round.far.elapsed_ns = (bases[at] * MESSAGES as f64 * (1.0 + 0.01 * f64::from(round.pass % 4))) as u64;
-    }
-    (run, summary)
-}
-
 pub(crate) fn compare() -> (Run, Summary) {
     static ONCE: LazyLock<(Run, Summary)> = LazyLock::new(build_compare);
     ONCE.clone()
@@ -406,26 +395,30 @@ fn build_compare() -> (Run, Summary) {
         crossovers.push(Crossover {
             path: PathName::new("tcp", "writev", "block"),
             threads,
-            kind: CrossoverKind::Undecided,
-            size: None,
-            low: None,
-            high: None,
-            crossings: Vec::new(),
-            undecided: None,
-            outside: 0.0,
-            refined: false,
+            crossing: Crossing {
+                kind: CrossoverKind::Undecided,
+                size: None,
+                low: None,
+                high: None,
+                crossings: Vec::new(),
+                undecided: None,
+                outside: 0.0,
+                refined: false,
+            },
         });
         crossovers.push(Crossover {
             path: PathName::new("tcp", "zerocopy", "block"),
             threads,
-            kind: CrossoverKind::At,
-            size: Some(32_768.0),
-            low: Some(24_000.0),
-            high: Some(41_000.0),
-            crossings: vec![32_768.0],
-            undecided: Some((16_384, 65_536)),
-            outside: 0.0,
-            refined: false,
+            crossing: Crossing {
+                kind: CrossoverKind::At,
+                size: Some(32_768.0),
+                low: Some(24_000.0),
+                high: Some(41_000.0),
+                crossings: vec![32_768.0],
+                undecided: Some((16_384, 65_536)),
+                outside: 0.0,
+                refined: false,
+            },
         });
     }
     summary.comparison = Some(Comparison {
@@ -443,7 +436,7 @@ fn build_compare() -> (Run, Summary) {
         code: "W20".into(),
         text: "the kernel copied 100 % of zero-copy sends (256 000 of 256 000).".into(),
         why: "Messages that stay on this machine are always copied (loopback, veth, containers), so the tcp:zerocopy rows below measure copying plus bookkeeping, not zero copy.".into(),
-        fix: "a second machine, or two cards joined by a cable".into(),
+        fix: "a second machine, or two NICs joined by a link".into(),
         evidence: BTreeMap::from([("copied_share".to_owned(), 1.0)]),
         strict: true,
     }];
@@ -465,7 +458,7 @@ fn throughput(bits: f64, size: u64) -> Throughput {
         messages: around(bits / 8.0 / size as f64),
         sender_ns: 2_500.0 * size as f64 * 8.0 / bits * 1e9,
         receiver_ns: 2_510.0 * size as f64 * 8.0 / bits * 1e9,
-        of_yardstick: Some(around(bits / 9.4e9)),
+        of_reference: Some(around(bits / 9.4e9)),
     }
 }
 
@@ -494,7 +487,7 @@ fn untime(run: &mut Run, summary: &mut Summary) {
     }
 }
 
-/// The nine rows of the write-shape lab, and their yardstick.
+/// The nine rows of the write-shape lab, and their reference.
 pub(crate) fn shapes() -> (Run, Summary) {
     let mut cases = Vec::new();
     for (count, size) in [(15, 100), (30, 50), (60, 25)] {
@@ -503,19 +496,19 @@ pub(crate) fn shapes() -> (Run, Summary) {
             cases.push((case, 30_000.0));
         }
     }
-    let yardstick = Case { role: CaseRole::Yardstick, ..case(9, "tcp:send", 1 << 20, 1) };
-    cases.push((yardstick, 30_000.0));
+    let reference = Case { role: CaseRole::Reference, ..case(9, "tcp:send", 1 << 20, 1) };
+    cases.push((reference, 30_000.0));
     let (mut run, mut summary) = build("stream", Workload::Stream, cases);
     untime(&mut run, &mut summary);
     for case in &mut summary.cases {
         let bits = match (case.case.role, case.case.path.method.as_str()) {
-            (CaseRole::Yardstick, _) => 9.4e9,
+            (CaseRole::Reference, _) => 9.4e9,
             (_, "writes") => 7.2e9 / f64::from(case.case.pieces.count),
             _ => 3.9e9,
         };
         case.throughput = Some(throughput(bits, case.case.size));
-        case.far_calls.recv_short = 2_978;
-        case.far_calls.recv_calls += 2_978;
+        case.end_mut(FAR).calls.recv_short = 2_978;
+        case.end_mut(FAR).calls.recv_calls += 2_978;
     }
     (run, summary)
 }
@@ -578,8 +571,8 @@ pub(crate) fn hostile() -> (Run, Summary) {
     run.header.name = HOSTILE.into();
     run.header.target = HOSTILE.into();
     run.header.command.push(HOSTILE.into());
-    run.header.near.host = HOSTILE.into();
-    run.header.near.facts.insert(HOSTILE.into(), HOSTILE.into());
+    run.header.host_mut(NEAR).host = HOSTILE.into();
+    run.header.host_mut(NEAR).facts.insert(HOSTILE.into(), HOSTILE.into());
     run.folder = HOSTILE.into();
     summary.name = HOSTILE.into();
     summary.target = HOSTILE.into();

@@ -13,15 +13,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::answers::{Answer, Missing, Page, Settled, Table};
 use msgpath_analyse::Summary;
-use msgpath_analyse::answers::{Answer, Missing, Page, Settled, Table};
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{
-    CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, TrialResult, Warning,
+    AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
 use msgpath_core::doctor::{Check, CheckState, Doctor};
-use msgpath_core::schema::{ClockFacts, Environment, Floors, SCHEMA, Status, UnavailableCase};
+use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
 use msgpath_core::{Problem, Workload};
 use msgpath_record::{Damage, Run};
 use schemars::JsonSchema;
@@ -66,11 +66,10 @@ struct Document<'a> {
     folder: &'a Path,
     /// Everything that was random follows from it.
     seed: u64,
-    /// Where the near end ran.
-    near: &'a Environment,
-    /// Where the far end ran.
-    far: &'a Environment,
-    clock: ClockFacts,
+    /// The machines of the ends, each once.
+    hosts: &'a [Environment],
+    /// The ends: 0 is the near end, 1 the far end.
+    ends: &'a [End],
     /// What `doctor` said of both ends; null: the run was recorded without it.
     #[schemars(with = "Option<Doctor>")]
     doctor: Value,
@@ -90,16 +89,16 @@ struct Document<'a> {
     /// Computed sentences, the answer first.
     #[schemars(with = "Vec<Finding>")]
     findings: Value,
-    /// Every measured case, controls and yardsticks included.
+    /// Every measured case, controls and references included.
     #[schemars(with = "Vec<CaseSummary>")]
     cases: Vec<Value>,
     /// One for each path, size and thread count that was measured at several rates.
     #[schemars(with = "Vec<LoadCurve>")]
     load_curves: Vec<Value>,
     /// What was tried to find a cause: cases with one thing changed.
-    #[schemars(with = "Vec<TrialResult>")]
-    trials: Vec<Value>,
-    /// What each layer adds, with `--peel`.
+    #[schemars(with = "Vec<AblationResult>")]
+    ablations: Vec<Value>,
+    /// What each layer adds, with `--layers`.
     layers: Vec<parts::Layer<'a>>,
     /// Stages of the cases that were traced.
     #[schemars(with = "Vec<CaseStages>")]
@@ -317,9 +316,8 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         ended: run.end.as_ref().map(|end| end.ended.as_str()),
         folder: &run.folder,
         seed: header.plan.seed,
-        near: &header.near,
-        far: &header.far,
-        clock: header.clock,
+        hosts: &header.hosts,
+        ends: &header.ends,
         doctor: value(&header.doctor),
         floors: parts::floors(&header.floors),
         totals: summary.totals,
@@ -329,7 +327,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         findings: parts::findings(&summary.findings),
         cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),
         load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
-        trials: summary.trials.iter().map(|trial| parts::trial(trial, workload)).collect(),
+        ablations: summary.ablations.iter().map(|ablation| parts::ablation(ablation, workload)).collect(),
         layers: parts::layers(summary),
         attribution: summary.attribution.iter().map(parts::attribution).collect(),
         rpc: rpc::rpc(header.rpc.as_ref(), summary.rpc.as_ref()),
@@ -408,6 +406,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use msgpath_core::Exit;
+    use msgpath_core::schema::{FAR, NEAR};
     use serde_json::json;
 
     fn parsed(text: &str) -> Value {
@@ -419,7 +418,7 @@ mod tests {
     fn schema_and_status_come_first() {
         let (run, summary) = fixture::echo();
         let text = summary_json(&run, &summary);
-        assert!(text.starts_with(r#"{"schema":"msgpath/run/1","status":"ok","name":"test-data""#), "{text}");
+        assert!(text.starts_with(r#"{"schema":"msgpath/run/2","status":"ok","name":"test-data""#), "{text}");
         let json = parsed(&text);
         assert_eq!(json["cases"][0]["quantiles"][2]["p"], 0.99);
         assert_eq!(json["cases"][0]["quantiles"][2]["range"], "interval");
@@ -469,19 +468,8 @@ mod tests {
 
     #[test]
     fn every_null_anywhere_has_a_reason() {
-        for (run, summary) in [
-            fixture::echo(),
-            fixture::compare(),
-            fixture::stream(),
-            fixture::open_loop(),
-            fixture::overloaded(),
-            fixture::load_curve(),
-            fixture::unsettled(),
-            fixture::crossings(),
-            fixture::explained(),
-            without_rows(fixture::rpc()),
-            without_rows(fixture::rpc_here()),
-        ] {
+        for (run, summary) in fixture::all().into_iter().chain([fixture::rpc(), fixture::rpc_here()].map(without_rows))
+        {
             let mut out = Vec::new();
             unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
             assert!(out.is_empty(), "{out:?}");
@@ -501,8 +489,8 @@ mod tests {
         let json = parsed(&summary_json(&run, &summary));
         assert_eq!(json["expectation"]["expected"]["time_ns"], 50_000);
         assert_eq!(json["expectation"]["measured_ns"].as_f64(), Some(8_100.0));
-        assert_eq!(json["trials"][1]["change"]["working_set_bytes"], 64 << 20);
-        assert!(json["trials"][0]["value_ns"].is_f64());
+        assert_eq!(json["ablations"][1]["change"]["working_set_bytes"], 64 << 20);
+        assert!(json["ablations"][0]["value_ns"].is_f64());
         let steadiness = &json["cases"][0]["steadiness"];
         assert_eq!(steadiness["class"], "never_settled");
         let (run, summary) = fixture::crossings();
@@ -542,12 +530,12 @@ mod tests {
     fn what_is_not_a_number_is_null() {
         let (run, mut summary) = fixture::compare();
         summary.cases[0].mean_ns = Some(f64::NAN);
-        summary.cases[0].near_cost.user_ns = f64::INFINITY;
+        summary.cases[0].end_mut(NEAR).cost.user_ns = f64::INFINITY;
         let text = summary_json(&run, &summary);
         assert!(!text.contains("NaN"));
         let json = parsed(&text);
         assert!(json["cases"][0]["mean_ns"].is_null() && json["cases"][0]["why"]["mean_ns"].is_string());
-        assert!(json["cases"][0]["why"]["near_cost.user_ns"].is_string());
+        assert!(json["cases"][0]["ends"][0]["why"]["cost.user_ns"].is_string());
         assert_eq!(json["comparison"]["crossovers"][1]["size_bytes"], 32_768.0);
         assert!(json["unavailable"][0]["reason"]["why"].as_str().unwrap().contains("io_uring"));
     }
@@ -555,11 +543,12 @@ mod tests {
     #[test]
     fn a_part_of_the_time_without_a_tick_is_null() {
         let (run, mut summary) = fixture::compare();
-        (summary.cases[0].near_cost.user_ns, summary.cases[0].far_cost.system_ns) = (0.0, 0.0);
-        let case = &parsed(&summary_json(&run, &summary))["cases"][0];
-        assert!(case["near_cost"]["user_ns"].is_null() && case["near_cost"]["system_ns"].is_number());
-        assert!(case["far_cost"]["system_ns"].is_null() && case["far_cost"]["user_ns"].is_number());
-        assert!(case["why"]["near_cost.user_ns"].as_str().unwrap().contains("no tick"));
+        summary.cases[0].end_mut(NEAR).cost.user_ns = 0.0;
+        summary.cases[0].end_mut(FAR).cost.system_ns = 0.0;
+        let ends = &parsed(&summary_json(&run, &summary))["cases"][0]["ends"];
+        assert!(ends[0]["cost"]["user_ns"].is_null() && ends[0]["cost"]["system_ns"].is_number());
+        assert!(ends[1]["cost"]["system_ns"].is_null() && ends[1]["cost"]["user_ns"].is_number());
+        assert!(ends[0]["why"]["cost.user_ns"].as_str().unwrap().contains("no tick"));
     }
 
     #[test]
@@ -567,7 +556,7 @@ mod tests {
         let problem =
             Problem::new("E01", Exit::CannotStart, "nobody answers").why("no program listens").hint("msgpath serve");
         let text = problem_json(&problem);
-        assert!(text.starts_with(r#"{"schema":"msgpath/run/1","status":"failed","#), "{text}");
+        assert!(text.starts_with(r#"{"schema":"msgpath/run/2","status":"failed","#), "{text}");
         let json = parsed(&text);
         assert_eq!(json["error"]["code"], "E01");
         assert_eq!(json["error"]["message"], "nobody answers: no program listens");

@@ -18,3 +18,4 @@ mod fixture;
 
 pub use terminal::Style;
 pub use view::beside as disturbed_rounds;
+pub use words::senders_until;

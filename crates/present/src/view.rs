@@ -3,6 +3,8 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
 use msgpath_core::calm::out_of_reach;
+use msgpath_core::plan::Workload;
+use msgpath_core::schema::{FAR, NEAR, Status};
 use msgpath_core::units::{self, Glyphs, Pieces};
 use msgpath_core::{CaseRole, PathName};
 use msgpath_record::Run;
@@ -133,7 +135,6 @@ pub(crate) fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
 
 /// Why a run is not whole; `None`: it is.
 pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
-    use msgpath_core::schema::Status;
     let mut parts = Vec::new();
     match summary.status {
         Status::Ok => {}
@@ -150,6 +151,15 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
         parts.push(format!("{damage}."));
     }
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// The command that goes on with a run that was cut short; `None`: nothing is missing, or it is made in one go.
+pub(crate) fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
+    let header = &run.header;
+    let cut = summary.status == Status::Partial && run.damage.is_none() && !run.folder.as_os_str().is_empty();
+    let kept = header.plan.options.between.is_none() && !header.pilots.is_empty();
+    let rounds = matches!(header.plan.workload, Workload::Echo | Workload::Stream);
+    (cut && kept && rounds).then(|| format!("msgpath resume {}", header.name))
 }
 
 /// `12 of 40 rounds were calm; the numbers are theirs.`; `None`: all were, as planned.
@@ -210,7 +220,7 @@ pub(crate) fn placement(run: &Run) -> String {
         many => format!("{name} cpus {}", many.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
     };
     let placement = &run.header.plan.placement;
-    format!("{}, {}", end("near", &placement.near), end("far", &placement.far))
+    format!("{}, {}", end("near", placement.of(NEAR)), end("far", placement.of(FAR)))
 }
 
 /// What the far end does for each message before it answers; `None`: nothing.
@@ -231,7 +241,8 @@ pub(crate) fn far_work(run: &Run, glyphs: units::Glyphs) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fixture;
-    use msgpath_analyse::summary::CalmRounds;
+    use msgpath_analyse::summary::{Beside, CalmRounds};
+    use msgpath_stats::quantile::Quantile;
 
     #[test]
     fn a_run_that_did_not_go_on_says_so() {
@@ -244,5 +255,55 @@ mod tests {
         };
         assert!(said(4).ends_with("twice its rounds would be too few as well"), "{}", said(4));
         assert!(!said(30).contains("go on"), "{}", said(30));
+    }
+
+    #[test]
+    fn a_run_that_went_on_says_for_how_long() {
+        let (mut run, mut summary) = fixture::compare();
+        let rounds = summary.cases.iter().map(|case| case.rounds).max().unwrap() as u32;
+        summary.calm = Some(CalmRounds { rounds: 40, calm: 12, stolen: 28, used: true, ..CalmRounds::default() });
+        (run.header.plan.rounds, run.header.plan.extend) = (rounds - 3, true);
+        let text = super::calm(&run, &summary, Glyphs::Ascii).unwrap();
+        let longer = format!("; the run went on for 3 passes more than the {} planned", rounds - 3);
+        assert_eq!(
+            text,
+            format!("calm rounds: 12 of 40 (steal: 28); the numbers are those of the calm rounds{longer}")
+        );
+        // Rounds that nobody allowed it to add are not its going on.
+        run.header.plan.extend = false;
+        let text = super::calm(&run, &summary, Glyphs::Ascii).unwrap();
+        assert!(text.ends_with("the numbers are those of the calm rounds"), "{text}");
+    }
+
+    #[test]
+    fn calm_rounds_are_counted_under_the_numbers() {
+        let (run, mut summary) = fixture::echo();
+        let label = |summary: &Summary| {
+            let text =
+                crate::terminal::echo(&run, summary, crate::Style { glyphs: Glyphs::Ascii, ..crate::Style::default() });
+            text.lines().find(|line| line.contains("rounds were calm")).map(|line| line.trim().to_owned())
+        };
+        let calm = |calm, used| Some(CalmRounds { rounds: 40, calm, shared: 40 - calm, used, ..CalmRounds::default() });
+        summary.calm = calm(40, true);
+        assert_eq!(label(&summary), None);
+        summary.calm = calm(12, true);
+        assert_eq!(label(&summary).unwrap(), "12 of 40 rounds were calm; the numbers are theirs.");
+        summary.calm = calm(4, false);
+        assert_eq!(label(&summary).unwrap(), "4 of 40 rounds were calm, too few: the numbers are those of all rounds.");
+    }
+
+    #[test]
+    fn disturbed_rounds_stand_beside_the_calm_ones() {
+        let (_, mut summary) = fixture::echo();
+        assert!(beside(&summary.cases, Glyphs::Ascii).is_empty(), "all were calm");
+        let quantile = |p, ns| Quantile { p, ns, ..Quantile::default() };
+        // The p99 of the disturbed rounds is a lost message: it has no time.
+        let quantiles = vec![quantile(0.5, Some(52_000)), quantile(0.99, None)];
+        summary.cases[0].beside = Some(Beside { rounds: 3, quantiles, slowest_ns: Some(1_500_000) });
+        let rounds = summary.cases[0].rounds;
+        let expected = format!("tcp:send 64 B: 3 of {rounds} rounds, p50 52.0 us, slowest 1.50 ms");
+        assert_eq!(beside(&summary.cases, Glyphs::Ascii), [expected]);
+        summary.cases[0].beside = Some(Beside { rounds: 3, quantiles: Vec::new(), slowest_ns: None });
+        assert_eq!(beside(&summary.cases, Glyphs::Ascii), [format!("tcp:send 64 B: 3 of {rounds} rounds")]);
     }
 }

@@ -83,6 +83,13 @@ pub(crate) fn sender_until(case: &Case) -> &'static str {
     if case.traits.lossy { "until its last send call returned" } else { "until the last acknowledgement" }
 }
 
+/// Until when the senders' clocks of several cases run.
+pub fn senders_until<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
+    let mut until: Vec<&str> = Vec::new();
+    cases.into_iter().for_each(|case| crate::view::push_new(&mut until, sender_until(case)));
+    until.join(", or ")
+}
+
 /// How many payloads were compared with what was sent.
 pub(crate) fn payloads(delivery: &Delivery) -> String {
     match (delivery.verified, delivery.received) {
@@ -393,6 +400,8 @@ mod tests {
         assert_eq!(sender_until(&case), "until the last acknowledgement");
         case.traits.lossy = true;
         assert_eq!(sender_until(&case), "until its last send call returned");
+        let both = "until its last send call returned, or until the last acknowledgement";
+        assert_eq!(senders_until([&case, &summary.cases[0].case, &case]), both);
     }
 
     #[test]

@@ -4,24 +4,32 @@
 //!
 //! No count or time of an end is above 2^48 and no other number above 2^62: so sums over a whole run fit in 64 bits.
 
-use std::cmp::Ordering;
 use std::io::{self, Read};
 
+use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd};
 use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
 use crate::error::WrittenBy;
+use crate::older;
 
 const MAGIC: [u8; 4] = *b"mpl\n";
 /// The version of the block format.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
+/// From this version on rows name their columns; before, a column was known by its position.
+pub(crate) const NAMED: u8 = 4;
+/// The oldest version that is read.
+const OLDEST: u8 = 3;
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
 /// The most rows of one block.
 pub const MAX_ROWS: usize = 1 << 16;
 /// The largest count or time of one end in a round.
 const MAX_COUNT: u64 = 1 << 48;
+
+/// More bytes than any block has.
+pub(crate) const LARGEST: u64 = (64 << 20) + HEAD as u64;
 
 /// Why a block cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,10 +74,12 @@ pub(crate) enum Kind {
     Calls = 4,
     /// Kernel events of one case and pass.
     Events = 5,
+    /// The order of one pass.
+    Pass = 6,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events];
+    const ALL: [Kind; 6] = [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events, Kind::Pass];
 
     fn from_byte(byte: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -83,12 +93,13 @@ impl Kind {
             Kind::End => "the end of the run",
             Kind::Calls => "calls",
             Kind::Events => "kernel events",
+            Kind::Pass => "passes",
         }
     }
 
     fn max_length(self) -> usize {
         match self {
-            Kind::Round | Kind::Messages | Kind::Events => 4 << 20,
+            Kind::Round | Kind::Messages | Kind::Events | Kind::Pass => 4 << 20,
             Kind::Calls => 16 << 20,
             Kind::End => 64 << 20,
         }
@@ -121,20 +132,22 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) length: usize,
+    /// Version of the block format.
+    pub(crate) version: u8,
     raw: [u8; HEAD],
 }
 
 impl Head {
-    /// A head of this version, or one that says that another version wrote the block. The latter is to be believed only when
-    /// its checksum fits.
+    /// A head of a version that is read, or one that says that another version wrote the block. The latter is to be believed
+    /// only when its checksum fits.
     fn parse(raw: [u8; HEAD]) -> Result<(Head, Option<WrittenBy>), String> {
         let [m0, m1, m2, m3, version, kind, r0, r1, l0, l1, l2, l3, ..] = raw;
         if [m0, m1, m2, m3] != MAGIC {
             return Err("no block begins here".into());
         }
-        let (known, foreign) = match (Kind::from_byte(kind), version.cmp(&VERSION)) {
-            (Some(kind), Ordering::Equal) => (kind, None),
-            (_, Ordering::Less) => (Kind::End, Some(WrittenBy::Older)),
+        let (known, foreign) = match (Kind::from_byte(kind), version) {
+            (_, ..OLDEST) => (Kind::End, Some(WrittenBy::Older)),
+            (Some(kind), ..=VERSION) => (kind, None),
             // A kind that this version does not have was added later.
             _ => (Kind::End, Some(WrittenBy::Newer)),
         };
@@ -145,7 +158,7 @@ impl Head {
         if length > known.max_length() {
             return Err(format!("a block of {length} bytes; the limit is {}", known.max_length()));
         }
-        Ok((Head { kind: known, length, raw }, foreign))
+        Ok((Head { kind: known, length, version, raw }, foreign))
     }
 
     fn checksum(&self) -> u32 {
@@ -198,11 +211,20 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The whole next block; `None` at the end of the file.
-    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Kind>, Fault> {
+    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Head>, Fault> {
         let Some(head) = self.head()? else { return Ok(None) };
         self.payload(&head, payload)?;
-        Ok(Some(head.kind))
+        Ok(Some(head))
     }
+}
+
+/// Whether `rest`, what a file has from the begin of a block on, is a block that was cut off: all that a program that was
+/// killed leaves.
+pub(crate) fn is_torn(rest: &[u8]) -> bool {
+    let Some(head) = rest.first_chunk::<HEAD>() else {
+        return MAGIC.starts_with(rest) || rest.starts_with(&MAGIC);
+    };
+    Head::parse(*head).is_ok_and(|(head, _)| rest.len() - HEAD < head.length)
 }
 
 impl<R: io::Seek> Blocks<io::BufReader<R>> {
@@ -234,8 +256,8 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
 /// Refuses a round whose sums over a run could overflow.
 fn check(round: &RoundRecord) -> Result<(), String> {
     let value = serde_json::to_value(round).map_err(|error| error.to_string())?;
-    let of_ends = ["near", "far", "near_events", "far_events", "near_threads", "far_threads"];
-    let of_ends = of_ends.into_iter().map(|part| (&value[part], MAX_COUNT));
+    let ends = value["ends"].as_array().into_iter().flatten();
+    let of_ends = ends.flat_map(|end| ["report", "events", "threads"].map(|part| (&end[part], MAX_COUNT)));
     for (part, limit) in of_ends.chain([(&value, MAX_NUMBER)]) {
         if let Some(number) = above(part, limit) {
             return Err(format!("a number of {number} in a round; the limit is {limit}"));
@@ -251,10 +273,69 @@ fn check(round: &RoundRecord) -> Result<(), String> {
 
 /// Histograms of a round.
 const HISTOGRAMS: usize = 5;
+/// What they are called.
+const HISTOGRAM_NAMES: [&str; HISTOGRAMS] = ["latency", "one_way", "service", "lateness", "first"];
 
 /// They are written in this order.
 fn histograms(round: &RoundRecord) -> [&SparseHistogram; HISTOGRAMS] {
     [&round.latency, &round.one_way, &round.service, &round.lateness, &round.first]
+}
+
+/// A column as it stands in a block: what follows another one's bytes.
+pub(crate) struct Section<'a> {
+    pub(crate) name: &'a [u8],
+    /// How its bytes are to be read: [`JSON`], [`HISTOGRAM`] or the number of a form of `columns`.
+    pub(crate) kind: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The column of a round that holds all but the histograms.
+const JSON: u64 = 0;
+const HISTOGRAM: u64 = 8;
+/// The most columns of a block.
+const MAX_SECTIONS: usize = 256;
+const NOT_FILLED: &str = "the columns do not fill their block";
+
+pub(crate) fn put_section(out: &mut Vec<u8>, name: &str, kind: u64, bytes: &[u8]) {
+    varint::put(out, name.len() as u64);
+    out.extend_from_slice(name.as_bytes());
+    varint::put(out, kind);
+    varint::put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// A length and so many bytes.
+fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(varint::take(bytes)?).ok()?;
+    let (part, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(part)
+}
+
+/// The columns that fill `bytes`, those that this version does not know among them.
+pub(crate) fn sections(mut bytes: &[u8]) -> Result<Vec<Section<'_>>, Fault> {
+    let mut found: Vec<Section<'_>> = Vec::new();
+    while !bytes.is_empty() {
+        let name = part(&mut bytes).ok_or(NOT_FILLED)?;
+        let kind = varint::take(&mut bytes).ok_or(NOT_FILLED)?;
+        let section = Section { name, kind, bytes: part(&mut bytes).ok_or(NOT_FILLED)? };
+        if found.len() >= MAX_SECTIONS || found.iter().any(|other| other.name == section.name) {
+            return Err("a block has a column twice, or too many of them".into());
+        }
+        found.push(section);
+    }
+    Ok(found)
+}
+
+/// The bytes of a column of this name and kind; `None`: it is not there.
+///
+/// # Errors
+/// It is of another kind: that of a later version.
+pub(crate) fn column<'a>(sections: &[Section<'a>], name: &str, kind: u64) -> Result<Option<&'a [u8]>, Fault> {
+    match sections.iter().find(|section| section.name == name.as_bytes()) {
+        Some(section) if section.kind != kind => Err(Fault::Foreign(WrittenBy::Newer)),
+        section => Ok(section.map(|section| section.bytes)),
+    }
 }
 
 /// A number above `limit`, anywhere in `value`.
@@ -269,12 +350,17 @@ fn above(value: &serde_json::Value, limit: u64) -> Option<u64> {
 
 pub(crate) fn encode_round(round: &RoundRecord) -> Result<Vec<u8>, String> {
     check(round)?;
+    columns_of_round(round)
+}
+
+fn columns_of_round(round: &RoundRecord) -> Result<Vec<u8>, String> {
     let json = serde_json::to_vec(round).map_err(|error| error.to_string())?;
     let mut out = Vec::with_capacity(json.len() + 4096);
-    let histograms = histograms(round).map(SparseHistogram::to_bytes);
-    for part in [json].into_iter().chain(histograms) {
-        varint::put(&mut out, part.len() as u64);
-        out.extend_from_slice(&part);
+    put_section(&mut out, "round", JSON, &json);
+    for (name, histogram) in HISTOGRAM_NAMES.into_iter().zip(histograms(round)) {
+        if *histogram != SparseHistogram::default() {
+            put_section(&mut out, name, HISTOGRAM, &histogram.to_bytes());
+        }
     }
     Ok(out)
 }
@@ -288,22 +374,15 @@ pub(crate) fn json_fault(what: &str, error: &serde_json::Error) -> Fault {
     Fault::Damaged(format!("{what} is not what it should be: {why}"))
 }
 
-pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, Fault> {
-    let mut part = || {
-        let length = varint::take(&mut payload).and_then(|length| usize::try_from(length).ok());
-        let (part, rest) = payload.split_at_checked(length?)?;
-        payload = rest;
-        Some(part)
+pub(crate) fn decode_round(version: u8, payload: &[u8]) -> Result<RoundRecord, Fault> {
+    let (json, found) = if version < NAMED { by_position(payload)? } else { by_name(payload)? };
+    let read = if version < NAMED { older::round(json) } else { serde_json::from_slice(json) };
+    let mut round: RoundRecord = read.map_err(|error| json_fault("the round", &error))?;
+    let histogram = |bytes: Option<&[u8]>| match bytes {
+        Some(bytes) => SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up"),
+        None => Ok(SparseHistogram::default()),
     };
-    let parts: Option<Vec<&[u8]>> = (0..=HISTOGRAMS).map(|_| part()).collect();
-    let Some(&[json, latency, one_way, service, lateness, first]) = parts.as_deref() else {
-        return Err("the parts of the round do not fill its block".into());
-    };
-    if !payload.is_empty() {
-        return Err("the round does not end where its block does".into());
-    }
-    let mut round: RoundRecord = serde_json::from_slice(json).map_err(|error| json_fault("the round", &error))?;
-    let histogram = |bytes| SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up");
+    let [latency, one_way, service, lateness, first] = found;
     round.latency = histogram(latency)?;
     round.one_way = histogram(one_way)?;
     round.service = histogram(service)?;
@@ -311,6 +390,31 @@ pub(crate) fn decode_round(mut payload: &[u8]) -> Result<RoundRecord, Fault> {
     round.first = histogram(first)?;
     check(&round)?;
     Ok(round)
+}
+
+/// The JSON of a round, and the bytes of its histograms.
+type PartsOfRound<'a> = (&'a [u8], [Option<&'a [u8]>; HISTOGRAMS]);
+
+fn by_name(payload: &[u8]) -> Result<PartsOfRound<'_>, Fault> {
+    let sections = sections(payload)?;
+    let json = column(&sections, "round", JSON)?.ok_or(Fault::Foreign(WrittenBy::Newer))?;
+    let mut found = [None; HISTOGRAMS];
+    for (bytes, name) in found.iter_mut().zip(HISTOGRAM_NAMES) {
+        *bytes = column(&sections, name, HISTOGRAM)?;
+    }
+    Ok((json, found))
+}
+
+/// As version 3 has them.
+fn by_position(mut payload: &[u8]) -> Result<PartsOfRound<'_>, Fault> {
+    let parts: Option<Vec<&[u8]>> = (0..=HISTOGRAMS).map(|_| part(&mut payload)).collect();
+    let Some((json, histograms)) = parts.as_deref().and_then(<[_]>::split_first) else {
+        return Err("the parts of the round do not fill its block".into());
+    };
+    if !payload.is_empty() {
+        return Err("the round does not end where its block does".into());
+    }
+    Ok((json, std::array::from_fn(|at| histograms.get(at).copied())))
 }
 
 pub(crate) fn encode_end(end: &RunEnd) -> Result<Vec<u8>, String> {
@@ -321,40 +425,53 @@ pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, Fault> {
     serde_json::from_slice(payload).map_err(|error| json_fault("the end", &error))
 }
 
+pub(crate) fn encode_pass(pass: &PassRecord) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(pass).map_err(|error| error.to_string())
+}
+
+pub(crate) fn decode_pass(payload: &[u8]) -> Result<PassRecord, Fault> {
+    serde_json::from_slice(payload).map_err(|error| json_fault("the pass", &error))
+}
+
 /// Runs every parser of the record over arbitrary bytes, for a fuzzer: as a file of blocks, and as the payload of each kind.
 ///
 /// # Panics
 /// Where something that was read cannot be written again or is read differently then: a defect.
 #[doc(hidden)]
 pub fn fuzz_blocks(bytes: &[u8]) {
-    let again = |kind: Kind, payload: &[u8]| match kind {
+    let again = |kind: Kind, version: u8, payload: &[u8]| match kind {
         Kind::Round => {
-            if let Ok(round) = decode_round(payload) {
+            if let Ok(round) = decode_round(version, payload) {
                 let encoded = encode_round(&round).expect("what was read can be written");
-                assert_eq!(decode_round(&encoded).as_ref(), Ok(&round));
+                assert_eq!(decode_round(VERSION, &encoded).as_ref(), Ok(&round));
                 let mut all = msgpath_core::Histogram::new();
                 (0..3).for_each(|_| all.merge_sparse(&round.latency));
             }
         }
-        Kind::Messages => rows_again::<MessageRow>(payload),
-        Kind::Calls => rows_again::<RpcRow>(payload),
-        Kind::Events => rows_again::<KernelEvent>(payload),
+        Kind::Messages => rows_again::<MessageRow>(version, payload),
+        Kind::Calls => rows_again::<RpcRow>(version, payload),
+        Kind::Events => rows_again::<KernelEvent>(version, payload),
         Kind::End => drop(decode_end(payload)),
+        Kind::Pass => {
+            if let Ok(pass) = decode_pass(payload) {
+                assert_eq!(decode_pass(&encode_pass(&pass).expect("what was read can be written")), Ok(pass));
+            }
+        }
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
-    while let Ok(Some(kind)) = blocks.next(&mut payload) {
-        again(kind, &payload);
+    while let Ok(Some(head)) = blocks.next(&mut payload) {
+        again(head.kind, head.version, &payload);
     }
-    for kind in Kind::ALL {
-        again(kind, bytes);
+    for (kind, version) in Kind::ALL.into_iter().flat_map(|kind| [(kind, OLDEST), (kind, VERSION)]) {
+        again(kind, version, bytes);
     }
 }
 
-fn rows_again<R: columns::Logged + PartialEq>(payload: &[u8]) {
+fn rows_again<R: columns::Logged + PartialEq>(version: u8, payload: &[u8]) {
     let (mut rows, mut back) = (Vec::<R>::new(), Vec::new());
-    if let Ok((case, pass)) = columns::decode(payload, &mut rows) {
+    if let Ok((case, pass)) = columns::decode(version, payload, &mut rows) {
         let encoded = columns::encode(case, pass, &rows).expect("what was read can be written");
-        assert_eq!(columns::decode(&encoded, &mut back), Ok((case, pass)));
+        assert_eq!(columns::decode(VERSION, &encoded, &mut back), Ok((case, pass)));
         assert_eq!(rows, back);
     }
 }
@@ -367,7 +484,7 @@ fn rows_again<R: columns::Logged + PartialEq>(payload: &[u8]) {
 pub fn fuzz_header(bytes: &[u8]) {
     let file = std::path::Path::new("run.json");
     if let Ok(header) = crate::reader::parse_header(file, bytes) {
-        let again = serde_json::to_vec(&header).expect("what was read can be written");
+        let again = crate::reader::header_bytes(&header).expect("what was read can be written");
         assert_eq!(crate::reader::parse_header(file, &again).expect("what was written can be read"), header);
     }
     if let Ok(end) = decode_end(bytes) {
@@ -384,21 +501,51 @@ mod tests {
     #[test]
     fn a_round_comes_back_whole() {
         let round = test_run::round(1, 3);
-        assert_eq!(decode_round(&encode_round(&round).unwrap()).unwrap(), round);
+        assert_eq!(decode_round(VERSION, &encode_round(&round).unwrap()).unwrap(), round);
     }
 
     #[test]
     fn absurd_numbers_are_refused_both_ways() {
         let mut round = test_run::round(0, 0);
-        round.far.bytes_sent = MAX_COUNT + 1;
+        round.far_mut().bytes_sent = MAX_COUNT + 1;
         assert!(encode_round(&round).unwrap_err().contains("limit"));
-        let json = serde_json::to_vec(&round).unwrap();
+        let payload = columns_of_round(&round).unwrap();
+        assert!(decode_round(VERSION, &payload).unwrap_err().to_string().contains("limit"));
+        assert!(decode_round(OLDEST, &old(&round)).unwrap_err().to_string().contains("limit"));
+    }
+
+    /// The payload of a round as version 3 has it.
+    fn old(round: &RoundRecord) -> Vec<u8> {
         let mut payload = Vec::new();
-        for part in [json].into_iter().chain(histograms(&round).map(SparseHistogram::to_bytes)) {
+        let json = serde_json::to_vec(round).unwrap();
+        for part in [json].into_iter().chain(histograms(round).map(SparseHistogram::to_bytes)) {
             varint::put(&mut payload, part.len() as u64);
             payload.extend_from_slice(&part);
         }
-        assert!(decode_round(&payload).unwrap_err().to_string().contains("limit"));
+        payload
+    }
+
+    #[test]
+    fn a_round_by_position_is_read_as_well() {
+        let round = test_run::round(1, 2);
+        assert_eq!(decode_round(OLDEST, &old(&round)).unwrap(), round);
+    }
+
+    #[test]
+    fn what_a_round_does_not_know_is_skipped_and_what_it_lacks_is_empty() {
+        let round = test_run::round(1, 2);
+        let mut payload = Vec::new();
+        put_section(&mut payload, "jitter", 77, b"of a later version");
+        payload.extend(encode_round(&round).unwrap());
+        assert_eq!(decode_round(VERSION, &payload).unwrap(), round);
+        let mut bare = Vec::new();
+        put_section(&mut bare, "round", JSON, &serde_json::to_vec(&round).unwrap());
+        let empty = RoundRecord { latency: SparseHistogram::default(), ..round.clone() };
+        assert_eq!(decode_round(VERSION, &bare).unwrap(), empty);
+        put_section(&mut bare, "latency", 77, b"in another form");
+        assert_eq!(decode_round(VERSION, &bare), Err(Fault::Foreign(WrittenBy::Newer)));
+        let twice = [bare.clone(), bare].concat();
+        assert!(matches!(decode_round(VERSION, &twice), Err(Fault::Damaged(_))));
     }
 
     #[test]
@@ -441,13 +588,20 @@ mod tests {
             (2, 3, WrittenBy::Older),
             (VERSION + 1, 1, WrittenBy::Newer),
             (u8::MAX, 200, WrittenBy::Newer),
-            (VERSION, 6, WrittenBy::Newer),
+            (VERSION, 7, WrittenBy::Newer),
         ] {
             let mut bytes = foreign(version, kind, b"what it holds is not looked at");
             assert_eq!(of(&bytes), Fault::Foreign(by), "version {version}, kind {kind}");
             bytes.pop();
             assert!(of(&bytes).to_string().contains("cut off"));
         }
+    }
+
+    #[test]
+    fn a_block_has_a_limited_number_of_columns() {
+        let mut payload = Vec::new();
+        (0..=MAX_SECTIONS).for_each(|number| put_section(&mut payload, &number.to_string(), 1, &[]));
+        assert!(matches!(sections(&payload), Err(Fault::Damaged(_))));
     }
 
     #[test]

@@ -50,6 +50,12 @@ pub enum RecordError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Another process records this run at this moment.
+    #[error("{} is still being recorded", folder.display())]
+    Busy {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A value that the record refuses because it could not be read back.
     #[error("this cannot be recorded: {0}")]
     Unrecordable(String),
@@ -116,6 +122,9 @@ impl From<RecordError> for Problem {
                 Problem::new("E12", Exit::CannotStart, what).hint("a folder that you may write to, with free space")
             }
             RecordError::Write { kept, .. } => Problem::new("E12", Exit::Unfinished, what).why(kept),
+            RecordError::Busy { .. } => Problem::new("E59", Exit::CannotStart, what)
+                .why("two processes would write into one run")
+                .hint("wait until it has ended, or end it"),
             RecordError::Export(_) => Problem::new("E12", Exit::Unfinished, what),
             RecordError::Unrecordable(_) => Problem::new("E12", Exit::Unfinished, what).why(
                 "the figures would be unreadable or absurd later, so the run stopped; this is a defect of msgpath",

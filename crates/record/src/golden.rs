@@ -1,6 +1,6 @@
-//! A run that this version of the schema wrote, kept in `tests/golden`, and what readers say of other versions.
+//! A run of every version of the schema, kept in `tests/golden`, and what readers say of other versions.
 //!
-//! When the schema or the block format gets another version, the run here stays and a new one comes beside it.
+//! When the schema or the block format gets another version, the runs here stay and a new one comes beside them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,24 @@ use crate::{
     read, rpcs, store, test_run,
 };
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/run-1-block-3")
+/// The golden runs, the oldest first; the last one is of this version.
+const GOLDEN: [&str; 2] = ["run-1-block-3", "run-2-block-4"];
+
+fn folder_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The golden run, in a folder that may be changed.
-fn copy() -> tempfile::TempDir {
+/// That of this version.
+fn golden() -> PathBuf {
+    folder_of(GOLDEN[GOLDEN.len() - 1])
+}
+
+/// A golden run, in a folder that may be changed.
+fn copy(from: &str) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("golden")).unwrap();
     for name in [HEADER_FILE, ROUNDS_FILE, MESSAGES_FILE, RPCS_FILE, EVENTS_FILE] {
-        fs::copy(golden().join(name), place.path().join("golden").join(name)).unwrap();
+        fs::copy(folder_of(from).join(name), place.path().join("golden").join(name)).unwrap();
     }
     place
 }
@@ -35,6 +43,9 @@ fn write_the_golden_run() {
     let header = msgpath_core::schema::RunHeader { rpc: test_run::rpc_header().rpc, ..test_run::header(15) };
     let mut writer = crate::RunWriter::create(&golden(), &header).unwrap();
     for (pass, case) in (0..3).flat_map(|pass| [(pass, 0), (pass, 1)]) {
+        if case == 0 {
+            writer.pass(&test_run::pass(pass)).unwrap();
+        }
         writer.round(&test_run::round(case, pass), &test_run::rows(case, pass, 10)).unwrap();
     }
     writer.rpcs(&test_run::calls(0, 0, 20)).unwrap();
@@ -43,8 +54,21 @@ fn write_the_golden_run() {
 }
 
 #[test]
-fn the_golden_run_reads_as_ever() {
-    let run = read(&golden()).unwrap();
+fn the_golden_runs_read_as_ever() {
+    for (number, name) in (1..).zip(GOLDEN) {
+        let folder = folder_of(name);
+        assert_eq!(read(&folder).unwrap().header.schema, format!("msgpath/run/{number}"));
+        reads_as_ever(&folder);
+    }
+    // Since version 2.
+    let (run, passes) = crate::read_with_passes(&golden()).unwrap();
+    assert_eq!((passes.len(), passes[2].pass, passes[2].cases.as_slice()), (3, 2, [0, 1].as_slice()));
+    let pilot = &run.header.pilots[1];
+    assert_eq!((pilot.case, pilot.message_ns, pilot.messages, pilot.batch), (1, 8_123.4, 10, 1));
+}
+
+fn reads_as_ever(folder: &Path) {
+    let run = read(folder).unwrap();
     assert_eq!(run.damage, None);
     assert_eq!((run.header.name.as_str(), run.header.plan.seed), ("brisk-otter", u64::MAX));
     let labels: Vec<String> = run.header.plan.cases.iter().map(|case| case.path.to_string()).collect();
@@ -53,18 +77,21 @@ fn the_golden_run_reads_as_ever() {
     let round = &run.rounds[5];
     assert_eq!((round.case, round.pass, round.start_ns), (1, 2, 7_500_000_000));
     assert_eq!((round.latency.total(), round.latency.lost()), (10, 1));
-    assert_eq!((round.near.calls.send_calls, round.far.run_delay_ns, round.near.zerocopy.copied), (10, Some(77), 9));
+    assert_eq!(
+        (round.near().calls.send_calls, round.far().run_delay_ns, round.near().zerocopy.copied),
+        (10, Some(77), 9)
+    );
     assert_eq!(round.flags, ["migrated", "throttled"]);
     let end = run.end.unwrap();
     assert_eq!(
         (end.status, end.messages_not_kept, end.granted[&0][0].option.as_str()),
         (Status::Ok, 45, "TCP_NODELAY")
     );
-    let rows: Vec<_> = messages(&golden()).unwrap().map(Result::unwrap).collect();
+    let rows: Vec<_> = messages(folder).unwrap().map(Result::unwrap).collect();
     assert_eq!((rows.len(), rows[3].latency_ns, rows[3].far_ns), (15, Some(8_300), Some(4_003)));
-    let calls: Vec<_> = rpcs(&golden()).unwrap().map(Result::unwrap).collect();
+    let calls: Vec<_> = rpcs(folder).unwrap().map(Result::unwrap).collect();
     assert_eq!((calls.len(), calls[8].received_ns, calls[9].received_ns), (20, Some(-2_990_000), None));
-    let rounds: Vec<_> = events(&golden()).unwrap().map(Result::unwrap).collect();
+    let rounds: Vec<_> = events(folder).unwrap().map(Result::unwrap).collect();
     assert_eq!((rounds.len(), rounds[0].events[29].t_ns, rounds[0].events[29].tid), (1, 1_020_300, 1_002));
 }
 
@@ -74,8 +101,8 @@ fn the_logs_of_the_golden_run_are_written_to_the_bit() {
         let bytes = fs::read(golden().join(file)).unwrap();
         let (mut blocks, mut payload, mut rows) = (block::Blocks::new(bytes.as_slice()), Vec::new(), Vec::<R>::new());
         let mut count = 0;
-        while blocks.next(&mut payload).unwrap().is_some() {
-            let (case, pass) = columns::decode(&payload, &mut rows).unwrap();
+        while let Some(head) = blocks.next(&mut payload).unwrap() {
+            let (case, pass) = columns::decode(head.version, &payload, &mut rows).unwrap();
             assert_eq!(columns::encode(case, pass, &rows).unwrap(), payload);
             count += rows.len();
         }
@@ -107,8 +134,10 @@ fn is_of_another_version(folder: &Path, by: WrittenBy) {
 #[test]
 fn blocks_of_other_versions_are_named_and_not_called_damaged() {
     for (version, by) in [(1, WrittenBy::Older), (2, WrittenBy::Older), (block::VERSION + 1, WrittenBy::Newer)] {
-        for name in [ROUNDS_FILE, MESSAGES_FILE, RPCS_FILE, EVENTS_FILE] {
-            let place = copy();
+        for (name, from) in
+            [ROUNDS_FILE, MESSAGES_FILE, RPCS_FILE, EVENTS_FILE].into_iter().zip(GOLDEN.into_iter().cycle())
+        {
+            let place = copy(from);
             let folder = place.path().join("golden");
             let mut bytes = fs::read(folder.join(name)).unwrap();
             as_version(&mut bytes, 0, version);
@@ -122,26 +151,51 @@ fn blocks_of_other_versions_are_named_and_not_called_damaged() {
     }
 }
 
+/// As the header of `json` would be written, with the checksum of its first line.
+fn sealed(json: &str) -> Vec<u8> {
+    let rest = json.split_once('\n').unwrap().1;
+    format!("{{ \"crc32\": \"{:08x}\",\n{rest}", crc32fast::hash(rest.as_bytes())).into_bytes()
+}
+
 #[test]
 fn headers_of_other_versions_are_named_and_not_called_damaged() {
+    for (name, schema) in GOLDEN.into_iter().zip(["msgpath/run/1", "msgpath/run/2"]) {
+        let json = fs::read_to_string(folder_of(name).join(HEADER_FILE)).unwrap();
+        // Without its end, and so without the checksum that it holds: as while it goes on.
+        let place = copy(name);
+        let folder = place.path().join("golden");
+        fs::write(folder.join(ROUNDS_FILE), "").unwrap();
+        for (from, to, by) in [
+            (schema, "msgpath/run/3", WrittenBy::Newer),
+            (schema, "msgpath/run/0", WrittenBy::Older),
+            ("\"workload\": \"echo\"", "\"workload\": \"gossip\"", WrittenBy::Newer),
+        ] {
+            assert!(json.contains(from));
+            fs::write(folder.join(HEADER_FILE), sealed(&json.replacen(from, to, 1))).unwrap();
+            is_of_another_version(&folder, by);
+        }
+        for other in ["schema of nobody", "msgpath/run/x"] {
+            fs::write(folder.join(HEADER_FILE), sealed(&json.replacen(schema, other, 1))).unwrap();
+            assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })));
+        }
+    }
+}
+
+/// Also while the run goes on, when there is no end yet that holds a checksum.
+#[test]
+fn a_header_that_does_not_fit_its_first_line_is_damaged_whatever_it_says() {
     let json = fs::read_to_string(golden().join(HEADER_FILE)).unwrap();
-    // Without its end, and so without the checksum of the header: as while it goes on.
-    let place = copy();
+    let place = copy("run-2-block-4");
     let folder = place.path().join("golden");
     fs::write(folder.join(ROUNDS_FILE), "").unwrap();
-    for (from, to, by) in [
-        ("msgpath/run/1", "msgpath/run/2", WrittenBy::Newer),
-        ("msgpath/run/1", "msgpath/run/0", WrittenBy::Older),
-        ("\"workload\": \"echo\"", "\"workload\": \"gossip\"", WrittenBy::Newer),
-    ] {
-        assert!(json.contains(from));
-        fs::write(folder.join(HEADER_FILE), json.replacen(from, to, 1)).unwrap();
-        is_of_another_version(&folder, by);
-    }
-    for other in ["schema of nobody", "msgpath/run/x"] {
-        fs::write(folder.join(HEADER_FILE), json.replacen("msgpath/run/1", other, 1)).unwrap();
-        assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })));
-    }
+    fs::write(folder.join(HEADER_FILE), json.replacen("msgpath/run/2", "msgpath/run/3", 1)).unwrap();
+    assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })), "it only looks like a newer one");
+    fs::write(folder.join(HEADER_FILE), json.replacen("\"rounds\": 3", "\"rounds\": 4", 1)).unwrap();
+    let damage = read(&folder).unwrap().damage.unwrap();
+    assert!(damage.file == HEADER_FILE && damage.why.contains("was changed"), "{damage}");
+    let bare = format!("{{\n{}", json.split_once('\n').unwrap().1);
+    fs::write(folder.join(HEADER_FILE), bare).unwrap();
+    assert!(read(&folder).unwrap().damage.is_some(), "the checksum was taken away");
 }
 
 /// Every byte of the header becomes another one that JSON lets through: no change of a finished run goes unseen.
@@ -168,7 +222,7 @@ fn every_changed_byte_of_the_header_is_noticed() {
         match read(&folder) {
             Ok(run) => {
                 let damage = run.damage.unwrap_or_else(|| panic!("byte {at} was changed and nothing noticed it"));
-                survived += usize::from(damage.file == HEADER_FILE && damage.why.contains("was changed after"));
+                survived += usize::from(damage.file == HEADER_FILE && damage.why.contains("was changed"));
             }
             Err(error) => assert!(matches!(error, RecordError::BadHeader { .. }), "byte {at}: {error}"),
         }

@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `run.json` | [`RunHeader`](msgpath_core::schema::RunHeader), written whole before the first round |
-//! | `rounds.mpl` | one block a round, and one that says how the run ended |
+//! | `rounds.mpl` | one block a pass and a round, and one that says how the run ended |
 //! | `messages.mpl` | the per-message log, where one was asked for |
 //! | `rpcs.mpl` | the log of calls, where the run has any |
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
@@ -22,8 +22,10 @@ pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod import;
+mod older;
 mod originals;
 mod reader;
+mod resume;
 pub mod store;
 mod summary;
 pub mod temporary;
@@ -34,7 +36,10 @@ mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};
 pub use error::{RecordError, WrittenBy};
-pub use reader::{Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, rpcs};
+pub use reader::{
+    Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,
+};
+pub use resume::CutShort;
 pub use summary::{read_summary, write_summary};
 pub use writer::RunWriter;
 

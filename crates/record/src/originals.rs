@@ -72,6 +72,7 @@ pub(crate) fn all(folder: &Path) -> Option<Vec<Record>> {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::NEAR;
     use std::path::Path;
 
     use msgpath_core::plan::{Case, Plan, Workload};
@@ -93,7 +94,7 @@ mod tests {
         let import = read_files(&[file.to_path_buf()]).unwrap();
         let title = import.title.clone();
         let mut header = RunHeader::new("run", "import", plan);
-        header.near.facts.extend(title.map(|title| ("title".to_owned(), title)));
+        header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
         import.write(&folder, header).unwrap();
         let mut out = Vec::new();
         exporter(to).unwrap().export(&crate::read(&folder).unwrap(), &mut out).unwrap();

@@ -5,18 +5,25 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::plan::MAX_ROUNDS;
+use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader, SCHEMA};
 use serde::Deserialize;
 
-use crate::block::{self, Blocks, Fault, Kind};
+use crate::block::{self, Blocks, Fault, Head, Kind};
 use crate::error::WrittenBy;
-use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns};
+use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, older};
 
 /// The largest `run.json` that is read, bytes.
 const MAX_HEADER: u64 = 64 << 20;
 
-/// What is said of a header that does not fit the checksum that the end holds.
-const CHANGED: &str = "the header was changed after the run ended";
+/// The schemas whose headers are read, the oldest first.
+const SCHEMAS: [&str; 2] = [older::SCHEMA, SCHEMA];
+
+/// What is said of a header that does not fit its checksum, or the one that the end holds.
+const CHANGED: &str = "the header was changed after it was written";
+/// The begin of `run.json`: eight digits follow, then [`SUM_ENDS`] and what they are the checksum of.
+const SUM_BEGINS: &[u8] = b"{ \"crc32\": \"";
+const SUM_ENDS: &[u8] = b"\",\n";
 
 /// The most kernel events of one round.
 pub const MAX_EVENTS: usize = 1 << 24;
@@ -61,11 +68,19 @@ impl std::fmt::Display for Damage {
 /// # Errors
 /// No `run.json`, one that cannot be read, of another version, or damaged.
 pub fn header(folder: &Path) -> Result<RunHeader, RecordError> {
-    header_and_sum(folder).map(|(header, _)| header)
+    checked_header(folder).map(|found| found.header)
 }
 
-/// The header and the checksum of the bytes in which it stands.
-fn header_and_sum(folder: &Path) -> Result<(RunHeader, u32), RecordError> {
+/// A header, and how far it can be believed.
+struct CheckedHeader {
+    header: RunHeader,
+    /// CRC-32 of all bytes, to be compared with that of the end.
+    sum: u32,
+    /// It fits the checksum in its first line, or it is of a version that had none.
+    whole: bool,
+}
+
+fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
     let file = folder.join(HEADER_FILE);
     let mut bytes = Vec::new();
     let read = File::open(&file).and_then(|input| input.take(MAX_HEADER + 1).read_to_end(&mut bytes));
@@ -74,20 +89,43 @@ fn header_and_sum(folder: &Path) -> Result<(RunHeader, u32), RecordError> {
             Err(RecordError::BadHeader { file, why: format!("it has more than {MAX_HEADER} bytes") })
         }
         Ok(_) => {
-            let sum = crc32fast::hash(&bytes);
-            parse_header(&file, &bytes).map(|header| (header, sum)).map_err(|error| match glance(folder) {
-                // What looks like another version's may be one of this version that somebody changed.
-                Ok((_, Some(end))) if end.header_crc32.is_some_and(|written| written != sum) => {
-                    RecordError::BadHeader { file, why: CHANGED.into() }
+            let (sum, fits) = (crc32fast::hash(&bytes), fits_its_sum(&bytes));
+            let changed = || match glance(folder) {
+                Ok((_, Some(end))) => end.header_crc32.is_some_and(|written| written != sum),
+                _ => false,
+            };
+            match parse_header(&file, &bytes) {
+                Ok(header) => {
+                    let whole = fits.unwrap_or(header.schema != SCHEMA);
+                    Ok(CheckedHeader { header, sum, whole })
                 }
-                _ => error,
-            })
+                // What looks like another version's may be one of this version that somebody changed.
+                Err(_) if fits == Some(false) || (fits.is_none() && changed()) => {
+                    Err(RecordError::BadHeader { file, why: CHANGED.into() })
+                }
+                Err(error) => Err(error),
+            }
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(RecordError::NotARun { folder: folder.into() })
         }
         Err(source) => Err(RecordError::Read { file, source }),
     }
+}
+
+/// The bytes of `run.json`: its first line has the checksum of all others.
+pub(crate) fn header_bytes(header: &RunHeader) -> serde_json::Result<Vec<u8>> {
+    let json = serde_json::to_vec_pretty(header)?;
+    let rest = json.strip_prefix(b"{\n").unwrap_or(&json);
+    let digits = format!("{:08x}", crc32fast::hash(rest));
+    Ok([SUM_BEGINS, digits.as_bytes(), SUM_ENDS, rest].concat())
+}
+
+/// Whether the bytes of `run.json` fit the checksum in their first line; `None`: there is none.
+fn fits_its_sum(bytes: &[u8]) -> Option<bool> {
+    let (digits, rest) = bytes.strip_prefix(SUM_BEGINS)?.split_at_checked(8)?;
+    let rest = rest.strip_prefix(SUM_ENDS)?;
+    Some(format!("{:08x}", crc32fast::hash(rest)).as_bytes() == digits)
 }
 
 /// The header in the bytes of `run.json`; `file` is for the error.
@@ -99,7 +137,7 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
     // The schema first: a header of another version need not have the fields of this one.
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
-    if versioned.schema != SCHEMA {
+    if !SCHEMAS.contains(&versioned.schema.as_str()) {
         let number = |schema: &str| schema.strip_prefix("msgpath/run/")?.parse::<u64>().ok();
         return Err(match number(&versioned.schema) {
             Some(found) if Some(found) > number(SCHEMA) => other_version(file, WrittenBy::Newer),
@@ -108,10 +146,15 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
         });
     }
     let header: RunHeader =
-        serde_json::from_slice(bytes).map_err(|error| match block::json_fault("the header", &error) {
-            Fault::Foreign(by) => other_version(file, by),
-            Fault::Damaged(_) => bad(error.to_string()),
-        })?;
+        if versioned.schema == older::SCHEMA { older::header(bytes) } else { serde_json::from_slice(bytes) }.map_err(
+            |error| match block::json_fault("the header", &error) {
+                Fault::Foreign(by) => other_version(file, by),
+                Fault::Damaged(_) => bad(error.to_string()),
+            },
+        )?;
+    if header.ends.len() < 2 || header.ends.iter().any(|end| end.host >= header.hosts.len()) {
+        return Err(bad("it does not say where its ends ran".into()));
+    }
     header.plan.validate().map_err(|problem| bad(problem.what))?;
     if header.plan.cases.iter().enumerate().any(|(position, case)| case.id as usize != position) {
         return Err(bad("the id of a case is not its position".into()));
@@ -162,11 +205,20 @@ pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError
 /// # Errors
 /// As [`header`], or a file that cannot be opened. Damage is no error: it is in the result.
 pub fn read(folder: &Path) -> Result<Run, RecordError> {
-    let (header, sum) = header_and_sum(folder)?;
+    read_with_passes(folder).map(|(run, _)| run)
+}
+
+/// The same, and the order of every pass that was begun.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_passes(folder: &Path) -> Result<(Run, Vec<PassRecord>), RecordError> {
+    let mut passes = Vec::new();
+    let CheckedHeader { header, sum, whole } = checked_header(folder)?;
     let mut run = Run { folder: folder.into(), header, rounds: Vec::new(), end: None, damage: None };
     let damage = |file: &str, offset, why| Some(Damage { file: file.into(), offset, why });
     if let Some(mut blocks) = open(folder, ROUNDS_FILE)? {
-        match read_rounds(&mut blocks, &mut run) {
+        match read_rounds(&mut blocks, &mut run, &mut passes) {
             Ok(()) => {}
             Err(Fault::Damaged(why)) => run.damage = damage(ROUNDS_FILE, blocks.offset, why),
             Err(Fault::Foreign(by)) => return Err(other_version(&folder.join(ROUNDS_FILE), by)),
@@ -175,7 +227,7 @@ pub fn read(folder: &Path) -> Result<Run, RecordError> {
         run.damage = damage(ROUNDS_FILE, 0, "it is missing".into());
     }
     let written = run.end.as_ref().and_then(|end| end.header_crc32);
-    if run.damage.is_none() && written.is_some_and(|written| written != sum) {
+    if run.damage.is_none() && (!whole || written.is_some_and(|written| written != sum)) {
         run.damage = damage(HEADER_FILE, 0, CHANGED.into());
     }
     if run.damage.is_none() {
@@ -191,7 +243,7 @@ pub fn read(folder: &Path) -> Result<Run, RecordError> {
             return Err(other_version(&folder.join(EVENTS_FILE), by));
         }
     }
-    Ok(run)
+    Ok((run, passes))
 }
 
 /// The first place at which a log is not whole.
@@ -203,7 +255,7 @@ fn checked<T: Copy>(mut log: Log<T>, folder: &Path) -> Result<Option<Damage>, Re
     }
 }
 
-fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
+pub(crate) fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
     let file = folder.join(name);
     match File::open(&file) {
         Ok(input) => Ok(Some(Blocks::new(BufReader::new(input)))),
@@ -212,12 +264,13 @@ fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, Re
     }
 }
 
-fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run) -> Result<(), Fault> {
+fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run, passes: &mut Vec<PassRecord>) -> Result<(), Fault> {
     let mut payload = Vec::new();
     loop {
         let at = blocks.offset;
-        let block =
-            blocks.next(&mut payload).and_then(|kind| kind.map(|kind| take_round(kind, &payload, run)).transpose());
+        let block = blocks
+            .next(&mut payload)
+            .and_then(|head| head.map(|head| take_round(&head, &payload, run, passes)).transpose());
         match block {
             Ok(Some(())) => {}
             Ok(None) => return Ok(()),
@@ -229,21 +282,32 @@ fn read_rounds(blocks: &mut Blocks<impl Read>, run: &mut Run) -> Result<(), Faul
     }
 }
 
-fn take_round(kind: Kind, payload: &[u8], run: &mut Run) -> Result<(), Fault> {
+fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassRecord>) -> Result<(), Fault> {
     if run.end.is_some() {
         return Err("a block after the end of the run".into());
     }
-    match kind {
+    match head.kind {
         Kind::Round => {
             if run.rounds.len() as u64 >= MAX_ROUNDS {
                 return Err(format!("more than {MAX_ROUNDS} rounds").into());
             }
-            let round = block::decode_round(payload)?;
+            let round = block::decode_round(head.version, payload)?;
             case_exists(round.case, &run.header)?;
             run.rounds.push(round);
         }
+        Kind::Pass => {
+            let pass = block::decode_pass(payload)?;
+            let rounds = passes.iter().map(|pass| pass.cases.len()).sum::<usize>() + pass.cases.len();
+            if pass.cases.is_empty() || rounds as u64 > MAX_ROUNDS {
+                return Err(format!("an empty pass, or passes of more than {MAX_ROUNDS} rounds").into());
+            }
+            pass.cases.iter().try_for_each(|case| case_exists(*case, &run.header))?;
+            passes.push(pass);
+        }
         Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages | Kind::Calls | Kind::Events => return Err(format!("{} among the rounds", kind.name()).into()),
+        Kind::Messages | Kind::Calls | Kind::Events => {
+            return Err(format!("{} among the rounds", head.kind.name()).into());
+        }
     }
     Ok(())
 }
@@ -264,9 +328,9 @@ pub fn messages(folder: &Path) -> Result<Log<MessageRow>, RecordError> {
     Ok(log)
 }
 
-fn decode_messages(kind: Kind, payload: &[u8], rows: &mut Vec<MessageRow>, header: &RunHeader) -> Result<(), String> {
-    expect(kind, Kind::Messages)?;
-    case_exists(columns::decode(payload, rows)?.0, header)
+fn decode_messages(head: &Head, payload: &[u8], rows: &mut Vec<MessageRow>, header: &RunHeader) -> Result<(), Fault> {
+    expect(head.kind, Kind::Messages)?;
+    Ok(case_exists(columns::decode(head.version, payload, rows)?.0, header)?)
 }
 
 /// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
@@ -278,12 +342,12 @@ pub fn rpcs(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
     Log::open(folder, RPCS_FILE, header(folder)?, decode_calls)
 }
 
-fn decode_calls(kind: Kind, payload: &[u8], rows: &mut Vec<RpcRow>, header: &RunHeader) -> Result<(), String> {
-    expect(kind, Kind::Calls)?;
-    case_exists(columns::decode(payload, rows)?.0, header)?;
+fn decode_calls(head: &Head, payload: &[u8], rows: &mut Vec<RpcRow>, header: &RunHeader) -> Result<(), Fault> {
+    expect(head.kind, Kind::Calls)?;
+    case_exists(columns::decode(head.version, payload, rows)?.0, header)?;
     let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
-        Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair)),
+        Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair).into()),
         None => Ok(()),
     }
 }
@@ -294,7 +358,7 @@ fn expect(found: Kind, expected: Kind) -> Result<(), String> {
 }
 
 /// Replaces the rows by those of a block, and checks them.
-type Decode<T> = fn(Kind, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), String>;
+type Decode<T> = fn(&Head, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), Fault>;
 
 /// One row after the other; holds one block in memory. Ends with the first [`Damage`].
 pub struct Log<T> {
@@ -324,8 +388,8 @@ impl<T> Log<T> {
             return Err("it is missing".into());
         }
         let Some(blocks) = &mut self.blocks else { return Ok(false) };
-        let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(false) };
-        (self.decode)(kind, &self.payload, &mut self.rows, &self.header)?;
+        let Some(head) = blocks.next(&mut self.payload)? else { return Ok(false) };
+        (self.decode)(&head, &self.payload, &mut self.rows, &self.header)?;
         Ok(true)
     }
 }
@@ -394,10 +458,10 @@ impl EventsOfRounds {
     /// The next block; `None` at the end of the file.
     fn block(&mut self) -> Result<Option<Events>, Fault> {
         let Some(blocks) = &mut self.blocks else { return Ok(None) };
-        let Some(kind) = blocks.next(&mut self.payload)? else { return Ok(None) };
-        expect(kind, Kind::Events)?;
+        let Some(head) = blocks.next(&mut self.payload)? else { return Ok(None) };
+        expect(head.kind, Kind::Events)?;
         let mut events = Vec::new();
-        let (case, pass) = columns::decode(&self.payload, &mut events)?;
+        let (case, pass) = columns::decode(head.version, &self.payload, &mut events)?;
         case_exists(case, &self.header)?;
         Ok(Some(Events { case, pass, events }))
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use msgpath_core::plan::{Extent, Plan};
+use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventKind, Granted, KernelEvent, MessageRow, RoundRecord, RpcFacts, RpcPair,
     RpcRow, RunEnd, RunHeader, Status, TcpInfo,
@@ -35,16 +36,17 @@ pub(crate) fn header(message_log: u64) -> RunHeader {
         message_log,
         ..Plan::new(Workload::Echo, cases)
     };
-    RunHeader {
+    let mut header = RunHeader {
         started: "2026-11-21T10:04:05Z".into(),
         command: vec!["msgpath".into(), "compare".into()],
         version: "0.1.0".into(),
         target: "this machine".into(),
-        near: Environment { host: "a".into(), ..Environment::default() },
-        far: Environment { host: "b".into(), ..Environment::default() },
-        clock: ClockFacts { cost_ns: 23.7, step_ns: 1 },
+        pilots: vec![pilot(0), pilot(1)],
         ..RunHeader::new("brisk-otter", "compare", plan)
-    }
+    };
+    header.set_hosts(["a", "b"].map(|host| Environment { host: host.into(), ..Environment::default() }));
+    header.ends[0].clock = ClockFacts { cost_ns: 23.7, step_ns: 1 };
+    header
 }
 
 /// Ten messages of a case, the last one lost in case 1.
@@ -73,8 +75,10 @@ pub(crate) fn round(case: u32, pass: u32) -> RoundRecord {
         start_ns: start_ns(case, pass),
         batch: 1,
         connect_ns: Some(40_000),
-        near: EndReport { zerocopy: if case == 1 { zerocopy } else { ZeroCopyCounts::default() }, ..end },
-        far: EndReport { run_delay_ns: Some(77), ..end },
+        ends: vec![
+            EndReport { zerocopy: if case == 1 { zerocopy } else { ZeroCopyCounts::default() }, ..end }.into(),
+            EndReport { run_delay_ns: Some(77), ..end }.into(),
+        ],
         flags: if pass == 2 { vec!["migrated".into(), "throttled".into()] } else { Vec::new() },
         latency: latency.to_sparse(),
         ..RoundRecord::default()
@@ -87,6 +91,16 @@ fn start_ns(case: u32, pass: u32) -> u64 {
 
 fn latency_ns(case: u32, pass: u32, n: u64) -> u64 {
     8_000 + u64::from(case) * 5_000 + u64::from(pass) * 10 + n * 100
+}
+
+/// The order of a pass.
+pub(crate) fn pass(pass: u32) -> PassRecord {
+    PassRecord { pass, cases: vec![0, 1], ..PassRecord::default() }
+}
+
+/// What a pilot found of a case.
+pub(crate) fn pilot(case: u32) -> Pilot {
+    Pilot { case, message_ns: 8_123.4, messages: 10, trim: 100, batch: 1, median_ns: Some(8_100), ..Pilot::default() }
 }
 
 /// `count` messages of a round.
@@ -177,6 +191,9 @@ pub(crate) fn write(folder: &Path, message_log: u64) -> Written {
     let mut writer = RunWriter::create(folder, &header).unwrap();
     let (mut rounds, mut all) = (Vec::new(), Vec::new());
     for (pass, case) in (0..3).flat_map(|pass| [(pass, 0), (pass, 1)]) {
+        if case == 0 {
+            writer.pass(&self::pass(pass)).unwrap();
+        }
         let (round, rows) = (round(case, pass), rows(case, pass, 10));
         writer.round(&round, &rows).unwrap();
         rounds.push(round);

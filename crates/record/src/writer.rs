@@ -1,9 +1,11 @@
 //! Writes a run, block by block, so that what was measured is on disk before the next round begins.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader};
 
 use crate::block::{self, Kind, MAX_ROWS};
@@ -11,7 +13,7 @@ use crate::reader::MAX_EVENTS;
 use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, reader};
 
 /// A file that can lose its tail.
-trait Cut: Write {
+pub(crate) trait Cut: Write {
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -21,8 +23,12 @@ impl Cut for File {
     }
 }
 
+/// How often, and with which pause, a lock is asked for.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 /// Appends whole blocks.
-struct Appender<F> {
+pub(crate) struct Appender<F> {
     file: F,
     /// Bytes of whole blocks.
     length: u64,
@@ -33,6 +39,21 @@ impl Appender<File> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|source| RecordError::Create { file: path.into(), source })?;
         Ok(Self { file, length: 0 })
+    }
+
+    /// A file that is there, for the one process that writes it: it is locked until the process ends.
+    pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, RecordError> {
+        let path = folder.join(name);
+        let file = OpenOptions::new().append(true).open(&path);
+        let file = file.map_err(|source| RecordError::Create { file: path, source })?;
+        // A child that has just been forked holds the lock of a process that was killed, until it starts its program.
+        let free = (0..LOCK_TRIES).any(|attempt| {
+            if attempt > 0 {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+        });
+        if free { Ok(Self { file, length: 0 }) } else { Err(RecordError::Busy { folder: folder.into() }) }
     }
 }
 
@@ -76,12 +97,14 @@ impl RunWriter {
     pub fn create(folder: &Path, header: &RunHeader) -> Result<RunWriter, RecordError> {
         let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
         let path = folder.join(HEADER_FILE);
-        let json = header_bytes(&path, header)?;
+        let json = checked_bytes(&path, header)?;
         fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
         let rounds = Appender::create(&folder.join(ROUNDS_FILE))?;
+        // Until this process ends nobody else goes on with the run. A file system without locks is no reason not to measure.
+        let _ = rounds.file.try_lock();
         let message_limit = header.plan.message_log;
         let messages = (message_limit > 0).then(|| Appender::create(&folder.join(MESSAGES_FILE))).transpose()?;
         // Last, and under its name only when whole: a folder with a header is a run.
@@ -103,6 +126,48 @@ impl RunWriter {
         })
     }
 
+    /// Goes on with a run that was cut short, from files that are whole: `rounds` is the one of that name, locked. `kept` are
+    /// the rounds, the messages, those that were not kept, and the kernel events that are there.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or a header that could not be read back.
+    pub(crate) fn go_on(
+        folder: &Path,
+        header: &RunHeader,
+        rounds: Appender<File>,
+        kept: [u64; 4],
+    ) -> Result<RunWriter, RecordError> {
+        let mut rounds = rounds;
+        rounds.length = length_of(&folder.join(ROUNDS_FILE));
+        let message_limit = header.plan.message_log;
+        let log = |name| {
+            let path = folder.join(name);
+            let file = OpenOptions::new().append(true).create(true).open(&path);
+            let file = file.map_err(|source| RecordError::Create { file: path.clone(), source })?;
+            Ok(Appender { file, length: length_of(&path) })
+        };
+        let messages = (message_limit > 0).then(|| log(MESSAGES_FILE)).transpose()?;
+        let events = folder.join(EVENTS_FILE).exists().then(|| log(EVENTS_FILE)).transpose()?;
+        let [rounds_kept, messages_kept, messages_not_kept, events_kept] = kept;
+        let mut writer = RunWriter {
+            folder: folder.into(),
+            rounds,
+            messages,
+            calls: None,
+            events,
+            message_limit,
+            rounds_kept,
+            messages_kept,
+            messages_not_kept,
+            calls_kept: 0,
+            events_kept,
+            header_crc32: 0,
+            finished: false,
+        };
+        writer.replace_header(header)?;
+        Ok(writer)
+    }
+
     /// Writes the header anew: cases were added to the plan while the run went on. It is replaced whole.
     ///
     /// # Errors
@@ -110,7 +175,7 @@ impl RunWriter {
     pub fn replace_header(&mut self, header: &RunHeader) -> Result<(), RecordError> {
         self.not_ended("a header")?;
         let path = self.folder.join(HEADER_FILE);
-        let json = header_bytes(&path, header)?;
+        let json = checked_bytes(&path, header)?;
         write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })?;
         self.header_crc32 = crc32fast::hash(&json);
         Ok(())
@@ -121,7 +186,7 @@ impl RunWriter {
         &self.folder
     }
 
-    /// Appends a round and its messages. Messages beyond the limit of the plan are counted, not kept.
+    /// Appends a round and its messages, these first. Messages beyond the limit of the plan are counted, not kept.
     ///
     /// # Errors
     /// A write that failed (what was written before stays whole), or a value that could not be read back: a message of
@@ -131,16 +196,28 @@ impl RunWriter {
         if messages.iter().any(|row| (row.case, row.pass) != (round.case, round.pass)) {
             return Err(RecordError::Unrecordable("a message of another case or pass than its round".into()));
         }
-        self.append_round_block(Kind::Round, block::encode_round(round))?;
-        self.rounds_kept += 1;
-        let room = self.message_limit - self.messages_kept;
+        let block = framed(Kind::Round, block::encode_round(round))?;
+        let room = self.message_limit.saturating_sub(self.messages_kept);
         let (kept, rest) = messages.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(messages.len()));
         for rows in kept.chunks(MAX_ROWS) {
             self.append_messages(rows)?;
             self.messages_kept += rows.len() as u64;
         }
         self.messages_not_kept += rest.len() as u64;
+        // Last: a round that is there has its messages.
+        self.append_round_block(&block)?;
+        self.rounds_kept += 1;
         Ok(())
+    }
+
+    /// Appends the order of a pass that begins.
+    ///
+    /// # Errors
+    /// As [`Self::round`].
+    pub fn pass(&mut self, pass: &PassRecord) -> Result<(), RecordError> {
+        self.not_ended("a pass")?;
+        let block = framed(Kind::Pass, block::encode_pass(pass))?;
+        self.append_round_block(&block)
     }
 
     /// Appends calls of one case and pass, all of them: nothing limits their number here. They may come before or after
@@ -162,7 +239,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Appends the kernel events of a traced round, in the order of time: at most [`MAX_EVENTS`].
+    /// Appends the kernel events of a traced round, in the order of time: at most [`MAX_EVENTS`]. They come before their
+    /// round, so that a round that is there has its events.
     ///
     /// # Errors
     /// As [`Self::round`]; events out of order, or too many of them.
@@ -193,7 +271,8 @@ impl RunWriter {
         }
         let header_crc32 = Some(self.header_crc32);
         let end = RunEnd { messages_not_kept: self.messages_not_kept, header_crc32, ..end };
-        self.append_round_block(Kind::End, block::encode_end(&end))?;
+        let block = framed(Kind::End, block::encode_end(&end))?;
+        self.append_round_block(&block)?;
         self.finished = true;
         Ok(end)
     }
@@ -205,9 +284,8 @@ impl RunWriter {
         }
     }
 
-    fn append_round_block(&mut self, kind: Kind, payload: Result<Vec<u8>, String>) -> Result<(), RecordError> {
-        let block = framed(kind, payload)?;
-        self.rounds.append(&block).map_err(|source| self.failed(ROUNDS_FILE, source))
+    fn append_round_block(&mut self, block: &[u8]) -> Result<(), RecordError> {
+        self.rounds.append(block).map_err(|source| self.failed(ROUNDS_FILE, source))
     }
 
     fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
@@ -235,6 +313,10 @@ impl RunWriter {
     }
 }
 
+fn length_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
+}
+
 /// A whole block of what was encoded.
 fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
     payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
@@ -253,8 +335,8 @@ fn opened<'a>(
 }
 
 /// The header as it is written, if it can be read back.
-fn header_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError> {
-    let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError> {
+    let json = reader::header_bytes(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
     let read_back = reader::parse_header(path, &json).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
     match read_back == *header {
         true => Ok(json),
@@ -333,8 +415,8 @@ mod tests {
             let problem = Problem::from(error);
             assert_eq!((problem.code.as_str(), problem.exit), ("E12", Exit::Unfinished));
             assert!(problem.what.contains(file) && problem.what.contains("No space left"), "{problem}");
-            let rounds = if file == ROUNDS_FILE { "1 round and" } else { "2 rounds and" };
-            assert!(problem.why.contains(rounds) && problem.why.contains("10 messages"), "{problem}");
+            let messages = if file == ROUNDS_FILE { "20 messages" } else { "10 messages" };
+            assert!(problem.why.contains("1 round and") && problem.why.contains(messages), "{problem}");
             let run = read(writer.folder()).unwrap();
             assert_eq!((run.end, run.damage), (None, None));
         }
@@ -440,7 +522,7 @@ mod tests {
             assert!(matches!(&error, RecordError::Unrecordable(why) if why.contains(part)), "{error}");
         };
         let mut header = test_run::header(0);
-        header.clock.cost_ns = f64::NAN;
+        header.ends[0].clock.cost_ns = f64::NAN;
         refused(RunWriter::create(&place.path().join("nan"), &header).map(drop), "null");
         assert!(!place.path().join("nan").exists());
         let mut writer = RunWriter::create(&place.path().join("run"), &test_run::header(0)).unwrap();

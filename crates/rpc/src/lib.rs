@@ -4,7 +4,6 @@
 //! Everything is little endian. A message is a [`Marker`], a [`Header`] and a body of length-prefixed strings.
 #![forbid(unsafe_code)]
 
-pub mod classic;
 pub mod command;
 pub mod console;
 pub mod csv;

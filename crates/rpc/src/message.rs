@@ -1,5 +1,7 @@
 //! One message on the wire: marker, header, body.
 
+use msgpath_core::foreign::shown_bytes;
+
 /// Bytes of a marker.
 pub const MARKER_BYTES: usize = 16;
 /// Bytes of the lab's header.
@@ -170,7 +172,7 @@ impl Method {
 
 impl std::fmt::Display for Method {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&String::from_utf8_lossy(self.bytes()).escape_debug().to_string())
+        f.write_str(&shown_bytes(self.bytes(), 64))
     }
 }
 

@@ -4,21 +4,21 @@ use msgpath_core::plan::{Extent, Load, OfCapacity};
 use msgpath_core::schedule::{Arrivals, LEAST_IN_A_ROUND, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
 use msgpath_core::{Case, Plan, Unavailable};
 
-use crate::near::RoundError;
+use crate::link::Pair;
 use crate::orders::Orders;
-use crate::place::Link;
+use crate::round::RoundError;
 
-/// Trials of which the best is the capacity.
-const TRIALS: usize = 5;
-/// A trial lasts at least this long, ns.
-const TRIAL_NS: u64 = 200_000_000;
-/// A trial gives up after this long, ns, and goes by what it has seen.
+/// Attempts of which the best is the capacity.
+const ATTEMPTS: usize = 5;
+/// An attempt lasts at least this long, ns.
+const ATTEMPT_NS: u64 = 200_000_000;
+/// An attempt gives up after this long, ns, and goes by what it has seen.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Messages of the first trial, which is repeated with four times as many until it lasts.
+/// Messages of the first attempt, which is repeated with four times as many until it lasts.
 const FIRST: u64 = 256;
-/// Messages of a trial at most.
+/// Messages of an attempt at most.
 const MOST: u64 = 1 << 20;
-/// Messages under way on a connection while more is offered than it takes: enough that nothing waits for the sender, and
+/// Messages in flight on a connection while more is offered than it takes: enough that nothing waits for the sender, and
 /// few enough that no buffer overflows.
 const UNDER_WAY: u32 = 64;
 
@@ -26,15 +26,15 @@ const UNDER_WAY: u32 = 64;
 ///
 /// # Errors
 /// The capacity cannot be found, or no schedule can be made of the rate.
-pub fn with_rate(link: &mut Link, orders: &Orders<'_>, case: &Case) -> Result<Case, RoundError> {
+pub fn with_rate(pair: &mut Pair, orders: &Orders<'_>, case: &Case) -> Result<Case, RoundError> {
     let Some(of) = &case.of_capacity else { return Ok(case.clone()) };
     let known =
         orders.plan.cases.iter().find(|other| same_path(other, case)).and_then(|other| other.of_capacity.clone());
-    let trials = match known {
-        Some(known) if !known.trials.is_empty() => known.trials,
-        _ => trials(link, orders, case)?,
+    let attempts = match known {
+        Some(known) if !known.attempts.is_empty() => known.attempts,
+        _ => attempts(pair, orders, case)?,
     };
-    Ok(resolved(orders.plan, case, &OfCapacity { trials, ..of.clone() })?)
+    Ok(resolved(orders.plan, case, &OfCapacity { attempts, ..of.clone() })?)
 }
 
 /// Whether two cases have one capacity: all is the same but the rate.
@@ -43,24 +43,24 @@ fn same_path(a: &Case, b: &Case) -> bool {
     bare(a) == bare(b)
 }
 
-/// Messages a second that are answered while more are offered than the path takes, one entry a trial, by size.
-fn trials(link: &mut Link, orders: &Orders<'_>, case: &Case) -> Result<Vec<Rate>, RoundError> {
+/// Messages a second that are answered while more are offered than the path takes, one entry an attempt, by size.
+fn attempts(pair: &mut Pair, orders: &Orders<'_>, case: &Case) -> Result<Vec<Rate>, RoundError> {
     let rate = Rate::per_second(MOST_PER_SECOND).expect("a rate");
     let load = Load::Open { rate, arrivals: Arrivals::Constant };
     let flood = Case { load, inflight: case.inflight.min(UNDER_WAY), ..case.clone() };
     let mut measure = |messages: u64| {
         let mut order = orders.round(&flood, messages, 0);
         (order.traced, order.patience_ns) = (false, PATIENCE_NS);
-        orders.measure(link, &order, &orders.own(&flood, 1, 0, 0), None)
+        orders.measure(pair, &order, &orders.own(&flood, 1, 0, 0), None)
     };
     let (mut messages, mut rates) = (FIRST, Vec::new());
-    while rates.len() < TRIALS {
+    while rates.len() < ATTEMPTS {
         let round = measure(messages)?;
-        if round.near.elapsed_ns < TRIAL_NS && messages < MOST {
+        if round.near().elapsed_ns < ATTEMPT_NS && messages < MOST {
             messages = (4 * messages).min(MOST);
             continue;
         }
-        let answered = 1e9 * round.near.delivery.received as f64 / round.near.elapsed_ns.max(1) as f64;
+        let answered = 1e9 * round.near().delivery.received as f64 / round.near().elapsed_ns.max(1) as f64;
         rates.push(Rate::per_second(answered).ok_or_else(|| {
             Unavailable::new(
                 "nothing was answered while more was offered than this path takes",
@@ -116,8 +116,8 @@ mod tests {
         let case = Case { load, ..Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64)) };
         let plan = Plan { extent, ..Plan::new(Workload::Echo, vec![case.clone()]) };
         let rate = |per_s: f64| Rate::per_second(per_s).unwrap();
-        let trials = vec![rate(capacity / 3.0), rate(capacity / 2.0), rate(capacity)];
-        let case = resolved(&plan, &case, &OfCapacity { share_ppm, trials }).map_err(|reason| reason.why)?;
+        let attempts = vec![rate(capacity / 3.0), rate(capacity / 2.0), rate(capacity)];
+        let case = resolved(&plan, &case, &OfCapacity { share_ppm, attempts }).map_err(|reason| reason.why)?;
         assert!(matches!(case.load, Load::Open { arrivals: Arrivals::Constant, .. }));
         Ok(case.load.rate().unwrap().value())
     }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use msgpath_agent::doctor::both;
+use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_core::doctor::{Check, CheckState, Doctor, Examine};
 use msgpath_core::plan::{ChannelOptions, Family, Placement};
-use msgpath_core::schema::{Environment, Floors};
+use msgpath_core::schema::{ClockFacts, FAR, Floors, NEAR};
 use msgpath_core::{Exit, Plan, Problem, Target};
 use msgpath_sys::clock;
 
-use crate::doctor::{both, examine as examine_one};
-use crate::place::{Link, cpu_order, placement};
+use crate::link::{Link, Pair, Side};
+use crate::placement::placement;
+use crate::round::out_of_turn;
 use crate::who::{Who, who};
-use crate::wire::{ToFar, ToNear};
-use crate::{environment, floors};
 
 /// What `msgpath doctor` examines.
 #[derive(Clone, Debug)]
@@ -38,14 +39,12 @@ pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Pro
     if let Target::Host { host, port, .. } = &request.target {
         let found = who(host, *port, &request.options)?;
         if found != Who::Msgpath {
-            return Ok(near_only(request, &found, host, *port));
+            return near_only(request, &found, host, *port);
         }
     }
-    let mut link = Link::open(&request.target, &request.options)?;
-    let near = environment::read();
-    let one_machine = near.boot_id == link.environment.boot_id;
-    let chosen = placement(&cpu_order(), &link.cpus, one_machine, 1);
-    let doctor = diagnose(&mut link, &near, &chosen, request.full, request.spin)?;
+    let mut pair = Pair::open(&request.target, &request.options)?;
+    let chosen = placement(&pair.near.cpus, &pair.far.cpus, pair.one_machine(), 1);
+    let doctor = diagnose(&mut pair, &chosen, request.full, request.spin)?;
     if stop.load(Ordering::Relaxed) {
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before both ends were examined"));
     }
@@ -56,12 +55,17 @@ pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Pro
 pub const WHO_ANSWERS: u8 = 22;
 
 /// Examines this end and says who answers at the other, which msgpath cannot examine.
-fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Doctor {
+///
+/// # Errors
+/// No near end can be had.
+fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Result<Doctor, Problem> {
     let start = clock::now();
     let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next()).map(|address| address.ip());
-    let cpus = cpu_order().into_iter().take(1).collect();
+    let mut near = Link::near_here()?;
+    let cpus = near.cpus.iter().take(1).copied().collect();
     let order = Examine { end: "near".into(), cpus, full: request.full, peer, spin: request.spin, other_cpu: None };
-    let mut checks = examine_one(&order);
+    near.send(&ToEnd::Examine(order))?;
+    let FromEnd::Examined { mut checks } = near.answer()?.0 else { return Err(out_of_turn()) };
     let verb = found.verb(host, port);
     checks.push(Check {
         number: WHO_ANSWERS,
@@ -77,22 +81,16 @@ fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Doc
         commands: Vec::new(),
         evidence: BTreeMap::new(),
     });
-    Doctor { checks, took_ns: clock::now() - start, full: request.full }
+    Ok(Doctor { checks, took_ns: clock::now() - start, full: request.full })
 }
 
 /// Examines both ends, at the same time where they run on different CPUs.
 ///
 /// # Errors
 /// The far end is gone.
-pub(crate) fn diagnose(
-    link: &mut Link,
-    near: &Environment,
-    placement: &Placement,
-    full: bool,
-    spin: bool,
-) -> Result<Doctor, Problem> {
+pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin: bool) -> Result<Doctor, Problem> {
     let start = clock::now();
-    let one_machine = near.boot_id == link.environment.boot_id;
+    let one_machine = pair.one_machine();
     let other = |cpus: &[u32]| cpus.first().copied().filter(|_| one_machine);
     let order = |end: &str, cpus: &[u32], others: &[u32], peer| Examine {
         end: end.into(),
@@ -102,17 +100,19 @@ pub(crate) fn diagnose(
         spin,
         other_cpu: other(others),
     };
-    let peer = link.peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    link.send(&ToFar::Examine(order("far", &placement.far, &placement.near, None)))?;
-    let near_order = order("near", &placement.near, &placement.far, Some(peer));
-    let one_cpu = one_machine && placement.near == placement.far;
+    let peer = pair.far.peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    pair.far.send(&ToEnd::Examine(order("far", placement.of(FAR), placement.of(NEAR), None)))?;
+    let near_order = ToEnd::Examine(order("near", placement.of(NEAR), placement.of(FAR), Some(peer)));
+    let one_cpu = one_machine && placement.of(NEAR) == placement.of(FAR);
     let (near_checks, far_checks) = if one_cpu {
-        let far = examined(link)?;
-        (examine_one(&near_order), far)
+        let far = examined(pair, Side::Far)?;
+        pair.near.send(&near_order)?;
+        (examined(pair, Side::Near)?, far)
     } else {
-        (examine_one(&near_order), examined(link)?)
+        pair.near.send(&near_order)?;
+        (examined(pair, Side::Near)?, examined(pair, Side::Far)?)
     };
-    let mut checks = both(&near_checks, &far_checks, near, &link.environment);
+    let mut checks = both(&near_checks, &far_checks, &pair.near.environment, &pair.far.environment);
     checks.extend(near_checks);
     checks.extend(far_checks);
     let rank = |end: &str| ["near", "far"].iter().position(|name| *name == end).unwrap_or(2);
@@ -120,28 +120,33 @@ pub(crate) fn diagnose(
     Ok(Doctor { checks, took_ns: clock::now() - start, full })
 }
 
-fn examined(link: &mut Link) -> Result<Vec<Check>, Problem> {
-    match link.answer()?.0 {
-        ToNear::Examined { checks } => Ok(checks),
-        _ => Err(Problem::new("E03", Exit::CannotStart, "the far end answers what was not asked")
-            .hint("the same version at both ends")),
+fn examined(pair: &mut Pair, from: Side) -> Result<Vec<Check>, Problem> {
+    match pair.answer(from)?.0 {
+        FromEnd::Examined { checks } => Ok(checks),
+        _ => Err(out_of_turn()),
     }
 }
 
-/// The physical floors for the largest message of a plan.
-pub(crate) fn floors_of(plan: &Plan, link: &Link, one_machine: bool) -> Floors {
+/// The physical floors for the largest message of a plan, and what reading the clock costs, at the near end.
+///
+/// # Errors
+/// It is gone.
+pub(crate) fn floors_of(plan: &Plan, pair: &mut Pair) -> Result<(Floors, ClockFacts), Problem> {
     let size = plan.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(1);
     let first = |cpus: &[u32]| cpus.first().copied();
     let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
-    let peer = link.peer.or_else(|| peer_here(plan));
-    let floors = floors::measure(first(&plan.placement.near), first(&plan.placement.far), one_machine, size, peer);
-    Floors {
+    let (near, far) = (first(plan.placement.of(NEAR)), first(plan.placement.of(FAR)));
+    let peer = pair.far.peer.or_else(|| peer_here(plan));
+    pair.near.send(&ToEnd::Measure(FloorsOrder { near, far, one_machine: pair.one_machine(), size, peer }))?;
+    let FromEnd::Measured { floors, clock } = pair.answer(Side::Near)?.0 else { return Err(out_of_turn()) };
+    let floors = Floors {
         wake_round_trip_ns: measured(floors.wake_round_trip_ns),
         switch_round_trip_ns: measured(floors.switch_round_trip_ns),
         spin_round_trip_ns: measured(floors.spin_round_trip_ns),
         copy_bytes_per_s: floors.copy_bytes_per_s.map(f64::round),
-        ..floors
-    }
+        ..*floors
+    };
+    Ok((floors, clock))
 }
 
 /// Where the packets of a far end on this machine go, where any path of the plan sends some.
@@ -151,7 +156,7 @@ fn peer_here(plan: &Plan) -> Option<std::net::IpAddr> {
         return None;
     }
     match (&plan.options.between, plan.options.family) {
-        (Some(between), _) => between.far.address.parse().ok(),
+        (Some(between), _) => between.of(FAR).address.parse().ok(),
         (None, Family::V6) => Some(std::net::Ipv6Addr::LOCALHOST.into()),
         (None, Family::Any | Family::V4) => Some(std::net::Ipv4Addr::LOCALHOST.into()),
     }

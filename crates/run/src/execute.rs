@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use msgpath_agent::loops::LOST;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{Between, CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
+use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
-    ClockFacts, EventFacts, Granted, MessageRow, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
+    EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
 };
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
@@ -17,14 +19,15 @@ use msgpath_record::RunWriter;
 use msgpath_sys::clock;
 
 use crate::diagnose::{diagnose, floors_of};
-use crate::loops::LOST;
-use crate::near::{Kept, Round, RoundError};
-use crate::observe::{Tracer, events};
+use crate::link::{Link, Pair};
+use crate::observe::Tracer;
 use crate::orders::Orders;
 use crate::others::Others;
-use crate::pilot::{Pace, is_a_twin, model, pilot};
-use crate::place::{Link, cpu_order, placement};
-use crate::{capacity, counters, environment, lab, simulate, speed, suspects, twins};
+use crate::pilot::{Pace, is_a_replica, model, pilot};
+use crate::placement::{concerns, placement};
+use crate::resume::Before;
+use crate::round::{Kept, Round, RoundError};
+use crate::{capacity, lab, replicas, simulate, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -41,6 +44,8 @@ pub struct Request {
     pub name: String,
     /// The folder of the run; it must not exist yet.
     pub folder: PathBuf,
+    /// Whether the run is there afterwards.
+    pub kept: bool,
 }
 
 /// Told of what happens, outside the measured spans.
@@ -74,56 +79,54 @@ pub fn execute(
     next_stage: NextStage<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
-    let Request { mut plan, target, verb, command, name, folder } = request;
+    let Request { mut plan, target, verb, command, name, folder, kept } = request;
     plan.validate()?;
     plan.declare(traits);
-    let mut link = Link::open(&target, &plan.options)?;
-    let near = environment::read();
-    let one_machine = near.boot_id == link.environment.boot_id;
+    let mut pair = Pair::open(&target, &plan.options)?;
+    let one_machine = pair.one_machine();
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let order = cpu_order();
-    let chosen = placement(&order, &link.cpus, one_machine, threads);
-    if plan.placement.near.is_empty() && !plan.unpinned {
-        plan.placement.near = chosen.near;
+    let order = pair.near.cpus.clone();
+    let chosen = placement(&order, &pair.far.cpus, one_machine, threads);
+    if plan.placement.of(NEAR).is_empty() && !plan.unpinned {
+        plan.placement.set(NEAR, chosen.of(NEAR).to_vec());
     }
-    if plan.placement.far.is_empty() && !plan.unpinned {
-        plan.placement.far = chosen.far;
+    if plan.placement.of(FAR).is_empty() && !plan.unpinned {
+        plan.placement.set(FAR, chosen.of(FAR).to_vec());
     }
     let spare = spare(&order, &plan, one_machine);
-    let (cost_ns, step_ns) = clock::measure(100_000);
     let unavailable = leave_out_unavailable(&mut plan, &spare)?;
-    let counters = counters::Reader::new(&plan.placement.near);
     let (mut near_events, mut far_events) = match plan.events {
-        true => (events::set().facts().clone(), link.events.clone()),
+        true => (pair.near.events.clone(), pair.far.events.clone()),
         false => (EventFacts::default(), EventFacts::default()),
     };
-    plan.events = plan.events && twins::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
+    plan.events = plan.events && replicas::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
     let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
         target: target_of(&target, plan.options.between.as_ref()),
         unavailable,
-        near,
-        far: link.environment.clone(),
-        clock: ClockFacts { cost_ns, step_ns },
-        near_counters: counters.names(),
-        far_counters: link.counters.clone(),
-        near_events,
-        far_events,
-        ..RunHeader::new(name, verb, plan)
+        ..RunHeader::new(name.clone(), verb, plan)
     };
+    header.set_hosts([&pair.near, &pair.far].map(|link| link.environment.clone()));
+    let measuring = header.plan.placement.of(NEAR);
+    let near_counters = pair.near.counters.iter().filter(|name| concerns(name, measuring)).cloned().collect();
+    let known = [(near_counters, near_events), (pair.far.counters.clone(), far_events)];
+    for (at, (end, (counters, events))) in header.ends.iter_mut().zip(known).enumerate() {
+        (end.counters, end.events) = (counters, events);
+        end.cpus = header.plan.placement.of(at).to_vec();
+    }
     let spin = header.plan.cases.iter().any(|case| case.traits.never_sleeps());
-    header.doctor = Some(diagnose(&mut link, &header.near, &header.plan.placement, false, spin)?);
-    header.floors = Some(floors_of(&header.plan, &link, one_machine));
+    header.doctor = Some(diagnose(&mut pair, &header.plan.placement, false, spin)?);
+    let (floors, clock_facts) = floors_of(&header.plan, &mut pair)?;
+    (header.floors, header.ends[NEAR].clock) = (Some(floors), clock_facts);
     progress.started(&header);
     let mut run = Run {
         header,
-        link,
+        pair,
         target: &target,
         one_machine,
         spare,
-        counters,
         paces: Vec::new(),
         begin: 0,
         kept: 0,
@@ -132,12 +135,31 @@ pub fn execute(
         passes: 0,
         others: Others::new(),
         tracer: None,
+        before: Before::default(),
+        unused: false,
     };
     let between = run.header.plan.options.between.clone();
     let blame = |problem| lab::blame(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
-    let mut writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
+    run.header.pilots = run.pilots();
+    let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
+    let ended = carry_out(run, writer, progress, next_stage, stop);
+    if kept { ended.map_err(|problem| with_resume(problem, &name)) } else { ended }
+}
+
+/// Measures what is missing, and ends the record.
+pub(crate) fn carry_out(
+    mut run: Run<'_>,
+    mut writer: RunWriter,
+    progress: &mut dyn Progress,
+    next_stage: NextStage<'_>,
+    stop: &AtomicBool,
+) -> Result<RunEnd, Problem> {
+    let between = run.header.plan.options.between.clone();
+    let blame = |problem| lab::blame(between.as_ref(), problem);
+    // Who used the CPUs is known from sample to sample: without one before the first round, that of a short run is lost.
+    run.others.sample();
     run.begin = clock::now();
     let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
     if result.is_ok() {
@@ -145,7 +167,7 @@ pub fn execute(
         writer.replace_header(&run.header).map_err(Problem::from)?;
     }
     if matches!(result, Ok(true)) && simulate::is_asked(&run.header.plan) {
-        run.header.simulated = simulate::cases(&run.header.plan, &target, stop);
+        run.header.simulated = simulate::cases(&run.header.plan, run.target, stop);
         writer.replace_header(&run.header).map_err(Problem::from)?;
     }
     let (status, problem) = match &result {
@@ -170,27 +192,32 @@ pub fn execute(
         (Err(_), Err(problem)) => return Err(problem.clone()),
         (Err(error), Ok(_)) => return Err(error.into()),
     };
-    match result {
-        Ok(_) => Ok(end),
-        Err(problem) if problem.hint.is_empty() => {
-            Err(problem.hint(format!("msgpath show {}   for what was measured before", header.name)))
-        }
-        Err(problem) => Err(problem),
+    result.map(|_| end)
+}
+
+/// A problem that ended a run which is kept: nothing else helps, so it says how the run goes on.
+pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
+    match problem.hint.is_empty() {
+        true => problem.hint(format!("msgpath resume {name}   goes on; what was measured before: msgpath show {name}")),
+        false => problem,
     }
 }
 
-/// Between whom is measured, and over which cable, for people.
+/// Between whom is measured, and over which link, for people.
 fn target_of(target: &Target, between: Option<&Between>) -> String {
     match between {
         None => target.to_string(),
-        Some(Between { near, far, cable, .. }) if cable.is_empty() => format!("{} → {}", near.name, far.name),
-        Some(Between { near, far, cable, .. }) => format!("{} → {} ({cable})", near.name, far.name),
+        Some(between) => {
+            let link = if between.properties.is_empty() { String::new() } else { format!(" ({})", between.properties) };
+            format!("{} → {}{link}", between.of(NEAR).name, between.of(FAR).name)
+        }
     }
 }
 
 /// CPUs that neither end measures on.
 fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
-    let taken = |cpu: &u32| plan.placement.near.contains(cpu) || (one_machine && plan.placement.far.contains(cpu));
+    let taken =
+        |cpu: &u32| plan.placement.of(NEAR).contains(cpu) || (one_machine && plan.placement.of(FAR).contains(cpu));
     order.iter().copied().filter(|cpu| !taken(cpu)).collect()
 }
 
@@ -206,7 +233,7 @@ fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<Unavailab
         }
     });
     let left: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
-    plan.cases.retain(|case| case.trial.as_ref().is_none_or(|trial| left.contains(&trial.of)));
+    plan.cases.retain(|case| case.ablation.as_ref().is_none_or(|ablation| left.contains(&ablation.of)));
     renumber(plan, &out)?;
     Ok(out)
 }
@@ -224,7 +251,7 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     }
     if entry.transport.meta().lossy && case.inflight > 1 && case.connections > case.threads {
         return Err(Unavailable::new(
-            "a thread cannot keep several messages under way on several connections that lose some",
+            "a thread cannot keep several messages in flight on several connections that lose some",
             "as many threads as connections (-T), or --inflight 1",
         ));
     }
@@ -240,7 +267,7 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     if options.between.is_some() && !(entry.transport.meta().inet || entry.transport.meta().family == Family::Packet) {
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(
-            format!("both ends are in namespaces of their own, and {transport} does not cross the cable"),
+            format!("both ends are in namespaces of their own, and {transport} does not cross the link"),
             "without --between",
         ));
     }
@@ -248,7 +275,7 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
     entry.probe()
 }
 
-/// Gives the cases that are left their ids, and the trials those of the cases that they explain.
+/// Gives the cases that are left their ids, and the ablations those of the cases that they explain.
 ///
 /// # Errors
 /// None is left.
@@ -256,10 +283,10 @@ fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Prob
     let ids: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;
-        if let Some(trial) = &mut case.trial
-            && let Some(of) = ids.iter().position(|id| *id == trial.of)
+        if let Some(ablation) = &mut case.ablation
+            && let Some(of) = ids.iter().position(|id| *id == ablation.of)
         {
-            trial.of = of as u32;
+            ablation.of = of as u32;
         }
     }
     if !plan.cases.iter().any(|case| case.path == plan.baseline)
@@ -276,21 +303,20 @@ fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Prob
     }
 }
 
-struct Run<'a> {
-    header: RunHeader,
-    link: Link,
+pub(crate) struct Run<'a> {
+    pub(crate) header: RunHeader,
+    pair: Pair,
     target: &'a Target,
     one_machine: bool,
     spare: Vec<u32>,
-    counters: counters::Reader,
     /// One for each case of the plan.
     paces: Vec<Pace>,
     /// Start of the run, ns of the monotonic clock.
     begin: u64,
     /// Messages in the log.
-    kept: u64,
+    pub(crate) kept: u64,
     /// Room of the log that messages of traced rounds will need.
-    reserved: u64,
+    pub(crate) reserved: u64,
     /// Rounds recorded.
     done: u64,
     /// Passes begun: the number of the next.
@@ -298,33 +324,71 @@ struct Run<'a> {
     /// Who else uses the CPUs.
     others: Others,
     tracer: Option<Tracer>,
+    /// What the record holds already.
+    pub(crate) before: Before,
+    /// The far end is a fresh process of which no round was asked yet.
+    unused: bool,
 }
 
-impl Run<'_> {
-    /// Pilots and warms every case; cases that turn out to be unavailable leave the plan. Then the trials that the
+impl<'a> Run<'a> {
+    /// A run that goes on: its header, what its pilots found and what is recorded.
+    pub(crate) fn again(header: RunHeader, pair: Pair, target: &'a Target, paces: Vec<Pace>, before: Before) -> Self {
+        let one_machine = pair.one_machine();
+        Self {
+            spare: spare(&pair.near.cpus, &header.plan, one_machine),
+            header,
+            pair,
+            target,
+            one_machine,
+            paces,
+            begin: 0,
+            kept: 0,
+            reserved: 0,
+            done: 0,
+            passes: 0,
+            others: Others::new(),
+            tracer: None,
+            before,
+            unused: true,
+        }
+    }
+
+    /// A time of the monotonic clock as the record has it.
+    fn since_start(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.begin) + self.before.start_ns
+    }
+
+    /// Pilots and warms every case; cases that turn out to be unavailable leave the plan. Then the ablations that the
     /// pilot makes worth while join it.
     fn pilot_all(&mut self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<(), Problem> {
         let cases = std::mem::take(&mut self.header.plan.cases);
         self.join(cases, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)?;
         if let [pace] = self.paces.as_slice() {
-            let trials = suspects::trials(&self.header, pace);
+            let ablations = suspects::ablations(&self.header, pace);
             let missing = self.header.unavailable.len();
-            self.join(trials, progress, stop)?;
-            // A trial was nobody's wish: that it cannot be made here is no news.
+            self.join(ablations, progress, stop)?;
+            // An ablation was nobody's wish: that it cannot be made here is no news.
             self.header.unavailable.truncate(missing);
             renumber(&mut self.header.plan, &self.header.unavailable)?;
         }
-        let twins = twins::traced(&self.header.plan);
-        self.join(twins, progress, stop)?;
+        let replicas = replicas::traced(&self.header.plan);
+        self.join(replicas, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)?;
-        let twins = twins::counted(&self.header.plan, 0);
-        self.join(twins, progress, stop)?;
+        let replicas = replicas::counted(&self.header.plan, 0);
+        self.join(replicas, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)
     }
 
+    /// What is known of every case before its first round.
+    fn pilots(&self) -> Vec<Pilot> {
+        let plan = &self.header.plan;
+        let cases = plan.cases.iter().zip(&self.paces);
+        cases.map(|(case, pace)| pace.recorded(plan, case, model(&plan.cases, case))).collect()
+    }
+
     /// Makes ready what the traced cases need: a back end, and room in the log.
-    fn open_tracer(&mut self) {
+    pub(crate) fn open_tracer(&mut self) {
         let Some(set) = self.header.plan.stages else { return };
         let plan = &self.header.plan;
         let traced = plan.cases.iter().zip(&self.paces).filter(|(case, _)| Plan::traced(case).is_some());
@@ -338,8 +402,8 @@ impl Run<'_> {
         self.reserved = kept;
         self.header.plan.message_log = self.header.plan.message_log.max(kept);
         let (tracer, tracing) = match self.one_machine {
-            true => Tracer::open(set, twins::room(set, most)),
-            false => (None, twins::two_machines()),
+            true => Tracer::open(set, replicas::room(set, most)),
+            false => (None, replicas::two_machines()),
         };
         self.tracer = tracer;
         self.header.tracing = Some(tracing);
@@ -356,14 +420,14 @@ impl Run<'_> {
             let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
             let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
             let piloted = match model {
-                Some((like, pace)) if is_a_twin(&case) => {
+                Some((like, pace)) if is_a_replica(&case) => {
                     let case = Case { load: like.load, of_capacity: like.of_capacity.clone(), ..case.clone() };
-                    Ok((pace.twin(&case), case))
+                    Ok((pace.replica(&case), case))
                 }
-                // Without the case that it explains a trial is nothing.
-                None if case.trial.is_some() => continue,
-                _ => capacity::with_rate(&mut self.link, &orders, &case).and_then(|case| {
-                    let own = pilot(&mut self.link, &orders, &case, self.header.clock.cost_ns)?;
+                // Without the case that it explains an ablation is nothing.
+                None if case.ablation.is_some() => continue,
+                _ => capacity::with_rate(&mut self.pair, &orders, &case).and_then(|case| {
+                    let own = pilot(&mut self.pair, &orders, &case, self.header.end(NEAR).clock.cost_ns)?;
                     Ok((if let Some((_, pace)) = model { own.like(pace) } else { own }, case))
                 }),
             };
@@ -396,6 +460,9 @@ impl Run<'_> {
             return Ok(true);
         }
         let planned = self.header.plan.cases.len();
+        if self.header.plan.cases.iter().any(|case| case.stage == 1) {
+            return self.stage(1, writer, progress, stop); // a run that goes on
+        }
         let added: Vec<Case> = next_stage(writer.folder()).into_iter().map(|case| Case { stage: 1, ..case }).collect();
         if added.is_empty() {
             return Ok(true);
@@ -404,9 +471,10 @@ impl Run<'_> {
         for (id, case) in self.header.plan.cases.iter_mut().enumerate().skip(planned) {
             case.id = id as u32;
         }
-        let twins = twins::counted(&self.header.plan, 1);
-        self.join(twins, progress, stop)?;
+        let replicas = replicas::counted(&self.header.plan, 1);
+        self.join(replicas, progress, stop)?;
         self.header.plan.validate()?;
+        self.header.pilots = self.pilots();
         writer.replace_header(&self.header).map_err(Problem::from)?;
         self.stage(1, writer, progress, stop)
     }
@@ -435,10 +503,11 @@ impl Run<'_> {
         let (watch, mut seen) = (Watch::new(&self.header), Vec::new());
         let mut restart = if stage == 0 { 0 } else { restarts - 1 };
         for (at, own) in (0..most).zip(passes) {
+            let begun = self.before.passes.get(&self.passes).filter(|begun| begun.stage == stage).cloned();
             if at >= rounds {
                 let (calm, recorded) = (calm_ones(&seen), seen.len() as u64);
                 let in_vain = !too_few(calm, planned) || out_of_reach(calm, recorded, planned);
-                if in_vain || self.done + own.len() as u64 > MAX_ROUNDS / 2 {
+                if begun.is_none() && (in_vain || self.done + own.len() as u64 > MAX_ROUNDS / 2) {
                     break;
                 }
                 of += own.len() as u64;
@@ -449,15 +518,35 @@ impl Run<'_> {
             let due = (u64::from(pass) * u64::from(restarts) / u64::from(rounds)) as u32;
             if stage == 0 && at < rounds && due > restart {
                 restart = due;
-                self.link = Link::open(self.target, &self.header.plan.options)?;
+                if !self.unused {
+                    self.pair.far = Link::open(self.target, &self.header.plan.options)?;
+                }
             }
-            for (position, case) in order(seed, pass, own.len()).into_iter().enumerate() {
+            let cases = match begun {
+                Some(begun) => begun.cases,
+                None => {
+                    let cases = order(seed, pass, own.len()).into_iter().map(|at| own[at] as u32).collect();
+                    let begun = PassRecord { pass, stage, extra: at >= rounds, cases };
+                    writer.pass(&begun).map_err(Problem::from)?;
+                    begun.cases
+                }
+            };
+            for (position, case) in cases.into_iter().map(|case| case as usize).enumerate() {
+                if let Some(record) = self.before.rounds.remove(&(case as u32, pass)) {
+                    if compared(&self.header.plan.cases[case]) {
+                        seen.push(watch.conditions(&record));
+                    }
+                    self.done += 1;
+                    continue;
+                }
                 if stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
-                let place = Place { pass, restart, position: position as u32 };
-                let Some(record) = self.round(own[case], place, writer, stop)? else { return Ok(false) };
-                if compared(&self.header.plan.cases[own[case]]) {
+                self.unused = false;
+                // A far end that was started to go on is one more fresh process.
+                let place = Place { pass, restart: restart + self.before.times, position: position as u32 };
+                let Some(record) = self.round(case, place, writer, stop)? else { return Ok(false) };
+                if compared(&self.header.plan.cases[case]) {
                     seen.push(watch.conditions(&record));
                 }
                 self.done += 1;
@@ -480,8 +569,8 @@ impl Run<'_> {
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
         let trim = pace.trim(case, messages);
-        // A trial explains a case; its messages are nobody's, unless they are to be split into stages.
-        let room = match (Plan::traced(case), &case.trial) {
+        // An ablation explains a case; its messages are nobody's, unless they are to be split into stages.
+        let room = match (Plan::traced(case), &case.ablation) {
             (Some(_), _) => messages * u64::from(case.connections),
             (None, Some(_)) => 0,
             (None, None) => plan.message_log.saturating_sub(self.reserved + self.kept),
@@ -493,10 +582,8 @@ impl Run<'_> {
         let mut round_order = orders.round(case, messages, trim);
         round_order.patience_ns = patience(plan, case, messages + trim);
         let own = orders.own(case, pace.batch, rows, place.pass);
-        let speed_ns = speed::probe();
-        let before = self.counters.read();
         let tracer = self.tracer.as_mut().filter(|_| round_order.traced);
-        let mut measured = match orders.measure(&mut self.link, &round_order, &own, tracer) {
+        let mut measured = match orders.measure(&mut self.pair, &round_order, &own, tracer) {
             Ok(measured) => measured,
             Err(RoundError::Stopped) => return Ok(None),
             Err(RoundError::Problem(problem)) => return Err(problem),
@@ -506,36 +593,27 @@ impl Run<'_> {
                     .hint(reason.hint));
             }
         };
-        let near_kernel = self.counters.read().since(&before);
-        let counted = self.header.near_counters.iter().any(|name| name == STEAL);
-        let steal_ticks = counted.then(|| near_kernel.0.get(STEAL).copied().unwrap_or(0));
+        let near_kernel = &mut measured.ends[NEAR].kernel.0;
+        near_kernel.retain(|name, _| concerns(name, plan.placement.of(NEAR)));
+        let counted = self.header.end(NEAR).counters.iter().any(|name| name == STEAL);
+        let steal_ticks = counted.then(|| near_kernel.get(STEAL).copied().unwrap_or(0));
         if measured.latency.beyond() + measured.service.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
         }
         let (trace, events) = measured.trace.take().unzip();
-        let [near_events, far_events] = std::mem::take(&mut measured.events);
-        let [near_threads, far_threads] = std::mem::take(&mut measured.threads);
+        let flags = flags(&measured, messages * u64::from(case.connections), steal_ticks);
         let record = RoundRecord {
             case: case.id,
             pass: place.pass,
             restart: place.restart,
             position: place.position,
-            start_ns: measured.start.saturating_sub(self.begin),
+            start_ns: self.since_start(measured.start),
             batch: pace.batch as u32,
             connect_ns: case.traits.connects.then_some(measured.connect_ns),
-            near: measured.near,
-            far: measured.far,
+            ends: std::mem::take(&mut measured.ends).into(),
             steal_ticks,
-            flags: flags(&measured, messages * u64::from(case.connections), steal_ticks),
-            near_kernel,
-            far_kernel: measured.far_kernel.clone(),
-            near_speed_ns: Some(speed_ns),
-            far_speed_ns: Some(measured.far_speed_ns),
-            near_events,
-            far_events,
-            near_threads,
-            far_threads,
+            flags,
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
             service: measured.service.to_sparse(),
@@ -549,13 +627,13 @@ impl Run<'_> {
             Some(_) => self.reserved = self.reserved.saturating_sub(messages.len() as u64),
             None => self.kept += messages.len() as u64,
         }
-        writer.round(&record, &messages).map_err(Problem::from)?;
         if let Some(mut events) = events {
             for event in &mut events {
-                event.t_ns = event.t_ns.saturating_sub(self.begin);
+                event.t_ns = self.since_start(event.t_ns);
             }
             writer.events(record.case, record.pass, &events).map_err(Problem::from)?;
         }
+        writer.round(&record, &messages).map_err(Problem::from)?;
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
         self.paces[record.case as usize].granted = measured.granted;
         Ok(Some(record))
@@ -579,7 +657,7 @@ impl Run<'_> {
                     pass: place.pass,
                     connection: (thread as u64 * share + at % share) as u32,
                     sequence: trim + at / share * batch,
-                    start_ns: row.start.saturating_sub(self.begin),
+                    start_ns: self.since_start(row.start),
                     latency_ns: (row.latency != LOST).then_some(row.latency),
                     late_ns: *late_ns,
                     far_ns: *far_ns,
@@ -622,12 +700,12 @@ fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
 /// Conditions that were lost while the round ran.
 fn flags(round: &Round, planned: u64, steal_ticks: Option<u64>) -> Vec<String> {
     let mut flags = Vec::new();
-    if round.near.delivery.sent.max(round.far.delivery.sent) < planned {
+    if round.near().delivery.sent.max(round.far().delivery.sent) < planned {
         flags.push("cut short".into());
     }
     // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
     let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-    let elapsed = round.near.elapsed_ns.max(round.far.elapsed_ns).max(1);
+    let elapsed = round.near().elapsed_ns.max(round.far().elapsed_ns).max(1);
     if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * elapsed as f64 {
         flags.push("steal".into());
     }

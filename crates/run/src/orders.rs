@@ -1,19 +1,18 @@
 //! What each end is told of a round: from plan, case and pass to the order for the far end and the near end's own.
 
+use msgpath_core::schema::{FAR, NEAR};
 use std::sync::atomic::AtomicBool;
 
 use msgpath_core::Case;
 use msgpath_core::plan::{Load, Plan, Stamps};
 use msgpath_core::schedule::seed;
 
-use crate::near::{Round, RoundError, round};
+use crate::link::Pair;
 use crate::observe::Tracer;
-use crate::open;
-use crate::place::Link;
-use crate::team::Own;
-use crate::wire::RoundOrder;
+use crate::round::{Round, RoundError, round};
+use msgpath_agent::wire::{self, Own, RoundOrder};
 
-/// Buffers that a method may keep under way where the load is open: the schedule decides how many messages are.
+/// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
 const OPEN_BUFFERS: u32 = 64;
 
 /// Makes the orders of a plan.
@@ -49,7 +48,7 @@ impl Orders<'_> {
             messages,
             trim,
             patience_ns: 0,
-            cpus: plan.placement_of(case).far,
+            cpus: plan.placement_of(case).of(FAR).to_vec(),
             stamps: if Plan::traced(case).is_some() { Stamps::Both } else { plan.stamps },
             traced: Plan::traced(case).is_some(),
             urgent: Plan::urgent(case),
@@ -65,7 +64,7 @@ impl Orders<'_> {
     pub fn own(&self, case: &Case, batch: u64, keep: usize, pass: u32) -> Own {
         let load = match case.load {
             Load::Closed => None,
-            Load::Open { rate, arrivals } => Some(open::Load {
+            Load::Open { rate, arrivals } => Some(wire::Load {
                 gap_ns: rate.gap_ns() * f64::from(case.connections),
                 arrivals,
                 seed: (self.plan.seed, case.id, pass),
@@ -73,7 +72,7 @@ impl Orders<'_> {
                 most: case.inflight.into(),
             }),
         };
-        Own { near: true, cpus: self.plan.placement_of(case).near, batch, keep, load }
+        Own { near: true, cpus: self.plan.placement_of(case).of(NEAR).to_vec(), batch, keep, load }
     }
 
     /// Measures a round; `tracer` listens to the kernel meanwhile.
@@ -82,11 +81,11 @@ impl Orders<'_> {
     /// As [`round`].
     pub fn measure(
         &self,
-        link: &mut Link,
+        pair: &mut Pair,
         order: &RoundOrder,
         own: &Own,
         tracer: Option<&mut Tracer>,
     ) -> Result<Round, RoundError> {
-        round(link, order, own, self.one_machine, tracer, self.stop)
+        round(pair, order, own, self.one_machine, tracer, self.stop)
     }
 }

@@ -1,32 +1,26 @@
 //! Who else used the CPUs while a run was measured: the tasks of `/proc` with the most CPU time, sampled between rounds.
 
+mod stat;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::OtherTask;
+use msgpath_sys::clock;
+use stat::{Stat, parse};
 
 /// Samples are so far apart at least, so that they cost the run next to nothing ...
 const EVERY: Duration = Duration::from_secs(1);
-/// ... and each ends after so many tasks or so much time, on a machine that has more of them.
+/// ... and each ends after so many tasks or so much CPU time, on a machine that has more of them. While others have the
+/// CPU the sample costs nothing, and they are whom it is about.
 const MOST_TASKS: usize = 5_000;
-const LONGEST: Duration = Duration::from_millis(20);
+const LONGEST_NS: u64 = 20_000_000;
 /// So many tasks are named.
 const NAMED: usize = 8;
 /// USER_HZ is 100 on Linux.
 const TICK_NS: u64 = 10_000_000;
-
-/// A line of `/proc/PID/stat`, as far as it matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stat {
-    name: String,
-    parent: u32,
-    ticks: u64,
-    started: u64,
-    cpu: Option<u32>,
-}
 
 /// Adds up what others use from sample to sample.
 pub struct Others {
@@ -67,7 +61,7 @@ impl Others {
 
     fn sample_now(&mut self) {
         let Ok(tasks) = fs::read_dir(&self.proc) else { return };
-        let (begin, first) = (Instant::now(), self.last.is_none());
+        let (begin, used, first) = (Instant::now(), clock::thread_cpu(), self.last.is_none());
         let mut now = BTreeMap::new();
         let mut pids: Vec<u32> = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         pids.sort_unstable();
@@ -75,7 +69,7 @@ impl Others {
         pids.rotate_left(next);
         self.reached = 0;
         for (at, pid) in pids.into_iter().enumerate() {
-            if at >= MOST_TASKS || begin.elapsed() > LONGEST {
+            if at >= MOST_TASKS || clock::thread_cpu() - used > LONGEST_NS {
                 break;
             }
             self.reached = pid;
@@ -151,36 +145,10 @@ fn read(proc: &Path, pid: u32) -> Option<Stat> {
     parse(&String::from_utf8_lossy(&fs::read(proc.join(format!("{pid}/stat"))).ok()?))
 }
 
-/// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)).
-fn parse(text: &str) -> Option<Stat> {
-    let (head, rest) = text.rsplit_once(')')?;
-    let name = head.split_once('(')?.1;
-    let name = shown_bytes(name.as_bytes(), 64);
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| words.get(at)?.parse::<u64>().ok();
-    Some(Stat {
-        name,
-        parent: number(1)? as u32,
-        ticks: number(11)? + number(12)?,
-        started: number(19)?,
-        cpu: number(36).map(|cpu| cpu as u32),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn names_may_hold_anything() {
-        let text = "4711 (a) (b\u{1b}[2J) R 12 1 1 0 -1 4194304 1 0 0 0 300 45 0 0 20 0 1 0 777 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 17 3 0 0";
-        let stat = parse(text).unwrap();
-        assert_eq!((stat.name.as_str(), stat.parent, stat.ticks, stat.started), ("a) (b\\u{1b}[2J", 12, 345, 777));
-        assert_eq!(stat.cpu, Some(3));
-        assert_eq!(parse("1 (x) S 1"), None);
-        assert_eq!(parse(""), None);
-    }
 
     /// The shell spins until it is killed, or has used 20 s of CPU time.
     #[test]

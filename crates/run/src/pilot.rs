@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps, Workload};
+use msgpath_core::resume::Pilot;
 use msgpath_core::schema::Granted;
 use msgpath_sys::clock;
 
-use crate::near::{Round, RoundError};
-use crate::open;
+use crate::link::Pair;
 use crate::orders::Orders;
-use crate::place::Link;
+use crate::round::{Round, RoundError};
+use msgpath_agent::open;
 
 /// A pilot aims at this long, ns.
 const PILOT_NS: f64 = 10e6;
@@ -35,9 +36,9 @@ const LEAST: u64 = 5;
 const MOST: u64 = 1 << 32;
 /// A value below this many clock readings is measured in batches (docs/method/clocks.md#batches).
 const BATCH_BELOW: f64 = 20.0;
-/// Rounds of a trial are at most this long, ns: it is there to explain, not to be measured.
-const TRIAL_NS: f64 = 10e6;
-/// Rounds of a traced twin: the slow messages are to be explained too, so there must be some.
+/// Rounds of an ablation are at most this long, ns: it is there to explain, not to be measured.
+const ABLATION_NS: f64 = 10e6;
+/// Rounds of a traced replica: the slow messages are to be explained too, so there must be some.
 const TRACED_NS: f64 = 30e6;
 /// Messages of a case that are traced, all rounds together, at most.
 const MOST_TRACED: u64 = 200_000;
@@ -66,8 +67,8 @@ fn confirmed(median: f64, whole: [f64; 2]) -> f64 {
     if quicker > SLOWER * median { quicker } else { median }
 }
 
-/// Position of the case whose count a case takes, among those that were piloted: that of its twin for a control, and of the
-/// case that it explains for a trial. Two counts would make two medians of one distribution: an A/A of 65 messages against 9
+/// Position of the case whose count a case takes, among those that were piloted: that of its baseline for a control, and of the
+/// case that it explains for an ablation. Two counts would make two medians of one distribution: an A/A of 65 messages against 9
 /// is none.
 pub fn model(piloted: &[Case], case: &Case) -> Option<usize> {
     let bare = |case: &Case| Case {
@@ -75,11 +76,11 @@ pub fn model(piloted: &[Case], case: &Case) -> Option<usize> {
         role: CaseRole::Measured,
         // The rate of a share is found once, by the first case that has it.
         load: if case.of_capacity.is_some() { Load::Closed } else { case.load },
-        of_capacity: case.of_capacity.as_ref().map(|of| OfCapacity { trials: Vec::new(), ..of.clone() }),
+        of_capacity: case.of_capacity.as_ref().map(|of| OfCapacity { attempts: Vec::new(), ..of.clone() }),
         ..case.clone()
     };
-    match (&case.trial, case.role) {
-        (Some(trial), _) => piloted.iter().position(|other| other.id == trial.of),
+    match (&case.ablation, case.role) {
+        (Some(ablation), _) => piloted.iter().position(|other| other.id == ablation.of),
         (None, CaseRole::Control) => {
             piloted.iter().position(|other| other.role == CaseRole::Measured && bare(other) == bare(case))
         }
@@ -87,8 +88,8 @@ pub fn model(piloted: &[Case], case: &Case) -> Option<usize> {
     }
 }
 
-/// Whether a case does the very work of its model, so that it needs no pilot: a control, and a twin that is watched.
-pub fn is_a_twin(case: &Case) -> bool {
+/// Whether a case does the very work of its model, so that it needs no pilot: a control, and a replica that is watched.
+pub fn is_a_replica(case: &Case) -> bool {
     case.role == CaseRole::Control || Plan::traced(case).is_some() || Plan::counted(case)
 }
 
@@ -114,8 +115,8 @@ impl Pace {
         let messages = match plan.extent {
             Extent::Time(ns) => {
                 let mut round_ns = ns as f64 / f64::from(plan.rounds);
-                if case.trial.is_some() {
-                    round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { TRIAL_NS });
+                if case.ablation.is_some() {
+                    round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { ABLATION_NS });
                 }
                 self.in_time(round_ns, connections)
             }
@@ -124,7 +125,7 @@ impl Pace {
                 let pass = u64::from(pass) % rounds;
                 let each = (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1);
                 // Counts need few messages, however many were asked for.
-                if Plan::counted(case) { each.min(self.in_time(TRIAL_NS, connections)) } else { each }
+                if Plan::counted(case) { each.min(self.in_time(ABLATION_NS, connections)) } else { each }
             }
         };
         let messages = match Plan::traced(case) {
@@ -142,6 +143,37 @@ impl Pace {
         ((ns / self.message_ns) as u64 / connections).clamp(LEAST, MOST)
     }
 
+    /// What a pilot has recorded; `None`: it is not that of this case, or its rounds would not be those that it planned.
+    pub fn from_record(plan: &Plan, case: &Case, pilot: &Pilot) -> Option<Self> {
+        let fits = pilot.case == case.id
+            && pilot.message_ns.is_finite()
+            && pilot.message_ns > 0.0
+            && (1..=u64::from(u32::MAX)).contains(&pilot.batch)
+            && pilot.trim <= MOST;
+        let pace = Self {
+            message_ns: pilot.message_ns,
+            trim: pilot.trim,
+            batch: pilot.batch,
+            granted: pilot.granted.clone(),
+            median_ns: pilot.median_ns,
+        };
+        (fits && pace.messages(plan, case, 0) == pilot.messages).then_some(pace)
+    }
+
+    /// As the record has it; `model` is the case whose count it takes.
+    pub fn recorded(&self, plan: &Plan, case: &Case, model: Option<usize>) -> Pilot {
+        Pilot {
+            case: case.id,
+            like: model.map(|at| at as u32),
+            message_ns: self.message_ns,
+            messages: self.messages(plan, case, 0),
+            trim: self.trim,
+            batch: self.batch,
+            median_ns: self.median_ns,
+            granted: self.granted.clone(),
+        }
+    }
+
     /// The pace of a case whose rounds are to hold as many messages as those of its model.
     pub fn like(self, model: &Pace) -> Self {
         let trim = model.trim.next_multiple_of(self.batch);
@@ -149,7 +181,7 @@ impl Pace {
     }
 
     /// The pace of a case that does the very work of its model.
-    pub fn twin(&self, case: &Case) -> Self {
+    pub fn replica(&self, case: &Case) -> Self {
         // What is traced is traced message by message.
         let batch = if Plan::traced(case).is_some() { 1 } else { self.batch };
         Self { batch, ..self.clone() }
@@ -168,7 +200,7 @@ impl Pace {
 ///
 /// # Errors
 /// The case cannot be measured here, or the run ends.
-pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -> Result<Pace, RoundError> {
+pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -> Result<Pace, RoundError> {
     let plan = orders.plan;
     let connections = u64::from(case.connections);
     // How fast the path is shows in a closed loop, also where its load will be open.
@@ -183,7 +215,7 @@ pub fn pilot(link: &mut Link, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         if plan.workload == Workload::Echo {
             order.patience_ns = PILOT_PATIENCE_NS;
         }
-        orders.measure(link, &order, &orders.own(&closed, 1, 0, 0), None)
+        orders.measure(pair, &order, &orders.own(&closed, 1, 0, 0), None)
     };
     let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
     // A count that is shorter than a pilot needs no pace.
@@ -265,24 +297,24 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
 /// Time of a round's messages on the clock that decides.
 fn elapsed(plan: &Plan, round: &Round) -> u64 {
     match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.elapsed_ns,
-        Workload::Stream => round.near.elapsed_ns.max(round.far.elapsed_ns),
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().elapsed_ns,
+        Workload::Stream => round.near().elapsed_ns.max(round.far().elapsed_ns),
     }
 }
 
 fn messages_of(plan: &Plan, round: &Round) -> u64 {
     match (plan.workload, plan.reverse) {
         (Workload::Echo | Workload::Rpc | Workload::Periodic, _) | (Workload::Stream, false) => {
-            round.near.delivery.sent
+            round.near().delivery.sent
         }
-        (Workload::Stream, true) => round.far.delivery.sent,
+        (Workload::Stream, true) => round.far().delivery.sent,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_core::plan::{Change, StageSet, Trial};
+    use msgpath_core::plan::{Ablation, Change, StageSet};
     use msgpath_core::units::Pieces;
 
     fn pace(message_ns: f64, trim: u64, batch: u64) -> Pace {
@@ -291,11 +323,13 @@ mod tests {
 
     fn cases() -> (Plan, [Case; 4]) {
         let case = |id| Case { id, ..Case::new("tcp:send".parse().unwrap(), Pieces::whole(64)) };
-        let trial = |id, change| Case { role: CaseRole::Trial, trial: Some(Trial { of: 1, change }), ..case(id) };
+        let ablation =
+            |id, change| Case { role: CaseRole::Ablation, ablation: Some(Ablation { of: 1, change }), ..case(id) };
         let other = Case { id: 0, size: 128, ..case(0) };
         let control = Case { role: CaseRole::Control, ..case(2) };
         let plan = Plan { extent: Extent::Time(4_000_000_000), ..Plan::new(Workload::Echo, vec![other, case(1)]) };
-        let more = [trial(3, Change::Spin), trial(4, Change::Traced(StageSet::Light)), trial(5, Change::Counted)];
+        let more =
+            [ablation(3, Change::Spin), ablation(4, Change::Traced(StageSet::Light)), ablation(5, Change::Counted)];
         let [spin, traced, counted] = more;
         (plan, [control, spin, traced, counted])
     }
@@ -322,7 +356,26 @@ mod tests {
     }
 
     #[test]
-    fn a_control_and_a_trial_hold_what_their_baseline_holds() {
+    fn a_pilot_that_was_recorded_plans_the_same_rounds() {
+        let (plan, _) = cases();
+        let case = &plan.cases[1];
+        let recorded = pace(25_000.25, 80, 3).recorded(&plan, case, None);
+        let again = Pace::from_record(&plan, case, &recorded).unwrap();
+        assert_eq!(again.recorded(&plan, case, None), recorded);
+        for wrong in [
+            Pilot { case: 0, ..recorded.clone() },
+            Pilot { message_ns: 0.0, ..recorded.clone() },
+            Pilot { message_ns: 26_000.0, ..recorded.clone() },
+            Pilot { batch: 0, ..recorded.clone() },
+            Pilot { messages: recorded.messages + 3, ..recorded.clone() },
+            Pilot { trim: u64::MAX, ..recorded.clone() },
+        ] {
+            assert!(Pace::from_record(&plan, case, &wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_control_and_an_ablation_hold_what_their_baseline_holds() {
         let (plan, more) = cases();
         assert!(more.iter().all(|case| model(&plan.cases, case) == Some(1)));
         assert_eq!(model(&plan.cases, &plan.cases[1]), None, "a measured case is piloted");
@@ -330,27 +383,27 @@ mod tests {
         let (base, [control, spin, traced, counted]) = (pace(25_000.0, 80, 1), &more);
         let messages = base.messages(&plan, &plan.cases[1], 0);
         assert_eq!(messages, 4_000, "100 ms");
-        assert_eq!(base.twin(control).messages(&plan, control, 7), messages);
+        assert_eq!(base.replica(control).messages(&plan, control, 7), messages);
         // Found to be five times as fast, but what is compared is as many messages.
         let own = pace(5_000.0, 400, 1).like(&base);
         assert_eq!((own.messages(&plan, spin, 0), own.trim(spin, 400)), (400, 80), "10 ms of the baseline");
-        assert_eq!(base.twin(traced).messages(&plan, traced, 0), 1_200, "30 ms of the baseline");
-        assert_eq!(base.twin(counted).messages(&plan, counted, 0), 400);
-        assert_eq!(pace(25_000.0, 80, 20).twin(traced).batch, 1);
+        assert_eq!(base.replica(traced).messages(&plan, traced, 0), 1_200, "30 ms of the baseline");
+        assert_eq!(base.replica(counted).messages(&plan, counted, 0), 400);
+        assert_eq!(pace(25_000.0, 80, 20).replica(traced).batch, 1);
         let count = Plan { extent: Extent::Count(4_000_000), ..plan.clone() };
         assert_eq!(base.messages(&count, &plan.cases[1], 0), 100_000);
-        assert_eq!(base.twin(counted).messages(&count, counted, 0), 400, "counts need few");
+        assert_eq!(base.replica(counted).messages(&count, counted, 0), 400, "counts need few");
     }
 
     #[test]
-    fn a_rate_that_is_a_share_is_that_of_the_twin() {
+    fn a_rate_that_is_a_share_is_that_of_the_replica() {
         let (mut plan, [mut control, ..]) = cases();
-        let of = OfCapacity { share_ppm: 500_000, trials: Vec::new() };
+        let of = OfCapacity { share_ppm: 500_000, attempts: Vec::new() };
         let rate = msgpath_core::schedule::Rate::per_second(5_000.0).unwrap();
         let arrivals = msgpath_core::schedule::Arrivals::Poisson;
         control.of_capacity = Some(of.clone());
         assert_eq!(model(&plan.cases, &control), None);
-        plan.cases[1].of_capacity = Some(OfCapacity { trials: vec![rate], ..of });
+        plan.cases[1].of_capacity = Some(OfCapacity { attempts: vec![rate], ..of });
         plan.cases[1].load = Load::Open { rate, arrivals };
         assert_eq!(model(&plan.cases, &control), Some(1));
     }

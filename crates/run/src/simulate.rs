@@ -3,35 +3,31 @@
 //! What comes out is simulated and says so: user mode only, so nothing of what the kernel does and copies, on caches
 //! that are modelled after this machine's. Two runs of different length are compared, so that start and end of the program
 //! cancel out; what is left of each message is the loop with its stamps, its check of the payload and its entry in the
-//! histogram. The far end is an agent that runs as ever: it is started here and its ends are joined to those of the near end,
-//! which valgrind runs.
+//! histogram. The near end is an agent that valgrind runs; the far end runs as ever. Nobody asks the near end what it has measured.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::role::Role;
+use msgpath_agent::wire::{Own, RoundOrder};
 use msgpath_core::plan::{Load, Plan, Workload};
-use msgpath_core::schema::Simulated;
-use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Unavailable};
-use msgpath_sys::child::{self, MakerEnds};
-use msgpath_sys::poll::{Interest, poll};
+use msgpath_core::schema::{NEAR, Simulated};
+use msgpath_core::{Case, CaseRole, Target, Unavailable};
+use msgpath_sys::child::MakerEnds;
 
-use crate::near::{RoundError, round};
+use crate::launch::{Stream, local};
+use crate::link::{Link, Pair};
 use crate::orders::Orders;
-use crate::place::Link;
-use crate::team::Own;
-use crate::wire::RoundOrder;
+use crate::round::{RoundError, carry_out};
 
 /// Cases that are simulated at most.
 pub const MOST_CASES: usize = 8;
 /// Time for both runs of a case.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an agent may take to end when its near end is gone.
-const AGENT_ENDS: Duration = Duration::from_secs(2);
 /// Messages of the longer run on each connection.
 const MESSAGES: std::ops::RangeInclusive<u64> = 24..=1200;
 /// Payload bytes of the longer run, about: simulating is some fifty times slower than running.
@@ -44,7 +40,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Simulates the measured cases of a plan, the first [`MOST_CASES`] of them; each of the others has a reason.
 pub(crate) fn cases(plan: &Plan, target: &Target, stop: &AtomicBool) -> BTreeMap<u32, Simulated> {
-    let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured && case.trial.is_none());
+    let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured && case.ablation.is_none());
     let tool = tool(target);
     let one = |(at, case): (usize, &Case)| {
         let result = match &tool {
@@ -121,7 +117,7 @@ fn simulate(tool: &Tool, plan: &Plan, case: &Case, stop: &AtomicBool) -> Result<
             stamps: msgpath_core::plan::Stamps::Near,
             ..orders.round(case, messages, 0)
         };
-        runs.push(once(tool, plan, &order, &plan.placement_of(case).near, deadline, stop)?);
+        runs.push(once(tool, plan, &order, plan.placement_of(case).of(NEAR), deadline, stop)?);
     }
     let connections = u64::from(case.connections);
     let counts = EVENTS.into_iter().filter_map(|(event, name)| {
@@ -174,32 +170,28 @@ fn once(
     let cannot = |what: &str, error: &dyn std::fmt::Display| Unavailable::new(format!("{what}: {error}"), "");
     let scratch = Scratch::new().map_err(|error| cannot("no folder for the result", &error))?;
     let (sums, said) = (scratch.0.join("sums"), scratch.0.join("said"));
-    let task = serde_json::to_string(&(order, cpus)).map_err(|error| cannot("the task", &error))?;
     let errors = std::fs::File::create(&said).map_err(|error| cannot("no file for errors", &error))?;
-    let mut near = Command::new(&tool.valgrind);
-    near.args(["-q", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=no"])
+    let mut program = Command::new(&tool.valgrind);
+    program
+        // Killed, a valgrind that a debugger may join would leave its pipes behind.
+        .args(["-q", "--vgdb=no", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=no"])
         .arg(format!("--cachegrind-out-file={}", sums.display()))
         .arg(&tool.program)
-        .args(["__near", &task])
+        .arg(local::VERB)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors);
-    let mut near = Owned(
-        child::own(&mut near, MakerEnds::Kills).spawn().map_err(|error| cannot("valgrind does not start", &error))?,
-    );
-    let (to, from) = (near.0.stdin.take().expect("piped"), near.0.stdout.take().expect("piped"));
-    // Valgrind takes its time to start, and an agent that hears nothing ends: it is started at the first word.
-    while !poll(from.as_fd(), Interest::Read, 50).unwrap_or(false) {
-        still_worth_it(deadline, stop)?;
-    }
-    let mut agent = Command::new("/proc/self/exe");
-    agent.arg("__agent").stdin(from).stdout(to).stderr(Stdio::null());
-    if let Some(between) = &plan.options.between {
-        agent.args([&between.far.namespace, &between.far.address, &between.near.address]);
-    }
-    let started = child::own(&mut agent, MakerEnds::ClosesInput).spawn();
-    drop(agent); // it holds the near end's ends, which must close with the far end
-    let mut agent = Owned(started.map_err(|error| cannot("no far end", &error))?);
+    let role = Role::End { places: None };
+    let (near, to, from) = local::start(&mut program, MakerEnds::Kills, &role)
+        .map_err(|error| cannot("valgrind does not start", &error))?;
+    let mut near = Owned(near);
+    let stream = Stream { to: Box::new(to), from: Box::new(from), process: None, peer: None };
+    let own = Own { near: true, cpus: cpus.to_vec(), batch: 1, keep: 0, load: None };
+    let done = Link::near(stream, PATIENCE).map_err(RoundError::Problem).and_then(|near| {
+        // An agent that hears nothing ends, and valgrind takes its time to start: the far end is started at its first word.
+        let mut pair = Pair { near, far: Link::open(&Target::Local, &plan.options)? };
+        carry_out(&mut pair, order, &own, deadline, stop)
+    });
     let status = loop {
         match near.0.try_wait() {
             Ok(Some(status)) => break status,
@@ -209,16 +201,17 @@ fn once(
         still_worth_it(deadline, stop)?;
         std::thread::sleep(Duration::from_millis(20));
     };
-    let until = Instant::now() + AGENT_ENDS;
-    while matches!(agent.0.try_wait(), Ok(None)) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-    }
     if !status.success() {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
         let first = first_word(&said);
         return Err(Unavailable::new(format!("under valgrind it ended with {status}: {first}"), ""));
     }
-    read(&sums).ok_or_else(|| Unavailable::new("cachegrind left no sums", ""))
+    match done {
+        Ok(()) => read(&sums).ok_or_else(|| Unavailable::new("cachegrind left no sums", "")),
+        Err(RoundError::Unavailable(reason)) => Err(reason),
+        Err(RoundError::Problem(problem)) => Err(Unavailable::new(problem.what, problem.hint)),
+        Err(RoundError::Stopped) => Err(Unavailable::new("interrupted", "")),
+    }
 }
 
 /// Neither too late nor interrupted.
@@ -254,34 +247,6 @@ fn sums(text: &str) -> Option<BTreeMap<String, u64>> {
         .map(|(name, number)| Some((name.to_owned(), number.parse().ok().filter(|number| *number < 1 << 62)?)))
         .collect();
     sums.filter(|sums| !sums.is_empty() && names.split_whitespace().count() == numbers.split_whitespace().count())
-}
-
-/// The near end of one round, with the far end at standard input and output: what valgrind runs. `task`: the order, and the
-/// CPUs of the threads.
-pub fn near_end(task: &str) -> ExitCode {
-    let fail = |problem: &dyn std::fmt::Display| {
-        eprintln!("{problem}");
-        ExitCode::from(Exit::Unfinished.code())
-    };
-    let (order, cpus): (RoundOrder, Vec<u32>) = match serde_json::from_str(task) {
-        Ok(task) => task,
-        Err(error) => {
-            return fail(&Problem::new("E43", Exit::Usage, format!("this is no task of a near end: {error}")));
-        }
-    };
-    if let Err(what) = order.check() {
-        return fail(&Problem::new("E43", Exit::Usage, format!("this is no task of a near end: {what}")));
-    }
-    let own = Own { near: true, cpus, batch: 1, keep: 0, load: None };
-    let done = Link::at_standard_streams()
-        .map_err(RoundError::Problem)
-        .and_then(|mut link| round(&mut link, &order, &own, true, None, &AtomicBool::new(false)).map(drop));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(RoundError::Unavailable(reason)) => fail(&reason),
-        Err(RoundError::Problem(problem)) => fail(&problem),
-        Err(RoundError::Stopped) => fail(&"interrupted"),
-    }
 }
 
 /// Whether a plan can be simulated at all: messages there and back, or a stream.

@@ -1,10 +1,10 @@
-//! Which causes are worth a trial: what the pilot of the one measured case makes suspicious.
+//! Which causes are worth an ablation: what the pilot of the one measured case makes suspicious.
 //!
-//! A trial is that case once more with one thing changed, in short rounds between its own, so that a sentence about a
+//! An ablation is that case once more with one thing changed, in short rounds between its own, so that a sentence about a
 //! cause rests on having switched it off.
 
-use msgpath_core::plan::{CaseRole, Change, Load, Plan, Trial, Workload};
-use msgpath_core::schema::RunHeader;
+use msgpath_core::plan::{Ablation, CaseRole, Change, Load, Plan, Workload};
+use msgpath_core::schema::{FAR, NEAR, RunHeader};
 use msgpath_core::{Case, PathName};
 use msgpath_paths::registry::{Entry, traits};
 
@@ -16,11 +16,11 @@ const TIMER_NS: u64 = 30_000_000;
 const LARGE: u64 = 4096;
 /// From this size on pacing matters, bytes.
 const PACED: u64 = 16 << 10;
-/// Largest memory that a trial rotates buffers over at each end, bytes: every round fills it anew.
+/// Largest memory that an ablation rotates buffers over at each end, bytes: every round fills it anew.
 const MOST_WORKING_SET: u64 = 64 << 20;
 
-/// The trials of a plan with one measured case; none for any other.
-pub fn trials(header: &RunHeader, pace: &Pace) -> Vec<Case> {
+/// The ablations of a plan with one measured case; none for any other.
+pub fn ablations(header: &RunHeader, pace: &Pace) -> Vec<Case> {
     let plan = &header.plan;
     let mut measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
     let (Some(case), None) = (measured.next(), measured.next()) else { return Vec::new() };
@@ -42,10 +42,10 @@ pub fn trials(header: &RunHeader, pace: &Pace) -> Vec<Case> {
         .enumerate()
         .map(|(at, (path, change))| Case {
             id: first + at as u32,
-            role: CaseRole::Trial,
+            role: CaseRole::Ablation,
             traits: traits(&path),
             path,
-            trial: Some(Trial { of: case.id, change }),
+            ablation: Some(Ablation { of: case.id, change }),
             ..case.clone()
         })
         .collect()
@@ -82,8 +82,8 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
 fn wakes(header: &RunHeader, case: &Case) -> Vec<Change> {
     let placement = &header.plan.placement;
     let sleeps = !case.traits.never_sleeps();
-    let apart = placement.near.first() != placement.far.first();
-    if !sleeps || header.near.boot_id != header.far.boot_id || !apart || case.threads > 1 {
+    let apart = placement.of(NEAR).first() != placement.of(FAR).first();
+    if !sleeps || !header.one_machine() || !apart || case.threads > 1 {
         return Vec::new();
     }
     vec![Change::SameCpu, Change::Spin]
@@ -98,12 +98,13 @@ fn knows_cubic(header: &RunHeader) -> bool {
     let available = |facts: &std::collections::BTreeMap<String, String>| {
         facts.get("tcp available congestion control").is_some_and(|names| names.split(' ').any(|name| name == "cubic"))
     };
-    available(&header.near.facts) && available(&header.far.facts)
+    available(&header.host(NEAR).facts) && available(&header.host(FAR).facts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::plan::Placement;
     use msgpath_core::schema::{Floors, Granted};
     use msgpath_core::units::Pieces;
 
@@ -111,9 +112,9 @@ mod tests {
         let mut plan = Plan::new(Workload::Echo, vec![Case::new(path.parse().unwrap(), Pieces::whole(size))]);
         plan.declare(traits);
         plan.try_causes = true;
-        (plan.placement.near, plan.placement.far) = (vec![0], vec![1]);
+        plan.placement = Placement::pair(vec![0], vec![1]);
         let mut header = RunHeader::new("test", "echo", plan);
-        for end in [&mut header.near, &mut header.far] {
+        for end in &mut header.hosts {
             end.facts.insert("tcp available congestion control".into(), "reno cubic bbr".into());
         }
         header
@@ -131,7 +132,7 @@ mod tests {
     }
 
     fn tried(header: &RunHeader, pace: &Pace) -> Vec<Change> {
-        trials(header, pace).into_iter().map(|case| case.trial.unwrap().change).collect()
+        ablations(header, pace).into_iter().map(|case| case.ablation.unwrap().change).collect()
     }
 
     #[test]
@@ -139,10 +140,10 @@ mod tests {
         assert_eq!(tried(&header("tcp:send", 64), &pace(8_000, "cubic")), [Change::SameCpu, Change::Spin]);
         assert_eq!(tried(&header("tcp:send/spin", 64), &pace(8_000, "cubic")), []);
         let mut one_cpu = header("tcp:send", 64);
-        one_cpu.plan.placement.far = vec![0];
+        one_cpu.plan.placement.set(FAR, vec![0]);
         assert_eq!(tried(&one_cpu, &pace(8_000, "cubic")), []);
-        let spin = &trials(&header("tcp:send", 64), &pace(8_000, "cubic"))[1];
-        assert_eq!((spin.id, spin.role, spin.path.to_string().as_str()), (2, CaseRole::Trial, "tcp:send/spin"));
+        let spin = &ablations(&header("tcp:send", 64), &pace(8_000, "cubic"))[1];
+        assert_eq!((spin.id, spin.role, spin.path.to_string().as_str()), (2, CaseRole::Ablation, "tcp:send/spin"));
     }
 
     #[test]

@@ -14,12 +14,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use msgpath_core::Problem;
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES};
 use msgpath_sys::poll::{Interest, poll};
 
-use crate::greeting::{self, Heard};
-use crate::place::connect;
+use crate::launch::connect;
+use msgpath_agent::greeting::{self, Heard};
 
 /// A line that is a command of Redis, no request of HTTP, and what an echo sends back.
 const LINE: &[u8] = b"PING\r\n";
@@ -160,7 +161,7 @@ fn by_words(said: &[u8]) -> Who {
         Who::Http
     } else {
         let line = said.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-        Who::Other(line[..line.len().min(60)].escape_ascii().to_string())
+        Who::Other(shown_bytes(line, 60))
     }
 }
 
@@ -303,7 +304,7 @@ mod tests {
             stream.write_all(b"SSH-2.0-\x1b[2J\r\n").unwrap();
             rest(stream)
         };
-        assert_eq!(asked(banner, 1), (Who::Other("SSH-2.0-\\x1b[2J".into()), vec![vec![]]));
+        assert_eq!(asked(banner, 1), (Who::Other("SSH-2.0-\\u{1b}[2J".into()), vec![vec![]]));
         // Reads all there is, says nothing, closes after us: it gets the lab's ping and does not answer it.
         let (found, read) = asked(rest, 2);
         assert_eq!((found, read.len()), (Who::Silent, 2));

@@ -399,6 +399,25 @@ fn the_full_set_tells_what_else_the_cpus_did() {
     }
 }
 
+/// /proc knows it neither before the round nor after: its name comes with the switch.
+#[test]
+fn a_task_that_lived_within_the_round_has_its_name() {
+    let _alone = alone();
+    let Some((mut tracer, tracing)) = tracer(StageSet::Full) else { return };
+    if !tracing.backend.is_some_and(|name| name.starts_with("BPF")) {
+        return println!("skipped: only the first back end records names");
+    }
+    // The child stays on this thread's CPU, of which every switch is recorded.
+    affinity::pin(&affinity::allowed()[..1]).unwrap();
+    let own = TracedThread { tid: affinity::thread_id(), sends: true, receives: true, cookies: Vec::new() };
+    tracer.begin(from_ref(&own), &[], 0).unwrap();
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id() as i32;
+    assert!(child.wait().unwrap().success());
+    let traced = tracer.end().unwrap();
+    assert_eq!(traced.tasks.get(&pid).map(String::as_str), Some("true"), "{:?}", traced.tasks);
+}
+
 #[test]
 fn a_round_that_is_larger_than_its_room_says_what_was_lost() {
     let _alone = alone();

@@ -10,7 +10,7 @@ use crate::verdict::{Evidence, LEAST_MARGIN, Verdict, holm_levels, judge};
 pub struct Control {
     /// p95 of |A'/A - 1|; `None` without a control pair of at least 5 passes.
     pub resolution: Option<f64>,
-    /// Whether a control differs from its twin: then no comparison of this run holds.
+    /// Whether a control differs from its baseline: then no comparison of this run holds.
     pub failed: bool,
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use crate::paired::paired;
     use crate::simulate::round_effects;
 
-    /// A control that differs from its twin by `factor`, 40 passes.
+    /// A control that differs from its baseline by `factor`, 40 passes.
     fn of(spread: f64, factor: f64) -> Control {
         let d: Vec<f64> = round_effects(3, 40, factor, spread).into_iter().map(f64::ln).collect();
         control(&[(Box::new(paired(&d, 1, 1).unwrap()), 7)])

@@ -47,7 +47,7 @@ pub struct AtSize {
 }
 
 /// From which size one line of sizes beats its baseline.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Crossing {
     /// What was found.
     pub kind: CrossoverKind,

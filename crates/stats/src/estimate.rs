@@ -19,6 +19,13 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
+impl From<f64> for Estimate {
+    /// Without an interval.
+    fn from(value: f64) -> Self {
+        Self { value, low: None, high: None }
+    }
+}
+
 /// Mean of per-round values with its 95 % t interval; without one below [`MIN_ROUNDS_FOR_CLAIMS`] rounds. `None` for
 /// nothing.
 pub fn mean_estimate(values: &[f64]) -> Option<Estimate> {

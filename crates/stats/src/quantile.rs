@@ -377,6 +377,21 @@ mod tests {
     }
 
     #[test]
+    fn a_range_that_is_three_times_as_wide_is_only_a_lower_bound() {
+        let ends = |range, lo_ns, hi_ns| Quantile { range, lo_ns, hi_ns, ..Quantile::default() }.ends();
+        for range in [Range::Levels, Range::Drift, Range::Few, Range::Bound] {
+            assert_eq!(ends(range, Some(100), Some(300)), (Some(100), Some(300)), "{range:?}");
+            assert_eq!(ends(range, Some(100), Some(301)), (Some(100), None), "{range:?}");
+            assert_eq!(ends(range, Some(100), None), (Some(100), None), "{range:?}");
+            assert_eq!(ends(range, None, Some(301)), (None, Some(301)), "{range:?}");
+            assert_eq!(ends(range, Some(u64::MAX / 2), Some(u64::MAX)).1, Some(u64::MAX), "{range:?}");
+        }
+        // An interval is a claim, however wide.
+        assert_eq!(ends(Range::Interval, Some(100), Some(9_000)), (Some(100), Some(9_000)));
+        assert_eq!(ends(Range::Interval, Some(100), None), (Some(100), None));
+    }
+
+    #[test]
     fn intervals_cover_independent_messages() {
         covers(100, 0.0);
     }

@@ -21,9 +21,11 @@ typedef unsigned long long u64;
 
 /* Helper functions, by their numbers in the kernel's interface. */
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*monotonic_ns)(void) = (void *)5;
 static u32 (*this_cpu)(void) = (void *)8;
 static u64 (*process_and_thread)(void) = (void *)14;
+static long (*current_name)(void *name, u32 size) = (void *)16;
 
 /* Only the members that are read; their places are relocated against the running kernel's BTF at load time. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -61,6 +63,7 @@ struct record { u64 t, a; u32 b; s32 tid; u16 ev, cpu, len, flags; };
 
 /* The members of a map's definition say what they mean by their types. */
 #define UINT(name, value) int (*name)[value]
+#define HASH 1
 #define ARRAY 2
 #define MMAPABLE (1 << 10)
 
@@ -98,6 +101,15 @@ struct {
 	u32 *key;
 	u64 *value;
 } sockets SEC(".maps");
+
+/* What tasks were called when they left a CPU: many end before anybody could look into /proc. */
+struct name { char text[16]; };
+struct {
+	UINT(type, HASH);
+	UINT(max_entries, 4096);
+	s32 *key;
+	struct name *value;
+} names SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -171,14 +183,32 @@ SEC("tp_btf/sched_wakeup") int on_sched_wakeup(u64 *ctx)
 	return MEASURED(pid) ? emit(c, 2, CURRENT, 0, pid, 0, 0) : 0;
 }
 
+/* The previous task of a switch is still the current one. A name that is there may be that before an exec. */
+INLINE void remember_name(s32 pid)
+{
+	if (!pid)
+		return;
+	struct name *known = map_lookup(&names, &pid);
+	if (known) {
+		current_name(known, sizeof(*known));
+		return;
+	}
+	struct name name;
+	if (!current_name(&name, sizeof(name)))
+		map_update(&names, &pid, &name, 0);
+}
+
 INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct *next, u32 state)
 {
 	struct control *c = active();
 	if (!c)
 		return 0;
 	s32 from = prev->pid, to = next->pid;
-	if (!MEASURED(from) && !MEASURED(to) && !everything(c))
+	int from_measured = MEASURED(from);
+	if (!from_measured && !MEASURED(to) && !everything(c))
 		return 0;
+	if (!from_measured)
+		remember_name(from);
 	return emit(c, 3, from, state, to, 0, preempted & 1);
 }
 

@@ -3,12 +3,13 @@
 //! Programs, maps and links live in file descriptors: when the process ends, however it ends, nothing stays attached.
 //! `struct control` and `struct record` of the source are repeated here as offsets.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aya::maps::{Map, MapError};
+use aya::maps::{HashMap, Map, MapError};
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
@@ -303,6 +304,21 @@ impl Bpf {
         }
     }
 
+    /// Names of the tasks that left a CPU in a recorded switch, by thread id, and forgets them. Empty where the map cannot
+    /// be read.
+    pub fn take_names(&mut self) -> BTreeMap<i32, String> {
+        let Some(mut map) = self.ebpf.map_mut("names").and_then(|map| HashMap::<_, i32, [u8; 16]>::try_from(map).ok())
+        else {
+            return BTreeMap::new();
+        };
+        let names: BTreeMap<i32, String> =
+            map.iter().filter_map(Result::ok).map(|(tid, name)| (tid, text(name))).collect();
+        for tid in names.keys() {
+            let _ = map.remove(tid);
+        }
+        names
+    }
+
     /// What the log holds. Only while recording is off, after [`grace`].
     pub fn read(&self) -> Log {
         let mut log = Log::default();
@@ -320,6 +336,12 @@ impl Bpf {
         }
         log
     }
+}
+
+/// The text of a name as the kernel keeps it: up to the first 0.
+fn text(name: [u8; 16]) -> String {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 impl Drop for Bpf {

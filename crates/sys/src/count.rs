@@ -135,7 +135,8 @@ mod tests {
         let value = counter.read().unwrap();
         sleep(50);
         assert_eq!(counter.read().unwrap(), value, "it was stopped");
-        assert!((20..50).contains(&value.count), "{value:?}");
+        // Other work may take the CPU from this thread as well: there is no most.
+        assert!(value.count >= 20, "{value:?}");
         assert!(value.running_ns > 0 && value.running_ns <= value.enabled_ns);
     }
 

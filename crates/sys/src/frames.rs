@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::packet::{Interface, Station, dropped};
+use crate::packet::{Destination, Interface, dropped};
 use crate::{check, check_int};
 
 /// Room for frames that have arrived and are not yet read, bytes of kernel memory.
@@ -48,7 +48,7 @@ impl Port {
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, ROOM).is_err() {
             rustix::net::sockopt::set_socket_recv_buffer_size(&fd, ROOM)?;
         }
-        let address = Station::new(interface.index, ALL, [0; 6]);
+        let address = Destination::new(interface.index, ALL, [0; 6]);
         // SAFETY: the pointer and length describe a sockaddr_ll.
         check_int(unsafe {
             libc::bind(fd.as_raw_fd(), (&raw const address.0).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)

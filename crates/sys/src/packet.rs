@@ -14,7 +14,7 @@ use crate::{check, check_int};
 
 /// Bytes of [`Head`] in a frame.
 pub const HEAD: usize = 8;
-/// Every station.
+/// Every NIC.
 pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// What precedes a message in a frame: to whom it belongs, how long it is, who sent it. Big endian on the wire.
@@ -159,10 +159,10 @@ const IF_AT_LEAST_X: u16 = 0x3d; // BPF_JMP | BPF_JGE | BPF_X
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 /// SKF_AD_OFF + SKF_AD_PKTTYPE: the packet type as [`crate::packet`] numbers it.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
-/// PACKET_MULTICAST: above it are frames for other stations, outgoing copies and the like.
+/// PACKET_MULTICAST: above it are frames for other NICs, outgoing copies and the like.
 const PACKET_MULTICAST: u32 = 2;
 
-/// The program: a frame for this station, with the tag, not from ourselves, at least as long as it claims to be.
+/// The program: a frame for this NIC, with the tag, not from ourselves, at least as long as it claims to be.
 fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let own: &[libc::sock_filter] = match wanted.not_from {
@@ -189,15 +189,15 @@ fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
     steps
 }
 
-/// Where frames go: interface, EtherType and station.
+/// Where frames go: interface, EtherType and MAC address.
 #[derive(Clone, Copy)]
-pub struct Station(pub(crate) libc::sockaddr_ll);
+pub struct Destination(pub(crate) libc::sockaddr_ll);
 
 // SAFETY: a sockaddr_ll is plain numbers.
-unsafe impl Send for Station {}
+unsafe impl Send for Destination {}
 
-impl Station {
-    /// A station behind an interface.
+impl Destination {
+    /// A MAC address behind an interface.
     pub fn new(interface: i32, ethertype: u16, mac: [u8; 6]) -> Self {
         // SAFETY: all-zero is a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -232,7 +232,7 @@ pub fn open(interface: i32, ethertype: u16, wanted: Wanted) -> io::Result<OwnedF
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
     })?;
-    let address = Station::new(interface, ethertype, [0; 6]);
+    let address = Destination::new(interface, ethertype, [0; 6]);
     // SAFETY: the pointer and length describe a sockaddr_ll.
     check_int(unsafe {
         libc::bind(fd.as_raw_fd(), (&raw const address.0).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
@@ -245,7 +245,7 @@ pub fn open(interface: i32, ethertype: u16, wanted: Wanted) -> io::Result<OwnedF
 /// # Errors
 /// As the manual page; `ENOBUFS` where the device's queue is full, EMSGSIZE above its MTU.
 #[inline(always)]
-pub fn send_to(fd: BorrowedFd<'_>, frame: &[u8], to: &Station) -> io::Result<usize> {
+pub fn send_to(fd: BorrowedFd<'_>, frame: &[u8], to: &Destination) -> io::Result<usize> {
     // SAFETY: both pointers and lengths describe what is borrowed for the call.
     check(unsafe {
         libc::sendto(
@@ -264,11 +264,11 @@ pub fn send_to(fd: BorrowedFd<'_>, frame: &[u8], to: &Station) -> io::Result<usi
 /// # Errors
 /// As [`send_to`].
 #[inline(always)]
-pub fn send_whole(fd: BorrowedFd<'_>, message: &Scatter, to: &Station) -> io::Result<usize> {
+pub fn send_whole(fd: BorrowedFd<'_>, message: &Scatter, to: &Destination) -> io::Result<usize> {
     send_to(fd, message.framed_piece(), to)
 }
 
-fn header(message: &Scatter, to: &Station) -> libc::msghdr {
+fn header(message: &Scatter, to: &Destination) -> libc::msghdr {
     let vectors = message.framed_vectors();
     // SAFETY: all-zero is a valid msghdr: null pointers with zero lengths.
     let mut header: libc::msghdr = unsafe { zeroed() };
@@ -284,7 +284,7 @@ fn header(message: &Scatter, to: &Station) -> libc::msghdr {
 /// # Errors
 /// As [`send_to`].
 #[inline(always)]
-pub fn sendmsg(fd: BorrowedFd<'_>, message: &Scatter, to: &Station) -> io::Result<usize> {
+pub fn sendmsg(fd: BorrowedFd<'_>, message: &Scatter, to: &Destination) -> io::Result<usize> {
     let header = header(message, to);
     // SAFETY: the header points to vectors of memory that `message` owns, and to the address.
     check(unsafe { libc::sendmsg(fd.as_raw_fd(), &header, 0) })
@@ -298,7 +298,7 @@ pub fn sendmmsg(
     fd: BorrowedFd<'_>,
     messages: &[Scatter],
     headers: &mut Vec<MultiHeader>,
-    to: &Station,
+    to: &Destination,
 ) -> io::Result<usize> {
     headers.clear();
     headers.extend(messages.iter().map(|message| MultiHeader::new(header(message, to))));
@@ -400,7 +400,7 @@ mod tests {
         let tag = 0x7000_0000 | std::process::id();
         let Some((index, far)) = socket(Wanted { tag, not_from: Some(3) }) else { return };
         let near = socket(Wanted { tag: !tag, not_from: None }).unwrap().1;
-        let to = Station::new(index, TYPE, BROADCAST);
+        let to = Destination::new(index, TYPE, BROADCAST);
         let head = Head { tag, length: 5, sender: 1 };
         send_to(near.as_fd(), &frame(Head { tag: tag ^ 1, ..head }, b"other"), &to).unwrap();
         send_to(near.as_fd(), &frame(Head { sender: 3, ..head }, b"mine!"), &to).unwrap();
@@ -419,7 +419,7 @@ mod tests {
         let tag = 0x6000_0000 | std::process::id();
         let Some((index, far)) = socket(Wanted { tag, not_from: None }) else { return };
         let near = socket(Wanted { tag: !tag, not_from: None }).unwrap().1;
-        let to = Station::new(index, TYPE, [0; 6]);
+        let to = Destination::new(index, TYPE, [0; 6]);
         let frame = frame(Head { tag, length: 1000, sender: 0 }, &[0; 1000]);
         for _ in 0..2000 {
             send_to(near.as_fd(), &frame, &to).unwrap();
@@ -438,7 +438,7 @@ mod tests {
     fn pieces_go_in_one_frame() {
         let tag = 0x5000_0000 | std::process::id();
         let Some((index, far)) = socket(Wanted { tag, not_from: None }) else { return };
-        let to = Station::new(index, TYPE, [0; 6]);
+        let to = Destination::new(index, TYPE, [0; 6]);
         let head = Head { tag, length: 6, sender: 0 };
         let mut message = Scatter::behind(2, 3, 2, &head.bytes());
         message.turn();

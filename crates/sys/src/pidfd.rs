@@ -8,7 +8,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// When a process was started, clock ticks since boot (proc(5), field 22 of stat); `None`: there is none.
 pub fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    began(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The same, from the text of a stat.
+pub fn began(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     // What has ended and was not waited for is no process any more.
     let state = fields.next()?;

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -21,8 +22,8 @@ const PAGE: usize = 4096;
 const LINE: usize = 128;
 /// Bytes of a slot before its message.
 const WORD: usize = 8;
-/// Fewest bytes of one direction.
-const MIN_CAPACITY: usize = 64 * 1024;
+/// Fewest bytes of one direction. Both fit into the first cache of a CPU: an echo goes around the ring again and again.
+const MIN_CAPACITY: usize = 8 * 1024;
 /// Most bytes of one direction.
 const MAX_CAPACITY: usize = 1 << 31;
 
@@ -81,17 +82,10 @@ impl Memory {
 
     /// The slot of a message by its number. Inside the mapping: the number is taken modulo the count of slots.
     #[inline(always)]
-    fn slot(&self, direction: usize, number: u64) -> *mut u8 {
+    fn slot(&self, direction: usize, number: u64) -> NonNull<u8> {
         let Shape { slot, count } = self.shape;
         let at = direction * self.shape.capacity() + (number as usize & (count - 1)) * slot;
-        self.mapping.base().wrapping_add(PAGE + at)
-    }
-
-    /// The word with which a slot begins.
-    #[inline(always)]
-    fn word(&self, direction: usize, number: u64) -> &AtomicU64 {
-        // SAFETY: a slot lies inside the mapping and is aligned to 128; every process accesses this word as an atomic only.
-        unsafe { AtomicU64::from_ptr(self.slot(direction, number).cast()) }
+        NonNull::new(self.mapping.base().wrapping_add(PAGE + at)).expect("an address inside a mapping")
     }
 }
 
@@ -116,16 +110,69 @@ const WORDS: usize = 3;
 /// Behind those of both directions: the bytes of a slot.
 const SLOT: usize = 2 * WORDS * LINE;
 
+/// The next slot of one direction and the word of its header that belongs to the receiver. Both are found when the slot
+/// before is done with, not when the next message waits for them.
+struct Cursor {
+    number: u64,
+    slot: NonNull<u8>,
+    head: NonNull<u64>,
+}
+
+// SAFETY: both point into the mapping, which belongs to the process, not to a thread, and which the end with this cursor keeps.
+unsafe impl Send for Cursor {}
+
+impl Cursor {
+    fn new(memory: &Memory, direction: usize, number: u64) -> Self {
+        let head = NonNull::from(memory.position(direction, HEAD)).cast();
+        Self { number, slot: memory.slot(direction, number), head }
+    }
+
+    /// On to the next slot.
+    #[inline(always)]
+    fn step(&mut self, memory: &Memory, direction: usize) {
+        self.number += 1;
+        self.slot = memory.slot(direction, self.number);
+    }
+
+    /// The word with which the slot begins.
+    #[inline(always)]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: a slot lies inside the mapping and is aligned to 128; every process accesses this word as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.slot.as_ptr().cast()) }
+    }
+
+    /// The bytes behind it.
+    #[inline(always)]
+    fn bytes(&self) -> *mut u8 {
+        self.slot.as_ptr().wrapping_add(WORD)
+    }
+
+    /// How many messages the receiver has taken out.
+    #[inline(always)]
+    fn head(&self) -> &AtomicU64 {
+        // SAFETY: made of a reference to this word, which lives as long as the mapping.
+        unsafe { AtomicU64::from_ptr(self.head.as_ptr()) }
+    }
+}
+
 /// One process's end of the two rings.
 pub struct Ring {
     memory: Arc<Memory>,
     out: usize,
-    /// Messages put in.
-    tail: u64,
-    /// Messages taken out; the shared word is a copy for the peer.
-    head: u64,
+    /// Where the next message is put; its number is that of messages put in.
+    tail: Cursor,
+    /// Where the next message is taken out; the shared word is a copy of its number for the peer.
+    head: Cursor,
     /// What the peer had taken out when it was looked at: the shared word is read only when there is no room.
     peer_head: u64,
+    /// Bytes of the message that was taken out last, and the word of one as long that comes next.
+    length: usize,
+    expected: u64,
+    /// The peer is told of slots given back when none of these bits is set in their number: a quarter of the ring at once.
+    told: u64,
+    /// Most bytes of a message.
+    max_message: usize,
+    slots: u64,
     notify: bool,
     wakes: u64,
     sleeps: u64,
@@ -159,15 +206,35 @@ impl Ring {
     }
 
     fn with(memory: Memory, out: usize, notify: bool) -> Self {
-        Self { memory: Arc::new(memory), out, tail: 0, head: 0, peer_head: 0, notify, wakes: 0, sleeps: 0 }
+        Self::on(Arc::new(memory), out, notify)
+    }
+
+    fn on(memory: Arc<Memory>, out: usize, notify: bool) -> Self {
+        let (tail, head) = (Cursor::new(&memory, out, 0), Cursor::new(&memory, 1 - out, 0));
+        let Shape { slot, count } = memory.shape;
+        Self {
+            memory,
+            out,
+            tail,
+            head,
+            peer_head: 0,
+            length: 0,
+            expected: word_of(0, 0),
+            told: (count as u64 / 4).max(1) - 1,
+            max_message: slot - WORD,
+            slots: count as u64,
+            notify,
+            wakes: 0,
+            sleeps: 0,
+        }
     }
 
     /// The same end once more, for a second thread: one of the two sends, the other receives. Made before the first
     /// message; positions are not shared.
     #[must_use]
-    pub fn twin(&self) -> Self {
-        debug_assert!(self.tail == 0 && self.head == 0, "a ring is divided before it is used");
-        Self { memory: Arc::clone(&self.memory), wakes: 0, sleeps: 0, ..*self }
+    pub fn duplicate(&self) -> Self {
+        debug_assert!(self.tail.number == 0 && self.head.number == 0, "a ring is divided before it is used");
+        Self::on(Arc::clone(&self.memory), self.out, self.notify)
     }
 
     /// Bytes of one direction.
@@ -178,7 +245,7 @@ impl Ring {
     /// Most bytes of a message.
     #[inline(always)]
     pub fn max_message(&self) -> usize {
-        self.memory.shape.slot - WORD
+        self.max_message
     }
 
     /// Whether a sender wakes a sleeping receiver.
@@ -197,18 +264,17 @@ impl Ring {
     /// A message that never fits; a peer that wrote an impossible position.
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<bool> {
-        if message.len() > self.max_message() {
+        if message.len() > self.max_message {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        if self.tail - self.peer_head >= self.memory.shape.count as u64 && !self.has_room()? {
+        if self.tail.number - self.peer_head >= self.slots && !self.has_room()? {
             return Ok(false);
         }
-        let bytes = self.memory.slot(self.out, self.tail).wrapping_add(WORD);
         // SAFETY: the message fits into its slot, which lies inside the mapping; the peer has given the slot back, and the
         // source is a distinct borrowed slice.
-        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), bytes, message.len()) };
-        self.memory.word(self.out, self.tail).store(word_of(self.tail, message.len()), Ordering::Release);
-        self.tail += 1;
+        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), self.tail.bytes(), message.len()) };
+        self.tail.word().store(word_of(self.tail.number, message.len()), Ordering::Release);
+        self.tail.step(&self.memory, self.out);
         if self.notify {
             self.wake(self.out, DATA_WAITER);
         }
@@ -218,12 +284,12 @@ impl Ring {
     /// Looks how much the peer has taken out meanwhile.
     #[cold]
     fn has_room(&mut self) -> io::Result<bool> {
-        let head = self.memory.position(self.out, HEAD).load(Ordering::Acquire);
-        if head > self.tail || head < self.peer_head {
+        let head = self.tail.head().load(Ordering::Acquire);
+        if head > self.tail.number || head < self.peer_head {
             return Err(nonsense());
         }
         self.peer_head = head;
-        Ok(self.tail - head < self.memory.shape.count as u64)
+        Ok(self.tail.number - head < self.slots)
     }
 
     /// Takes a whole message out, if there is one. Returns its length.
@@ -232,23 +298,31 @@ impl Ring {
     /// A message longer than `buffer`, or a peer that wrote an impossible length.
     #[inline(always)]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let from = 1 - self.out;
-        let word = self.memory.word(from, self.head).load(Ordering::Acquire);
-        let Some(length) = length_in(word, self.head) else { return Ok(None) };
-        if length > self.max_message() {
-            return Err(nonsense());
-        }
+        let word = self.head.word().load(Ordering::Acquire);
+        // Most messages are as long as the one before. Its length is known already, so that the processor need not wait for
+        // the word before it asks for the bytes; they may stand in another cache line.
+        let length = if word == self.expected {
+            self.length
+        } else {
+            match length_in(word, self.head.number) {
+                None => return Ok(None),
+                Some(length) if length > self.max_message => return Err(nonsense()),
+                Some(length) => length,
+            }
+        };
         let Some(buffer) = buffer.get_mut(..length) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message longer than expected"));
         };
-        let bytes = self.memory.slot(from, self.head).wrapping_add(WORD);
         // SAFETY: the length is at most that of a slot, which lies inside the mapping; the buffer is a distinct borrowed
         // slice. A hostile peer may change the bytes meanwhile: they are only data, and whatever arrives is verified.
-        unsafe { std::ptr::copy_nonoverlapping(bytes, buffer.as_mut_ptr(), length) };
-        self.head += 1;
-        self.memory.position(from, HEAD).store(self.head, Ordering::Release);
-        if self.notify {
-            self.wake(from, SPACE_WAITER);
+        unsafe { std::ptr::copy_nonoverlapping(self.head.bytes(), buffer.as_mut_ptr(), length) };
+        self.head.step(&self.memory, 1 - self.out);
+        (self.length, self.expected) = (length, word_of(self.head.number, length));
+        if self.head.number & self.told == 0 {
+            self.head.head().store(self.head.number, Ordering::Release);
+            if self.notify {
+                self.wake(1 - self.out, SPACE_WAITER);
+            }
         }
         Ok(Some(length))
     }
@@ -258,10 +332,8 @@ impl Ring {
     /// # Errors
     /// As futex(2), without `EAGAIN`, `EINTR` and `ETIMEDOUT`, which all mean: look again.
     pub fn sleep_for_message(&mut self, timeout: Duration) -> io::Result<()> {
-        let from = 1 - self.out;
-        let head = self.head;
-        let is_there = |memory: &Memory| length_in(memory.word(from, head).load(Ordering::SeqCst), head).is_some();
-        self.sleep(from, DATA_WAITER, timeout, is_there)
+        let is_there = |ring: &Self| length_in(ring.head.word().load(Ordering::SeqCst), ring.head.number).is_some();
+        self.sleep(1 - self.out, DATA_WAITER, timeout, is_there)
     }
 
     /// Sleeps until there may be room or the time is over.
@@ -269,8 +341,8 @@ impl Ring {
     /// # Errors
     /// As [`Ring::sleep_for_message`].
     pub fn sleep_for_space(&mut self, timeout: Duration) -> io::Result<()> {
-        let (out, seen) = (self.out, self.peer_head);
-        self.sleep(out, SPACE_WAITER, timeout, |memory| memory.position(out, HEAD).load(Ordering::SeqCst) != seen)
+        let is_there = |ring: &Self| ring.tail.head().load(Ordering::SeqCst) != ring.peer_head;
+        self.sleep(self.out, SPACE_WAITER, timeout, is_there)
     }
 
     fn sleep(
@@ -278,13 +350,13 @@ impl Ring {
         direction: usize,
         word: usize,
         timeout: Duration,
-        ready: impl Fn(&Memory) -> bool,
+        ready: impl Fn(&Self) -> bool,
     ) -> io::Result<()> {
         let flag = self.memory.flag(direction, word);
         flag.store(1, Ordering::SeqCst);
         // The store above and the load below pair with publish-then-load in `wake`: one of the two sees the other.
         fence(Ordering::SeqCst);
-        if ready(&self.memory) {
+        if ready(self) {
             flag.store(0, Ordering::Relaxed);
             return Ok(());
         }
@@ -343,7 +415,9 @@ mod tests {
         let (fd, mut near) = Ring::create(8, 1, false).unwrap();
         let mut far = Ring::attach(&fd, false).unwrap();
         let start = (1 << 32) - 600;
-        (near.tail, near.peer_head, far.head) = (start, start, start);
+        near.peer_head = start;
+        far.expected = word_of(start, 0);
+        (near.tail, far.head) = (Cursor::new(&near.memory, 0, start), Cursor::new(&far.memory, 0, start));
         let mut buffer = [0; 8];
         for number in start..start + 1500 {
             assert_eq!(far.try_recv(&mut buffer).unwrap(), None, "{number}");
@@ -403,11 +477,11 @@ mod tests {
     fn a_peer_that_lies_is_an_error() {
         let (fd, near) = Ring::create(1000, 64, false).unwrap();
         let mut far = Ring::attach(&fd, false).unwrap();
-        near.memory.word(0, 0).store(word_of(7, 16), Ordering::SeqCst);
+        near.tail.word().store(word_of(7, 16), Ordering::SeqCst);
         assert_eq!(far.try_recv(&mut [0; 16]).unwrap(), None, "another message's number");
-        near.memory.word(0, 0).store(word_of(0, u32::MAX as usize), Ordering::SeqCst);
+        near.tail.word().store(word_of(0, u32::MAX as usize), Ordering::SeqCst);
         assert!(far.try_recv(&mut [0; 16]).is_err());
-        near.memory.word(0, 0).store(word_of(0, 17), Ordering::SeqCst);
+        near.tail.word().store(word_of(0, 17), Ordering::SeqCst);
         assert!(far.try_recv(&mut [0; 16]).is_err());
         near.memory.position(1, HEAD).store(1 << 40, Ordering::SeqCst);
         for _ in 0..=far.memory.shape.count {

@@ -25,9 +25,13 @@ impl RunDelay {
     pub fn ns(&self) -> io::Result<u64> {
         let mut text = [0; 96];
         let length = self.0.read_at(&mut text, 0)?;
-        let field = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.split_whitespace().nth(1));
-        field.and_then(|field| field.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        std::str::from_utf8(&text[..length]).ok().and_then(waited).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// The run delay in the text of a schedstat, ns.
+pub fn waited(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The run delay of the calling thread so far, ns.

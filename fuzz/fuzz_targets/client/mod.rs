@@ -1,10 +1,10 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-agent` alone, for a fuzz target.
 
-#[path = "../../../crates/run/src/rpc/client/http.rs"]
+#[path = "../../../crates/agent/src/rpc/client/http.rs"]
 pub mod http;
-#[path = "../../../crates/run/src/rpc/client/maker.rs"]
+#[path = "../../../crates/agent/src/rpc/client/maker.rs"]
 pub mod maker;
-#[path = "../../../crates/run/src/rpc/client/redis.rs"]
+#[path = "../../../crates/agent/src/rpc/client/redis.rs"]
 pub mod redis;
-#[path = "../../../crates/run/src/rpc/client/wire.rs"]
+#[path = "../../../crates/agent/src/rpc/client/wire.rs"]
 pub mod wire;

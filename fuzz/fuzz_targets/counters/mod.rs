@@ -1,6 +1,6 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-agent` alone, for a fuzz target.
 
-#[path = "../../../crates/run/src/counters/parse.rs"]
+#[path = "../../../crates/agent/src/counters/parse.rs"]
 mod parse;
 
 pub fn all(text: &str) {

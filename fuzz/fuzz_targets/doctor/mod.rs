@@ -1,6 +1,8 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-agent` alone, for a fuzz target.
 
-#[path = "../../../crates/run/src/doctor/cgroup.rs"]
+#[path = "../../../crates/agent/src/doctor/cgroup.rs"]
 pub mod cgroup;
-#[path = "../../../crates/run/src/doctor/read.rs"]
+#[path = "../../../crates/agent/src/doctor/read.rs"]
 pub mod read;
+#[path = "../../../crates/agent/src/doctor/stat.rs"]
+pub mod stat;

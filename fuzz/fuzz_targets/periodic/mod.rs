@@ -1,6 +1,6 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-agent` alone, for a fuzz target.
 
-#[path = "../../../crates/run/src/periodic/mac.rs"]
+#[path = "../../../crates/agent/src/periodic/mac.rs"]
 pub mod mac;
-#[path = "../../../crates/run/src/periodic/orders.rs"]
+#[path = "../../../crates/agent/src/periodic/orders.rs"]
 pub mod orders;

@@ -298,7 +298,7 @@ pub fn false_alarms(setup: Setup, runs: u32) -> Alarms {
         let ratios = comparison.ratios.iter().any(differs);
         let winners = comparison.winners.iter().any(|winner| winner.path.is_some());
         let told = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
-        let crossings = comparison.crossovers.iter().any(|crossover| told(crossover.kind));
+        let crossings = comparison.crossovers.iter().any(|crossover| told(crossover.crossing.kind));
         out.stands += u32::from(comparison.ratios.iter().any(|ratio| ratio.holm));
         out.ratios += u32::from(ratios);
         out.winners += u32::from(winners);
@@ -441,8 +441,8 @@ pub fn crossing(curves: Curves, rounds: u32, deviation: f64, runs: u32) -> Cross
         let mut add = |plan: &Plan, series: &[Series], coverage: &mut Coverage| {
             let comparison = compare(&Results { plan, cases: &[], rounds: &[], series }).expect("two paths");
             let found = &comparison.crossovers[0];
-            match found.kind {
-                CrossoverKind::At => coverage.add(curves.truth(), found.low, found.high),
+            match found.crossing.kind {
+                CrossoverKind::At => coverage.add(curves.truth(), found.crossing.low, found.crossing.high),
                 CrossoverKind::Undecided => {}
                 _ => out.wrong += 1,
             }
@@ -472,7 +472,7 @@ pub fn stream(rounds: u32, deviation: f64, heavy: bool, runs: u32) -> Coverage {
             .map(|pass| {
                 let noise = deviation * if heavy { random.heavy() } else { random.normal() };
                 let mut round = RoundRecord { pass, ..Default::default() };
-                for end in [&mut round.near, &mut round.far] {
+                for end in round.reports_mut() {
                     (end.bytes_sent, end.bytes_received) = (1 << 30, 1 << 30);
                     (end.delivery.sent, end.delivery.received) = (1 << 14, 1 << 14);
                     end.elapsed_ns = (8.0 * (1_u64 << 30) as f64 / noise.exp()) as u64;

@@ -1,6 +1,6 @@
 //! Where the time of a message goes: traced rounds, split into stages that add up (docs/method/attribution.md).
 //!
-//! A measured case has a traced twin. Its messages are joined with the kernel's events of their round ([`split`]), the
+//! A measured case has a traced replica. Its messages are joined with the kernel's events of their round ([`split`]), the
 //! receiver's state is rebuilt ([`timeline`]), and whole messages are averaged by how slow they were ([`bands`]).
 
 pub mod bands;
@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Plan, StageSet};
-use msgpath_core::schema::{EventKind, KernelEvent, MessageRow, RoundRecord, TraceRound, TracedThread, Tracing};
+use msgpath_core::schema::{
+    EventKind, FAR, KernelEvent, MessageRow, NEAR, RoundRecord, TraceRound, TracedThread, Tracing,
+};
 use msgpath_record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::calm;
 use crate::logs::Logs;
 use crate::stages::Band;
-use crate::summary::TrialResult;
+use crate::summary::AblationResult;
 use bands::{AtReady, DelayShare, Growth, Stage, Told};
 use calls::CallTimes;
 use msgpath_stats::estimate::Estimate;
@@ -40,13 +42,13 @@ const FEWEST: usize = 100;
 /// From this rank on messages are slow.
 const SLOW: f64 = 0.985;
 
-/// The stages of one measured case, from its traced twin.
+/// The stages of one measured case, from its traced replica.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CaseStages {
     /// The measured case.
     pub case: u32,
-    /// Its traced twin.
-    pub twin: u32,
+    /// Its traced replica.
+    pub replica: u32,
     /// How much was traced.
     pub set: StageSet,
     /// The back end; `None`: nothing was traced.
@@ -57,7 +59,7 @@ pub struct CaseStages {
     pub wakeups_joined: bool,
     /// Boundaries that this kernel or back end lacks, by tracepoint, and why.
     pub missing: Vec<(String, String)>,
-    /// Messages of the twin in the log.
+    /// Messages of the replica in the log.
     pub messages: u64,
     /// Messages whose stages are known: each adds up to its round trip.
     pub complete: u64,
@@ -101,7 +103,7 @@ pub struct CaseStages {
     pub calls: Vec<CallTimes>,
 }
 
-/// What tracing does to the round trip: the traced twin against the untraced case, their rounds interleaved.
+/// What tracing does to the round trip: the traced replica against the untraced case, their rounds interleaved.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Observer {
     /// Ratio of the medians, traced divided by untraced.
@@ -117,24 +119,24 @@ pub struct Observer {
 }
 
 impl Observer {
-    fn new(trial: &TrialResult) -> Self {
-        let added = |ratio: f64| trial.case_value * (ratio - 1.0);
+    fn new(ablation: &AblationResult) -> Self {
+        let added = |ratio: f64| ablation.case_value * (ratio - 1.0);
         Self {
-            ratio: trial.ratio.clone(),
-            untraced_ns: trial.case_value,
-            traced_ns: trial.value,
-            added_ns: added(trial.ratio.value),
-            added_high_ns: added(trial.ratio.high.unwrap_or(trial.ratio.value)),
+            ratio: ablation.ratio.clone(),
+            untraced_ns: ablation.case_value,
+            traced_ns: ablation.value,
+            added_ns: added(ablation.ratio.value),
+            added_high_ns: added(ablation.ratio.high.unwrap_or(ablation.ratio.value)),
         }
     }
 }
 
 impl CaseStages {
     /// Nothing is known yet.
-    pub fn empty(case: u32, twin: u32, set: StageSet) -> Self {
+    pub fn empty(case: u32, replica: u32, set: StageSet) -> Self {
         Self {
             case,
-            twin,
+            replica,
             set,
             known_by: None,
             self_test: String::new(),
@@ -186,14 +188,14 @@ impl CaseStages {
     }
 }
 
-/// The stages of every case that has a traced twin.
-pub fn attribute(run: &Run, logs: &Logs, trials: &[TrialResult]) -> Vec<CaseStages> {
-    let cases = run.header.plan.cases.iter().filter(|case| case.role == CaseRole::Trial);
-    let twins: Vec<(&Case, StageSet)> = cases.filter_map(|case| Some((case, Plan::traced(case)?))).collect();
-    if twins.is_empty() {
+/// The stages of every case that has a traced replica.
+pub fn attribute(run: &Run, logs: &Logs, ablations: &[AblationResult]) -> Vec<CaseStages> {
+    let cases = run.header.plan.cases.iter().filter(|case| case.role == CaseRole::Ablation);
+    let replicas: Vec<(&Case, StageSet)> = cases.filter_map(|case| Some((case, Plan::traced(case)?))).collect();
+    if replicas.is_empty() {
         return Vec::new();
     }
-    twins.into_iter().map(|(twin, set)| of_case(run, logs, twin, set, trials)).collect()
+    replicas.into_iter().map(|(replica, set)| of_case(run, logs, replica, set, ablations)).collect()
 }
 
 /// Whether the back end records an event.
@@ -202,10 +204,10 @@ fn recorded(tracing: &Tracing, kind: EventKind) -> bool {
         && !tracing.missing.iter().any(|(name, _)| name == kind.name())
 }
 
-fn of_case(run: &Run, logs: &Logs, twin: &Case, set: StageSet, trials: &[TrialResult]) -> CaseStages {
-    let of = twin.trial.as_ref().map_or(twin.id, |trial| trial.of);
-    let mut told = CaseStages::empty(of, twin.id, set);
-    told.observer = trials.iter().find(|trial| trial.case == twin.id).map(Observer::new);
+fn of_case(run: &Run, logs: &Logs, replica: &Case, set: StageSet, ablations: &[AblationResult]) -> CaseStages {
+    let of = replica.ablation.as_ref().map_or(replica.id, |ablation| ablation.of);
+    let mut told = CaseStages::empty(of, replica.id, set);
+    told.observer = ablations.iter().find(|ablation| ablation.case == replica.id).map(Observer::new);
     let Some(tracing) = run.header.tracing.as_ref() else {
         told.why = Some("the kernel was not traced".into());
         return told;
@@ -213,7 +215,7 @@ fn of_case(run: &Run, logs: &Logs, twin: &Case, set: StageSet, trials: &[TrialRe
     told.known_by.clone_from(&tracing.backend);
     told.self_test.clone_from(&tracing.self_test);
     told.wakeups_joined = tracing.wakeups_joined;
-    let shape = Shape::new(twin, |kind| recorded(tracing, kind), tracing.wakeups_joined);
+    let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
     let concerned = |name: &str| EventKind::ALL.iter().any(|kind| kind.name() == name && bounds(*kind, &shape, set));
     told.missing = tracing.missing.iter().filter(|(name, _)| concerned(name)).cloned().collect();
     if tracing.backend.is_none() {
@@ -224,11 +226,11 @@ fn of_case(run: &Run, logs: &Logs, twin: &Case, set: StageSet, trials: &[TrialRe
         });
         return told;
     }
-    let mut rows = rows_of(&logs.traced, twin.id);
-    let left_out = calm::left_out(run, twin);
+    let mut rows = rows_of(&logs.traced, replica.id);
+    let left_out = calm::left_out(run, replica);
     rows.retain(|row| !left_out.contains(&row.pass));
     told.messages = rows.len() as u64;
-    let mut work = Work::new(run, logs, twin, shape, &rows);
+    let mut work = Work::new(run, logs, replica, shape, &rows);
     work.rounds(&rows);
     work.finish(&mut told, run);
     told
@@ -256,10 +258,10 @@ fn rows_of(traced: &[MessageRow], case: u32) -> Vec<MessageRow> {
     rows
 }
 
-/// What adds up over the rounds of one twin.
+/// What adds up over the rounds of one replica.
 struct Work<'a> {
     logs: &'a Logs,
-    twin: &'a Case,
+    replica: &'a Case,
     shape: Shape,
     rounds: BTreeMap<u32, &'a RoundRecord>,
     /// Latency from which on a message is slow, ns.
@@ -275,20 +277,21 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(run: &'a Run, logs: &'a Logs, twin: &'a Case, mut shape: Shape, rows: &[MessageRow]) -> Self {
-        let rounds = run.rounds.iter().filter(|round| round.case == twin.id).map(|round| (round.pass, round)).collect();
+    fn new(run: &'a Run, logs: &'a Logs, replica: &'a Case, mut shape: Shape, rows: &[MessageRow]) -> Self {
+        let rounds =
+            run.rounds.iter().filter(|round| round.case == replica.id).map(|round| (round.pass, round)).collect();
         let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
         let at = (SLOW * latencies.len() as f64) as usize;
         let slow_from = if at < latencies.len() { *latencies.select_nth_unstable(at).1 } else { u64::MAX };
         // The queueing discipline may be bypassed: then no packet of ours is handed to the driver where one sees it.
         if shape.xmit && shape.stack.has_device() {
             let xmit = |event: &KernelEvent| event.kind == EventKind::NetDevStartXmit;
-            let own = logs.events.iter().filter(|events| events.case == twin.id);
+            let own = logs.events.iter().filter(|events| events.case == replica.id);
             shape.xmit = own.flat_map(|events| &events.events).any(xmit);
         }
         Self {
             logs,
-            twin,
+            replica,
             shape,
             rounds,
             slow_from,
@@ -305,7 +308,7 @@ impl<'a> Work<'a> {
 
     fn rounds(&mut self, rows: &[MessageRow]) {
         let mut by_pass: BTreeMap<u32, &[KernelEvent]> = BTreeMap::new();
-        for events in self.logs.events.iter().filter(|events| events.case == self.twin.id) {
+        for events in self.logs.events.iter().filter(|events| events.case == self.replica.id) {
             by_pass.insert(events.pass, &events.events);
         }
         for rows in rows.chunk_by(|a, b| a.pass == b.pass) {
@@ -328,7 +331,7 @@ impl<'a> Work<'a> {
             sorted.sort_by_key(|event| event.t_ns);
             &sorted
         };
-        let round = Round::new(Question { case: self.twin, shape: &shape, trace, events });
+        let round = Round::new(Question { case: self.replica, shape: &shape, trace, events });
         self.lost += trace.lost;
         self.seen.name(&trace.tasks, &round.tasks);
         let slow_from = self.slow_from;
@@ -349,9 +352,9 @@ impl<'a> Work<'a> {
             tids.sort_unstable();
             tids
         };
-        self.calls.add(events, &tids(&trace.near), &tids(&trace.far), window);
+        self.calls.add(events, &tids(trace.of(NEAR)), &tids(trace.of(FAR)), window);
         let mut counted: BTreeMap<u8, u64> = BTreeMap::new();
-        for (end, threads) in [(0, &trace.near), (4, &trace.far)] {
+        for (end, threads) in [(0, trace.of(NEAR)), (4, trace.of(FAR))] {
             for thread in threads {
                 let Ok(at) = round.tasks.binary_search(&thread.tid) else { continue };
                 let role = end + u8::from(thread.sends) + 2 * u8::from(thread.receives);
@@ -444,7 +447,7 @@ fn who(role: u8) -> String {
 
 /// What `uname -m` says at the near end; both ends of a traced run are one machine.
 fn machine(run: &Run) -> &str {
-    run.header.near.facts.get("machine").map_or(std::env::consts::ARCH, String::as_str)
+    run.header.host(NEAR).facts.get("machine").map_or(std::env::consts::ARCH, String::as_str)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! after the data are there charged to the state of the receiver (docs/method/attribution.md#stages).
 
 use msgpath_core::Case;
-use msgpath_core::schema::{KernelEvent, MessageRow, TraceRound, TracedThread};
+use msgpath_core::schema::{FAR, KernelEvent, MessageRow, NEAR, TraceRound, TracedThread};
 
 use super::index::{Index, NEVER, Packet, Ready};
 use super::stage::{Kind, LEGS, Shape, slot};
@@ -17,7 +17,7 @@ pub enum Reason {
     NoStamps,
     /// Its stamps contradict each other.
     Disorder,
-    /// Another message was under way on its connection.
+    /// Another message was in flight on its connection.
     Overlap,
     /// Kernel events were lost before its end.
     Lost,
@@ -46,7 +46,7 @@ impl Reason {
             Reason::NoReply => "no reply",
             Reason::NoStamps => "stamps of the far end are missing",
             Reason::Disorder => "its stamps contradict each other",
-            Reason::Overlap => "another message was under way on its connection",
+            Reason::Overlap => "another message was in flight on its connection",
             Reason::Lost => "kernel events were lost",
             Reason::NoEvents => "its round has no kernel events",
             Reason::NoThread => "the threads of its connection are not known",
@@ -155,7 +155,7 @@ impl<'a> Round<'a> {
     /// Reads the events once.
     pub fn new(question: Question<'a>) -> Self {
         let Question { case, shape, trace, events } = question;
-        let threads = trace.near.iter().chain(&trace.far);
+        let threads = trace.threads.iter().flatten();
         let mut tasks: Vec<i32> = threads.clone().map(|thread| thread.tid).collect();
         let mut cookies: Vec<u32> = threads.flat_map(|thread| &thread.cookies).map(|cookie| *cookie as u32).collect();
         // A socket whose cookie could not be read has none.
@@ -227,8 +227,8 @@ impl<'a> Round<'a> {
         };
         let (sends, receives) = (|thread: &TracedThread| thread.sends, |thread: &TracedThread| thread.receives);
         Some([
-            way(of(&trace.near, sends), of(&trace.far, receives))?,
-            way(of(&trace.far, sends), of(&trace.near, receives))?,
+            way(of(trace.of(NEAR), sends), of(trace.of(FAR), receives))?,
+            way(of(trace.of(FAR), sends), of(trace.of(NEAR), receives))?,
         ])
     }
 
@@ -384,7 +384,7 @@ impl<'a> Round<'a> {
         /// A message of more bytes may be cut into segments.
         const SEGMENT: u64 = 1000;
         let case = self.question.case;
-        let near = self.question.trace.near.iter().any(|thread| thread.tid == self.tasks[way.sender]);
+        let near = self.question.trace.of(NEAR).iter().any(|thread| thread.tid == self.tasks[way.sender]);
         let whole = if near { case.size } else { case.reply };
         let least = if near && case.traits.apart { u64::from(case.pieces.size) } else { whole };
         let (len, headers) = (u64::from(packet.len), u64::from(self.headers));
@@ -445,7 +445,7 @@ fn sent_at(row: &MessageRow) -> u64 {
     row.start_ns.saturating_add(row.late_ns.unwrap_or(0))
 }
 
-/// The reply, or where there is none the send: a lost message is under way no longer than anybody knows.
+/// The reply, or where there is none the send: a lost message is in flight no longer than anybody knows.
 fn end_of(row: &MessageRow) -> u64 {
     row.start_ns.saturating_add(row.latency_ns.or(row.late_ns).unwrap_or(0))
 }

@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 /// What each message was split into, in the order of the rows.
 fn answers(traced: &Traced) -> Vec<Result<split::Split, Reason>> {
-    let twin = &traced.run.header.plan.cases[1];
+    let replica = &traced.run.header.plan.cases[1];
     let tracing = traced.run.header.tracing.as_ref().unwrap();
-    let shape = Shape::new(twin, |kind| recorded(tracing, kind), tracing.wakeups_joined);
+    let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
     let mut out = Vec::new();
     for (round, events) in traced.run.rounds.iter().filter(|round| round.case == 1).zip(&traced.logs.events) {
         let rows: Vec<MessageRow> = traced.logs.traced.iter().filter(|row| row.pass == round.pass).copied().collect();
         let trace = round.trace.as_ref().unwrap();
-        let round = Round::new(Question { case: twin, shape: &shape, trace, events: &events.events });
+        let round = Round::new(Question { case: replica, shape: &shape, trace, events: &events.events });
         let mut own = vec![Err(Reason::NoEvents); rows.len()];
         let mut seen = occupants::Seen::default();
         let mut watch = occupants::OfRound { seen: &mut seen, slow: &|_| false };
@@ -153,7 +153,7 @@ fn what_overlaps_or_is_lost_is_counted_and_not_split() {
     // The third has none, the fourth lacks the far end's thread.
     traced.logs.events[2].events.clear();
     let round = traced.run.rounds.iter_mut().find(|round| round.case == 1 && round.pass == 3).unwrap();
-    round.trace.as_mut().unwrap().far.clear();
+    round.trace.as_mut().unwrap().threads[1].clear();
     let answers = answers(&traced);
     assert_eq!(answers[..2], [Err(Reason::Overlap), Err(Reason::Overlap)]);
     assert_eq!(answers[2..5], [Err(Reason::NoReply), Err(Reason::NoStamps), Err(Reason::Disorder)]);
@@ -175,7 +175,7 @@ fn a_case_in_numbers() {
     let traced = traced(&way, 50);
     let summary = crate::summarise_with(&traced.run, &traced.logs);
     let [told] = summary.attribution.as_slice() else { panic!("{:?}", summary.attribution) };
-    assert_eq!((told.case, told.twin, told.set, told.why.as_deref()), (0, 1, StageSet::Full, None));
+    assert_eq!((told.case, told.replica, told.set, told.why.as_deref()), (0, 1, StageSet::Full, None));
     assert_eq!((told.messages, told.complete, told.residual_ns, told.events_lost), (2_000, 2_000, 0, 0));
     // Every band adds up to its mean.
     for band in &told.bands {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS};
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{EndRound, FAR, NEAR, RoundRecord};
 use msgpath_record::Run;
 use msgpath_stats::level::{Level, of_values};
 
@@ -14,8 +14,8 @@ use crate::events::{is_hardware, rounds_of};
 /// For each hardware event that at least one of the runs counted, at each end: its name, and its level in both.
 pub(super) fn levels((a, one): (&Run, &Case), (b, two): (&Run, &Case)) -> Vec<(String, [Result<Level, String>; 2])> {
     let mut out = Vec::new();
-    for near in [true, false] {
-        let facts = |run: &Run| if near { run.header.near_events.clone() } else { run.header.far_events.clone() };
+    for end in [NEAR, FAR] {
+        let facts = |run: &Run| run.header.end(end).events.clone();
         let names: BTreeSet<String> =
             facts(a).counted.into_iter().chain(facts(b).counted).filter(|name| is_hardware(name)).collect();
         for name in names {
@@ -24,20 +24,19 @@ pub(super) fn levels((a, one): (&Run, &Case), (b, two): (&Run, &Case)) -> Vec<(S
                 if let Some((_, reason)) = facts.refused.iter().find(|(refused, _)| *refused == name) {
                     return Err(format!("{name} was not counted: {}", reason.why));
                 }
-                level(&rounds_of(run, case), near, &name)
+                level(&rounds_of(run, case), end, &name)
             };
-            let end = if near { "near" } else { "far" };
-            out.push((format!("{name}, {end}"), [of(a, one), of(b, two)]));
+            out.push((format!("{name}, {}", a.header.end(end).name), [of(a, one), of(b, two)]));
         }
     }
     out
 }
 
 /// Logarithm of the count per message, over the rounds in which it was counted.
-fn level(rounds: &[&RoundRecord], near: bool, name: &str) -> Result<Level, String> {
+fn level(rounds: &[&RoundRecord], end: usize, name: &str) -> Result<Level, String> {
     let of = |round: &RoundRecord| {
-        let (counts, end) = if near { (&round.near_events, &round.near) } else { (&round.far_events, &round.far) };
-        Some(counts.get(name)?.count as f64 / handled(end) as f64)
+        let EndRound { report, events, .. } = round.end(end);
+        Some(events.get(name)?.count as f64 / handled(report) as f64)
     };
     let counted: Vec<(&RoundRecord, f64)> = rounds.iter().filter_map(|round| Some((*round, of(round)?))).collect();
     if counted.len() < MIN_ROUNDS_FOR_CLAIMS as usize {
@@ -57,7 +56,7 @@ fn level(rounds: &[&RoundRecord], near: bool, name: &str) -> Result<Level, Strin
 #[cfg(test)]
 mod tests {
     use msgpath_core::Unavailable;
-    use msgpath_core::schema::{EventCount, EventFacts};
+    use msgpath_core::schema::{EventCount, EventFacts, NEAR};
     use msgpath_record::Run;
     use msgpath_stats::verdict::Verdict;
 
@@ -66,12 +65,15 @@ mod tests {
 
     fn counted(cycles: f64) -> Run {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.near_events.counted = vec!["context-switches".into(), "cycles".into()];
+        run.header.ends[NEAR].events.counted = vec!["context-switches".into(), "cycles".into()];
         for round in &mut run.rounds {
             let wave = 1.0 + 0.01 * f64::from(round.pass % 3);
-            let count = (cycles * wave * round.near.delivery.sent as f64) as u64;
-            round.near_events.insert("cycles".into(), EventCount { count, ..EventCount::default() });
-            round.near_events.insert("context-switches".into(), EventCount { count: 9, ..EventCount::default() });
+            let count = (cycles * wave * round.near().delivery.sent as f64) as u64;
+            round.end_mut(NEAR).events.insert("cycles".into(), EventCount { count, ..EventCount::default() });
+            round
+                .end_mut(NEAR)
+                .events
+                .insert("context-switches".into(), EventCount { count: 9, ..EventCount::default() });
         }
         run
     }
@@ -91,8 +93,8 @@ mod tests {
     #[test]
     fn what_one_side_lacks_is_refused_by_name() {
         let mut other = counted(1000.0);
-        other.rounds.iter_mut().for_each(|round| round.near_events.clear());
-        other.header.near_events = EventFacts {
+        other.rounds.iter_mut().for_each(|round| round.end_mut(NEAR).events.clear());
+        other.header.ends[NEAR].events = EventFacts {
             refused: vec![("cycles".into(), Unavailable::new("no PMU driver: ENOENT", ""))],
             ..EventFacts::default()
         };

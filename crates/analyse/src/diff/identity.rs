@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use msgpath_core::schema::{Environment, RpcFacts, RunHeader};
+use msgpath_core::schema::{Environment, FAR, NEAR, RpcFacts, RunHeader};
 use msgpath_record::{Run, utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,8 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
             note("day", "", a.started.clone(), b.started.clone(), true);
         }
     }
-    let near = machine(&a.near, &b.near);
-    let far = machine(&a.far, &b.far);
+    let near = machine(a.host(NEAR), b.host(NEAR));
+    let far = machine(a.host(FAR), b.host(FAR));
     for (what, a, b, refuses) in near.iter().filter(|difference| far.contains(difference)) {
         note(what, "both", a.clone(), b.clone(), *refuses);
     }
@@ -101,7 +101,7 @@ fn planned(header: &RunHeader) -> Vec<(&'static str, String)> {
         ("trimmed messages", plan.trim.to_string()),
         ("stamps", format!("{:?}", plan.stamps).to_lowercase()),
         ("event loop", plan.cases.iter().any(|case| !case.dispatch.is_turns()).to_string()),
-        ("CPUs used", format!("{} and {}", cpus(&plan.placement.near), cpus(&plan.placement.far))),
+        ("CPUs used", format!("{} and {}", cpus(plan.placement.of(NEAR)), cpus(plan.placement.of(FAR)))),
     ]
 }
 

@@ -51,7 +51,7 @@ fn missing(watched: Watched) -> String {
 /// The number of one round: its logarithm, but for losses.
 fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
     let messages = match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.sent,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.sent,
         Workload::Stream => receiver(plan, round).delivery.received,
     };
     let value = match watched {
@@ -59,7 +59,7 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
         Watched::Quantile(_) => return None,
         Watched::Mean => round.latency.mean()?,
         Watched::Cpu => {
-            let time = [&round.near, &round.far].map(|end| end.user_ns + end.system_ns).iter().sum::<u64>();
+            let time = [round.near(), round.far()].map(|end| end.user_ns + end.system_ns).iter().sum::<u64>();
             time as f64 / messages.max(1) as f64
         }
         Watched::Throughput => {
@@ -74,7 +74,7 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
 /// Messages of a round that were lost.
 fn lost(plan: &Plan, round: &RoundRecord) -> u64 {
     match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.lost,
+        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.lost,
         Workload::Stream => receiver(plan, round).delivery.lost,
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 use msgpath_core::Workload;
 use msgpath_core::gate::{Gate, Watched};
 use msgpath_core::plan::{Case, CaseRole, Metric, Plan};
-use msgpath_core::schema::{RoundRecord, Status};
+use msgpath_core::schema::{NEAR, RoundRecord, Status};
 use msgpath_core::units::size;
 use msgpath_record::Run;
 use msgpath_stats::level::Level;
@@ -178,7 +178,7 @@ fn compared(run: &Run) -> Compared {
         name: header.name.clone(),
         started: header.started.clone(),
         version: header.version.clone(),
-        binary: header.near.facts.get("binary").cloned(),
+        binary: header.host(NEAR).facts.get("binary").cloned(),
         resolution: resolution(run),
         status: ended.map_or(Status::Partial, |end| end.status),
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::Build;
 use msgpath_core::Histogram;
+use msgpath_core::schema::NEAR;
 use msgpath_stats::simulate::normal;
 
 /// A run of 25 rounds whose level follows an AR(1) with this correlation and spread, on the log.
@@ -123,7 +124,7 @@ fn a_tail_that_was_not_observed_fails_no_gate() {
 fn losses_and_throughput_have_gates() {
     let (a, mut b) = pair(1.0);
     for round in b.rounds.iter_mut().filter(|round| round.case == 1) {
-        round.near.delivery.lost = 3 + u64::from(round.pass % 3);
+        round.near_mut().delivery.lost = 3 + u64::from(round.pass % 3);
     }
     let judged = diff(&a, &b, &gates(&["loss > 0.1%", "loss > 3%"])).gates;
     let states: Vec<_> = judged.iter().map(|gate| gate.state).collect();
@@ -162,23 +163,23 @@ fn runs_of_other_machines_and_plans_are_told_apart() {
         diff.refusals().iter().map(|difference| format!("{} {}", difference.end, difference.what)).collect::<Vec<_>>()
     };
     let fact = |run: &mut Run, name: &str, value: &str| {
-        for end in [&mut run.header.near, &mut run.header.far] {
+        for end in &mut run.header.hosts {
             end.facts.insert(name.into(), value.into());
         }
     };
-    assert_eq!(refused(&|run| run.header.near.kernel = "7.0".into()), ["near kernel"]);
+    assert_eq!(refused(&|run| run.header.host_mut(NEAR).kernel = "7.0".into()), ["near kernel"]);
     assert_eq!(refused(&|run| run.header.plan.options.nodelay = false), [" options.nodelay"]);
     assert_eq!(refused(&|run| run.header.plan.working_set = 1), [" working set"]);
     assert_eq!(refused(&|run| run.header.started = "2026-11-23T10:00:01Z".into()), [" day"]);
     let moved = |run: &mut Run| {
-        for end in [&mut run.header.near, &mut run.header.far] {
+        for end in &mut run.header.hosts {
             (end.host, end.boot_id) = ("other".into(), "two".into());
         }
     };
     assert_eq!(refused(&moved), ["both host"]);
     // A container's new name on the same boot, another program and another moment refuse nothing.
     let free = |run: &mut Run| {
-        run.header.near.host = "container".into();
+        run.header.host_mut(NEAR).host = "container".into();
         run.header.version = "0.2.0".into();
         fact(run, "binary", "abc");
         fact(run, "loadavg", "3.1");

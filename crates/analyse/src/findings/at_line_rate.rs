@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W53", detect };
 const FULL: f64 = 0.9;
 
 /// The fullest case, with how many others there are. More than the link carries was not limited by it: then its speed is a
-/// mere claim of an emulated card.
+/// mere claim of an emulated NIC.
 fn detect(input: &Input) -> Vec<Said> {
     if input.plan.workload != Workload::Stream {
         return Vec::new();
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn speaks_where_the_link_is_full() {
         assert_eq!(
-            texts(9.41e9, DeviceKind::Card),
+            texts(9.41e9, DeviceKind::Nic),
             ["9.41 Gbit/s of payload are 94 % of the link's 10.0 Gbit/s: the link is what is measured"]
         );
     }
 
     #[test]
     fn is_silent_below_and_where_the_speed_is_a_mere_claim() {
-        assert!(texts(8.5e9, DeviceKind::Card).is_empty());
-        assert!(texts(20e9, DeviceKind::Card).is_empty());
+        assert!(texts(8.5e9, DeviceKind::Nic).is_empty());
+        assert!(texts(20e9, DeviceKind::Nic).is_empty());
         assert!(texts(9.41e9, DeviceKind::Veth).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! W38: small writes that the kernel held while a packet of theirs was still queued.
 
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 
 use super::counters::{fits, rose, sent};
@@ -18,7 +19,7 @@ fn detect(input: &Input) -> Vec<Said> {
         facts.get("tcp_autocorking").is_some_and(|value| value == "0")
     };
     // Switched off at both ends: the counts are those of other namespaces' sockets.
-    if off(&input.run.header.near.facts) && off(&input.run.header.far.facts) {
+    if off(&input.run.header.host(NEAR).facts) && off(&input.run.header.host(FAR).facts) {
         return Vec::new();
     }
     let many = measured(input).filter(|case| case.case.traits.segments).filter_map(|case| {
@@ -42,7 +43,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
         affected(cases)
     );
     // No send call is held more than once, and trimmed messages make as many of them.
-    let calls = case.near_calls.send_calls + case.far_calls.send_calls;
+    let calls = case.end(NEAR).calls.send_calls + case.end(FAR).calls.send_calls;
     let most = calls.max(sent.least) as f64 * sent.most as f64 / sent.least as f64;
     let numbers = [("held_writes", held as f64), ("messages", sent.least as f64), ("send_calls", calls as f64)];
     let next = match case.case.traits.apart {
@@ -63,7 +64,7 @@ mod tests {
         let mut build = Build::stream(&[path], &[64]);
         build.plan.trim = 0;
         let mut run = build.run();
-        run.rounds.iter_mut().for_each(|round| round.near.calls.send_calls = 400);
+        run.rounds.iter_mut().for_each(|round| round.near_mut().calls.send_calls = 400);
         count(&mut run, 0, "TcpExt.TCPAutoCorking", held);
         run
     }
@@ -101,7 +102,7 @@ mod tests {
         assert!(said(&run("tcp:writes", 19), "W38").is_empty());
         assert!(said(&run("unix:writes", 300), "W38").is_empty());
         let mut off = run("tcp:writes", 300);
-        for end in [&mut off.header.near, &mut off.header.far] {
+        for end in &mut off.header.hosts {
             end.facts.insert("tcp_autocorking".into(), "0".into());
         }
         assert!(said(&off, "W38").is_empty());

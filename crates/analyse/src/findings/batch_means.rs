@@ -1,5 +1,6 @@
 //! W27: values are means of batches, because one message is too short for the clock.
 
+use msgpath_core::schema::NEAR;
 use std::collections::BTreeSet;
 
 use msgpath_core::units::Glyphs;
@@ -19,7 +20,7 @@ fn detect(input: &Input) -> Vec<Said> {
         list(&paths.into_iter().collect::<Vec<_>>()),
         range(least.to_string(), most.to_string())
     );
-    let cost = input.run.header.clock.cost_ns;
+    let cost = input.run.header.end(NEAR).clock.cost_ns;
     let why = format!(
         "one reading of the clock costs {}, more than a twentieth of such a message; a slow message hides in its batch",
         Glyphs::Unicode.time(cost)

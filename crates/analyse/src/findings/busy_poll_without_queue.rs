@@ -28,7 +28,7 @@ fn detect(input: &Input) -> Vec<Said> {
         "W23",
         format!("busy polling had no device queue to poll ({})", list(&paths)),
         "messages that stay on this machine come from no device queue, so the rows measure an ordinary wait",
-        "a second machine with a card whose driver supports it, or the wait spin",
+        "a second machine with a NIC whose driver supports it, or the wait spin",
         [("paths", paths.len() as f64)],
     )]
 }

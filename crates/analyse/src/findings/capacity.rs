@@ -9,7 +9,7 @@ use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W114", detect };
 
-/// Trials that differ by more than this factor do not tell the capacity well.
+/// Attempts that differ by more than this factor do not tell the capacity well.
 const SPREAD: f64 = 1.25;
 
 /// Once for all rates of a path.
@@ -24,26 +24,26 @@ fn detect(input: &Input) -> Vec<Said> {
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let of = case.case.of_capacity.as_ref()?;
     let capacity = of.capacity()?.value();
-    let (low, high) = (of.trials.first()?.value(), of.trials.last()?.value());
+    let (low, high) = (of.attempts.first()?.value(), of.attempts.last()?.value());
     let prefix = match measured(input).all(|other| same_line(&other.case, &case.case)) {
         true => String::new(),
         false => format!("{}, {}: ", case.case.path, message(&case.case)),
     };
     let mut text = format!(
-        "{prefix}the rates are shares of {} messages/s, what was answered while more was offered (best of {} trials, the lowest {})",
+        "{prefix}the rates are shares of {} messages/s, what was answered while more was offered (best of {} attempts, the lowest {})",
         three_digits(capacity),
-        of.trials.len(),
+        of.attempts.len(),
         three_digits(low)
     );
     let steady = high <= SPREAD * low;
     if !steady {
-        text.push_str("; the trials differ so much that another run may find another capacity");
+        text.push_str("; the attempts differ so much that another run may find another capacity");
     }
     let numbers = [
         ("capacity_per_s", capacity),
         ("lowest_per_s", low),
         ("highest_per_s", high),
-        ("trials", of.trials.len() as f64),
+        ("attempts", of.attempts.len() as f64),
     ];
     let confidence = if steady { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W114", confidence, sentence(&text) + ".", numbers, Vec::new()))
@@ -57,11 +57,11 @@ mod tests {
     use crate::testing::said;
     use crate::testing_queue::{Queue, run};
 
-    fn texts(trials: &[f64]) -> Vec<String> {
+    fn texts(attempts: &[f64]) -> Vec<String> {
         let mut run = run(&[0.2, 0.4].map(|rho| Queue::mm1(rho, 100, 10, 1)));
-        for case in run.header.plan.cases.iter_mut().filter(|_| !trials.is_empty()) {
-            let trials = trials.iter().map(|per_s| Rate::per_second(*per_s).unwrap()).collect();
-            case.of_capacity = Some(OfCapacity { share_ppm: 200_000, trials });
+        for case in run.header.plan.cases.iter_mut().filter(|_| !attempts.is_empty()) {
+            let attempts = attempts.iter().map(|per_s| Rate::per_second(*per_s).unwrap()).collect();
+            case.of_capacity = Some(OfCapacity { share_ppm: 200_000, attempts });
         }
         said(&run, "W114")
     }
@@ -70,12 +70,12 @@ mod tests {
     fn speaks_once_for_all_rates() {
         let texts = texts(&[95e3, 100e3, 110e3]);
         let text = "sure: The rates are shares of 110000 messages/s, what was answered while more was offered (best of 3 \
-                    trials, the lowest 95000).";
+                    attempts, the lowest 95000).";
         assert_eq!(texts, [text]);
     }
 
     #[test]
-    fn says_where_the_trials_differ() {
+    fn says_where_the_ablations_differ() {
         let texts = texts(&[50e3, 100e3, 110e3]);
         assert!(texts[0].starts_with("likely: ") && texts[0].ends_with("another capacity."), "{texts:?}");
     }

@@ -40,10 +40,10 @@ mod tests {
         run.header.plan.declare(declared);
         for round in &mut run.rounds {
             // Two threads, 70 % of the time of both together.
-            round.near.user_ns = round.near.elapsed_ns;
-            round.near.system_ns = round.near.elapsed_ns * 4 / 10;
+            round.near_mut().user_ns = round.near().elapsed_ns;
+            round.near_mut().system_ns = round.near().elapsed_ns * 4 / 10;
             if spun {
-                round.open.as_mut().unwrap().spun_ns = round.near.elapsed_ns * 9 / 10;
+                round.open.as_mut().unwrap().spun_ns = round.near().elapsed_ns * 9 / 10;
             }
         }
         said(&run, "W51")

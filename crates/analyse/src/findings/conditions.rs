@@ -2,7 +2,7 @@
 
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::{CaseRole, Workload};
-use msgpath_core::schema::{EndReport, Environment, KernelCounts, RoundRecord};
+use msgpath_core::schema::{EndReport, Environment, FAR, KernelCounts, NEAR, RoundRecord};
 use msgpath_stats::association::association;
 use msgpath_stats::describe::percentile;
 
@@ -32,17 +32,17 @@ impl End<'_> {
 
     /// Its report of a round.
     pub(super) fn report<'r>(&self, round: &'r RoundRecord) -> &'r EndReport {
-        if self.near() { &round.near } else { &round.far }
+        if self.near() { round.near() } else { round.far() }
     }
 
     /// Its time of a fixed piece of computing before a round, ns.
     pub(super) fn speed_ns(&self, round: &RoundRecord) -> Option<u64> {
-        if self.near() { round.near_speed_ns } else { round.far_speed_ns }
+        if self.near() { round.end(NEAR).speed_ns } else { round.end(FAR).speed_ns }
     }
 
     /// How much a kernel counter grew in a round; `None` where it could not be read.
     pub(super) fn grew(&self, round: &RoundRecord, name: &str) -> Option<u64> {
-        let KernelCounts(counts) = if self.near() { &round.near_kernel } else { &round.far_kernel };
+        let KernelCounts(counts) = if self.near() { &round.end(NEAR).kernel } else { &round.end(FAR).kernel };
         counts.get(name).copied().or_else(|| self.counters.iter().any(|counter| counter == name).then_some(0))
     }
 }
@@ -54,23 +54,23 @@ pub(super) fn ends<'a>(input: &Input<'a>) -> [End<'a>; 2] {
         End {
             key: "near",
             name: "the near end",
-            machine: &header.near,
-            pinned: &placement.near,
-            counters: &header.near_counters,
+            machine: header.host(NEAR),
+            pinned: placement.of(NEAR),
+            counters: &header.end(NEAR).counters,
         },
         End {
             key: "far",
             name: "the far end",
-            machine: &header.far,
-            pinned: &placement.far,
-            counters: &header.far_counters,
+            machine: header.host(FAR),
+            pinned: placement.of(FAR),
+            counters: &header.end(FAR).counters,
         },
     ]
 }
 
 /// Whether both ends share a machine: what the kernel counts for all of it is then counted twice.
 pub(super) fn one_machine(input: &Input) -> bool {
-    input.run.header.near.boot_id == input.run.header.far.boot_id
+    input.run.header.one_machine()
 }
 
 /// The machines: both ends where they are two, else the near end by the name `this machine`.
@@ -89,7 +89,7 @@ pub(super) fn measured_rounds<'a>(input: &Input<'a>) -> Vec<&'a RoundRecord> {
 
 /// How long a round lasted, ns: the longer of the two ends.
 pub(super) fn lasted_ns(round: &RoundRecord) -> f64 {
-    round.near.elapsed_ns.max(round.far.elapsed_ns) as f64
+    round.near().elapsed_ns.max(round.far().elapsed_ns) as f64
 }
 
 /// `this machine`'s or an end's check of `doctor`, where it has this state or a worse one.

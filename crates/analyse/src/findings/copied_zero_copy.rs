@@ -45,12 +45,12 @@ fn detect(input: &Input) -> Vec<Said> {
     if counts.unanswered > 0 {
         text.push_str(&format!("; {} more had no answer when their round ended", number(counts.unanswered)));
     }
-    let here = input.run.header.near.boot_id == input.run.header.far.boot_id;
+    let here = input.run.header.one_machine();
     let meaning = format!("so the {paths} rows measure copying plus bookkeeping, not zero copy");
     let (why, fix) = if here {
         (
             format!("messages that stay on this machine are always copied (loopback, veth, containers), {meaning}"),
-            "to measure it for real: a second machine, or two cards joined by a cable",
+            "to measure it for real: a second machine, or two NICs joined by a link",
         )
     } else {
         (
@@ -81,11 +81,12 @@ mod tests {
     use crate::summarise;
     use crate::testing::{Build, said};
     use msgpath_core::ZeroCopyCounts;
+    use msgpath_core::schema::FAR;
 
     fn run(zero_copied: u64, copied: u64) -> msgpath_record::Run {
         let mut run = Build::echo(&["tcp:send", "tcp:zerocopy"], &[65_536]).messages(20).run();
         for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
-            round.near.zerocopy = ZeroCopyCounts {
+            round.near_mut().zerocopy = ZeroCopyCounts {
                 asked: 50,
                 zero_copied,
                 copied,
@@ -112,7 +113,7 @@ mod tests {
             "{warning:?}"
         );
         let mut far = run(0, 50);
-        far.header.far.boot_id = "two".into();
+        far.header.host_mut(FAR).boot_id = "two".into();
         assert!(summarise(&far).warnings[0].fix.contains("MTU"));
     }
 

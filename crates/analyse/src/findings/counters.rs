@@ -4,7 +4,7 @@
 //! same ones (docs/method/kernel.md#counters).
 
 use msgpath_core::Workload;
-use msgpath_core::schema::{DeviceKind, KernelCounts};
+use msgpath_core::schema::{DeviceKind, FAR, KernelCounts, NEAR};
 
 use super::Input;
 use crate::series::sender;
@@ -36,13 +36,13 @@ fn rose_at_ends(input: &Input, case: &CaseSummary, names: &[&str]) -> (Option<u6
     let count = |counts: &KernelCounts| names.iter().filter_map(|name| counts.0.get(*name)).sum::<u64>();
     let header = &input.run.header;
     (
-        sum(&header.near_counters, &|at| count(&rounds[at].near_kernel)),
-        sum(&header.far_counters, &|at| count(&rounds[at].far_kernel)),
+        sum(&header.end(NEAR).counters, &|at| count(&rounds[at].end(NEAR).kernel)),
+        sum(&header.end(FAR).counters, &|at| count(&rounds[at].end(FAR).kernel)),
     )
 }
 
 fn machines_differ(input: &Input) -> bool {
-    input.run.header.near.boot_id != input.run.header.far.boot_id
+    !input.run.header.one_machine()
 }
 
 /// Whether the two ends surely count different events: other machines, or a pair of devices between two namespaces.
@@ -66,7 +66,7 @@ pub(super) fn sent(input: &Input, case: &CaseSummary) -> Sent {
     let mut sent = Sent { least: 0, most: 0 };
     for round in &input.all[case.case.id as usize] {
         let messages = match input.plan.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near.delivery.sent,
+            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.sent,
             Workload::Stream => sender(input.plan, round).delivery.sent,
         };
         let trimmed = round.first.total();

@@ -15,13 +15,13 @@ pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
 const LEAST: f64 = 0.02;
 
 fn detect(input: &Input) -> Vec<Said> {
-    let twins = input.plan.cases.iter().filter(|case| input.plan.events_forced && Plan::counted(case));
-    twins.filter_map(|twin| say(input, twin)).collect()
+    let replicas = input.plan.cases.iter().filter(|case| input.plan.events_forced && Plan::counted(case));
+    replicas.filter_map(|replica| say(input, replica)).collect()
 }
 
-fn say(input: &Input, twin: &Case) -> Option<Said> {
-    let of = twin.trial.as_ref()?.of as usize;
-    let (counted, own) = (input.series.get(twin.id as usize)?, input.series.get(of)?);
+fn say(input: &Input, replica: &Case) -> Option<Said> {
+    let of = replica.ablation.as_ref()?.of as usize;
+    let (counted, own) = (input.series.get(replica.id as usize)?, input.series.get(of)?);
     let d: Vec<f64> = log_ratios(counted, own).into_iter().map(|(_, d)| d).collect();
     let shift = mean_estimate(&d)?;
     let (center, low, high) = (shift.value, shift.low?, shift.high?);
@@ -47,22 +47,22 @@ fn say(input: &Input, twin: &Case) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use msgpath_core::plan::Change;
-    use msgpath_core::schema::EventCount;
+    use msgpath_core::schema::{EventCount, NEAR};
 
     use crate::summarise;
     use crate::testing::{Build, said};
 
-    /// A case, and its counted twin that takes so many times as long.
+    /// A case, and its counted replica that takes so many times as long.
     fn run(factor: f64, forced: bool) -> msgpath_record::Run {
-        let build = Build::echo(&["tcp:send"], &[64]).noise(0.005).trial(0, Change::Counted);
+        let build = Build::echo(&["tcp:send"], &[64]).noise(0.005).ablation(0, Change::Counted);
         let mut run = build.factor(move |case| if case.id == 1 { factor } else { 1.0 }).run();
         run.header.plan.events_forced = forced;
-        run.header.near_events.counted = vec!["cycles".into()];
+        run.header.ends[NEAR].events.counted = vec!["cycles".into()];
         let plan = run.header.plan.clone();
         run.rounds.retain(|round| plan.measures_in(&plan.cases[round.case as usize], round.pass));
         for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
             let count = EventCount { count: 200 * 70, enabled_ns: 1, running_ns: 1, user: None };
-            round.near_events.insert("cycles".into(), count);
+            round.end_mut(NEAR).events.insert("cycles".into(), count);
         }
         run
     }
@@ -88,11 +88,11 @@ mod tests {
         without.header.plan.cases.truncate(1);
         without.rounds.retain(|round| round.case == 0);
         let (mut with, mut without) = (summarise(&with), summarise(&without));
-        let cycles = with.cases[0].near_events[0].per_message.as_ref().expect("counted").value;
+        let cycles = with.cases[0].end(NEAR).events[0].per_message.as_ref().expect("counted").value;
         assert!((cycles - 70.0).abs() < 1e-6, "{cycles}");
         assert_eq!(with.cases.pop().map(|case| case.case.id), Some(1));
         for summary in [&mut with, &mut without] {
-            summary.cases[0].near_events.clear();
+            summary.cases[0].end_mut(NEAR).events.clear();
             summary.totals.elapsed_ns = 0; // the counted rounds take their time
         }
         // Rounds of the case do not begin later for being alone.

@@ -75,6 +75,7 @@ fn say(input: &Input, end: &End) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said, slow_down};
+    use msgpath_core::schema::NEAR;
     use msgpath_stats::simulate::normal;
 
     /// The probe takes 1 ms, with noise; every third round a share longer, and the rounds follow or not.
@@ -83,7 +84,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(5);
         for (at, round) in run.rounds.iter_mut().enumerate() {
             let factor = if at % 3 == 0 { 1.0 + slower } else { 1.0 };
-            round.near_speed_ns = Some((1e6 * factor * (noise * normal(&mut random)).exp()) as u64);
+            round.end_mut(NEAR).speed_ns = Some((1e6 * factor * (noise * normal(&mut random)).exp()) as u64);
         }
         if follows {
             slow_down(&mut run, 1.0 + slower, |at| at % 3 == 0);
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn speaks_where_the_rounds_follow() {
         let mut run = run(0.1, 0.01, true);
-        run.header.near.facts.insert("cpu governor".into(), "schedutil".into());
+        run.header.host_mut(NEAR).facts.insert("cpu governor".into(), "schedutil".into());
         let texts = said(&run, "W43");
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(

@@ -20,10 +20,10 @@ fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<
     let (path, baseline) = (&crossover.path, &comparison.baseline);
     let several_counts = measured(input).any(|case| case.case.threads != crossover.threads);
     let with = if several_counts { format!("with {} ", threads(crossover.threads)) } else { String::new() };
-    let size = crossover.size.map(about_size);
-    let interval = crossover.low.zip(crossover.high);
+    let size = crossover.crossing.size.map(about_size);
+    let interval = crossover.crossing.low.zip(crossover.crossing.high);
     let interval = interval.map(|(low, high)| format!("95 %: {} to {}", about_size(low), about_size(high)));
-    let (confidence, text) = match (crossover.kind, size, interval) {
+    let (confidence, text) = match (crossover.crossing.kind, size, interval) {
         (CrossoverKind::AlwaysFaster, ..) => {
             (Confidence::Sure, format!("{path} beats {baseline} at every size measured: no crossover"))
         }
@@ -59,9 +59,9 @@ fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<
     };
     let next = if confidence == Confidence::CantTell { more_rounds(input) } else { vec![] };
     let numbers = [
-        ("size_bytes", crossover.size.unwrap_or(f64::NAN)),
-        ("low_bytes", crossover.low.unwrap_or(f64::NAN)),
-        ("high_bytes", crossover.high.unwrap_or(f64::NAN)),
+        ("size_bytes", crossover.crossing.size.unwrap_or(f64::NAN)),
+        ("low_bytes", crossover.crossing.low.unwrap_or(f64::NAN)),
+        ("high_bytes", crossover.crossing.high.unwrap_or(f64::NAN)),
         ("threads", f64::from(crossover.threads)),
     ];
     Some(finding("V05", confidence, sentence(&format!("{with}{text}")) + ".", numbers, next))

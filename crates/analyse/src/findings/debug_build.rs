@@ -2,6 +2,7 @@
 
 use super::wording::warning;
 use super::{Detector, Input, Said};
+use msgpath_core::schema::{FAR, NEAR};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W29", detect };
 
@@ -9,7 +10,7 @@ fn detect(input: &Input) -> Vec<Said> {
     let header = &input.run.header;
     let debug =
         |facts: &std::collections::BTreeMap<String, String>| facts.get("build").is_some_and(|build| build == "debug");
-    let end = match (debug(&header.near.facts), debug(&header.far.facts)) {
+    let end = match (debug(&header.host(NEAR).facts), debug(&header.host(FAR).facts)) {
         (true, true) => "both ends are",
         (true, false) => "the near end is",
         (false, true) => "the far end is",
@@ -30,18 +31,19 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
+    use msgpath_core::schema::NEAR;
 
     #[test]
     fn speaks_of_a_debug_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.near.facts.insert("build".into(), "debug".into());
+        run.header.host_mut(NEAR).facts.insert("build".into(), "debug".into());
         assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
     }
 
     #[test]
     fn is_silent_on_a_release_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.near.facts.insert("build".into(), "release".into());
+        run.header.host_mut(NEAR).facts.insert("build".into(), "release".into());
         assert!(said(&run, "W29").is_empty());
     }
 }

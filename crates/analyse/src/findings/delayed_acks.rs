@@ -1,5 +1,6 @@
 //! W36: delayed acknowledgements although TCP_NODELAY is on.
 
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 
 use super::counters::{rose, sent};
@@ -38,11 +39,12 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
         number(delayed),
         number(sent.least)
     );
-    let timeout = [case.near_tcp, case.far_tcp].into_iter().flatten().map(|tcp| tcp.ato_us).max().filter(|us| *us > 0);
+    let timeout =
+        [case.end(NEAR).tcp, case.end(FAR).tcp].into_iter().flatten().map(|tcp| tcp.ato_us).max().filter(|us| *us > 0);
     if let Some(us) = timeout {
         text.push_str(&format!(" ({} at the end)", Glyphs::Unicode.time(f64::from(us) * 1e3)));
     }
-    let limited = case.near_tcp.filter(|tcp| tcp.busy_us > 0 && tcp.rwnd_limited_us > 0);
+    let limited = case.end(NEAR).tcp.filter(|tcp| tcp.busy_us > 0 && tcp.rwnd_limited_us > 0);
     let limited = limited.map(|tcp| tcp.rwnd_limited_us as f64 / tcp.busy_us as f64);
     if let Some(share) = limited {
         text.push_str(&format!(". {} % of the busy time the receiver's window was the limit", percent(share)));
@@ -85,7 +87,7 @@ mod tests {
         let mut run = build.run();
         count(&mut run, 0, "TcpExt.DelayedACKs", delayed);
         for round in &mut run.rounds {
-            round.far.tcp = Some(TcpInfo { ato_us: 40_000, ..TcpInfo::default() });
+            round.far_mut().tcp = Some(TcpInfo { ato_us: 40_000, ..TcpInfo::default() });
         }
         said(&run, "W36")
     }

@@ -85,7 +85,7 @@ mod tests {
         assert!(said(&closed(&[1, 2], 2.0, 8), "W110").is_empty());
         let mut idle = closed(&[1, 2], 1.0, 2);
         for round in &mut idle.rounds {
-            for thread in round.near_threads.iter_mut().chain(&mut round.far_threads) {
+            for thread in round.ends.iter_mut().flat_map(|end| &mut end.threads) {
                 thread.report.system_ns /= 2;
             }
         }

@@ -42,11 +42,8 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
         _ if case.batch > 1 => ("batch means", "came back"),
         _ => ("messages", "came back"),
     };
-    // A range that the digits of the value do not show belongs into the sentence.
-    let within = |q: &Quantile| match (q.lo_ns, q.hi_ns) {
-        (Some(lo), Some(hi)) if q.is_interval() && hi as f64 <= 1.1 * lo as f64 => String::new(),
-        _ => range_in_words(q).map_or_else(String::new, |range| format!(" ({range})")),
-    };
+    // Under -q the sentence stands alone: it has its ranges, however narrow.
+    let within = |q: &Quantile| range_in_words(q).map_or_else(String::new, |range| format!(" ({range})"));
     let mut text =
         format!("{}in this run half of the {what} {came} within {}{}", prefix(input, case), time(p50_ns), within(p50));
     if let Some((q, ns)) = p99 {
@@ -94,7 +91,8 @@ mod tests {
         let texts = said(&Build::echo(&["tcp:send"], &[64]).run(), "V01");
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: In this run half of the messages came back within 20."), "{texts:?}");
-        assert!(texts[0].contains("µs; 1 in 100 took longer than 25."), "{texts:?}");
+        assert!(texts[0].contains(" µs (95 %: 20.") || texts[0].contains(" µs (95 %: 19."), "{texts:?}");
+        assert!(texts[0].contains("; 1 in 100 took longer than 25.") && texts[0].matches("(95 %: ").count() == 2);
         let texts = said(
             &Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 5e9 + f64::from(pass % 3) * 1e8).run(),
             "V01",

@@ -59,10 +59,10 @@ mod tests {
     use crate::testing::{Build, count, said};
     use msgpath_core::plan::{CaseRole, Change};
 
-    /// Every message takes so long under the cork; the trial takes `trial_ms`.
-    fn build(path: &str, ms: f64, trial_ms: f64) -> Build {
+    /// Every message takes so long under the cork; the ablation takes `ablation_ms`.
+    fn build(path: &str, ms: f64, ablation_ms: f64) -> Build {
         let factor = move |case: &msgpath_core::Case| match case.role {
-            CaseRole::Trial => trial_ms * 50.0,
+            CaseRole::Ablation => ablation_ms * 50.0,
             _ => ms * 50.0,
         };
         let mut build = Build::echo(&[path], &[64]).factor(factor).spread(0.01);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn is_sure_where_it_was_tried_without() {
-        let mut run = build("tcp:send", 208.0, 0.03).trial(0, Change::NoCork).run();
+        let mut run = build("tcp:send", 208.0, 0.03).ablation(0, Change::NoCork).run();
         run.header.command = ["msgpath", "echo", "--hold-cork", "-c", "100"].map(String::from).to_vec();
         let summary = summarise(&run);
         let finding = summary.findings.iter().find(|finding| finding.code == "W31").unwrap();
@@ -97,7 +97,7 @@ mod tests {
         let mut retransmitted = build("tcp:send", 208.0, 0.0).run();
         count(&mut retransmitted, 0, "TcpExt.TCPTimeouts", 150);
         assert!(said(&retransmitted, "W31").is_empty());
-        assert!(said(&build("tcp:send", 208.0, 208.0).trial(0, Change::NoCork).run(), "W31").is_empty());
+        assert!(said(&build("tcp:send", 208.0, 208.0).ablation(0, Change::NoCork).run(), "W31").is_empty());
         assert!(said(&build("tcp:send", 0.03, 0.0).run(), "W31").is_empty());
         assert!(said(&build("unix:send", 208.0, 0.0).run(), "W31").is_empty());
         let mut released = build("tcp:send", 208.0, 0.0);

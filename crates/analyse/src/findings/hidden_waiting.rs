@@ -27,7 +27,7 @@ fn detect(input: &Input) -> Vec<Said> {
     };
     let time = |ns| Glyphs::Unicode.time(ns);
     let mut text = format!(
-        "{}from the intended send p99 is {}, from the actual send {}: the difference is waiting that a closed loop hides",
+        "{}in this run p99 is {} from the intended send and {} from the actual send: the difference is waiting that a closed loop hides",
         prefix(input, case),
         time(intended),
         time(actual)
@@ -57,8 +57,8 @@ mod tests {
         let mut run = run(&[Queue::mm1(0.3, 500, 100, 5)]);
         late(&mut run, 40_000, 15);
         let texts = said(&run, "V16");
-        assert!(texts[0].starts_with("sure: From the intended send p99 is 4"), "{texts:?}");
-        assert!(texts[0].contains(" µs, from the actual send 6."), "{texts:?}");
+        assert!(texts[0].starts_with("sure: In this run p99 is 4"), "{texts:?}");
+        assert!(texts[0].contains(" µs from the intended send and 6."), "{texts:?}");
     }
 
     #[test]

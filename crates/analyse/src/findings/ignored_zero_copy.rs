@@ -68,7 +68,7 @@ mod tests {
     fn run(path: &str, copied: u64) -> Run {
         let mut run = Build::echo(&[path], &[65_536]).messages(20).run();
         for round in &mut run.rounds {
-            round.near.zerocopy =
+            round.near_mut().zerocopy =
                 ZeroCopyCounts { asked: 20, copied, unanswered: 20 - copied, ..ZeroCopyCounts::default() };
         }
         run
@@ -90,7 +90,8 @@ mod tests {
         let mut run = Build::echo(&["tcp:zerocopy", "tcp:zerocopy-unset"], &[65_536]).messages(20).run();
         for round in &mut run.rounds {
             let copied = if round.case == 0 { 20 } else { 0 };
-            round.near.zerocopy = ZeroCopyCounts { asked: 20, copied, unanswered: 20 - copied, ..Default::default() };
+            round.near_mut().zerocopy =
+                ZeroCopyCounts { asked: 20, copied, unanswered: 20 - copied, ..Default::default() };
         }
         assert_eq!(
             said(&run, "W20"),

@@ -8,7 +8,7 @@ use msgpath_stats::verdict::Verdict;
 
 use super::wording::{about_size, again, finding, measured, message, range};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, TrialResult};
+use crate::summary::{AblationResult, CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
 
@@ -30,13 +30,14 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
     if own.size < LEAST || buffers > cache {
         return None;
     }
-    let past = |trial: &&TrialResult| matches!(trial.change, Change::WorkingSet(bytes) if bytes > cache);
-    let trial = input.summary.trials.iter().filter(|trial| trial.of == own.id).find(past)?;
-    let Change::WorkingSet(bytes) = trial.change else { return None };
-    let d = log_ratios(&input.series[trial.case as usize], &input.series[trial.of as usize]);
+    let past = |ablation: &&AblationResult| matches!(ablation.change, Change::WorkingSet(bytes) if bytes > cache);
+    let ablation = input.summary.ablations.iter().filter(|ablation| ablation.of == own.id).find(past)?;
+    let Change::WorkingSet(bytes) = ablation.change else { return None };
+    let d = log_ratios(&input.series[ablation.case as usize], &input.series[ablation.of as usize]);
     let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
-    let (low, high) = (trial.ratio.low?, trial.ratio.high?);
-    let ratio = format!("{}x, 95 %: {}", three_digits(trial.ratio.value), range(three_digits(low), three_digits(high)));
+    let (low, high) = (ablation.ratio.low?, ablation.ratio.high?);
+    let ratio =
+        format!("{}x, 95 %: {}", three_digits(ablation.ratio.value), range(three_digits(low), three_digits(high)));
     let metric = if input.plan.workload.is_timed() { "time" } else { "throughput" };
     let margin =
         input.summary.comparison.as_ref().map_or(msgpath_stats::verdict::LEAST_MARGIN, |comparison| comparison.margin);
@@ -47,7 +48,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
         size(bytes),
         about_size(cache as f64)
     );
-    let (text, next) = match trial.verdict {
+    let (text, next) = match ablation.verdict {
         Verdict::Worse if halves_agree(&d) => (
             format!("{buffers_in}, the {metric} is another ({ratio}): a program whose data is elsewhere has that one."),
             vec![again(&input.run.header, &["--working-set"], &format!("--working-set {}", size_short(bytes)))],
@@ -58,7 +59,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
         _ => return None,
     };
     let numbers = [
-        ("ratio", trial.ratio.value),
+        ("ratio", ablation.ratio.value),
         ("low", low),
         ("high", high),
         ("working_set_bytes", bytes as f64),
@@ -77,8 +78,8 @@ mod tests {
     use msgpath_record::Run;
 
     fn run(size: u64, rotated: u64, factor: f64) -> Run {
-        let build = Build::echo(&["tcp:send"], &[size]).trial(0, Change::WorkingSet(rotated));
-        let mut run = build.factor(move |case| if case.role == CaseRole::Trial { factor } else { 1.0 }).run();
+        let build = Build::echo(&["tcp:send"], &[size]).ablation(0, Change::WorkingSet(rotated));
+        let mut run = build.factor(move |case| if case.role == CaseRole::Ablation { factor } else { 1.0 }).run();
         run.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
         run
     }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_nothing_without_a_trial_past_the_cache() {
+    fn claims_nothing_without_an_ablation_past_the_cache() {
         let mut bare = Build::echo(&["tcp:send"], &[65_536]).run();
         bare.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
         assert!(said(&bare, "W56").is_empty());

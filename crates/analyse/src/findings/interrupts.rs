@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W47", detect };
 
 /// The tick of the scheduler, at most: HZ = 1000.
 const TICK_PER_S: f64 = 1_000.0;
-/// Interrupts that a message is expected to cost the CPU it is handled on: it is woken by the other end, or by the card,
+/// Interrupts that a message is expected to cost the CPU it is handled on: it is woken by the other end, or by the NIC,
 /// and its own packet is reported as sent. More of them where a message is more than one segment.
 const PER_MESSAGE: f64 = 2.0;
 /// Bytes that are handed on at a time at least.
@@ -94,14 +94,16 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said, stalls};
+    use msgpath_core::plan::Placement;
+    use msgpath_core::schema::NEAR;
 
     /// Rounds of 40 ms and 200 messages: 400 interrupts by messages and 40 by the tick are expected.
     fn run(path: &str, interrupts: impl Fn(usize) -> u64) -> msgpath_record::Run {
         let mut build = Build::echo(&[path], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (vec![2], vec![3]);
+        build.plan.placement = Placement::pair(vec![2], vec![3]);
         let mut run = build.run();
         for (at, round) in run.rounds.iter_mut().enumerate() {
-            round.near_kernel.0.insert("irq.cpu2".into(), interrupts(at));
+            round.end_mut(NEAR).kernel.0.insert("irq.cpu2".into(), interrupts(at));
         }
         run
     }
@@ -132,7 +134,7 @@ mod tests {
     fn is_silent_about_other_cpus_and_uncounted_ones() {
         let mut other = run("tcp:send", |_| 0);
         other.rounds.iter_mut().for_each(|round| {
-            round.near_kernel.0.insert("irq.cpu0".into(), 90_000);
+            round.end_mut(NEAR).kernel.0.insert("irq.cpu0".into(), 90_000);
         });
         assert!(said(&other, "W47").is_empty());
         assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W47").is_empty());

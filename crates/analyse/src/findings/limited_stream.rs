@@ -105,7 +105,7 @@ mod tests {
                 ..TcpInfo::default()
             };
             let reverse = run.header.plan.reverse;
-            *(if reverse { &mut round.far.tcp } else { &mut round.near.tcp }) = Some(tcp);
+            if reverse { round.far_mut() } else { round.near_mut() }.tcp = Some(tcp);
         }
         said(&run, "W39")
     }

@@ -8,7 +8,7 @@ use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W54", detect };
 
-/// The interval must lie beyond 1 by more than this: what is under way at the ends of a round makes a few per cent.
+/// The interval must lie beyond 1 by more than this: what is in flight at the ends of a round makes a few per cent.
 const TOLERANCE: f64 = 0.1;
 
 /// The worst case, with how many others there are. In an overload there is no steady state that the law is about.
@@ -17,15 +17,15 @@ fn detect(input: &Input) -> Vec<Said> {
         let open = case.open.as_ref().filter(|open| open.sustained)?;
         let law = open.little.as_ref()?;
         let (low, high) = (law.low?, law.high?);
-        (low > 1.0 + TOLERANCE || high < 1.0 - TOLERANCE).then_some((law.value, low, high, open.mean_under_way))
+        (low > 1.0 + TOLERANCE || high < 1.0 - TOLERANCE).then_some((law.value, low, high, open.mean_in_flight))
     };
     let mut affected: Vec<_> = measured(input).filter_map(|case| Some((case, broken(case)?))).collect();
     affected.sort_by(|a, b| (b.1.0 - 1.0).abs().total_cmp(&(a.1.0 - 1.0).abs()));
-    let Some((case, (value, low, high, under_way))) = affected.first().copied() else { return Vec::new() };
+    let Some((case, (value, low, high, in_flight))) = affected.first().copied() else { return Vec::new() };
     let mut text = format!(
-        "{}{} messages were under way on average, {} % {} than their rate and their times say (Little's law)",
+        "{}{} messages were in flight on average, {} % {} than their rate and their times say (Little's law)",
         prefix(input, case),
-        three_digits(under_way),
+        three_digits(in_flight),
         percent((value - 1.0).abs()),
         if value > 1.0 { "more" } else { "fewer" }
     );
@@ -33,13 +33,13 @@ fn detect(input: &Input) -> Vec<Said> {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }
     let numbers = [
-        ("under_way_over_rate_times_service", value),
+        ("in_flight_over_rate_times_service", value),
         ("low", low),
         ("high", high),
-        ("mean_under_way", under_way),
+        ("mean_in_flight", in_flight),
         ("cases", affected.len() as f64),
     ];
-    let why = "rate, times and messages under way are counted apart; where they do not fit, one of them is wrong, or the \
+    let why = "rate, times and messages in flight are counted apart; where they do not fit, one of them is wrong, or the \
                sends came in bursts that were not planned";
     let fix = "look at the lateness of the sends; if they are punctual, report it as a bug with the run's folder";
     vec![warning("W54", sentence(&text), why, fix, numbers)]
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn speaks_where_counts_do_not_fit() {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 4)]);
-        run.rounds.iter_mut().filter_map(|round| round.open.as_mut()).for_each(|open| open.under_way_sum *= 2);
+        run.rounds.iter_mut().filter_map(|round| round.open.as_mut()).for_each(|open| open.in_flight_sum *= 2);
         let texts = said(&run, "W54");
         assert!(
-            texts[0].contains(" messages were under way on average, ") && texts[0].contains(" % more than"),
+            texts[0].contains(" messages were in flight on average, ") && texts[0].contains(" % more than"),
             "{texts:?}"
         );
     }

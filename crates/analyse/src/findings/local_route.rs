@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use msgpath_core::Workload;
-use msgpath_core::schema::DeviceKind;
+use msgpath_core::schema::{DeviceKind, NEAR};
 use msgpath_core::target::Target;
 
 use super::wording::{measured, warning};
@@ -18,7 +18,7 @@ fn elsewhere(input: &Input) -> Option<String> {
     let here = match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || address.is_unspecified(),
         Err(_) => {
-            let own = input.run.header.near.host.to_ascii_lowercase();
+            let own = input.run.header.host(NEAR).host.to_ascii_lowercase();
             let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
             name == "localhost" || name.ends_with(".localhost") || (!own.is_empty() && short(&name) == short(&own))
         }
@@ -34,7 +34,7 @@ fn detect(input: &Input) -> Vec<Said> {
         return Vec::new();
     };
     // A container's veth leads out of the machine where the other end runs on another one.
-    let one_machine = header.near.boot_id == header.far.boot_id;
+    let one_machine = header.one_machine();
     let way = match route.kind {
         DeviceKind::Loopback => "an address of this machine",
         DeviceKind::Veth if one_machine => "another network namespace of this machine",
@@ -46,7 +46,7 @@ fn detect(input: &Input) -> Vec<Said> {
     }
     vec![warning(
         "W33",
-        format!("{host} is {way}: the way there is {}, and no card is measured", route.device),
+        format!("{host} is {way}: the way there is {}, and no NIC is measured", route.device),
         "no interrupt, no checksum, larger packets, and the receiver's work runs inside the sender's call: the numbers do \
          not transfer to a network",
         "run msgpath serve on a second machine and name that as the target",
@@ -57,13 +57,13 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, route, said};
-    use msgpath_core::schema::DeviceKind;
+    use msgpath_core::schema::{DeviceKind, FAR, NEAR};
 
     fn texts(target: &str, kind: DeviceKind, path: &str, far_boot: &str) -> Vec<String> {
         let mut run = Build::echo(&[path], &[64]).run();
         run.header.target = target.into();
-        run.header.near.host = "anna.example".into();
-        run.header.far.boot_id = far_boot.into();
+        run.header.host_mut(NEAR).host = "anna.example".into();
+        run.header.host_mut(FAR).boot_id = far_boot.into();
         route(&mut run, kind, "lo", "10.0.0.2");
         said(&run, "W33")
     }
@@ -72,7 +72,7 @@ mod tests {
     fn speaks_where_an_address_of_the_network_stays_here() {
         assert_eq!(
             texts("10.0.0.2:5210", DeviceKind::Loopback, "tcp:send", "one"),
-            ["10.0.0.2 is an address of this machine: the way there is lo, and no card is measured"]
+            ["10.0.0.2 is an address of this machine: the way there is lo, and no NIC is measured"]
         );
         assert!(texts("[fd00::2]:5210", DeviceKind::Veth, "udp:send", "one")[0].contains("another network namespace"));
         assert_eq!(texts("berta:5210", DeviceKind::Loopback, "tcp:send", "one").len(), 1);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_the_way_leaves_the_machine() {
-        assert!(texts("10.0.0.2:5210", DeviceKind::Card, "tcp:send", "two").is_empty());
+        assert!(texts("10.0.0.2:5210", DeviceKind::Nic, "tcp:send", "two").is_empty());
         assert!(texts("10.0.0.2:5210", DeviceKind::Unknown, "tcp:send", "one").is_empty());
         assert!(texts("10.0.0.2:5210", DeviceKind::Veth, "tcp:send", "two").is_empty());
         assert!(texts("10.0.0.2:5210", DeviceKind::Loopback, "shm:ring", "one").is_empty());

@@ -70,7 +70,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Said {
         }
         () if counts[2] > Some(0) => ". A longer backlog (net.core.netdev_max_backlog) helps",
         () if unexplained > 0 => {
-            ". What no counter of the two ends explains was lost by a card or on the way: ethtool -S at both ends would tell"
+            ". What no counter of the two ends explains was lost by a NIC or on the way: ethtool -S at both ends would tell"
         }
         () => "",
     });
@@ -118,7 +118,7 @@ fn charged_by_page(case: &CaseSummary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, count, grant, route, said};
-    use msgpath_core::schema::DeviceKind;
+    use msgpath_core::schema::{DeviceKind, FAR};
     use msgpath_core::units::Pieces;
     use msgpath_record::Run;
 
@@ -127,7 +127,7 @@ mod tests {
         let mut build = Build::echo(&[path], &[1500]);
         change(&mut build);
         let mut run = build.run();
-        run.rounds.iter_mut().for_each(|round| round.near.delivery.lost = 10);
+        run.rounds.iter_mut().for_each(|round| round.near_mut().delivery.lost = 10);
         run
     }
 
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn counts_of_one_namespace_are_not_added_and_those_of_two_machines_are() {
         let mut run = counted(5, 0);
-        run.header.far.boot_id = "two".into();
+        run.header.host_mut(FAR).boot_id = "two".into();
         assert!(said(&run, "W37")[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
         // Two namespaces of one machine have counters of their own, but one softnet.
         let mut run = counted(4, 2);

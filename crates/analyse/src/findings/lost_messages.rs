@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn speaks_of_every_kind_with_its_count() {
         let mut run = Build::echo(&["udp:send"], &[64]).run();
-        run.rounds[0].near.delivery.lost = 13;
-        run.rounds[1].far.delivery.reordered = 2;
+        run.rounds[0].near_mut().delivery.lost = 13;
+        run.rounds[1].far_mut().delivery.reordered = 2;
         let texts = said(&run, "W26");
         assert_eq!(texts, ["Of 8\u{2009}000 messages 13 lost and 2 came out of order (0.16 % lost)"]);
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_end_of_a_stream_that_never_came_is_lost() {
         let mut run = Build::stream(&["udp:send"], &[64]).run();
-        run.rounds[0].far.delivery.received -= 10;
+        run.rounds[0].far_mut().delivery.received -= 10;
         assert!(said(&run, "W26")[0].contains("10 lost"));
     }
 

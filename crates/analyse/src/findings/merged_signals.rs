@@ -41,13 +41,13 @@ mod tests {
 
     #[test]
     fn fewer_signals_than_messages_are_merged_ones() {
-        let said = said(&with(|_| (), |round| round.far.calls.signals = 300), "W99");
+        let said = said(&with(|_| (), |round| round.far_mut().calls.signals = 300), "W99");
         assert!(said.len() == 1 && said[0].contains("3\u{2009}000 signals"), "{said:?}");
     }
 
     #[test]
     fn a_signal_a_message_and_no_signals_at_all_are_not() {
-        assert!(said(&with(|_| (), |round| round.far.calls.signals = 461), "W99").is_empty());
+        assert!(said(&with(|_| (), |round| round.far_mut().calls.signals = 461), "W99").is_empty());
         assert!(said(&build(|_| ()), "W99").is_empty());
     }
 }

@@ -54,7 +54,7 @@ mod loss_by_place;
 mod lost_messages;
 mod merged_signals;
 mod missed_deadlines;
-pub(crate) mod modes;
+pub mod modes;
 mod multiplexed;
 mod nagle;
 mod neighbours;
@@ -68,9 +68,10 @@ mod oversubscribed;
 mod paced_congestion;
 mod page_faults;
 mod periodic;
-pub(crate) mod queueing;
+pub mod queueing;
 mod receiver_copies;
 mod restarts;
+mod resumed;
 mod rpc_above_wire;
 mod rpc_altered_stamps;
 mod rpc_calls;
@@ -174,6 +175,7 @@ pub const DETECTORS: &[Detector] = &[
     few_slow_take_the_time::DETECTOR,
     first_messages::DETECTOR,
     restarts::DETECTOR,
+    resumed::DETECTOR,
     nagle::DETECTOR,
     too_few_to_say::DETECTOR,
     copied_zero_copy::DETECTOR,
@@ -280,6 +282,10 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
             Said::Warning(warning) => warnings.push(warning),
         }
     }
+    #[cfg(test)]
+    findings.iter().map(|one| &one.text).chain(warnings.iter().map(|one| &one.text)).for_each(|text| {
+        assert!(!tests::claims_beyond_this_run(text), "a quantile is that of this run: {text}");
+    });
     (findings, warnings)
 }
 
@@ -288,6 +294,7 @@ mod tests {
     use super::*;
     use crate::testing::Build;
     use crate::testing_rpc::{Calls, MS, S};
+    use msgpath_core::schema::NEAR;
 
     #[test]
     fn codes_are_unique() {
@@ -295,6 +302,47 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), DETECTORS.len());
+    }
+
+    /// Whether one of its sentences gives a quantile as a time and does not say that it is this run's, or was tried here.
+    /// Every test of this crate that analyses a run asks this of all that is said.
+    pub(super) fn claims_beyond_this_run(text: &str) -> bool {
+        const NEAR: usize = 6;
+        let claims = |sentence: &str| {
+            let words: Vec<&str> = sentence.split([' ', '\u{a0}', '(']).filter(|word| !word.is_empty()).collect();
+            let bare = |word: &str| word.trim_matches([',', ';', ':', '.', ')']).to_owned();
+            let quantile = words.iter().position(|word| ["p50", "p90", "p99"].contains(&bare(word).as_str()));
+            let time = |pair: &[&str]| {
+                pair[0].starts_with(|c: char| c.is_ascii_digit())
+                    && ["ns", "µs", "ms", "s"].contains(&bare(pair[1]).as_str())
+            };
+            let Some(at) = quantile else { return false };
+            // The time stands near it, and in the same part of the sentence.
+            let near = words[at..].split_inclusive(|word| word.ends_with(';')).next().unwrap_or_default();
+            near[..near.len().min(NEAR)].windows(2).any(time)
+        };
+        let limited = |sentence: &str| {
+            let sentence = sentence.to_lowercase();
+            sentence.contains("this run") || sentence.contains("tried here")
+        };
+        text.split(". ").any(|sentence| claims(sentence) && !limited(sentence))
+    }
+
+    #[test]
+    fn a_quantile_is_that_of_this_run() {
+        for good in [
+            "In this run p50 is 20.0 µs (95 %: 19.9 µs to 20.1 µs).",
+            "Tried here: spin brings p50 from 20.0 µs to 8.00 µs",
+            "Waking is most of the time: p50 is 20 % higher",
+            "The others wait 40.0 ms. Their p99 is not known",
+            "p99: drift; about 20 s would do",
+        ] {
+            assert!(!claims_beyond_this_run(good), "{good}");
+        }
+        for bad in ["p50 is 20.0 µs", "tcp:send: p99 is 1.20 ms, which is long", "In this run it is. So p50 (20 ns) is"]
+        {
+            assert!(claims_beyond_this_run(bad), "{bad}");
+        }
     }
 
     /// Everything that is said of a run, but for what belongs to calls.
@@ -316,13 +364,13 @@ mod tests {
         for (at, calls) in shapes.iter().enumerate() {
             for rounds in [1, 10, 40] {
                 let (mut run, logs) = calls.run(&["write"], rounds);
-                run.header.near_counters = vec!["TcpExt.DelayedACKs".into(), "Tcp.RetransSegs".into()];
+                run.header.ends[NEAR].counters = vec!["TcpExt.DelayedACKs".into(), "Tcp.RetransSegs".into()];
                 run.header.plan.cases[0].connections = 4;
                 for round in &mut run.rounds {
-                    round.near.run_delay_ns = Some(round.near.elapsed_ns / 50);
-                    round.near.voluntary_switches = round.near.delivery.sent;
-                    (round.near_speed_ns, round.steal_ticks) = (Some(1_000), Some(0));
-                    round.near.tcp = Some(msgpath_core::schema::TcpInfo { snd_mss: 1_448, ..Default::default() });
+                    round.near_mut().run_delay_ns = Some(round.near().elapsed_ns / 50);
+                    round.near_mut().voluntary_switches = round.near().delivery.sent;
+                    (round.end_mut(NEAR).speed_ns, round.steal_ticks) = (Some(1_000), Some(0));
+                    round.near_mut().tcp = Some(msgpath_core::schema::TcpInfo { snd_mss: 1_448, ..Default::default() });
                 }
                 for text in texts(&run, &logs) {
                     for wrong in ["far end", "both ends", "nothing", "msgpath rpc", "echo", "stream", "-x tcp"] {
@@ -354,11 +402,12 @@ mod tests {
         // One message may go to many: what was to be delivered counts as sent.
         for round in &mut run.rounds {
             let delivered = round.latency.total() - round.latency.lost();
-            let near = &mut round.near.delivery;
-            (near.sent, near.received, near.lost) = (round.latency.total(), delivered, round.latency.lost());
+            let (sent, lost) = (round.latency.total(), round.latency.lost());
+            let near = &mut round.near_mut().delivery;
+            (near.sent, near.received, near.lost) = (sent, delivered, lost);
             round.first = Default::default();
-            round.far = Default::default();
-            (round.far.delivery.received, round.far.bytes_received) = (delivered, 64 * delivered);
+            *round.far_mut() = Default::default();
+            (round.far_mut().delivery.received, round.far_mut().bytes_received) = (delivered, 64 * delivered);
         }
         let said = texts(&run, &Logs::default());
         assert!(said[0].starts_with("V01 In this run half of the messages arrived within 20"), "{said:?}");

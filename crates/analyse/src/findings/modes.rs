@@ -10,7 +10,7 @@ use msgpath_stats::pooled::Pooled;
 use msgpath_stats::verdict::Verdict;
 
 use super::Input;
-use super::trying::{from_to, halves_agree, trial};
+use super::trying::{ablation, from_to, halves_agree};
 use super::wording::percent;
 use crate::summary::CaseSummary;
 
@@ -21,7 +21,7 @@ pub(super) const SHARE: f64 = 0.05;
 const PASSES: usize = 6;
 
 /// Where a timer puts the latency, ns.
-pub(crate) struct Mode {
+pub struct Mode {
     /// Where the request or the reply waits for it.
     once: Range<u64>,
     /// Where both do.
@@ -29,9 +29,9 @@ pub(crate) struct Mode {
 }
 
 /// The kernel delays an acknowledgement by 40 ms (TCP_DELACK_MIN); with what comes on top, the mode lies here.
-pub(crate) const DELAYED_ACK: Mode = Mode { once: 32_000_000..48_000_000, twice: 64_000_000..96_000_000 };
+pub const DELAYED_ACK: Mode = Mode { once: 32_000_000..48_000_000, twice: 64_000_000..96_000_000 };
 /// A corked tail leaves after the least retransmission timeout of 200 ms (tcp(7), TCP_CORK); 208 ms were seen.
-pub(crate) const CORKED: Mode = Mode { once: 190_000_000..230_000_000, twice: 380_000_000..460_000_000 };
+pub const CORKED: Mode = Mode { once: 190_000_000..230_000_000, twice: 380_000_000..460_000_000 };
 
 /// The messages of a case that lie in a mode.
 pub(super) struct Waiting {
@@ -60,7 +60,7 @@ impl Waiting {
     }
 }
 
-/// What a trial says of a mode and its suspected cause.
+/// What an ablation says of a mode and its suspected cause.
 pub(super) enum Tried {
     /// Nothing.
     Nothing,
@@ -78,13 +78,13 @@ pub(super) enum Tried {
 
 impl Mode {
     /// Share of the messages that lie in it, 0 to 1; `None` without a message.
-    pub(crate) fn share(&self, pooled: &Pooled) -> Option<f64> {
+    pub fn share(&self, pooled: &Pooled) -> Option<f64> {
         let inside = |mode: &Range<u64>| pooled.count_between(mode.start, mode.end);
         (pooled.total() > 0).then(|| (inside(&self.once) + inside(&self.twice)) as f64 / pooled.total() as f64)
     }
 
     /// Whether a time is that of one wait.
-    pub(crate) fn is_one(&self, ns: f64) -> bool {
+    pub fn is_one(&self, ns: f64) -> bool {
         self.once.contains(&(ns.max(0.0) as u64))
     }
 
@@ -112,10 +112,10 @@ impl Mode {
         })
     }
 
-    /// What the trial of `change` says of the messages of `case` that wait.
+    /// What the ablation of `change` says of the messages of `case` that wait.
     pub(super) fn tried(&self, input: &Input, case: &CaseSummary, waiting: &Waiting, change: &Change) -> Tried {
-        let Some(trial) = trial(input, case, |tried| tried == change) else { return Tried::Nothing };
-        let Some(still) = self.of(input, trial.case) else { return Tried::Nothing };
+        let Some(ablation) = ablation(input, case, |tried| tried == change) else { return Tried::Nothing };
+        let Some(still) = self.of(input, ablation.case) else { return Tried::Nothing };
         if still.share > waiting.share / 2.0 {
             return Tried::NotTheCause;
         }
@@ -123,29 +123,29 @@ impl Mode {
             return Tried::Nothing;
         }
         let latency = matches!(input.plan.metric(), Metric::P50 | Metric::P99 | Metric::Mean);
-        if latency && trial.verdict == Verdict::Better {
-            let text = format!("{change} brings {}", from_to(input, trial));
-            return Tried::Cured { text, sure: halves_agree(input, trial) };
+        if latency && ablation.verdict == Verdict::Better {
+            let text = format!("{change} brings {}", from_to(input, ablation));
+            return Tried::Cured { text, sure: halves_agree(input, ablation) };
         }
         Tried::Cured {
             text: format!("with {change} {} % of the messages wait so", percent(still.share)),
-            sure: self.fewer_in_every_pass(input, case.case.id, trial.case),
+            sure: self.fewer_in_every_pass(input, case.case.id, ablation.case),
         }
     }
 
-    /// Whether a smaller share of the trial's messages than of the case's takes that long, in each of at least
+    /// Whether a smaller share of the ablation's messages than of the case's takes that long, in each of at least
     /// [`PASSES`] passes.
-    fn fewer_in_every_pass(&self, input: &Input, case: u32, trial: u32) -> bool {
+    fn fewer_in_every_pass(&self, input: &Input, case: u32, ablation: u32) -> bool {
         let share = |round: &RoundRecord| {
             let pooled = Pooled::new(&[&round.latency]);
             let long = pooled.count_between(self.start(), u64::MAX);
             (pooled.total() > 0).then(|| long as f64 / pooled.total() as f64)
         };
-        let tried = |pass: u32| input.rounds[trial as usize].iter().find(|round| round.pass == pass);
+        let tried = |pass: u32| input.rounds[ablation as usize].iter().find(|round| round.pass == pass);
         let pairs: Vec<(f64, f64)> = input.rounds[case as usize]
             .iter()
             .filter_map(|round| share(round).zip(tried(round.pass).and_then(|tried| share(tried))))
             .collect();
-        pairs.len() >= PASSES && pairs.iter().all(|(case, trial)| trial < case)
+        pairs.len() >= PASSES && pairs.iter().all(|(case, ablation)| ablation < case)
     }
 }

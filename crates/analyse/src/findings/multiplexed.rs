@@ -3,6 +3,7 @@
 use super::wording::{finding, list, measured, percent, prefix};
 use super::{Detector, Input, Said};
 use crate::summary::{CaseSummary, Confidence, EventRate};
+use msgpath_core::schema::{FAR, NEAR};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W103", detect };
 
@@ -12,16 +13,16 @@ const WHOLE: f64 = 0.99;
 fn detect(input: &Input) -> Vec<Said> {
     let worst = measured(input).filter_map(|case| Some((least(case)?, case)));
     let Some((share, case)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Vec::new() };
-    let ends = [("near", &case.near_events), ("far", &case.far_events)];
-    let shared = ends.map(|(end, rates)| {
-        let names: Vec<String> = rates.iter().filter(|rate| is_shared(rate)).map(|rate| rate.name.clone()).collect();
-        (!names.is_empty()).then(|| format!("{} at the {end} end", list(&names)))
+    let shared = case.ends.iter().filter_map(|end| {
+        let shared = end.events.iter().filter(|rate| is_shared(rate));
+        let names: Vec<String> = shared.map(|rate| rate.name.clone()).collect();
+        (!names.is_empty()).then(|| format!("{} at the {} end", list(&names), end.name))
     });
     let text = format!(
         "{}More events than the CPU has counters: {} were counted for a part of the time, the least of them for {} % of \
          it, and scaled to all of it. That is right on average and wrong for what comes in bursts.",
         prefix(input, case),
-        list(&shared.into_iter().flatten().collect::<Vec<_>>()),
+        list(&shared.collect::<Vec<_>>()),
         percent(share)
     );
     vec![finding("W103", Confidence::Sure, text, [("least_share", share)], Vec::new())]
@@ -32,22 +33,22 @@ fn is_shared(rate: &EventRate) -> bool {
 }
 
 fn least(case: &CaseSummary) -> Option<f64> {
-    let rates = case.near_events.iter().chain(&case.far_events).filter(|rate| is_shared(rate));
+    let rates = case.end(NEAR).events.iter().chain(&case.end(FAR).events).filter(|rate| is_shared(rate));
     rates.filter_map(|rate| rate.running_share).min_by(f64::total_cmp)
 }
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::schema::EventCount;
+    use msgpath_core::schema::{EventCount, FAR};
 
     use crate::testing::{Build, said};
 
     fn texts(running_ns: u64) -> Vec<String> {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.far_events.counted = vec!["cycles".into()];
+        run.header.ends[FAR].events.counted = vec!["cycles".into()];
         for round in &mut run.rounds {
             let count = EventCount { count: 5_000, user: None, enabled_ns: 1_000, running_ns };
-            round.far_events.insert("cycles".into(), count);
+            round.end_mut(FAR).events.insert("cycles".into(), count);
         }
         said(&run, "W103")
     }

@@ -80,6 +80,7 @@ mod tests {
     use crate::testing::{Build, count, said};
     use msgpath_core::Histogram;
     use msgpath_core::plan::Change;
+    use msgpath_core::schema::{FAR, NEAR};
     use msgpath_core::units::Pieces;
     use msgpath_record::Run;
 
@@ -96,11 +97,11 @@ mod tests {
         said(&build.run(), "W25")
     }
 
-    /// 200 messages a round of one case, all of which wait, with so many delayed acknowledgements, and a trial that
-    /// brings the median to `trial_ms`.
-    fn tried(delayed: u64, trial_ms: f64) -> Run {
-        let build = build(&["tcp:writes"], 40.0).trial(0, Change::NoDelay);
-        let mut run = build.factor(move |case| if case.id == 0 { 40.0 * 50.0 } else { trial_ms * 50.0 }).run();
+    /// 200 messages a round of one case, all of which wait, with so many delayed acknowledgements, and an ablation that
+    /// brings the median to `ablation_ms`.
+    fn tried(delayed: u64, ablation_ms: f64) -> Run {
+        let build = build(&["tcp:writes"], 40.0).ablation(0, Change::NoDelay);
+        let mut run = build.factor(move |case| if case.id == 0 { 40.0 * 50.0 } else { ablation_ms * 50.0 }).run();
         run.header.plan.trim = 0;
         count(&mut run, 0, "TcpExt.DelayedACKs", delayed);
         run
@@ -143,7 +144,7 @@ mod tests {
             assert!(said(&tried(delayed, 0.03), "W25")[0].starts_with("likely: "), "{delayed}");
         }
         let mut unread = tried(200, 0.03);
-        (unread.header.near_counters, unread.header.far_counters) = (vec![], vec![]);
+        (unread.header.ends[NEAR].counters, unread.header.ends[FAR].counters) = (vec![], vec![]);
         assert!(said(&unread, "W25")[0].starts_with("likely: "));
         let mut untried = tried(200, 0.03);
         untried.rounds.retain(|round| round.case == 0);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn is_silent_where_the_trial_waits_as_well() {
+    fn is_silent_where_the_ablation_waits_as_well() {
         assert!(said(&tried(200, 40.0), "W25").is_empty());
     }
 

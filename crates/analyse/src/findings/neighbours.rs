@@ -1,13 +1,15 @@
 //! W46: other work shared the CPUs of the run.
 
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{NEAR, RoundRecord};
 use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
 use super::one_core::shared_cpus;
 use super::spinning::crowds;
+use super::stage_growth::traced;
 use super::wording::{measured, percent, warning};
 use super::{Detector, Input, Said};
+use crate::attribution::occupants::Occupant;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
 
@@ -48,7 +50,7 @@ fn say(input: &Input) -> Option<Said> {
     };
     // NaN loses in `max`: an end whose wait is not known does not hide the other's.
     let waited = watched.iter().map(mean_waiting).fold(f64::NAN, f64::max);
-    let off: u64 = some.iter().map(|round| round.near.involuntary_switches + round.far.involuntary_switches).sum();
+    let off: u64 = some.iter().map(|round| round.near().involuntary_switches + round.far().involuntary_switches).sum();
     let lasted: f64 = some.iter().map(|round| lasted_ns(round)).sum();
     let pressure = machines(input)
         .iter()
@@ -73,7 +75,8 @@ fn say(input: &Input) -> Option<Said> {
     if pressure >= 0.01 {
         text.push_str(&format!(" (pressure on the CPUs {} % of the time)", percent(pressure.min(1.0))));
     }
-    text.push_str(&whose(input));
+    let here = input.run.header.one_machine() || some.iter().any(|round| input.calm.disturbed(round)[NEAR].shared);
+    text.push_str(&whose(input, here));
     let contrast = contrast(input, &rounds, is);
     Some(warning(
         "W46",
@@ -94,34 +97,55 @@ fn say(input: &Input) -> Option<Said> {
 }
 
 /// `, mostly cc1plus (pid 4711, 61 % of a CPU)`: who used most CPU time of those that last ran on a measuring CPU, else of
-/// all; why nobody can be named, where the kernel does not show the tasks of others; else empty where nobody used a hundredth
-/// of a CPU.
-fn whose(input: &Input) -> String {
-    let pinned: Vec<u32> = ends(input).iter().flat_map(|end| end.pinned.iter().copied()).collect();
+/// all; where samples name nobody who used a hundredth of a CPU, who held it while a receiver was runnable, if the kernel
+/// was traced; else why nobody can be named. `here`: it was so on this machine, and not only on the far end's, whose tasks
+/// nobody tells us.
+fn whose(input: &Input, here: bool) -> String {
+    if !here {
+        return ", whose is n/a: it was at the far end, which tells its tasks to nobody over a network".into();
+    }
+    let one_machine = input.run.header.one_machine();
+    let own = ends(input).into_iter().enumerate().filter(|(at, _)| one_machine || *at == NEAR);
+    let pinned: Vec<u32> = own.flat_map(|(_, end)| end.pinned.to_vec()).collect();
     let others = || input.run.header.others.iter().filter(|task| task.share >= 0.01);
     let near = others().find(|task| task.share >= WORTH_NAMING && task.cpu.is_some_and(|cpu| pinned.contains(&cpu)));
-    match near.or_else(|| others().next()) {
-        Some(task) => format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share)),
-        None => {
-            input.run.header.others_unseen.as_ref().map_or_else(String::new, |why| format!(", whose is n/a: {why}"))
-        }
+    if let Some(task) = near.or_else(|| others().next()) {
+        return format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share));
     }
+    if let Some(task) = traced_holder(input) {
+        let share = percent(task.share);
+        return format!(
+            ", mostly {} (thread {}, {share} % of the receivers' scheduling delay where it was traced)",
+            task.name, task.tid
+        );
+    }
+    let why = input.run.header.others_unseen.as_deref();
+    format!(", whose is n/a: {}", why.unwrap_or("no task that lasted used a hundredth of a CPU"))
+}
+
+/// Who else held a receiver's CPU longest in the traced rounds while the receiver was runnable.
+fn traced_holder<'a>(input: &Input<'a>) -> Option<&'a Occupant> {
+    let held = traced(input).flat_map(|(_, stages)| &stages.occupants.all);
+    let others = held.filter(|task| !task.own && task.tid > 0 && task.share >= 0.01 && !task.name.is_empty());
+    others.max_by_key(|task| task.ns)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, doctor, said, stalls};
+    use crate::testing_trace::{Found, Way, said as said_of, traced};
     use msgpath_core::doctor::CheckState;
-    use msgpath_core::schema::{OtherTask, RoundRecord};
+    use msgpath_core::plan::Placement;
+    use msgpath_core::schema::{EndReport, Environment, FAR, NEAR, OtherTask, RoundRecord};
 
     /// Rounds of 40 ms with 200 wake-ups; each costs 5 µs of waiting (2.5 %).
     fn run(change: impl Fn(usize, &mut RoundRecord)) -> msgpath_record::Run {
         let mut build = Build::echo(&["tcp:send"], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (vec![0], vec![1]);
+        build.plan.placement = Placement::pair(vec![0], vec![1]);
         let mut run = build.run();
-        run.header.near_counters = vec!["pressure.cpu.some_usec".into()];
+        run.header.ends[NEAR].counters = vec!["pressure.cpu.some_usec".into()];
         for (at, round) in run.rounds.iter_mut().enumerate() {
-            for end in [&mut round.near, &mut round.far] {
+            for end in round.reports_mut() {
                 (end.voluntary_switches, end.run_delay_ns) = (200, Some(1_000_000));
             }
             change(at, round);
@@ -133,16 +157,16 @@ mod tests {
     fn speaks_of_waiting_and_of_what_it_did() {
         let run = run(|at, round| {
             if at % 4 == 0 {
-                round.far.run_delay_ns = Some(9_000_000);
-                round.far.involuntary_switches = 7;
-                round.near_kernel.0.insert("pressure.cpu.some_usec".into(), 8_000);
+                round.far_mut().run_delay_ns = Some(9_000_000);
+                round.far_mut().involuntary_switches = 7;
+                round.end_mut(NEAR).kernel.0.insert("pressure.cpu.some_usec".into(), 8_000);
                 stalls(round, 4, 2_000_000);
             }
         });
         let texts = said(&run, "W46");
         assert!(
             texts[0].starts_with(
-                "other work shared the CPUs: in 10 of 40 rounds the measuring threads waited 22 % of their time for a CPU and were taken off it 70 times (pressure on the CPUs 20 % of the time); "
+                "other work shared the CPUs: in 10 of 40 rounds the measuring threads waited 22 % of their time for a CPU and were taken off it 70 times (pressure on the CPUs 20 % of the time), whose is n/a: no task that lasted used a hundredth of a CPU; "
             ),
             "{texts:?}"
         );
@@ -151,9 +175,9 @@ mod tests {
 
     #[test]
     fn speaks_where_every_round_is_disturbed() {
-        let preempted = run(|_, round| round.near.involuntary_switches = 20);
+        let preempted = run(|_, round| round.near_mut().involuntary_switches = 20);
         assert!(said(&preempted, "W46")[0].contains("in 40 of 40 rounds"), "{:?}", said(&preempted, "W46"));
-        let mut crowd = run(|_, round| round.near.run_delay_ns = Some(3_000_000));
+        let mut crowd = run(|_, round| round.near_mut().run_delay_ns = Some(3_000_000));
         assert!(said(&crowd, "W46").is_empty());
         crowd.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
         assert_eq!(said(&crowd, "W46").len(), 1);
@@ -161,7 +185,7 @@ mod tests {
 
     #[test]
     fn it_says_whose_work_it_was() {
-        let mut run = run(|_, round| round.near.involuntary_switches = 20);
+        let mut run = run(|_, round| round.near_mut().involuntary_switches = 20);
         let task =
             |pid, name: &str, share, cpu| OtherTask { pid, name: name.into(), share, cpu, ..OtherTask::default() };
         run.header.others = vec![task(12, "elsewhere", 0.9, Some(3)), task(4_711, "cc1plus", 0.61, Some(1))];
@@ -173,24 +197,61 @@ mod tests {
         run.header.others.pop();
         assert!(said(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
         run.header.others = vec![task(9, "kworker/0:1", 0.001, Some(0))];
-        assert!(!said(&run, "W46")[0].contains("mostly"));
+        let nobody = said(&run, "W46");
+        assert!(nobody[0].contains(", whose is n/a: no task that lasted used a hundredth of a CPU; "), "{nobody:?}");
         run.header.others_unseen = Some("/proc hides the tasks of others".into());
         assert!(said(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", said(&run, "W46"));
+    }
+
+    #[test]
+    fn who_held_the_cpu_in_traced_rounds_is_named_where_samples_name_nobody() {
+        let mut traced = traced(&Way { found: vec![Found::Preempted], ..Way::over("tcp:send") }, 50);
+        let header = &mut traced.run.header;
+        header.plan.placement = Placement::pair(vec![0], vec![1]);
+        header.others_unseen = Some("/proc hides the tasks of others".into());
+        for round in &mut traced.run.rounds {
+            round.near_mut().involuntary_switches = 1000;
+        }
+        let texts = said_of(&traced, "W46");
+        assert!(texts[0].contains(", mostly ffmpeg (thread 666, "), "{texts:?}");
+        assert!(!texts[0].contains("n/a"), "{texts:?}");
+        let task = OtherTask { pid: 4_711, name: "cc1plus".into(), share: 0.61, ..OtherTask::default() };
+        traced.run.header.others = vec![task];
+        let texts = said_of(&traced, "W46");
+        assert!(texts[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU)"), "samples know the share: {texts:?}");
+    }
+
+    #[test]
+    fn a_task_of_this_machine_does_not_disturb_the_other() {
+        let two = |end: fn(&mut RoundRecord) -> &mut EndReport| {
+            let mut run = run(move |_, round| end(round).involuntary_switches = 20);
+            run.header.others =
+                vec![OtherTask { pid: 7, name: "cc1plus".into(), share: 0.6, cpu: Some(1), ..OtherTask::default() }];
+            let near = run.header.host(NEAR).clone();
+            run.header.set_hosts([near.clone(), Environment { boot_id: "another".into(), ..near }]);
+            said(&run, "W46").remove(0)
+        };
+        let (near, far) = (two(RoundRecord::near_mut), two(RoundRecord::far_mut));
+        assert!(near.contains("mostly cc1plus") && !near.contains("whose is n/a"), "{near}");
+        assert!(far.contains("whose is n/a: it was at the far end") && !far.contains("cc1plus"), "{far}");
     }
 
     #[test]
     fn waking_up_is_not_a_neighbour() {
         assert!(said(&run(|_, _| ()), "W46").is_empty());
         // A virtual machine whose idle CPUs take long to get going, in every round.
-        assert!(said(&run(|_, round| round.near.run_delay_ns = Some(12_000_000)), "W46").is_empty());
+        assert!(said(&run(|_, round| round.near_mut().run_delay_ns = Some(12_000_000)), "W46").is_empty());
         // A kernel thread now and then.
-        assert!(said(&run(|at, round| round.near.involuntary_switches = u64::from(at % 3 == 0) * 3), "W46").is_empty());
+        assert!(
+            said(&run(|at, round| round.near_mut().involuntary_switches = u64::from(at % 3 == 0) * 3), "W46")
+                .is_empty()
+        );
     }
 
     #[test]
     fn threads_of_the_run_itself_are_not_neighbours() {
-        let mut run = run(|_, round| round.near.involuntary_switches = 100);
-        run.header.plan.placement.far = vec![0];
+        let mut run = run(|_, round| round.near_mut().involuntary_switches = 100);
+        run.header.plan.placement.set(FAR, vec![0]);
         assert!(said(&run, "W46").is_empty());
     }
 }

@@ -20,13 +20,16 @@ fn detect(input: &Input) -> Vec<Said> {
     let Some((case, worst)) = affected.first().copied() else { return Vec::new() };
     let what = match input.plan.workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            format!("p50 of the rounds never settled: {}", levels_in_words(worst))
+            format!("in this run the p50 of the rounds never settled: {}", levels_in_words(worst))
         }
         Workload::Stream => {
             // The steadiness of a stream is about its time per message.
             let rate = |ns: f64| bits_per_second(case.case.size as f64 * 8e9 / ns, BitUnits::Si);
             let (low, high) = (rate(worst.range_ns.1), rate(worst.range_ns.0));
-            format!("throughput never settled: {} levels between {low} and {high}", worst.change_points.len() + 1)
+            format!(
+                "in this run throughput never settled: {} levels between {low} and {high}",
+                worst.change_points.len() + 1
+            )
         }
     };
     let mut text = format!("{}{what}", prefix(input, case));
@@ -60,10 +63,16 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * [1.0, 1.4, 1.1, 1.6, 1.2, 1.0, 1.5][pass as usize / 6]);
         let texts = said(&run, "W45");
-        assert!(texts[0].starts_with("p50 of the rounds never settled: 7 levels between 19."), "{texts:?}");
+        assert!(
+            texts[0].starts_with("in this run the p50 of the rounds never settled: 7 levels between 19."),
+            "{texts:?}"
+        );
         let stream = Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 1e9 * ramp(pass)).run();
         let texts = said(&stream, "W45");
-        assert!(texts[0].starts_with("throughput never settled: ") && texts[0].ends_with("Gbit/s"), "{texts:?}");
+        assert!(
+            texts[0].starts_with("in this run throughput never settled: ") && texts[0].ends_with("Gbit/s"),
+            "{texts:?}"
+        );
         assert!(texts[0].contains("levels between 1.00 Gbit/s and 1.9"), "{texts:?}");
     }
 
@@ -76,7 +85,10 @@ mod tests {
             round.latency = first[round.pass as usize].latency.clone();
         }
         let texts = said(&run, "W45");
-        assert!(texts[0].contains("64 B: p50 of") && texts[0].ends_with("neither did another case"), "{texts:?}");
+        assert!(
+            texts[0].contains("64 B: in this run the p50 of") && texts[0].ends_with("neither did another case"),
+            "{texts:?}"
+        );
     }
 
     #[test]

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_run_that_resolves_little_says_so() {
-        // Something else takes the CPU now and then, in turn from the baseline, the other path and the baseline's twin.
+        // Something else takes the CPU now and then, in turn from the baseline, the other path and its control.
         let mut run = paths().control(64).run();
         slow_down(&mut run, 3.0, |at| (at / 3) % 4 == at % 3);
         let comparison = summarise(&run).comparison.unwrap();

@@ -1,5 +1,6 @@
 //! W44: both ends run on one CPU.
 
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 
 use super::conditions::one_machine;
@@ -23,8 +24,8 @@ pub(super) fn shared_cpus(input: &Input) -> Option<Vec<u32>> {
     };
     let mut shared: Vec<u32> = (0..threads)
         .map(|thread| {
-            let near = cpu(&plan.placement.near, &header.near.cpus, thread)?;
-            (cpu(&plan.placement.far, &header.far.cpus, thread)? == near).then_some(near)
+            let near = cpu(plan.placement.of(NEAR), &header.host(NEAR).cpus, thread)?;
+            (cpu(plan.placement.of(FAR), &header.host(FAR).cpus, thread)? == near).then_some(near)
         })
         .collect::<Option<_>>()?;
     shared.sort_unstable();
@@ -34,7 +35,7 @@ pub(super) fn shared_cpus(input: &Input) -> Option<Vec<u32>> {
 
 fn detect(input: &Input) -> Vec<Said> {
     let Some(cpus) = shared_cpus(input) else { return Vec::new() };
-    let only = input.run.header.near.cpus.len() == 1;
+    let only = input.run.header.host(NEAR).cpus.len() == 1;
     let floor = input.run.header.floors.as_ref().and_then(|floors| floors.switch_round_trip_ns);
     let mut text = match cpus.as_slice() {
         [cpu] if only => format!("both ends run on CPU {cpu}, the only one this program may use"),
@@ -63,12 +64,14 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
+    use msgpath_core::plan::Placement;
+    use msgpath_core::schema::{FAR, NEAR};
 
     fn texts(pinned: (&[u32], &[u32]), cpus: &[u32], change: impl Fn(&mut msgpath_record::Run)) -> Vec<String> {
         let mut build = Build::echo(&["tcp:send"], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (pinned.0.to_vec(), pinned.1.to_vec());
+        build.plan.placement = Placement::pair(pinned.0.to_vec(), pinned.1.to_vec());
         let mut run = build.run();
-        (run.header.near.cpus, run.header.far.cpus) = (cpus.to_vec(), cpus.to_vec());
+        (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (cpus.to_vec(), cpus.to_vec());
         change(&mut run);
         said(&run, "W44")
     }
@@ -95,7 +98,7 @@ mod tests {
     #[test]
     fn says_that_spinning_is_hopeless_there() {
         let mut build = Build::echo(&["tcp:send/spin"], &[64]);
-        (build.plan.placement.near, build.plan.placement.far) = (vec![1], vec![1]);
+        build.plan.placement = Placement::pair(vec![1], vec![1]);
         let warning = crate::summarise(&build.run()).warnings.into_iter().find(|warning| warning.code == "W44");
         assert!(warning.unwrap().why.contains("hopeless"));
     }
@@ -104,6 +107,6 @@ mod tests {
     fn is_silent_on_two_cpus_and_on_two_machines() {
         assert!(texts((&[0], &[1]), &[0, 1], |_| ()).is_empty());
         assert!(texts((&[], &[]), &[0, 1], |_| ()).is_empty());
-        assert!(texts((&[0], &[0]), &[0, 1], |run| run.header.far.boot_id = "two".into()).is_empty());
+        assert!(texts((&[0], &[0]), &[0, 1], |run| run.header.host_mut(FAR).boot_id = "two".into()).is_empty());
     }
 }

@@ -116,7 +116,7 @@ impl Direction {
     /// What was counted, where it is not what was asked for.
     fn counted(&self, input: &Input, case: &CaseSummary) -> Option<Counted> {
         let asked = self.asked(input.plan, case).filter(|bytes| *bytes > 0)?;
-        let end = |round: &&RoundRecord| -> EndReport { if self.near { round.near } else { round.far } };
+        let end = |round: &&RoundRecord| -> EndReport { *if self.near { round.near() } else { round.far() } };
         let (mut messages, mut bytes) = (0, 0);
         for end in input.all[case.case.id as usize].iter().map(end) {
             let delivery = end.delivery;
@@ -142,13 +142,16 @@ mod tests {
     #[test]
     fn speaks_where_an_end_counted_other_bytes() {
         let mut run = Build::echo(&["udp:send"], &[4096]).run();
-        run.rounds.iter_mut().for_each(|round| round.far.bytes_received /= 4);
+        run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received /= 4);
         assert_eq!(
             said(&run, "W34"),
             ["Size asked is not size sent: 4 KiB was asked for, the far end received 1.00 KiB on average"]
         );
         let mut stream = Build::stream(&["tcp:send"], &[4096]).reverse().run();
-        stream.rounds.iter_mut().for_each(|round| round.near.bytes_received = round.near.delivery.received * 100);
+        stream
+            .rounds
+            .iter_mut()
+            .for_each(|round| round.near_mut().bytes_received = round.near().delivery.received * 100);
         assert!(said(&stream, "W34")[0].contains("the near end received 100 B"));
     }
 
@@ -171,8 +174,8 @@ mod tests {
         let mut run = Build::echo(&["udp:send"], &[32_768]).run();
         grant(&mut run, 0, "SO_RCVBUF", "-", "4096");
         assert!(said(&run, "W34").is_empty(), "nothing was lost");
-        run.rounds[0].near.delivery.lost = 5;
-        run.rounds.iter_mut().for_each(|round| round.far.bytes_received -= 1);
+        run.rounds[0].near_mut().delivery.lost = 5;
+        run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received -= 1);
         let texts = said(&run, "W34");
         assert!(texts[0].ends_with("on average (SO_RCVBUF at the near end is 4096 B)"), "{texts:?}");
     }
@@ -191,17 +194,17 @@ mod tests {
     #[test]
     fn is_silent_where_a_stream_left_out_what_came_before_its_clock() {
         let mut run = Build::stream(&["tcp:send"], &[4096]).run();
-        run.rounds.iter_mut().for_each(|round| round.far.bytes_received -= 4096);
+        run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received -= 4096);
         assert!(said(&run, "W34").is_empty());
     }
 
     #[test]
     fn is_silent_where_messages_were_lost_or_came_twice() {
         let mut run = Build::echo(&["udp:send"], &[4096]).run();
-        run.rounds[3].far.delivery.duplicated = 1;
-        run.rounds[3].far.bytes_received += 4096;
-        run.rounds[4].far.delivery.received -= 1;
-        run.rounds[4].far.bytes_received -= 4096;
+        run.rounds[3].far_mut().delivery.duplicated = 1;
+        run.rounds[3].far_mut().bytes_received += 4096;
+        run.rounds[4].far_mut().delivery.received -= 1;
+        run.rounds[4].far_mut().bytes_received -= 4096;
         assert!(said(&run, "W34").is_empty());
     }
 }

@@ -7,7 +7,7 @@ use msgpath_core::units::three_digits;
 use msgpath_stats::verdict::Verdict;
 
 use super::slow_start_after_idle::congestion;
-use super::trying::{from_to, halves_agree, trial};
+use super::trying::{ablation, from_to, halves_agree};
 use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
 use super::{Detector, Input, Said};
 use crate::summary::{CaseSummary, Confidence};
@@ -21,32 +21,32 @@ fn detect(input: &Input) -> Vec<Said> {
     measured(input).filter(|case| case.case.traits.segments).filter_map(|case| say(input, case)).collect()
 }
 
-/// Whether the packets stay on this machine. Two ends on one machine may still be joined by a cable.
+/// Whether the packets stay on this machine. Two ends on one machine may still be joined by a link.
 fn stays_here(input: &Input) -> bool {
     let header = &input.run.header;
     let kind = header.floors.as_ref().and_then(|floors| Some(floors.route.as_ref()?.kind));
-    let leaves = matches!(kind, Some(DeviceKind::Card | DeviceKind::Tun));
-    !leaves && header.near.boot_id == header.far.boot_id
+    let leaves = matches!(kind, Some(DeviceKind::Nic | DeviceKind::Tun));
+    !leaves && header.one_machine()
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let own = congestion(input, case)?;
-    let trial = trial(input, case, |change| matches!(change, Change::Congestion(_)))?;
-    let Change::Congestion(other) = &trial.change else { return None };
+    let ablation = ablation(input, case, |change| matches!(change, Change::Congestion(_)))?;
+    let Change::Congestion(other) = &ablation.change else { return None };
     if !own.starts_with("bbr") || own == other {
         return None;
     }
-    let ratio = &trial.ratio;
+    let ratio = &ablation.ratio;
     let (low, high) = (ratio.low?, ratio.high?);
     let metric = input.plan.metric();
-    let better = match trial.verdict {
+    let better = match ablation.verdict {
         Verdict::Better => true,
         Verdict::Worse => false,
         Verdict::Equivalent | Verdict::Undecided => return None,
     };
     let changed = match metric {
         Metric::Cpu => format!("cpu {} times that", three_digits(ratio.value)),
-        _ => format!("{}, {} times that", from_to(input, trial), three_digits(ratio.value)),
+        _ => format!("{}, {} times that", from_to(input, ablation), three_digits(ratio.value)),
     };
     let meaning = if better {
         format!("{own} paces what it sends, and inside one machine there is no queue that this protects")
@@ -59,8 +59,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
         three_digits(low),
         three_digits(high),
     );
-    let agree = halves_agree(input, trial);
-    let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", trial.p.unwrap_or(f64::NAN))];
+    let agree = halves_agree(input, ablation);
+    let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", ablation.p.unwrap_or(f64::NAN))];
     let next = if better { vec![again_with_congestion(&input.run.header, other)] } else { Vec::new() };
     let confidence = if agree { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W35", confidence, sentence(&text) + ".", numbers, next))
@@ -70,13 +70,13 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 mod tests {
     use crate::testing::{Build, grant, route, said};
     use msgpath_core::plan::{CaseRole, Change};
-    use msgpath_core::schema::DeviceKind;
+    use msgpath_core::schema::{DeviceKind, FAR};
     use msgpath_record::Run;
 
-    /// bbr, and a trial of cubic with so much of its time.
+    /// bbr, and an ablation of cubic with so much of its time.
     fn run(control: &str, factor: f64) -> Run {
-        let build = Build::echo(&["tcp:send"], &[65_536]).trial(0, Change::Congestion("cubic".into()));
-        let mut run = build.factor(move |case| if case.role == CaseRole::Trial { factor } else { 1.0 }).run();
+        let build = Build::echo(&["tcp:send"], &[65_536]).ablation(0, Change::Congestion("cubic".into()));
+        let mut run = build.factor(move |case| if case.role == CaseRole::Ablation { factor } else { 1.0 }).run();
         grant(&mut run, 0, "TCP_CONGESTION", "-", control);
         run
     }
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn is_silent_where_the_path_leaves_the_machine() {
-        let mut cable = run("bbr", 0.7);
-        route(&mut cable, DeviceKind::Card, "eth0", "10.0.0.2");
-        assert!(said(&cable, "W35").is_empty());
+        let mut link = run("bbr", 0.7);
+        route(&mut link, DeviceKind::Nic, "eth0", "10.0.0.2");
+        assert!(said(&link, "W35").is_empty());
         let mut away = run("bbr", 0.7);
-        away.header.far.boot_id = "two".into();
+        away.header.host_mut(FAR).boot_id = "two".into();
         assert!(said(&away, "W35").is_empty());
     }
 }

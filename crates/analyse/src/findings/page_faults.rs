@@ -40,7 +40,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     }
     let mut parts = Vec::new();
     if major > 0 {
-        let with = rounds.iter().filter(|round| round.near.major_faults + round.far.major_faults > 0).count();
+        let with = rounds.iter().filter(|round| round.near().major_faults + round.far().major_faults > 0).count();
         parts.push(format!(
             "{} page fault{} in {} had to read from a disk or from swap",
             Glyphs::Unicode.thousands(major),
@@ -80,7 +80,7 @@ fn memory_pressure(ends: &[End], rounds: &[&RoundRecord]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
-    use msgpath_core::schema::RoundRecord;
+    use msgpath_core::schema::{NEAR, RoundRecord};
 
     fn texts(change: impl Fn(&mut RoundRecord)) -> Vec<String> {
         let mut run = Build::echo(&["shm:ring/futex"], &[64]).run();
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn speaks_of_first_touches() {
         assert_eq!(
-            texts(|round| round.far.minor_faults = 100),
+            texts(|round| round.far_mut().minor_faults = 100),
             [
                 "likely: 0.500 page faults a message at the far end: memory is touched for the first time in the measured part."
             ]
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn speaks_of_swap() {
         let texts = texts(|round| {
-            round.near.major_faults = u64::from(round.pass == 3) * 5;
-            round.near_kernel.0.insert("pressure.memory.some_usec".into(), 4_000);
+            round.near_mut().major_faults = u64::from(round.pass == 3) * 5;
+            round.end_mut(NEAR).kernel.0.insert("pressure.memory.some_usec".into(), 4_000);
         });
         assert_eq!(
             texts,
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn a_fault_now_and_then_is_not_one_a_message() {
         assert!(texts(|_| ()).is_empty());
-        assert!(texts(|round| round.near.minor_faults = 2).is_empty());
+        assert!(texts(|round| round.near_mut().minor_faults = 2).is_empty());
         // 19 faults in a run of few messages.
-        assert!(texts(|round| round.near.minor_faults = u64::from(round.pass < 19)).is_empty());
+        assert!(texts(|round| round.near_mut().minor_faults = u64::from(round.pass < 19)).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! W40: messages that take as long as one of the system's timers: lines at 1, 4, 40 and 200 ms.
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{FAR, NEAR, RoundRecord};
 use msgpath_core::units::Glyphs;
 use msgpath_core::{SparseHistogram, Workload};
 use msgpath_stats::pooled::Pooled;
@@ -155,12 +155,12 @@ fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
 /// Segments that were sent again in a round, by both ends' connections.
 fn resent(input: &Input, round: &RoundRecord) -> u64 {
     let of_connections: u64 =
-        [&round.near, &round.far].iter().filter_map(|end| end.tcp).map(|tcp| tcp.total_retrans).sum();
+        [round.near(), round.far()].iter().filter_map(|end| end.tcp).map(|tcp| tcp.total_retrans).sum();
     // The counter is that of the whole network namespace; it serves where TCP_INFO was not had.
     let namespace = |counts: &msgpath_core::schema::KernelCounts| counts.0.get("Tcp.RetransSegs").copied().unwrap_or(0);
-    let (near, far) = (namespace(&round.near_kernel), namespace(&round.far_kernel));
+    let (near, far) = (namespace(&round.end(NEAR).kernel), namespace(&round.end(FAR).kernel));
     let counted = if one_machine(input) { near.max(far) } else { near + far };
-    if round.near.tcp.or(round.far.tcp).is_some() { of_connections } else { counted }
+    if round.near().tcp.or(round.far().tcp).is_some() { of_connections } else { counted }
 }
 
 /// Whether a sentence that knows the mechanism speaks of this case.
@@ -209,7 +209,7 @@ mod tests {
     fn names_the_retransmission_timeout_where_segments_were_sent_again() {
         let mut run = with("tcp:send", 206_000_000, 2, 2);
         for round in &mut run.rounds {
-            round.near.tcp = Some(msgpath_core::schema::TcpInfo { total_retrans: 1, ..Default::default() });
+            round.near_mut().tcp = Some(msgpath_core::schema::TcpInfo { total_retrans: 1, ..Default::default() });
         }
         assert!(said(&run, "W40")[0].contains("timeout (200 ms at least): 40 segments"), "{:?}", said(&run, "W40"));
     }

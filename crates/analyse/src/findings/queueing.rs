@@ -1,6 +1,6 @@
-//! W108: more under way made messages wait longer and brought nothing: a queue at a fixed capacity, not contention.
+//! W108: more in flight made messages wait longer and brought nothing: a queue at a fixed capacity, not contention.
 //!
-//! In a closed loop the messages under way are the rate times their mean time (Little's law; W54 is about open loops). So
+//! In a closed loop the messages in flight are the rate times their mean time (Little's law; W54 is about open loops). So
 //! where the rate stays, the time must grow with the number; only a rate that falls would show that they cost each other
 //! work.
 
@@ -16,35 +16,37 @@ use crate::threads::{arrangement, rates, ratio, time_ratio};
 pub(super) const DETECTOR: Detector = Detector { code: "W108", detect };
 
 /// A rate within this of 1 has stayed.
-pub(crate) const STAYED: f64 = 0.1;
+pub const STAYED: f64 = 0.1;
 /// It may have with this.
-pub(crate) const MAY_HAVE_STAYED: f64 = 0.25;
+pub const MAY_HAVE_STAYED: f64 = 0.25;
 
-/// Two cases of which the second has more under way and nothing else to tell them apart.
-pub(crate) struct Deeper<'a> {
-    pub(crate) few: &'a CaseSummary,
-    pub(crate) many: &'a CaseSummary,
+/// Two cases of which the second has more in flight and nothing else to tell them apart.
+pub struct Deeper<'a> {
+    /// The one with fewer.
+    pub few: &'a CaseSummary,
+    /// The one with more.
+    pub many: &'a CaseSummary,
     /// Rate of the second divided by that of the first.
-    pub(crate) rate: Estimate,
+    pub rate: Estimate,
     /// Mean time likewise.
-    pub(crate) time: Estimate,
+    pub time: Estimate,
 }
 
 impl Deeper<'_> {
-    /// How many times as many messages are under way.
-    pub(crate) fn depth(&self) -> f64 {
-        Plan::under_way(&self.many.case) as f64 / Plan::under_way(&self.few.case) as f64
+    /// How many times as many messages are in flight.
+    pub fn depth(&self) -> f64 {
+        Plan::in_flight(&self.many.case) as f64 / Plan::in_flight(&self.few.case) as f64
     }
 
     /// Whether the whole interval of the rate lies within `margin` of 1.
-    pub(crate) fn stayed(&self, margin: f64) -> bool {
+    pub fn stayed(&self, margin: f64) -> bool {
         self.rate.low.zip(self.rate.high).is_some_and(|(low, high)| low > 1.0 - margin && high < 1.0 + margin)
     }
 }
 
 /// For every path and size the pair that is furthest apart: the deepest case against the shallowest at which the rate was
 /// as high, or else against the shallowest of all.
-pub(crate) fn deeper<'a>(
+pub fn deeper<'a>(
     plan: &Plan,
     cases: &[&'a CaseSummary],
     rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
@@ -57,7 +59,7 @@ pub(crate) fn deeper<'a>(
     let pair = |few: &'a CaseSummary, many: &'a CaseSummary| pair(plan, rounds, few, many);
     for many in cases.iter().filter(with) {
         let alike = || cases.iter().filter(with).filter(|case| key(case) == key(many));
-        let depth = |case: &CaseSummary| Plan::under_way(&case.case);
+        let depth = |case: &CaseSummary| Plan::in_flight(&case.case);
         if alike().any(|other| depth(other) > depth(many)) {
             continue;
         }
@@ -91,7 +93,7 @@ fn pair<'a>(
 }
 
 /// Every step from one depth to the next that was measured, of the cases that are compared with `of`.
-pub(crate) fn steps<'a>(
+pub fn steps<'a>(
     plan: &Plan,
     cases: &[&'a CaseSummary],
     rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
@@ -99,13 +101,13 @@ pub(crate) fn steps<'a>(
 ) -> Vec<Deeper<'a>> {
     let own = cases.iter().filter(|case| case.threads.is_some() && key(case) == key(of));
     let mut own: Vec<&'a CaseSummary> = own.copied().collect();
-    own.sort_by_key(|case| Plan::under_way(&case.case));
-    let deeper = |two: &&[&CaseSummary]| Plan::under_way(&two[0].case) < Plan::under_way(&two[1].case);
+    own.sort_by_key(|case| Plan::in_flight(&case.case));
+    let deeper = |two: &&[&CaseSummary]| Plan::in_flight(&two[0].case) < Plan::in_flight(&two[1].case);
     own.windows(2).filter(deeper).filter_map(|two| pair(plan, rounds, two[0], two[1])).collect()
 }
 
 /// `3.98 times (95 %: 3.9 to 4.1)`.
-pub(crate) fn times(estimate: &Estimate) -> String {
+pub fn times(estimate: &Estimate) -> String {
     match estimate.low.zip(estimate.high) {
         Some((low, high)) => {
             format!("{} times (95 %: {} to {})", three_digits(estimate.value), three_digits(low), three_digits(high))
@@ -139,7 +141,7 @@ fn say(input: &Input, pair: &Deeper<'_>) -> Option<Said> {
     );
     let bound = |end: Option<f64>| end.unwrap_or(f64::NAN);
     let numbers = [
-        ("under_way_ratio", pair.depth()),
+        ("in_flight_ratio", pair.depth()),
         ("rate_ratio", pair.rate.value),
         ("rate_ratio_low", bound(pair.rate.low)),
         ("rate_ratio_high", bound(pair.rate.high)),
@@ -180,7 +182,7 @@ mod tests {
                 slow.record_n(from + to, count);
             }
             round.latency = slow.to_sparse();
-            round.near.elapsed_ns *= 2;
+            round.near_mut().elapsed_ns *= 2;
         }
         assert!(said(&falls, "W108").is_empty());
     }

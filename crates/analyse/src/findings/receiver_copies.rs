@@ -27,7 +27,7 @@ mod tests {
     fn texts(zero_copied: u64) -> Vec<String> {
         let mut run = Build::echo(&["tcp:zerocopy"], &[65_536]).messages(20).run();
         for round in &mut run.rounds {
-            round.near.zerocopy =
+            round.near_mut().zerocopy =
                 ZeroCopyCounts { asked: 50, zero_copied, copied: 50 - zero_copied, ..Default::default() };
         }
         said(&run, "W21")

@@ -1,7 +1,7 @@
 //! W32: what an idle gap costs: a smaller congestion window, or, with the window kept, whatever else became cold.
 
 use msgpath_core::Plan;
-use msgpath_core::schema::OpenRound;
+use msgpath_core::schema::{NEAR, OpenRound};
 use msgpath_core::units::{size, three_digits};
 use msgpath_stats::paired::{log_ratios, paired};
 use msgpath_stats::steady::halves_agree;
@@ -50,12 +50,12 @@ fn at_rate(case: &CaseSummary) -> String {
 /// The congestion control of a case: as the near end's socket said, or the system's.
 pub(super) fn congestion<'a>(input: &'a Input, case: &'a CaseSummary) -> Option<&'a str> {
     let of_socket = case.granted.iter().find(|entry| entry.end == "near" && entry.option == "TCP_CONGESTION");
-    let of_system = || input.run.header.near.facts.get("tcp congestion control").map(String::as_str);
+    let of_system = || input.run.header.host(NEAR).facts.get("tcp congestion control").map(String::as_str);
     of_socket.map(|entry| entry.granted.as_str()).or_else(of_system).filter(|name| !name.starts_with("n/a"))
 }
 
 fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> {
-    let setting = input.run.header.near.facts.get("tcp_slow_start_after_idle").map(String::as_str);
+    let setting = input.run.header.host(NEAR).facts.get("tcp_slow_start_after_idle").map(String::as_str);
     let control = congestion(input, case);
     // Switched off, or a control with its own law of the window (bbr): the kernel does not restart it after idle.
     if setting == Some("0") || control.is_some_and(|name| name.starts_with("bbr")) {
@@ -71,7 +71,7 @@ fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> 
         setting.unwrap_or("n/a"),
         control.unwrap_or("congestion control n/a"),
     );
-    let mss = case.near_tcp.map(|tcp| u64::from(tcp.snd_mss)).filter(|mss| *mss > 0);
+    let mss = case.end(NEAR).tcp.map(|tcp| u64::from(tcp.snd_mss)).filter(|mss| *mss > 0);
     let segments = mss.map(|mss| case.case.size.div_ceil(mss));
     match segments {
         Some(segments) if segments > u64::from(gap.after) => text.push_str(&format!(
@@ -86,7 +86,7 @@ fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> 
         None => {}
     }
     // A loss makes the window smaller as well.
-    let again = case.near_tcp.map(|tcp| tcp.total_retrans);
+    let again = case.end(NEAR).tcp.map(|tcp| tcp.total_retrans);
     let lossless = setting == Some("1") && again == Some(0);
     if !lossless {
         text.push_str(match again {
@@ -153,7 +153,7 @@ mod tests {
     use crate::testing::{Build, grant, said};
     use msgpath_core::plan::Load;
     use msgpath_core::schedule::{Arrivals, Rate};
-    use msgpath_core::schema::{OpenRound, TcpInfo};
+    use msgpath_core::schema::{NEAR, OpenRound, TcpInfo};
     use msgpath_record::Run;
 
     /// Rounds of 1 MiB messages with a gap before each, and so many segments sent again.
@@ -161,11 +161,11 @@ mod tests {
         let mut build = Build::echo(&[path], &[1 << 20]).messages(20);
         build.plan.cases[0].load = Load::Open { rate: Rate::per_second(2.0).unwrap(), arrivals: Arrivals::Constant };
         let mut run = build.run();
-        run.header.near.facts.insert("tcp_slow_start_after_idle".into(), setting.into());
-        run.header.near.facts.insert("tcp congestion control".into(), "cubic".into());
+        run.header.host_mut(NEAR).facts.insert("tcp_slow_start_after_idle".into(), setting.into());
+        run.header.host_mut(NEAR).facts.insert("tcp congestion control".into(), "cubic".into());
         for round in &mut run.rounds {
             round.open = Some(OpenRound { idle_gaps: 20, idle_cwnd: Some(cwnd), ..OpenRound::default() });
-            round.near.tcp = Some(TcpInfo { snd_mss: 1448, total_retrans: retransmitted, ..TcpInfo::default() });
+            round.near_mut().tcp = Some(TcpInfo { snd_mss: 1448, total_retrans: retransmitted, ..TcpInfo::default() });
         }
         run
     }

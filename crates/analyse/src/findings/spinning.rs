@@ -46,14 +46,15 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
+    use msgpath_core::schema::{FAR, NEAR};
 
     fn texts(path: &str, cpus: &[u32], pinned: &[u32]) -> Vec<String> {
         let mut build = Build::echo(&[path], &[64]);
-        build.plan.placement.near = pinned.to_vec();
-        build.plan.placement.far = pinned.to_vec();
+        build.plan.placement.set(NEAR, pinned.to_vec());
+        build.plan.placement.set(FAR, pinned.to_vec());
         let mut run = build.run();
-        run.header.near.cpus = cpus.to_vec();
-        run.header.far.cpus = cpus.to_vec();
+        run.header.host_mut(NEAR).cpus = cpus.to_vec();
+        run.header.host_mut(FAR).cpus = cpus.to_vec();
         said(&run, "W28")
     }
 

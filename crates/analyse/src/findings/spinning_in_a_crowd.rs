@@ -77,11 +77,12 @@ fn waiting(input: &Input, end: &End, cases: &[&CaseSummary]) -> Option<f64> {
 mod tests {
     use crate::testing::{Build, doctor, said};
     use msgpath_core::doctor::CheckState;
+    use msgpath_core::schema::{FAR, NEAR};
 
     fn run(path: &str, waited_ns: u64) -> msgpath_record::Run {
         let mut run = Build::echo(&[path], &[64]).run();
         for round in &mut run.rounds {
-            (round.near.run_delay_ns, round.far.run_delay_ns) = (Some(0), Some(waited_ns));
+            (round.near_mut().run_delay_ns, round.far_mut().run_delay_ns) = (Some(0), Some(waited_ns));
         }
         run
     }
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn the_runs_own_threads_are_left_to_w28() {
         let mut run = run("shm:ring/spin", 20_000_000);
-        (run.header.near.cpus, run.header.far.cpus) = (vec![0], vec![0]);
+        (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (vec![0], vec![0]);
         assert!(said(&run, "W48").is_empty());
         assert_eq!(said(&run, "W28").len(), 1);
     }

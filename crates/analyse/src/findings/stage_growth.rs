@@ -4,7 +4,7 @@ use msgpath_core::plan::Change;
 use msgpath_core::units::{Glyphs, three_digits};
 
 use super::Input;
-use super::trying::trial;
+use super::trying::ablation;
 use super::wording::{again, measured, percent, prefix, sentence};
 use crate::attribution::CaseStages;
 use crate::attribution::bands::Growth;
@@ -105,19 +105,19 @@ pub(super) fn against_waiting(input: &Input, case: &CaseSummary, guess: &str) ->
 
 /// `spin: p50 24.0 to 18.0 µs, p99 61.0 to 20.0 µs (0.75x, 95 %: 0.70 to 0.80)`.
 fn tried(input: &Input, case: &CaseSummary, change: &Change) -> Option<String> {
-    let trial = trial(input, case, |own| own == change)?;
-    let other = input.summary.cases.iter().find(|other| other.case.id == trial.case)?;
+    let ablation = ablation(input, case, |own| own == change)?;
+    let other = input.summary.cases.iter().find(|other| other.case.id == ablation.case)?;
     let from_to = |p: f64| {
         let of = |case: &CaseSummary| case.quantiles.iter().find(|q| q.p == p && q.is_interval())?.ns;
         Some(format!("{} to {}", Glyphs::Unicode.time(of(case)? as f64), Glyphs::Unicode.time(of(other)? as f64)))
     };
     let mut parts = vec![format!("{change}")];
     parts.extend([(0.5, "p50"), (0.99, "p99")].iter().filter_map(|(p, name)| Some(format!("{name} {}", from_to(*p)?))));
-    let interval = match (trial.ratio.low, trial.ratio.high) {
+    let interval = match (ablation.ratio.low, ablation.ratio.high) {
         (Some(low), Some(high)) => format!(", 95 %: {} to {}", three_digits(low), three_digits(high)),
         _ => String::new(),
     };
-    Some(format!("{} ({}x{interval})", parts.join(", "), three_digits(trial.ratio.value)))
+    Some(format!("{} ({}x{interval})", parts.join(", "), three_digits(ablation.ratio.value)))
 }
 
 /// `ffmpeg (thread 666, 93 %)`, for those that held the CPU longest.

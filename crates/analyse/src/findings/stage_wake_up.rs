@@ -24,7 +24,7 @@ fn detect(input: &Input) -> Vec<Said> {
 mod tests {
     use crate::attribution::stage::Kind;
     use crate::testing_trace::{Found, Way, said, traced};
-    use msgpath_core::plan::{CaseRole, Change, Trial};
+    use msgpath_core::plan::{Ablation, CaseRole, Change};
 
     #[test]
     fn speaks_of_the_wake_up() {
@@ -44,7 +44,7 @@ mod tests {
             (0..200).for_each(|at| histogram.record(4_000_000 + at * 500));
             round.latency = histogram.to_sparse();
         }
-        // The twin takes 100 us more than its case of 4 ms.
+        // The replica takes 100 us more than its case of 4 ms.
         for round in traced.run.rounds.iter_mut().filter(|round| round.case == 1) {
             let mut histogram = msgpath_core::Histogram::new();
             (0..200).for_each(|at| histogram.record(4_400_000 + at * 500));
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn what_was_tried_replaces_the_guess() {
         let mut traced = traced(&Way { slow: Some(Kind::InFlight), ..Way::over("tcp:send") }, 50);
-        let trial = Some(Trial { of: 0, change: Change::Spin });
+        let ablation = Some(Ablation { of: 0, change: Change::Spin });
         let case = traced.run.header.plan.cases[0].clone();
-        traced.run.header.plan.cases.push(msgpath_core::Case { id: 2, role: CaseRole::Trial, trial, ..case });
+        traced.run.header.plan.cases.push(msgpath_core::Case { id: 2, role: CaseRole::Ablation, ablation, ..case });
         let mut rounds: Vec<_> = traced.run.rounds.iter().filter(|round| round.case == 0).cloned().collect();
         for round in &mut rounds {
             round.case = 2;

@@ -65,6 +65,7 @@ fn say(input: &Input, end: &End) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said, slow_down, stalls};
+    use msgpath_core::schema::FAR;
 
     fn run(every: usize, ticks: u64) -> msgpath_record::Run {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
@@ -98,9 +99,9 @@ mod tests {
     #[test]
     fn two_machines_are_told_apart() {
         let mut run = run(4, 0);
-        run.header.far.boot_id = "two".into();
+        run.header.host_mut(FAR).boot_id = "two".into();
         run.rounds.iter_mut().for_each(|round| {
-            round.far_kernel.0.insert("stat.steal".into(), 3);
+            round.end_mut(FAR).kernel.0.insert("stat.steal".into(), 3);
         });
         let texts = said(&run, "W41");
         assert!(texts.len() == 1 && texts[0].contains("from the far end in 40 of 40 rounds: 1.20 s"), "{texts:?}");

@@ -73,13 +73,15 @@ fn quota(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said, stalls};
+    use msgpath_core::schema::{FAR, NEAR};
 
     fn run(times: u64) -> msgpath_record::Run {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.near_counters = vec!["cgroup.nr_throttled".into(), "cgroup.throttled_usec".into()];
-        run.header.far_counters = run.header.near_counters.clone();
+        run.header.ends[NEAR].counters = vec!["cgroup.nr_throttled".into(), "cgroup.throttled_usec".into()];
+        run.header.ends[FAR].counters = run.header.end(NEAR).counters.clone();
         for round in run.rounds.iter_mut().step_by(4).filter(|_| times > 0) {
-            for counts in [&mut round.near_kernel, &mut round.far_kernel] {
+            for end in [NEAR, FAR] {
+                let counts = &mut round.end_mut(end).kernel;
                 counts.0.insert("cgroup.nr_throttled".into(), times);
                 counts.0.insert("cgroup.throttled_usec".into(), 45_000 * times);
             }
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn speaks_with_quota_and_the_stalls_it_made() {
         let mut run = run(2);
-        run.header.near.facts.insert("cgroup cpu.max".into(), "50000 100000".into());
+        run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "50000 100000".into());
         let texts = said(&run, "W42");
         assert_eq!(texts.len(), 1);
         assert!(
@@ -106,14 +108,14 @@ mod tests {
     #[test]
     fn speaks_of_both_of_two_machines() {
         let mut run = run(1);
-        run.header.far.boot_id = "two".into();
+        run.header.host_mut(FAR).boot_id = "two".into();
         assert_eq!(said(&run, "W42").len(), 2);
     }
 
     #[test]
     fn a_limit_that_was_never_reached_is_not_mentioned() {
         let mut run = run(0);
-        run.header.near.facts.insert("cgroup cpu.max".into(), "200000 100000".into());
+        run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "200000 100000".into());
         assert!(said(&run, "W42").is_empty());
         assert_eq!((super::quota("max 100000"), super::quota("n/a: no such file")), (None, None));
     }

@@ -4,6 +4,7 @@ use super::wording::{measured, percent, prefix, sentence, worst};
 use super::{Detector, Input, Said, wording::warning};
 use crate::summary::CaseSummary;
 use crate::threads::ThreadShare;
+use msgpath_core::schema::NEAR;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W109", detect };
 
@@ -12,7 +13,7 @@ const MUCH_LESS: f64 = 0.8;
 
 /// The slowest thread of the near end, where it is surely much slower than the mean: its number from 1, and its share.
 fn slowest(case: &CaseSummary) -> Option<(usize, &ThreadShare, f64)> {
-    let threads = &case.threads.as_ref()?.near;
+    let threads = case.threads.as_ref()?.of(NEAR);
     let shares = threads.iter().enumerate().filter_map(|(at, thread)| {
         let share = thread.share.as_ref()?;
         Some((at + 1, thread, share.value, share.high?))
@@ -32,7 +33,7 @@ fn detect(input: &Input) -> Vec<Said> {
     let text = format!(
         "{}thread {number} of {}{cpu} got {} % of its share{}",
         prefix(input, case),
-        figures.near.len(),
+        figures.of(NEAR).len(),
         percent(share),
         super::wording::affected(cases)
     );
@@ -57,11 +58,12 @@ fn detect(input: &Input) -> Vec<Said> {
 mod tests {
     use crate::testing::said;
     use crate::threads::testing::closed;
+    use msgpath_core::schema::NEAR;
 
     fn run(slower: f64) -> msgpath_record::Run {
         let mut run = closed(&[1, 4], 4.0, 16);
         for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
-            let report = &mut round.near_threads[2].report;
+            let report = &mut round.end_mut(NEAR).threads[2].report;
             report.elapsed_ns = (report.elapsed_ns as f64 * slower) as u64;
         }
         run

@@ -3,12 +3,13 @@
 use super::wording::{finding, measured};
 use super::{Detector, Input, Said};
 use crate::summary::Confidence;
+use msgpath_core::schema::{FAR, NEAR};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W104", detect };
 
 fn detect(input: &Input) -> Vec<Said> {
     let header = &input.run.header;
-    let end = match (header.near_events.user_only, header.far_events.user_only) {
+    let end = match (header.end(NEAR).events.user_only, header.end(FAR).events.user_only) {
         (false, false) => return Vec::new(),
         (true, true) => "both ends",
         (true, false) => "the near end",
@@ -17,7 +18,7 @@ fn detect(input: &Input) -> Vec<Said> {
     // The share of the kernel in the CPU time is known whatever may be counted: it says how much is missing.
     let cases: Vec<_> = measured(input).collect();
     let sum = |of: fn(&crate::summary::Cost) -> f64| -> f64 {
-        cases.iter().map(|case| of(&case.near_cost) + of(&case.far_cost)).sum()
+        cases.iter().map(|case| of(&case.end(NEAR).cost) + of(&case.end(FAR).cost)).sum()
     };
     let (user, system) = (sum(|cost| cost.user_ns), sum(|cost| cost.system_ns));
     let share = if user + system > 0.0 { system / (user + system) } else { f64::NAN };
@@ -36,14 +37,15 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
+    use msgpath_core::schema::FAR;
 
     #[test]
     fn speaks_where_the_kernel_is_not_counted() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        run.header.far_events.user_only = true;
+        run.header.ends[FAR].events.user_only = true;
         for round in &mut run.rounds {
-            (round.near.user_ns, round.near.system_ns) = (1_000_000, 3_000_000);
-            (round.far.user_ns, round.far.system_ns) = (1_000_000, 3_000_000);
+            (round.near_mut().user_ns, round.near_mut().system_ns) = (1_000_000, 3_000_000);
+            (round.far_mut().user_ns, round.far_mut().system_ns) = (1_000_000, 3_000_000);
         }
         let texts = said(&run, "W104");
         assert!(texts[0].contains("at the far end") && texts[0].contains("75 % is the kernel's"), "{texts:?}");

@@ -2,6 +2,7 @@
 
 use msgpath_core::path::DEFAULT_WAIT;
 use msgpath_core::plan::Change;
+use msgpath_core::schema::NEAR;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::{PathName, Workload};
 use msgpath_stats::paired::log_ratios;
@@ -10,7 +11,8 @@ use msgpath_stats::verdict::Verdict;
 
 use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
 use super::{Detector, Input, Said};
-use crate::summary::{CaseSummary, Confidence, TrialResult};
+use crate::summary::{AblationResult, CaseSummary, Confidence};
+use crate::words::range_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V13", detect };
 
@@ -27,44 +29,47 @@ fn detect(input: &Input) -> Vec<Said> {
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
-    let own = input.summary.trials.iter().filter(|trial| trial.of == case.case.id);
-    let tried: Vec<&TrialResult> = own.filter(|trial| matches!(trial.change, Change::SameCpu | Change::Spin)).collect();
+    let own = input.summary.ablations.iter().filter(|ablation| ablation.of == case.case.id);
+    let tried: Vec<&AblationResult> =
+        own.filter(|ablation| matches!(ablation.change, Change::SameCpu | Change::Spin)).collect();
     // Of what helped, what helped most.
-    let better = tried.iter().filter(|trial| trial.verdict == Verdict::Better);
+    let better = tried.iter().filter(|ablation| ablation.verdict == Verdict::Better);
     let best = *better.min_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value))?;
     let saved = 1.0 - best.ratio.value;
     if saved < PART {
         return None;
     }
-    let agree = |trial: &TrialResult| {
-        let d = log_ratios(&input.series[trial.case as usize], &input.series[trial.of as usize]);
+    let agree = |ablation: &AblationResult| {
+        let d = log_ratios(&input.series[ablation.case as usize], &input.series[ablation.of as usize]);
         halves_agree(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>())
     };
     let sure = best.ratio.high.is_some_and(|high| 1.0 - high > MOST) && agree(best);
     let how_much = if saved > MOST { "most" } else { "a part" };
     let time = |ns| Glyphs::Unicode.time(ns);
-    let measured_beside: Vec<String> = tried.iter().map(|trial| beside(trial)).collect();
+    let measured_beside: Vec<String> = tried.iter().map(|ablation| beside(ablation)).collect();
+    let p50 = case.quantiles.iter().find(|quantile| quantile.p == 0.5);
     let mut text = format!(
-        "{}waking a sleeping CPU is {how_much} of the time ({} %): p50 is {}, beside it {}",
+        "{}waking a sleeping CPU is {how_much} of the time ({} %): in this run p50 is {}{}, beside it {}",
         prefix(input, case),
         percent(saved),
         time(best.case_value),
+        p50.and_then(range_in_words).map_or_else(String::new, |range| format!(" ({range})")),
         measured_beside.join(", ")
     );
     let floor = input.run.header.floors.as_ref().and_then(|floors| floors.wake_round_trip_ns);
     if let Some(floor) = floor {
         text.push_str(&format!(". Waking the other CPU and being woken by it takes {} here", time(floor)));
     }
-    let of = |change: &Change, value: fn(&TrialResult) -> f64| {
-        tried.iter().find(|trial| trial.change == *change).map_or(f64::NAN, |trial| value(trial))
+    let of = |change: &Change, value: fn(&AblationResult) -> f64| {
+        tried.iter().find(|ablation| ablation.change == *change).map_or(f64::NAN, |ablation| value(ablation))
     };
     let numbers = [
         ("p50_ns", best.case_value),
         ("share_of_p50", saved),
-        ("spin_p50_ns", of(&Change::Spin, |trial| trial.value)),
-        ("spin_ratio", of(&Change::Spin, |trial| trial.ratio.value)),
-        ("same_cpu_p50_ns", of(&Change::SameCpu, |trial| trial.value)),
-        ("same_cpu_ratio", of(&Change::SameCpu, |trial| trial.ratio.value)),
+        ("spin_p50_ns", of(&Change::Spin, |ablation| ablation.value)),
+        ("spin_ratio", of(&Change::Spin, |ablation| ablation.ratio.value)),
+        ("same_cpu_p50_ns", of(&Change::SameCpu, |ablation| ablation.value)),
+        ("same_cpu_ratio", of(&Change::SameCpu, |ablation| ablation.ratio.value)),
         ("wake_round_trip_ns", floor.unwrap_or(f64::NAN)),
     ];
     let confidence = if sure { Confidence::Sure } else { Confidence::Likely };
@@ -72,20 +77,20 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 }
 
 /// `8.10 µs where the receiver spins (0.34x, 95 %: 0.33 to 0.35)`.
-fn beside(trial: &TrialResult) -> String {
-    let how = if trial.change == Change::Spin { "where the receiver spins" } else { "with both ends on one CPU" };
-    let interval = match (trial.ratio.low, trial.ratio.high) {
+fn beside(ablation: &AblationResult) -> String {
+    let how = if ablation.change == Change::Spin { "where the receiver spins" } else { "with both ends on one CPU" };
+    let interval = match (ablation.ratio.low, ablation.ratio.high) {
         (Some(low), Some(high)) => format!(", 95 %: {}", range(three_digits(low), three_digits(high))),
         _ => String::new(),
     };
-    format!("{} {how} ({}x{interval})", Glyphs::Unicode.time(trial.value), three_digits(trial.ratio.value))
+    format!("{} {how} ({}x{interval})", Glyphs::Unicode.time(ablation.value), three_digits(ablation.ratio.value))
 }
 
 /// The command that keeps what helped.
-fn next(input: &Input, case: &CaseSummary, best: &TrialResult) -> Vec<String> {
+fn next(input: &Input, case: &CaseSummary, best: &AblationResult) -> Vec<String> {
     let header = &input.run.header;
     if best.change == Change::SameCpu {
-        let cpus: Vec<String> = input.plan.placement.near.iter().map(u32::to_string).collect();
+        let cpus: Vec<String> = input.plan.placement.of(NEAR).iter().map(u32::to_string).collect();
         let pair = match cpus.as_slice() {
             [] => return Vec::new(),
             [one] => format!("{one},{one}"),
@@ -107,12 +112,12 @@ mod tests {
     use crate::summarise;
     use crate::testing::{Build, said};
     use msgpath_core::plan::{Case, Change};
-    use msgpath_core::schema::Floors;
+    use msgpath_core::schema::{Floors, NEAR};
 
     fn build(path: &str, spin: f64, same: f64) -> Build {
-        let mut build = Build::echo(&[path], &[64]).trial(0, Change::Spin).trial(0, Change::SameCpu);
-        build.plan.placement.near = vec![1];
-        build.factor(move |case: &Case| match case.trial.as_ref().map(|trial| &trial.change) {
+        let mut build = Build::echo(&[path], &[64]).ablation(0, Change::Spin).ablation(0, Change::SameCpu);
+        build.plan.placement.set(NEAR, vec![1]);
+        build.factor(move |case: &Case| match case.ablation.as_ref().map(|ablation| &ablation.change) {
             Some(Change::Spin) => spin,
             Some(Change::SameCpu) => same,
             _ => 1.0,
@@ -125,7 +130,11 @@ mod tests {
         run.header.floors = Some(Floors { wake_round_trip_ns: Some(12_300.0), ..Default::default() });
         let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V13").unwrap();
         let text = format!("{}: {}", finding.confidence.word(), finding.text);
-        assert!(text.starts_with("sure: Waking a sleeping CPU is most of the time (70 %): p50 is 20."), "{text}");
+        assert!(
+            text.starts_with("sure: Waking a sleeping CPU is most of the time (70 %): in this run p50 is 20."),
+            "{text}"
+        );
+        assert!(text.contains(" µs (95 %: 19.") || text.contains(" µs (95 %: 20."), "p50 with its range: {text}");
         assert!(text.contains(" µs where the receiver spins (0.30") && text.contains("x, 95 %: 0."), "{text}");
         assert!(text.contains("with both ends on one CPU (0.4"), "{text}");
         assert!(text.ends_with(" Waking the other CPU and being woken by it takes 12.3 µs here."), "{text}");
@@ -146,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn is_silent_without_a_trial_that_helped() {
+    fn is_silent_without_an_ablation_that_helped() {
         assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V13").is_empty());
         assert!(said(&build("tcp:send", 1.0, 1.3).run(), "V13").is_empty());
         assert!(said(&build("tcp:send", 0.9, 1.0).run(), "V13").is_empty());

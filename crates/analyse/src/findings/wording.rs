@@ -132,7 +132,7 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
         parts.push(threads(case.case.threads));
     }
     if measured(input).any(|other| other.case.inflight != case.case.inflight) {
-        parts.push(format!("{} under way", case.case.inflight));
+        parts.push(format!("{} in flight", case.case.inflight));
     }
     if let Some(rate) = case.case.load.rate() {
         parts.push(rate.to_string());
@@ -157,7 +157,7 @@ pub(super) fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
     match input.plan.extent {
         Extent::Time(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
         Extent::Count(_) => {
-            input.all[case.case.id as usize].iter().map(|round| round.near.elapsed_ns as f64).sum::<f64>() / 1e9
+            input.all[case.case.id as usize].iter().map(|round| round.near().elapsed_ns as f64).sum::<f64>() / 1e9
         }
     }
 }

@@ -7,7 +7,7 @@ mod stalls;
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::{Component, MessageRow, PeriodicFacts};
+use msgpath_core::schema::{Component, MessageRow, PeriodicFacts, RoundRecord};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::Run;
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use stalls::{Stall, stalls};
 
 use msgpath_stats::describe::percentile;
+use msgpath_stats::pooled::Pooled;
 
 use crate::logs::Logs;
 
@@ -105,15 +106,19 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(histogram: &Histogram) -> Self {
+    /// Of one histogram a round. Rounds count alike in the quantiles, as in those of the case: one run has one median.
+    fn of(rounds: &[SparseHistogram]) -> Self {
+        let mut histogram = Histogram::new();
+        rounds.iter().for_each(|round| histogram.merge_sparse(round));
+        let pooled = Pooled::new(&rounds.iter().collect::<Vec<_>>());
         let messages = histogram.total() - histogram.lost();
         Self {
             messages,
             lost: histogram.lost(),
             min_ns: histogram.min(),
             mean_ns: (messages > 0).then(|| histogram.sum() as f64 / messages as f64),
-            p50_ns: histogram.quantile(0.5).flatten(),
-            p99_ns: histogram.quantile(0.99).flatten().filter(|_| histogram.total() >= ENOUGH_FOR_P99),
+            p50_ns: pooled.quantile(0.5).flatten(),
+            p99_ns: pooled.quantile(0.99).flatten().filter(|_| histogram.total() >= ENOUGH_FOR_P99),
             max_ns: histogram.max(),
         }
     }
@@ -156,16 +161,19 @@ pub fn summarise(run: &Run, logs: &Logs) -> Option<PeriodicSummary> {
 
 fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
     let rounds: Vec<_> = run.rounds.iter().filter(|round| round.case == case).collect();
-    let merged = |parts: &[fn(&msgpath_core::schema::RoundRecord) -> &SparseHistogram]| {
-        let mut sum = Histogram::new();
-        rounds.iter().for_each(|round| parts.iter().for_each(|part| sum.merge_sparse(part(round))));
-        Times::of(&sum)
+    let times = |parts: &[fn(&RoundRecord) -> &SparseHistogram]| {
+        let of_round = |round: &&RoundRecord| {
+            let mut sum = Histogram::new();
+            parts.iter().for_each(|part| sum.merge_sparse(part(round)));
+            sum.to_sparse()
+        };
+        Times::of(&rounds.iter().map(of_round).collect::<Vec<_>>())
     };
     let sessions: Vec<_> = facts.sessions.iter().filter(|session| session.case == case).collect();
     let components: Vec<&Component> = sessions.iter().flat_map(|session| &session.components).collect();
     let sum = |pick: fn(&Component) -> u64| components.iter().map(|component| pick(component)).sum::<u64>();
     let rows: Vec<&MessageRow> = logs.periodic.iter().filter(|row| row.case == case).collect();
-    let steady = merged(&[|round| &round.latency]);
+    let steady = times(&[|round| &round.latency]);
     let all_stalls = stalls(&rows, facts, steady.p50_ns.unwrap_or(0));
     let (handled, handled_ns) = (sum(|component| component.handled.0), sum(|component| component.handled.1));
     let delay = |pick: fn(&Component) -> Option<u64>, messages: u64| {
@@ -176,10 +184,10 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
     let (cold_mac_ns, warm_mac_ns) = mac_calls(&components);
     Engine {
         case,
-        all: merged(&[|round| &round.first, |round| &round.latency]),
-        first: merged(&[|round| &round.first]),
+        all: times(&[|round| &round.first, |round| &round.latency]),
+        first: times(&[|round| &round.first]),
         steady,
-        lateness: merged(&[|round| &round.lateness]),
+        lateness: times(&[|round| &round.lateness]),
         stages: stages(&rows, facts.mac != "none"),
         logged: rows.len() as u64,
         stalls_found: all_stalls.len() as u64,
@@ -190,7 +198,7 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
         before_ready: sessions.iter().map(|session| session.before_ready).sum(),
         overrun: sum(|component| component.overrun),
         forged: sum(|component| component.forged),
-        signals: rounds.iter().map(|round| round.far.calls.signals).sum(),
+        signals: rounds.iter().map(|round| round.far().calls.signals).sum(),
         received,
         handler_ns: (handled > 0).then(|| handled_ns as f64 / handled as f64),
         receiver_delay_ns: delay(|component| component.receiver_delay_ns, received),
@@ -283,8 +291,8 @@ fn stages(rows: &[&MessageRow], authenticated: bool) -> Vec<Stage> {
     out
 }
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[cfg(test)]
 mod tests {
@@ -301,6 +309,24 @@ mod tests {
         let weighted = (engine.first.mean_ns.unwrap() * 600.0 + engine.steady.mean_ns.unwrap() * 4_000.0) / 4_600.0;
         assert!((engine.all.mean_ns.unwrap() - weighted).abs() < 1.0);
         assert!(engine.all.p99_ns.is_some());
+    }
+
+    #[test]
+    fn steady_messages_have_the_quantiles_of_the_case() {
+        // Two slow rounds with nearly all messages: those of the others are as many rounds.
+        let alter = |round: &mut RoundRecord| {
+            if round.pass < 2 {
+                let mut slow = Histogram::new();
+                slow.record_n(90_000, 10_000);
+                round.latency = slow.to_sparse();
+            }
+        };
+        let (run, logs) = super::testing::with(|_| (), alter);
+        let summary = crate::summarise_with(&run, &logs);
+        let steady = &summary.periodic.unwrap().engines[0].steady;
+        let [p50, _, p99, ..] = summary.cases[0].quantiles.as_slice() else { panic!("no quantiles") };
+        assert_eq!((steady.p50_ns, steady.p99_ns), (p50.ns, p99.ns));
+        assert!(steady.p50_ns.unwrap() < 25_000 && steady.messages == 23_200, "{steady:?}");
     }
 
     #[test]

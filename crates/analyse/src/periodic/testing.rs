@@ -11,7 +11,7 @@ use msgpath_record::Run;
 use crate::logs::Logs;
 
 /// Four processes of one component on two CPUs.
-pub(crate) fn facts() -> PeriodicFacts {
+pub fn facts() -> PeriodicFacts {
     let component = |process: u32| Component {
         process,
         pid: 100 + process as i32,
@@ -46,7 +46,7 @@ pub(crate) fn facts() -> PeriodicFacts {
 }
 
 /// A message to `receiver`, authenticated in 1 µs and checked in 0.5 µs.
-pub(crate) fn row(receiver: u32, sender: u32, number: u64, start_ns: u64, latency_ns: u64) -> MessageRow {
+pub fn row(receiver: u32, sender: u32, number: u64, start_ns: u64, latency_ns: u64) -> MessageRow {
     MessageRow {
         connection: receiver * 4 + sender,
         sequence: number,
@@ -60,12 +60,12 @@ pub(crate) fn row(receiver: u32, sender: u32, number: u64, start_ns: u64, latenc
 }
 
 /// The run, with what `change` makes of its facts: 600 first messages of 100 to 160 µs, ten slices of 400 of 20 to 24 µs.
-pub(crate) fn build(change: impl FnOnce(&mut PeriodicFacts)) -> (Run, Logs) {
+pub fn build(change: impl FnOnce(&mut PeriodicFacts)) -> (Run, Logs) {
     with(change, |_| ())
 }
 
 /// The same with what `alter` makes of its rounds.
-pub(crate) fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRecord)) -> (Run, Logs) {
+pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRecord)) -> (Run, Logs) {
     let case =
         Case { connections: 4, threads: 4, ..Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(256)) };
     let plan = Plan {
@@ -96,10 +96,10 @@ pub(crate) fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut 
             first: first.to_sparse(),
             ..RoundRecord::default()
         };
-        round.near.delivery =
+        round.near_mut().delivery =
             Delivery { sent: messages, received: messages, verified: messages, ..Delivery::default() };
-        round.far.calls.recv_full = messages;
-        (round.near.elapsed_ns, round.far.elapsed_ns) = (400_000_000, 400_000_000);
+        round.far_mut().calls.recv_full = messages;
+        (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (400_000_000, 400_000_000);
         alter(&mut round);
         round
     });
@@ -116,7 +116,7 @@ pub(crate) fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut 
 }
 
 /// The sentences with this code, each after its confidence word.
-pub(crate) fn said((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
+pub fn said((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
     let findings = crate::summarise_with(run, logs).findings.into_iter().filter(|finding| finding.code == code);
     findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text)).collect()
 }

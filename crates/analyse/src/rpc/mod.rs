@@ -5,6 +5,8 @@ use msgpath_core::schema::{RpcFacts, RpcRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::summary::CaseSummary;
+
 pub mod align;
 mod machines;
 pub(crate) mod split;
@@ -27,7 +29,7 @@ pub struct RpcSummary {
 }
 
 /// What the calls say. `rows` need no order.
-pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow]) -> RpcSummary {
+pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow], cases: &[CaseSummary]) -> RpcSummary {
     let mut by_pair: Vec<Vec<&RpcRow>> = vec![Vec::new(); facts.pairs.len()];
     let mut by_case: Vec<Vec<&RpcRow>> = vec![Vec::new(); plan.cases.len()];
     for row in rows {
@@ -48,12 +50,13 @@ pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow]) -> RpcSummary {
         .collect();
     let middle = rows.iter().map(|row| row.start_ns).max().unwrap_or(0) / 2;
     let (machines, loops) = machines::solve(&facts.pairs, &clocks, middle);
+    let median = |id: u32| cases.iter().find(|case| case.case.id == id)?.quantiles.first()?.ns;
     let kinds = plan
         .cases
         .iter()
         .zip(by_case)
         .filter(|(_, rows)| !rows.is_empty())
-        .map(|(case, rows)| split::kind(case, facts, &clocks, rows))
+        .map(|(case, rows)| split::kind(case, facts, &clocks, rows, median(case.id)))
         .collect();
     RpcSummary { kinds, clocks, machines, loops }
 }
@@ -125,7 +128,7 @@ pub struct RpcTimes {
 pub struct RpcExpected {
     /// As typed, ns.
     pub estimate_ns: f64,
-    /// Median, ns.
+    /// Median of its case, ns, as the percentiles of the run have it.
     pub measured_ns: f64,
     /// Measured over estimate.
     pub factor: f64,

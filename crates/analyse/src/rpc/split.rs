@@ -30,8 +30,14 @@ fn wall(facts: &RpcFacts, rows: &[&RpcRow]) -> u64 {
     spans.values().map(|(begin, end)| end - begin).sum()
 }
 
-/// The numbers of one kind of call; `rows` are its calls, at least one.
-pub(super) fn kind(case: &Case, facts: &RpcFacts, clocks: &[PairClock], mut rows: Vec<&RpcRow>) -> RpcKind {
+/// The numbers of one kind of call; `rows` are its calls, at least one, and `p50_ns` the median of its case.
+pub(super) fn kind(
+    case: &Case,
+    facts: &RpcFacts,
+    clocks: &[PairClock],
+    mut rows: Vec<&RpcRow>,
+    p50_ns: Option<u64>,
+) -> RpcKind {
     rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.rpcid));
     let answered: Vec<&RpcRow> = rows.iter().copied().filter(|row| row.latency_ns.is_some()).collect();
     // The server has replied; when that came only the client's log could tell.
@@ -68,7 +74,7 @@ pub(super) fn kind(case: &Case, facts: &RpcFacts, clocks: &[PairClock], mut rows
         response_ns: answered.iter().fold(0, |sum: u64, row| sum.saturating_add(latency(row))),
         first_ns,
         later_p50_ns,
-        expected: expected(case, facts, &good, &bands),
+        expected: expected(case, facts, p50_ns, &bands),
         wire_ns: wire(facts, &good),
         log2_us,
         served: times(rows.iter().filter_map(|row| Some(row.replied_ns?.saturating_sub(row.received_ns?)))),
@@ -115,9 +121,9 @@ fn first(rows: &[&RpcRow]) -> (Vec<u64>, Option<u64>) {
     (first, median(later))
 }
 
-fn expected(case: &Case, facts: &RpcFacts, rows: &[&RpcRow], bands: &[RpcBand]) -> Option<RpcExpected> {
+fn expected(case: &Case, facts: &RpcFacts, p50_ns: Option<u64>, bands: &[RpcBand]) -> Option<RpcExpected> {
     let estimate_ns = *facts.expect.get(&case.id).filter(|ns| **ns > 0)? as f64;
-    let measured_ns = median(rows.iter().filter_map(|row| row.latency_ns).collect())? as f64;
+    let measured_ns = p50_ns? as f64;
     let near = bands.iter().find(|band| band.name == "p50").or(bands.first());
     let largest = near.and_then(|band| band.parts.iter().max_by(|a, b| a.ns.total_cmp(&b.ns)));
     Some(RpcExpected {
@@ -383,6 +389,23 @@ mod tests {
         assert!(kind.first_ns.iter().all(|ns| ns.abs_diff(1_010_000) < 2), "{kind:?}");
         let expected = kind.expected.unwrap();
         assert!((expected.factor - 10.0).abs() < 0.01 && expected.largest.is_some(), "{expected:?}");
+    }
+
+    #[test]
+    fn the_estimate_is_beside_the_median_of_the_case() {
+        // Rounds of 3, 3 and 1 calls count alike: 4 of 7 calls are fast, but 4/9 of the rounds.
+        let mut calls = Calls::with(7, 1, |_| 0.0).same_machine();
+        for work in [10.0, 10.0, 10.0, 10.0, 400.0, 400.0, 400.0] {
+            calls.call(MS, 100.0 * US, work * US, 100.0 * US);
+        }
+        calls.facts.expect.insert(0, 21_000);
+        let (run, logs) = calls.run(&["ping"], 3);
+        assert_eq!(run.rounds.iter().map(|round| round.latency.total()).collect::<Vec<_>>(), [3, 3, 1]);
+        let summary = crate::summarise_with(&run, &logs);
+        let expected = summary.rpc.as_ref().unwrap().kinds[0].expected.unwrap();
+        assert_eq!(Some(expected.measured_ns as u64), summary.cases[0].quantiles[0].ns);
+        assert_eq!(expected.factor, expected.measured_ns / 21_000.0);
+        assert!(expected.measured_ns > 500_000.0, "{expected:?}");
     }
 
     proptest! {

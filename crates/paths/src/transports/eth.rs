@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::{ChannelOptions, ETHERTYPES};
-use msgpath_sys::packet::{self, BROADCAST, HEAD, Interface, Station, Wanted};
+use msgpath_sys::packet::{self, BROADCAST, Destination, HEAD, Interface, Wanted};
 
 use super::{set_buffers, unique_number};
 use crate::channel::{AnyChannel, Packet};
@@ -26,7 +26,7 @@ static META: TransportMeta = TransportMeta {
         manual: "One frame a message: 14 bytes of Ethernet header, 8 bytes by which the kernel's filter knows the \
                  connection and the receiver the length (a frame below 60 bytes is padded on a real link), then the \
                  message, at most the MTU less 8 bytes. EtherTypes 0x88B5 there and 0x88B6 back (local experimental) \
-                 unless --ethertype names another; interface by --interface, lo by default; station by --station. Needs \
+                 unless --ethertype names another; interface by --interface, lo by default; MAC address by --mac-address. Needs \
                  CAP_NET_RAW. What finds no room in the receiver's buffer is dropped and counted (PACKET_STATISTICS). On lo \
                  a frame passes every packet socket of the machine; those of others and the sender's own copies are \
                  dropped by the filter.",
@@ -50,8 +50,8 @@ pub fn ethertypes(options: &ChannelOptions) -> (u16, u16) {
     options.ethertype.map_or(ETHERTYPES, |one| (one, one))
 }
 
-/// A station as it is typed and printed: `02:00:00:00:00:01`, or `broadcast`.
-pub fn parse_station(text: &str) -> Option<[u8; 6]> {
+/// A MAC address as it is typed and printed: `02:00:00:00:00:01`, or `broadcast`.
+pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     if text == "broadcast" {
         return Some(BROADCAST);
     }
@@ -64,7 +64,7 @@ pub fn parse_station(text: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
-fn station_text(mac: [u8; 6]) -> String {
+fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
@@ -108,7 +108,7 @@ pub fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Un
     if !found.ethernet {
         return Err(Unavailable::new(
             format!("the frames of {name} have no Ethernet header"),
-            "--interface with lo, a veth or a card",
+            "--interface with lo, a veth or a NIC",
         ));
     }
     if !found.running {
@@ -146,7 +146,7 @@ fn failed(reason: Unavailable) -> io::Error {
     io::Error::other(reason.why)
 }
 
-/// What one end tells the other: its station and the tags there and back.
+/// What one end tells the other: its MAC address and the tags there and back.
 struct Address {
     mac: [u8; 6],
     there: u32,
@@ -155,27 +155,27 @@ struct Address {
 
 impl Address {
     fn text(&self) -> String {
-        format!("{} {:08x} {:08x}", station_text(self.mac), self.there, self.back)
+        format!("{} {:08x} {:08x}", mac_text(self.mac), self.there, self.back)
     }
 
     fn parse(text: &str) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is no address of eth"));
         let mut parts = text.split(' ');
         let mut part = || parts.next().ok_or_else(invalid);
-        let mac = parse_station(part()?).ok_or_else(invalid)?;
+        let mac = parse_mac(part()?).ok_or_else(invalid)?;
         let tag = |text: &str| u32::from_str_radix(text, 16).map_err(|_| invalid());
         Ok(Self { mac, there: tag(part()?)?, back: tag(part()?)? })
     }
 }
 
-/// The station to send to: the one that was asked for, or the one that the other end named.
-fn station(options: &ChannelOptions, named: [u8; 6]) -> io::Result<[u8; 6]> {
-    match &options.station {
+/// The MAC address to send to: the one that was asked for, or the one that the other end named.
+fn destination(options: &ChannelOptions, named: [u8; 6]) -> io::Result<[u8; 6]> {
+    match &options.mac_address {
         None => Ok(named),
-        Some(text) => parse_station(text).ok_or_else(|| {
+        Some(text) => parse_mac(text).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{text:?} is no station: 02:00:00:00:00:01 or broadcast"),
+                format!("{text:?} is not a MAC address: 02:00:00:00:00:01 or broadcast"),
             )
         }),
     }
@@ -199,7 +199,7 @@ impl Offer for Open {
             if (near.there, near.back) != (address.there, address.back) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the near end answers another offer"));
             }
-            let to = Station::new(self.interface.index, ethertypes(&self.need.options).1, near.mac);
+            let to = Destination::new(self.interface.index, ethertypes(&self.need.options).1, near.mac);
             let limits = self.need.limits.clone();
             Ok(AnyChannel::Packet(Packet::new(fd, to, address.back, &self.interface.name, limits)?))
         };
@@ -226,9 +226,9 @@ impl Transport for Eth {
     fn suits(&self, options: &ChannelOptions, largest: u64) -> Result<(), Unavailable> {
         check_ethertype(ethertypes(options).0)?;
         let found = interface(options, largest)?;
-        if let Some(text) = options.station.as_ref().filter(|text| parse_station(text).is_none()) {
-            let hint = "--station 02:00:00:00:00:01, or --station broadcast";
-            return Err(Unavailable::new(format!("{text:?} is no station"), hint));
+        if let Some(text) = options.mac_address.as_ref().filter(|text| parse_mac(text).is_none()) {
+            let hint = "--mac-address 02:00:00:00:00:01, or --mac-address broadcast";
+            return Err(Unavailable::new(format!("{text:?} is not a MAC address"), hint));
         }
         packet::open(found.index, ethertypes(options).0, Wanted { tag: 0, not_from: None })
             .map(drop)
@@ -254,8 +254,8 @@ impl Transport for Eth {
         let found = interface(&need.options, need.largest).map_err(failed)?;
         let (there, back) = ethertypes(&need.options);
         let fd = open(&found, back, far.back, need)?;
-        let to = Station::new(found.index, there, station(&need.options, far.mac)?);
-        // The far end answers to the station that really sends, also where broadcast was asked for.
+        let to = Destination::new(found.index, there, destination(&need.options, far.mac)?);
+        // The far end answers to the NIC that really sends, also where broadcast was asked for.
         let local = Address { mac: found.mac, ..far };
         let channel = Packet::new(fd, to, local.there, &found.name, need.limits.clone())?;
         Ok((AnyChannel::Packet(channel), local.text()))
@@ -267,11 +267,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stations_are_six_bytes() {
-        assert_eq!(parse_station("02:00:00:00:00:1f"), Some([2, 0, 0, 0, 0, 0x1f]));
-        assert_eq!(parse_station("broadcast"), Some([255; 6]));
+    fn mac_addresses_are_six_bytes() {
+        assert_eq!(parse_mac("02:00:00:00:00:1f"), Some([2, 0, 0, 0, 0, 0x1f]));
+        assert_eq!(parse_mac("broadcast"), Some([255; 6]));
         for bad in ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "+2:00:00:00:00:00", "all"] {
-            assert_eq!(parse_station(bad), None, "{bad}");
+            assert_eq!(parse_mac(bad), None, "{bad}");
         }
     }
 

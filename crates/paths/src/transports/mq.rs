@@ -18,7 +18,7 @@ static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "mq",
         summary: "two POSIX message queues, one for each direction",
-        manual: "Messages keep their borders and have priorities (msgpath uses 0). The kernel limits the size of a \
+        manual: "Message boundaries are preserved, and messages have priorities (msgpath uses 0). The kernel limits the size of a \
                  message (fs.mqueue.msgsize_max, 8192 by default), the messages in a queue (fs.mqueue.msg_max, 10) \
                  and the bytes of a user (RLIMIT_MSGQUEUE). A receive call must offer room for the largest message.",
     },

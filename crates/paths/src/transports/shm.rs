@@ -17,6 +17,8 @@ pub struct Shm;
 
 /// Largest message; two rings of four of them are the memory it takes.
 const MAX_MESSAGE: u64 = 64 << 20;
+/// Bytes that a stream may be ahead, as those of a pipe.
+const STREAM: u64 = 64 << 10;
 
 static META: TransportMeta = TransportMeta {
     meta: Meta {
@@ -80,7 +82,9 @@ impl Transport for Shm {
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
         let socket = connect_local(address, SocketType::STREAM)?;
-        let (fd, ring) = Ring::create(need.largest as usize, (need.inflight as usize).max(4), need.notify)?;
+        let least = if need.stream { STREAM / need.largest.max(128) } else { 4 };
+        let messages = u64::from(need.inflight).max(least) as usize;
+        let (fd, ring) = Ring::create(need.largest as usize, messages, need.notify)?;
         pass(&socket, &[fd.as_fd()])?;
         Ok((AnyChannel::Ring(RingEnd::new(ring, need.limits.clone())), String::new()))
     }

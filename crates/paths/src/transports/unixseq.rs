@@ -16,7 +16,7 @@ pub struct UnixSeq;
 static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "unixseq",
-        summary: "a Unix socket with sequenced packets: connected, in order, messages keep their borders",
+        summary: "a Unix socket with sequenced packets: connected, in order, message boundaries are preserved",
         manual: "As unix, but each message is one buffer in the receiver's queue and is received whole. A message is \
                  at most as large as the send buffer.",
     },

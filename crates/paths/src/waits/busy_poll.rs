@@ -16,7 +16,7 @@ impl Part for BusyPoll {
     const META: Meta = Meta {
         name: "busy-poll",
         summary: "SO_BUSY_POLL: the kernel polls the device's queue inside the receive call",
-        manual: "Needs CAP_NET_ADMIN and a network card with NAPI. On loopback and veth no queue stands behind the \
+        manual: "Needs CAP_NET_ADMIN and a NIC with NAPI. On loopback and veth no queue stands behind the \
                  socket (SO_INCOMING_NAPI_ID is 0): then it is the wait block, and msgpath says so.",
     };
     const POLLS_DEVICE: bool = true;

@@ -1,6 +1,6 @@
 //! How the cells of a table are written.
 
-use msgpath_analyse::answers::cell::{Cell, Value};
+use crate::answers::cell::{Cell, Value};
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 
 /// An interval whose larger side is more than so many percent is written by its ends.
@@ -52,7 +52,7 @@ pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
 }
 
 /// The columns of a table that hold numbers.
-pub(super) fn number_columns(table: &msgpath_analyse::answers::Table) -> Vec<bool> {
+pub(super) fn number_columns(table: &crate::answers::Table) -> Vec<bool> {
     let numbers = |at: usize| table.rows.iter().filter_map(|row| row.get(at)).any(is_number);
     (0..table.columns.len()).map(numbers).collect()
 }

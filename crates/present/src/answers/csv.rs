@@ -1,7 +1,7 @@
 //! A table of the page as CSV: numbers plain, each interval in two columns of its own.
 
-use msgpath_analyse::answers::Table;
-use msgpath_analyse::answers::cell::{Cell, Value};
+use crate::answers::Table;
+use crate::answers::cell::{Cell, Value};
 
 /// The table as CSV text with a head. Times are ns, rates bits per second, sizes bytes, shares and ratios plain; what is
 /// missing is empty.

@@ -1,11 +1,11 @@
 //! The page as one HTML file that needs no network.
 
-use msgpath_analyse::answers::{Answer, Page as Answers, Table};
+use crate::answers::{Answer, Page as Answers, Table};
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::units::Glyphs;
 
+use super::Pictured;
 use super::cells;
-use super::extras::Pictured;
 use crate::html::document;
 use crate::html::page::{Cell, Page};
 use crate::svg::escape;
@@ -82,7 +82,7 @@ fn item(page: &mut Page, confidence: Confidence, text: &str, next: &[String]) {
 
 fn table(page: &mut Page, shown: &Table) {
     let numbers = cells::number_columns(shown);
-    let cell = |(cell, number): (&msgpath_analyse::answers::Cell, &bool)| {
+    let cell = |(cell, number): (&crate::answers::Cell, &bool)| {
         let written = cells::write(cell, Glyphs::Unicode);
         let class = if *number { "" } else { "w l" };
         Cell::of(class, written.text).with_note(written.interval.unwrap_or_default())

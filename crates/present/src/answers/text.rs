@@ -1,6 +1,6 @@
 //! The page on a terminal.
 
-use msgpath_analyse::answers::{Answer, Cell, Page as Answers, Table};
+use crate::answers::{Answer, Cell, Page as Answers, Table};
 use msgpath_analyse::summary::Confidence;
 
 use super::cells;
@@ -144,11 +144,7 @@ mod tests {
             for path in ["tcp:zerocopy-unset/epoll", "tcp:send"] {
                 let number = |at: u32| {
                     let value = f64::from(at * 1000 + 123);
-                    Cell::Time(msgpath_analyse::answers::cell::Value {
-                        value,
-                        low: Some(value * 0.9),
-                        high: Some(value * 1.2),
-                    })
+                    Cell::Time(crate::answers::cell::Value { value, low: Some(value * 0.9), high: Some(value * 1.2) })
                 };
                 let mut row = vec![Cell::text(run), Cell::text(path)];
                 row.extend((0..9).map(number));

@@ -12,6 +12,7 @@ mod tables;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Confidence};
+use msgpath_core::schema::NEAR;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -129,9 +130,9 @@ fn heading(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary]) {
     page.raw(&format!("<h1>{}{}, {}</h1>\n", escape(&runs), escape(&summary.verb), escape(&subject)));
     let header = &run.header;
     let facts = [
-        format!("{} → {}", header.near.host, summary.target),
-        format!("Linux {}", header.near.kernel),
-        header.near.cpu.clone(),
+        format!("{} → {}", header.host(NEAR).host, summary.target),
+        format!("Linux {}", header.host(NEAR).kernel),
+        header.host(NEAR).cpu.clone(),
         format!("started {}", header.started),
         view::placement(run),
     ];

@@ -3,6 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::CaseRole;
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::BitUnits;
 use msgpath_record::Run;
 use msgpath_stats::verdict::Verdict;
@@ -20,7 +21,7 @@ fn heads(names: &[&str]) -> Vec<String> {
 /// Path, message and threads of a case.
 fn label(case: &CaseSummary) -> String {
     let threads = words::counted(u64::from(case.case.threads), "thread", G);
-    let role = if case.case.role == CaseRole::Yardstick { "yardstick: " } else { "" };
+    let role = if case.case.role == CaseRole::Reference { "reference: " } else { "" };
     format!("{role}{}, {}, {threads}", case.case.path, words::message_at(&case.case))
 }
 
@@ -111,22 +112,18 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     notes.iter().for_each(|note| page.note(note));
 }
 
-/// Throughput, reads and segments of every stream, the yardstick among them.
+/// Throughput, reads and segments of every stream, the reference among them.
 pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
-    let shown = |case: &&CaseSummary| case.case.role != CaseRole::Trial;
+    let shown = |case: &&CaseSummary| case.case.role != CaseRole::Ablation;
     let streams = summary.cases.iter().filter(shown);
     let streams: Vec<_> = streams.filter_map(|case| Some((case, case.throughput.as_ref()?))).collect();
     if streams.is_empty() {
         return;
     }
     page.heading("Throughput");
-    let mut until: Vec<&str> = Vec::new();
-    for (case, _) in &streams {
-        view::push_new(&mut until, words::sender_until(&case.case));
-    }
     page.note(&format!(
         "Counted by the receiver on its clock; the sender's clock runs {}. Gbit/s = 10⁹ bit/s.",
-        until.join(", or ")
+        words::senders_until(streams.iter().map(|(case, _)| &case.case))
     ));
     let columns = heads(&[
         "case",
@@ -134,7 +131,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
         "95 % interval",
         "sender",
         "messages",
-        "of yardstick",
+        "of reference",
         "reads",
         "full",
         "short",
@@ -147,8 +144,11 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
         .iter()
         .map(|(case, throughput)| {
             let reverse = run.header.plan.reverse;
-            let (calls, tcp) =
-                if reverse { (&case.near_calls, &case.far_tcp) } else { (&case.far_calls, &case.near_tcp) };
+            let (calls, tcp) = if reverse {
+                (&case.end(NEAR).calls, &case.end(FAR).tcp)
+            } else {
+                (&case.end(FAR).calls, &case.end(NEAR).tcp)
+            };
             let segments = |count: fn(&msgpath_core::schema::TcpInfo) -> u64| {
                 Cell::from(tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| G.thousands(count(tcp))))
             };
@@ -159,7 +159,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
                 bits(throughput.sender_bits.value).into(),
                 words::per_second(throughput.messages.value).into(),
                 throughput
-                    .of_yardstick
+                    .of_reference
                     .as_ref()
                     .map_or_else(|| "n/a".into(), |share| words::percent(share.value))
                     .into(),
@@ -193,10 +193,10 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
     ]);
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for case in cases {
-        for (end, cost) in [("near", &case.near_cost), ("far", &case.far_cost)] {
-            let mut row: Vec<Cell> = vec![label(case).into(), end.into()];
-            row.extend(cost_cells(cost, G).map(Cell::from));
-            if end == "near" {
+        for (at, end) in case.ends.iter().enumerate() {
+            let mut row: Vec<Cell> = vec![label(case).into(), end.name.clone().into()];
+            row.extend(cost_cells(&end.cost, G).map(Cell::from));
+            if at == NEAR {
                 row.push(case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size).into());
                 row.push(Cell::of("w l", case.copied_why.clone()));
             } else {
@@ -206,7 +206,7 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
         }
     }
     page.note("Per message, mean over all rounds.");
-    if cases.iter().any(|case| case.near_cost.unread || case.far_cost.unread) {
+    if cases.iter().any(|case| case.ends.iter().any(|end| end.cost.unread)) {
         page.note(&format!("n/a: {}.", msgpath_analyse::cost::UNREAD));
     }
     page.long_table(&columns, &rows);
@@ -216,11 +216,11 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
 pub(crate) fn events(page: &mut Page, cases: &[&CaseSummary]) {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for case in cases.iter().filter(|case| case.rounds > 0) {
-        for (end, rates) in [("near", &case.near_events), ("far", &case.far_events)] {
+        for end in &case.ends {
             // What was refused stands below, once.
-            for rate in rates.iter().filter(|rate| rate.per_message.is_some()) {
+            for rate in end.events.iter().filter(|rate| rate.per_message.is_some()) {
                 let [value, interval, user, running, what] = words::events::cells(rate);
-                let mut row: Vec<Cell> = vec![label(case).into(), end.into(), rate.name.clone().into()];
+                let mut row: Vec<Cell> = vec![label(case).into(), end.name.clone().into(), rate.name.clone().into()];
                 row.extend([value, interval, user, running].map(Cell::from));
                 row.push(Cell::of("w l", what));
                 rows.push(row);
@@ -289,13 +289,13 @@ pub(crate) fn environment(page: &mut Page, run: &Run, summary: &Summary, cases: 
                 "w l",
                 format!(
                     "{} a reading, smallest step {}",
-                    G.time(header.clock.cost_ns),
-                    G.time(header.clock.step_ns as f64)
+                    G.time(header.end(NEAR).clock.cost_ns),
+                    G.time(header.end(NEAR).clock.step_ns as f64)
                 ),
             ),
         ],
     ];
-    for (end, place) in [("near", &header.near), ("far", &header.far)] {
+    for (end, place) in [("near", header.host(NEAR)), ("far", header.host(FAR))] {
         let main = [("host", &place.host), ("kernel", &place.kernel), ("cpu", &place.cpu)];
         let facts = main.into_iter().chain(place.facts.iter().map(|(name, value)| (name.as_str(), value)));
         rows.extend(facts.map(|(name, value)| vec![format!("{end}: {name}").into(), Cell::of("w l", value.as_str())]));

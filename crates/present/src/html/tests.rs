@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use msgpath_core::schema::{MessageRow, NEAR};
 
 /// The part of the page between the style sheet and the script.
 fn body(html: &str) -> &str {
@@ -28,12 +29,30 @@ fn the_report_of_a_stream() {
 
 #[test]
 fn one_way_times_are_not_called_round_trips() {
-    let (mut run, summary) = fixture::echo();
-    run.header.plan.workload = msgpath_core::Workload::Periodic;
+    let logged: Vec<MessageRow> = (0..200)
+        .map(|n| MessageRow { sequence: n, start_ns: n * 20_000, latency_ns: Some(9_000), ..MessageRow::default() })
+        .collect();
+    // One path, and several of them, with several sizes and thread counts.
+    for (mut run, mut summary) in [fixture::echo(), fixture::compare()] {
+        run.header.plan.workload = msgpath_core::Workload::Periodic;
+        // Engines of a periodic run are not compared.
+        summary.comparison = None;
+        let messages = Messages { logged: &logged, embed: DEFAULT_EMBED, not_kept: 0 };
+        let html = report(&Scene { messages, ..Scene::new(&run, &summary) });
+        let text = body(&html).to_lowercase();
+        assert!(text.contains("one-way times of every case") && text.contains("one-way time, log scale"));
+        assert!(!text.contains("one way is not half"));
+        let wrong = text.find("round trip").map(|at| text[..at].chars().rev().take(200).collect::<String>());
+        assert_eq!(wrong.map(|text| text.chars().rev().collect::<String>()), None);
+    }
+}
+
+#[test]
+fn an_open_loop_has_latencies_and_no_round_trips() {
+    let (run, summary) = fixture::load_curve();
     let html = report(&Scene::new(&run, &summary));
-    let text = body(&html);
-    assert!(text.contains("One-way times of every case") && text.contains("one-way time, log scale"));
-    assert!(!text.contains("One way is not half") && !text.contains("Round trips of every case"));
+    assert!(html.contains("latency from the intended send (log)"));
+    assert!(!body(&html).to_lowercase().contains("round trip"), "an open loop has two times");
 }
 
 #[test]
@@ -79,7 +98,7 @@ fn a_comparison_of_two_runs_says_what_changed_and_what_forbids_it() {
         html.contains("p50 is slower") && html.contains("id=\"fig-shift\"") && html.contains("by itself</h3>"),
         "{html}"
     );
-    a.header.near.kernel = fixture::HOSTILE.into();
+    a.header.host_mut(NEAR).kernel = fixture::HOSTILE.into();
     a.header.name = fixture::HOSTILE.into();
     let html = page(&a);
     assert!(html.contains("The runs must not be compared: kernel (near) was &lt;/style&gt;"));

@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::periodic::PeriodicSummary;
-use msgpath_analyse::summary::{CaseSummary, Expected, Finding, LoadCurve, TrialResult};
+use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
 use msgpath_core::plan::{Case, Expectation, Workload};
 use msgpath_core::schema::Floors;
 use schemars::JsonSchema;
@@ -35,16 +35,16 @@ fn identity(case: &Case) -> Value {
         open["rate_per_s"] = value(&rate.value());
     }
     if let Some(of) = &case.of_capacity {
-        let trials: Vec<f64> = of.trials.iter().map(|rate| rate.value()).collect();
+        let attempts: Vec<f64> = of.attempts.iter().map(|rate| rate.value()).collect();
         let capacity = of.capacity().map(|rate| rate.value());
         out["of_capacity"] =
-            value(&CapacityShare { share: of.share(), capacity_per_s: capacity, trials_per_s: trials });
+            value(&CapacityShare { share: of.share(), capacity_per_s: capacity, attempts_per_s: attempts });
     }
     if let Value::Object(map) = &mut out {
         map.retain(|key, value| !["label", "work"].contains(&key.as_str()) || !value.is_null());
-        match map.get_mut("trial") {
-            Some(Value::Null) => drop(map.remove("trial")),
-            Some(trial) => rename(&mut trial["change"], "AblationChange"),
+        match map.get_mut("ablation") {
+            Some(Value::Null) => drop(map.remove("ablation")),
+            Some(ablation) => rename(&mut ablation["change"], "AblationChange"),
             None => {}
         }
     }
@@ -56,31 +56,54 @@ fn identity(case: &Case) -> Value {
 pub(super) struct CapacityShare {
     /// Share of the capacity: 0.5 is half of it.
     share: f64,
-    /// The best of the trials, messages a second.
+    /// The best of the attempts, messages a second.
     capacity_per_s: Option<f64>,
-    /// What the path took in each trial, messages a second.
-    trials_per_s: Vec<f64>,
+    /// What the path took in each attempt, messages a second.
+    attempts_per_s: Vec<f64>,
 }
 
 pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
     let mut out = value(case);
     out["case"] = identity(&case.case);
     rename(&mut out["throughput"], "Throughput");
-    for end in ["near_tcp", "far_tcp"] {
-        rename(&mut out[end], "TcpInfo");
-    }
-    for (end, calls, cost) in [("near_cost", "near_calls", case.near_cost), ("far_cost", "far_calls", case.far_cost)] {
-        if let (true, Some(fields)) = (cost.unread, out[end].as_object_mut()) {
-            fields.remove("unread");
-            fields.values_mut().for_each(|field| *field = Value::Null);
-            out[calls] = Value::Null;
-        }
-        if let Some(part) = without_a_tick(cost) {
-            out[end][part] = Value::Null;
-        }
-    }
+    let ends: Vec<Value> = case.ends.iter().map(of_end).collect();
+    out["ends"] = Vec::<Value>::new().into();
     tidy_quantiles(&mut out);
     explain(&mut out, |path| reason(case, workload, path));
+    out["ends"] = ends.into();
+    out
+}
+
+/// What an end spent, without what nobody counted.
+fn of_end(end: &EndSummary) -> Value {
+    let mut out = value(end);
+    rename(&mut out["tcp"], "TcpInfo");
+    if let (true, Some(fields)) = (end.cost.unread, out["cost"].as_object_mut()) {
+        fields.remove("unread");
+        fields.values_mut().for_each(|field| *field = Value::Null);
+        out["calls"] = Value::Null;
+    }
+    if let Some(part) = without_a_tick(end.cost) {
+        out["cost"][part] = Value::Null;
+    }
+    explain(&mut out, |path| {
+        match path {
+            "calls" => msgpath_analyse::cost::UNREAD,
+            _ if path.starts_with("cost.") && end.cost.unread => msgpath_analyse::cost::UNREAD,
+            "cost.user_ns" | "cost.system_ns" if without_a_tick(end.cost).is_some() => {
+                "no tick of the kernel fell into this part of the CPU time; all of it stands in the other"
+            }
+            "tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
+            "tcp.pacing_bytes_per_s" => "not paced",
+            "events.per_message" => "not counted: why stands beside it",
+            "events.user_share" => "not counted apart from the kernel's part",
+            "events.running_share" => "not counted, or on cores that no thread ran on",
+            "cost.run_delay_ns" => "schedstat could not be read",
+            _ if is_end(path) => "no interval can be claimed",
+            _ => "not a finite number",
+        }
+        .to_owned()
+    });
     out
 }
 
@@ -96,14 +119,6 @@ fn without_a_tick(cost: msgpath_analyse::summary::Cost) -> Option<&'static str> 
 /// Why a field of a case is `null`.
 fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
     let no_latency = workload == Workload::Stream;
-    let unread = |end: &str, cost: msgpath_analyse::summary::Cost| cost.unread && path.starts_with(end);
-    if unread("near_c", case.near_cost) || unread("far_c", case.far_cost) {
-        return msgpath_analyse::cost::UNREAD.into();
-    }
-    let no_tick = |end: &str, cost| without_a_tick(cost).is_some_and(|part| path == format!("{end}.{part}"));
-    if no_tick("near_cost", case.near_cost) || no_tick("far_cost", case.far_cost) {
-        return "no tick of the kernel fell into this part of the CPU time; all of it stands in the other".into();
-    }
     match path {
         "throughput" => "only a stream has a throughput",
         "rate_per_s" | "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first"
@@ -115,8 +130,6 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
         _ if case.open.is_some() && path.contains("_share_over_") => "it belongs to a closed loop",
         "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "first.slowest_ns" => "no message arrived",
         "zerocopy" => "nothing asked for zero copy",
-        "near_tcp" | "far_tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
-        "near_tcp.pacing_bytes_per_s" | "far_tcp.pacing_bytes_per_s" => "not paced",
         "copied_bytes" => &case.copied_why,
         "connect_ns" => "the transport does not connect",
         "one_way" => "arrival was not stamped, or the ends do not share a clock",
@@ -133,11 +146,6 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
         "open" => "closed loop",
         "open.backlog_per_s" => "the backlog was not sampled",
         "open.client_busy" => "the CPU time of the near end was not counted",
-        "near_events.per_message" | "far_events.per_message" => "not counted: why stands beside it",
-        "near_events.user_share" | "far_events.user_share" => "not counted apart from the kernel's part",
-        "near_events.running_share" | "far_events.running_share" => "not counted, or on cores that no thread ran on",
-        "near_cost.run_delay_ns" | "far_cost.run_delay_ns" => "schedstat could not be read",
-        _ if path.starts_with("near_cost.") || path.starts_with("far_cost.") => "not a finite number",
         _ if is_end(path) => "no interval can be claimed",
         _ => "could not be estimated from these rounds",
     }
@@ -167,8 +175,8 @@ pub(super) fn load_curve(curve: &LoadCurve) -> Value {
     out
 }
 
-pub(super) fn trial(trial: &TrialResult, workload: Workload) -> Value {
-    let mut out = value(trial);
+pub(super) fn ablation(ablation: &AblationResult, workload: Workload) -> Value {
+    let mut out = value(ablation);
     rename(&mut out["change"], "AblationChange");
     let unit = match workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => "ns",
@@ -179,20 +187,20 @@ pub(super) fn trial(trial: &TrialResult, workload: Workload) -> Value {
     out
 }
 
-/// A layer of `explain --peel`, the thickest stack first.
+/// A layer of `explain --layers`, the stack with most layers first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Layer<'a> {
     /// Id of its case.
     case: u32,
     /// What it is: the path, and the work of a handler where there is some.
     name: &'a str,
-    /// Median round trip, ns: geometric mean over rounds.
-    median_ns: f64,
-    /// Lower end of its 95 % interval, ns.
-    median_low_ns: Option<f64>,
+    /// Median round trip, ns: the p50 of its case; null where it is a lost message.
+    median_ns: Option<u64>,
+    /// Lower end of the p50's range, ns; the case says what the range is.
+    median_low_ns: Option<u64>,
     /// Upper end, ns.
-    median_high_ns: Option<f64>,
-    /// What this layer adds to the next thinner one, ns; null for the last layer, and where no pass has both.
+    median_high_ns: Option<u64>,
+    /// What this layer adds to the one with fewer layers that follows, ns; null for the last layer, and where no pass has both.
     adds_ns: Option<f64>,
     /// Lower end of its 95 % interval, ns.
     adds_low_ns: Option<f64>,
@@ -200,15 +208,15 @@ pub(super) struct Layer<'a> {
     adds_high_ns: Option<f64>,
 }
 
-/// The layers of `explain --peel`.
+/// The layers of `explain --layers`.
 pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
-    fn layer(layer: &msgpath_analyse::peel::Layer) -> Layer<'_> {
+    fn layer(layer: &msgpath_analyse::layers::Layer) -> Layer<'_> {
         Layer {
             case: layer.case,
             name: &layer.name,
-            median_ns: layer.median.value,
-            median_low_ns: layer.median.low,
-            median_high_ns: layer.median.high,
+            median_ns: layer.median.ns,
+            median_low_ns: layer.median.lo_ns,
+            median_high_ns: layer.median.hi_ns,
             adds_ns: layer.adds.as_ref().map(|adds| adds.value),
             adds_low_ns: layer.adds.as_ref().and_then(|adds| adds.low),
             adds_high_ns: layer.adds.as_ref().and_then(|adds| adds.high),

@@ -94,6 +94,7 @@ fn reason(path: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::FAR;
     use serde_json::Value;
 
     use crate::fixture;
@@ -120,13 +121,13 @@ mod tests {
     #[test]
     fn counters_that_nobody_read_are_null() {
         let (run, mut summary, _) = fixture::rpc();
-        summary.cases[0].far_cost.unread = true;
+        summary.cases[0].end_mut(FAR).cost.unread = true;
         let json: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
-        let case = &json["cases"][0];
-        assert!(case["far_cost"]["faults"].is_null() && case["far_calls"].is_null(), "{case:#}");
-        assert!(case["why"]["far_cost.faults"].as_str().is_some_and(|why| why.contains("nobody read")), "{case:#}");
-        assert!(case["near_cost"]["faults"].is_number() && case["near_calls"].is_object());
-        assert!(case["far_cost"].get("unread").is_none());
+        let [near, far] = [0, 1].map(|end| &json["cases"][0]["ends"][end]);
+        assert!(far["cost"]["faults"].is_null() && far["calls"].is_null(), "{far:#}");
+        assert!(far["why"]["cost.faults"].as_str().is_some_and(|why| why.contains("nobody read")), "{far:#}");
+        assert!(near["cost"]["faults"].is_number() && near["calls"].is_object());
+        assert!(far["cost"].get("unread").is_none());
     }
 
     #[test]

@@ -16,18 +16,23 @@ const EXPLAINED: &[&str] = &[
     "CaseStages",
     "CaseSummary",
     "Comparison",
+    "EndSummary",
     "Engine",
     "Expected",
     "Floors",
     "LoadCurve",
     "Rpc",
-    "TrialResult",
+    "AblationResult",
 ];
 /// Shapes in which a field that has nothing to say is left out.
 const SPARSE: &[&str] = &["Case", "Stage"];
 /// Fields whose name gets the unit that the workload gives them.
-const BY_WORKLOAD: &[(&str, &str)] =
-    &[("Expected", "measured"), ("ExpectedFloor", "value"), ("TrialResult", "value"), ("TrialResult", "case_value")];
+const BY_WORKLOAD: &[(&str, &str)] = &[
+    ("Expected", "measured"),
+    ("ExpectedFloor", "value"),
+    ("AblationResult", "value"),
+    ("AblationResult", "case_value"),
+];
 
 /// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name.
 pub fn schema() -> Value {
@@ -45,8 +50,7 @@ pub fn schema() -> Value {
     // Fields that are something else than in the record.
     let other = [
         ("Case", "of_capacity", generator.subschema_for::<Option<parts::CapacityShare>>()),
-        ("CaseSummary", "near_calls", generator.subschema_for::<Option<CallCounts>>()),
-        ("CaseSummary", "far_calls", generator.subschema_for::<Option<CallCounts>>()),
+        ("EndSummary", "calls", generator.subschema_for::<Option<CallCounts>>()),
         ("Load", "rate_per_s", generator.subschema_for::<f64>()),
         ("Rpc", "wire", generator.subschema_for::<Option<rpc::Wire>>()),
         ("RpcKind", "wire_estimate_ns", generator.subschema_for::<Option<rpc::WireEstimate>>()),
@@ -169,13 +173,14 @@ fn keep_used(schema: &Value, shapes: &mut Map<String, Value>, used: &mut Map<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::cell::Value as CellValue;
+    use crate::answers::{Answer, Cell, Missing, Page, Settled, Table};
     use crate::fixture;
     use crate::json::check::Checker;
     use crate::json::{doctor, paths, preset, problem_json, runs, summary_json};
     use crate::terminal::{PathRow, RunRow};
-    use msgpath_analyse::answers::cell::Value as CellValue;
-    use msgpath_analyse::answers::{Answer, Cell, Missing, Page, Settled, Table};
     use msgpath_core::schema::Status;
+    use msgpath_core::schema::{FAR, NEAR};
     use msgpath_core::{Exit, Problem, Unavailable};
 
     #[track_caller]
@@ -186,22 +191,12 @@ mod tests {
 
     #[test]
     fn every_run_fits() {
-        for (run, mut summary) in [
-            fixture::echo(),
-            fixture::echo_sizes(),
-            fixture::compare(),
-            fixture::shapes(),
-            fixture::stream(),
-            fixture::open_loop(),
-            fixture::overloaded(),
-            fixture::load_curve(),
-            fixture::unsettled(),
-            fixture::crossings(),
-            fixture::explained(),
-        ] {
+        for (run, mut summary) in fixture::all() {
             fits("Run", &summary_json(&run, &summary));
             for case in &mut summary.cases {
-                (case.mean_ns, case.far_cost.unread, case.near_cost.user_ns) = (Some(f64::NAN), true, 0.0);
+                case.mean_ns = Some(f64::NAN);
+                case.end_mut(FAR).cost.unread = true;
+                case.end_mut(NEAR).cost.user_ns = 0.0;
             }
             for stages in &mut summary.attribution {
                 stages.why = Some("too few".into());
@@ -290,7 +285,7 @@ mod tests {
             Checker::new(&schema).faults("Run", &value)
         };
         assert!(faults(&|_| ()).is_empty());
-        assert!(!faults(&|run| run["schema"] = "msgpath/run/2".into()).is_empty());
+        assert!(!faults(&|run| run["schema"] = "msgpath/run/1".into()).is_empty());
         assert!(!faults(&|run| run["seed"] = (-1).into()).is_empty());
         assert!(!faults(&|run| run["cases"][0]["case"]["size"] = 64.into()).is_empty());
         assert!(!faults(&|run| run["cases"][0]["quantiles"][0]["range"] = "guess".into()).is_empty());

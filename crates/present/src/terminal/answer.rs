@@ -7,7 +7,7 @@ use msgpath_record::Run;
 
 use super::known::known;
 use super::page::{Page, Paint, width, wrap};
-use crate::view;
+use crate::{view, words};
 
 /// Where the text of a finding starts.
 pub(super) const TEXT: usize = 14;
@@ -195,7 +195,10 @@ impl Page {
             view::push_new(&mut refused, (&granted.end, &granted.option));
         }
         if !refused.is_empty() {
-            let (options, were) = (count(refused.len(), "option"), if refused.len() == 1 { "was" } else { "were" });
+            let (options, were) = (
+                words::counted(refused.len() as u64, "option", self.style.glyphs),
+                if refused.len() == 1 { "was" } else { "were" },
+            );
             self.text(2, &format!("{options} {were} not granted as asked: -v"), Paint::Yellow);
         }
         let rows = view::unavailable(summary);
@@ -236,7 +239,8 @@ impl Page {
     pub(crate) fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
         let chosen = answers(summary, self.style.columns());
         let all = chosen.iter().copied().chain(&summary.findings);
-        let next = all.flat_map(|finding| &finding.next).next();
+        let resume = view::goes_on(run, summary);
+        let next = resume.as_ref().or_else(|| all.flat_map(|finding| &finding.next).next());
         self.gap();
         if self.style.verbose {
             return self.saved(run, summary);
@@ -247,7 +251,7 @@ impl Page {
         let mut parts: Vec<String> = Vec::new();
         let hidden = summary.findings.len().saturating_sub(chosen.len());
         if hidden > 0 {
-            parts.push(format!("{hidden} more finding{}", if hidden == 1 { "" } else { "s" }));
+            parts.push(words::counted(hidden as u64, "more finding", self.style.glyphs));
         }
         parts.extend(also.iter().map(|part| (*part).to_owned()));
         for case in cases {
@@ -255,7 +259,7 @@ impl Page {
                 view::push_new(&mut parts, if label == "first" { "first messages".into() } else { label.to_owned() });
             }
         }
-        if !summary.trials.is_empty() {
+        if !summary.ablations.is_empty() {
             parts.push("what was tried".into());
         }
         parts.push("both machines".into());
@@ -266,10 +270,6 @@ impl Page {
         self.hanging(&["more   ".into()], 7, &format!("{again}: {}", parts.join(", ")), Paint::Plain);
         self.saved(run, summary);
     }
-}
-
-fn count(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The name of a run that is on disk; empty where it is not kept.

@@ -4,6 +4,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio};
 use msgpath_core::PathName;
 use msgpath_core::plan::Load;
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
@@ -73,7 +74,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         if let Some(comparison) = &summary.comparison {
             behind(&mut page, summary, &grid, comparison);
         }
-        page.trials(run, summary);
+        page.ablations(run, summary);
         costs(&mut page, &grid);
     }
     page.in_full(run, summary, &cases);
@@ -129,9 +130,10 @@ pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> Stri
         "p50" => words::quantile(case, 0.5).map(|quantile| words::quantile_value(quantile, glyphs)),
         "p99" => words::quantile(case, 0.99).map(|quantile| words::quantile_value(quantile, glyphs)),
         "mean" => case.mean_ns.map(|ns| glyphs.time(ns)),
-        "cpu" => {
-            Some(glyphs.time([case.near_cost, case.far_cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum()))
-        }
+        "cpu" => Some(
+            glyphs
+                .time([case.end(NEAR).cost, case.end(FAR).cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum()),
+        ),
         _ => case
             .throughput
             .as_ref()
@@ -273,7 +275,7 @@ fn crossovers(page: &mut Page, grid: &Grid, comparison: &Comparison) {
     page.heading(&format!("against {}, from which size", comparison.baseline));
     let mut table = Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
     for crossover in &comparison.crossovers {
-        let crossing = words::crossover(crossover, grid.sizes());
+        let crossing = words::crossover(&crossover.crossing, grid.sizes());
         let details = crossing.details();
         let threads = threads_name(crossover.threads, glyphs);
         let text = if details.is_empty() { crossing.text } else { format!("{}   {details}", crossing.text) };
@@ -298,7 +300,7 @@ fn costs(page: &mut Page, grid: &Grid) {
         .optional("copied", Align::Right, 3);
     let mut whys = Vec::new();
     for case in grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)) {
-        let (near, far) = (&case.near_cost, &case.far_cost);
+        let (near, far) = (&case.end(NEAR).cost, &case.end(FAR).cost);
         let copied = case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size);
         if !case.copied_why.is_empty() {
             view::push_new(&mut whys, case.copied_why.clone());

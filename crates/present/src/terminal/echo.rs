@@ -1,8 +1,9 @@
 //! `echo`: how long one message takes there and back.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::CaseSummary;
+use msgpath_analyse::summary::{CaseSummary, EndSummary};
 use msgpath_core::plan::Workload;
+use msgpath_core::schema::NEAR;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 use msgpath_stats::quantile::Quantile;
@@ -20,7 +21,9 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let cases = measured(summary);
     let wait = cases.first().map_or_else(String::new, |case| format!("wait {}", case.case.path.wait));
     let mut under = vec![wait, view::placement(run)];
-    under.extend(style.verbose.then(|| format!("clock {} a reading", style.glyphs.time(run.header.clock.cost_ns))));
+    under.extend(
+        style.verbose.then(|| format!("clock {} a reading", style.glyphs.time(run.header.end(NEAR).clock.cost_ns))),
+    );
     under.extend(view::far_work(run, style.glyphs));
     page.head_with(run, summary, &facts(summary, &cases, style.glyphs), &under);
     page.expectation(summary);
@@ -52,7 +55,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
             page.gap();
             background(&mut page, case);
         }
-        page.trials(run, summary);
+        page.ablations(run, summary);
     }
     page.in_full(run, summary, &cases);
     let open = cases.iter().any(|case| case.open.is_some());
@@ -90,7 +93,7 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
             label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread", glyphs));
         }
         if many_depths {
-            label = format!("{label}, {} under way", case.case.inflight);
+            label = format!("{label}, {} in flight", case.case.inflight);
         }
         if let Some(open) = words::overloaded(case) {
             table.row_with_note([label.into(), Paint::Yellow.span(words::not_sustained(open))]);
@@ -278,9 +281,10 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
     }
     notes.extend(zero_copy(case, glyphs));
     notes.extend(signals(case, glyphs));
-    for (end, tcp) in [("near", &case.near_tcp), ("far", &case.far_tcp)] {
-        if let Some(tcp) = tcp.filter(|tcp| tcp.total_retrans > 0) {
-            notes.push(format!("The {end} end sent {} again.", words::counted(tcp.total_retrans, "segment", glyphs)));
+    for end in &case.ends {
+        if let Some(tcp) = end.tcp.filter(|tcp| tcp.total_retrans > 0) {
+            let again = words::counted(tcp.total_retrans, "segment", glyphs);
+            notes.push(format!("The {} end sent {again} again.", end.name));
         }
     }
     notes
@@ -289,7 +293,7 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
 /// How many messages a signal stood for, and what found no room; nothing where neither was counted.
 pub(crate) fn signals(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
     let mut notes = Vec::new();
-    for (end, calls) in [("near", &case.near_calls), ("far", &case.far_calls)] {
+    for EndSummary { name: end, calls, .. } in &case.ends {
         if calls.signals > 0 {
             let (signals, messages) = (glyphs.thousands(calls.signals), glyphs.thousands(calls.recv_full));
             let merged = match calls.recv_full.saturating_sub(calls.signals) {

@@ -26,7 +26,7 @@ const WITH_BARS: usize = 80;
 /// Where facts below the table start.
 const FACT: usize = 20;
 
-/// Everything that a run knows of where its time goes. Without a traced twin: what its stamps tell (`logged`), and how to
+/// Everything that a run knows of where its time goes. Without a traced replica: what its stamps tell (`logged`), and how to
 /// record more.
 pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style) -> String {
     let mut page = Page::new(style);

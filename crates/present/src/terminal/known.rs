@@ -1,7 +1,7 @@
 //! What is known of a case beside its numbers: labelled lines, the user's estimate, what was tried.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, TrialResult};
+use msgpath_analyse::summary::{AblationResult, CaseSummary};
 use msgpath_core::plan::{Metric, Workload};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
@@ -55,8 +55,8 @@ impl Page {
     }
 
     /// What was tried to find a cause, each against the case that it explains.
-    pub(crate) fn trials(&mut self, run: &Run, summary: &Summary) {
-        if summary.trials.is_empty() {
+    pub(crate) fn ablations(&mut self, run: &Run, summary: &Summary) {
+        if summary.ablations.is_empty() {
             return;
         }
         let (plan, glyphs) = (&run.header.plan, self.style.glyphs);
@@ -77,26 +77,26 @@ impl Page {
             .column("change", Align::Right)
             .optional("95 % interval", Align::Right, 1)
             .column("", Align::Left);
-        for trial in &summary.trials {
-            let case = summary.cases.iter().find(|case| case.case.id == trial.of);
+        for ablation in &summary.ablations {
+            let case = summary.cases.iter().find(|case| case.case.id == ablation.of);
             let label = match case.filter(|_| several) {
-                Some(case) => format!("{}, {} {}", trial.change, case.case.path, words::message(&case.case)),
-                None => trial.change.to_string(),
+                Some(case) => format!("{}, {} {}", ablation.change, case.case.path, words::message(&case.case)),
+                None => ablation.change.to_string(),
             };
             table.row([
                 label.into(),
-                value(trial.case, trial.value),
-                value(trial.of, trial.case_value),
-                words::change(trial.ratio.value).into(),
-                words::interval(trial.ratio.low, trial.ratio.high, words::change)
+                value(ablation.case, ablation.value),
+                value(ablation.of, ablation.case_value),
+                words::change(ablation.ratio.value).into(),
+                words::interval(ablation.ratio.low, ablation.ratio.high, words::change)
                     .map_or_else(|| "no interval".into(), |range| range.replace(" – ", " to "))
                     .into(),
-                verdict(trial, !stream),
+                verdict(ablation, !stream),
             ]);
         }
         self.gap();
         self.table(table);
-        if summary.trials.iter().any(|trial| trial.verdict == Verdict::Undecided) {
+        if summary.ablations.iter().any(|ablation| ablation.verdict == Verdict::Undecided) {
             let text = "Not decided: the interval holds both a change and none (95 %, after Holm)";
             let margin = summary.comparison.as_ref().map(|comparison| comparison.margin);
             let text = match margin.filter(|margin| !may_be_the_same(*margin)) {
@@ -110,12 +110,12 @@ impl Page {
     }
 }
 
-fn verdict(trial: &TrialResult, is_time: bool) -> Span {
-    let paint = match trial.verdict {
+fn verdict(ablation: &AblationResult, is_time: bool) -> Span {
+    let paint = match ablation.verdict {
         Verdict::Better => Paint::Green,
         Verdict::Worse => Paint::Red,
         Verdict::Equivalent => Paint::Plain,
         Verdict::Undecided => Paint::Yellow,
     };
-    paint.span(words::verdict(trial.verdict, is_time))
+    paint.span(words::verdict(ablation.verdict, is_time))
 }

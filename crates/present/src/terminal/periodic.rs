@@ -2,7 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::periodic::{Engine, Stall, Times};
-use msgpath_core::schema::{Component, PeriodicFacts, PeriodicSession};
+use msgpath_core::schema::{Component, FAR, NEAR, PeriodicFacts, PeriodicSession};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -65,7 +65,7 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
     let size = run.header.plan.cases.first().map_or_else(String::new, words::message);
     let mut head = vec![each, size, format!("every {}", glyphs.time(facts.period_ns as f64)), facts.start.clone()];
     if let Some(between) = &run.header.plan.options.between {
-        head.push(format!("{} and {}", between.near.name, between.far.name));
+        head.push(format!("{} and {}", between.of(NEAR).name, between.of(FAR).name));
     }
     if facts.jitter_ns > 0 {
         head.push(format!("jitter {}", glyphs.time(facts.jitter_ns as f64)));

@@ -56,7 +56,7 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         page.limits(run, summary, &cases);
     }
     if style.verbose {
-        page.trials(run, summary);
+        page.ablations(run, summary);
     }
     page.in_full(run, summary, &cases);
     page.more(run, summary, &[], &[]);

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -123,7 +124,7 @@ impl Page {
             .optional("page faults", Align::Right, 1)
             .optional("ready, not running", Align::Right, 2);
         for (label, case) in cases.iter().filter(|(_, case)| case.rounds > 0) {
-            for (end, cost) in [("near end", &case.near_cost), ("far end", &case.far_cost)] {
+            for (end, cost) in [("near end", &case.end(NEAR).cost), ("far end", &case.end(FAR).cost)] {
                 let label = if label.is_empty() { end.to_owned() } else { format!("{label}, {end}") };
                 table.row(std::iter::once(label.into()).chain(cost_cells(cost, glyphs).map(Into::into)));
             }

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Throughput};
-use msgpath_core::schema::TcpInfo;
+use msgpath_core::schema::{FAR, NEAR, TcpInfo};
 use msgpath_core::units::{self, BitUnits, Glyphs};
 use msgpath_core::{CallCounts, CaseRole};
 use msgpath_record::Run;
@@ -23,9 +23,9 @@ struct Ends<'a> {
 
 fn ends<'a>(run: &Run, case: &'a CaseSummary) -> Ends<'a> {
     if run.header.plan.reverse {
-        Ends { sender: &case.far_calls, receiver: &case.near_calls, sender_tcp: case.far_tcp.as_ref() }
+        Ends { sender: &case.end(FAR).calls, receiver: &case.end(NEAR).calls, sender_tcp: case.end(FAR).tcp.as_ref() }
     } else {
-        Ends { sender: &case.near_calls, receiver: &case.far_calls, sender_tcp: case.near_tcp.as_ref() }
+        Ends { sender: &case.end(NEAR).calls, receiver: &case.end(FAR).calls, sender_tcp: case.end(NEAR).tcp.as_ref() }
     }
 }
 
@@ -53,7 +53,7 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
                 page.costs(&costs);
             }
         }
-        page.trials(run, summary);
+        page.ablations(run, summary);
     }
     page.in_full(run, summary, &cases);
     page.more(run, summary, &cases, &["calls and segments", "cost"]);
@@ -82,11 +82,11 @@ fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
         .optional("95 % interval", Align::Right, 4)
         .optional("sender's clock", Align::Right, 1)
         .optional("messages", Align::Right, 2)
-        .optional("of yardstick", Align::Right, 3);
-    let shown = |case: &&CaseSummary| matches!(case.case.role, CaseRole::Measured | CaseRole::Yardstick);
+        .optional("of reference", Align::Right, 3);
+    let shown = |case: &&CaseSummary| matches!(case.case.role, CaseRole::Measured | CaseRole::Reference);
     for case in summary.cases.iter().filter(shown) {
         let label = match case.case.role {
-            CaseRole::Yardstick => format!("yardstick: {}", label(case)),
+            CaseRole::Reference => format!("reference: {}", label(case)),
             _ => label(case),
         };
         let Some(throughput) = &case.throughput else {
@@ -99,7 +99,7 @@ fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
             words::estimate_interval(&throughput.receiver_bits, si).into(),
             si(throughput.sender_bits.value).into(),
             words::per_second(throughput.messages.value).into(),
-            throughput.of_yardstick.as_ref().map_or_else(String::new, |share| words::percent(share.value)).into(),
+            throughput.of_reference.as_ref().map_or_else(String::new, |share| words::percent(share.value)).into(),
         ]);
     }
     page.table(table);
@@ -242,9 +242,9 @@ fn rates(case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table 
         words::estimate_interval(messages, words::per_second),
         "receiver's clock",
     );
-    if let Some(share) = &throughput.of_yardstick {
+    if let Some(share) = &throughput.of_reference {
         let value = words::percent(share.value);
-        row("of yardstick", value.into(), words::estimate_interval(share, words::percent), "bulk transfer, same path");
+        row("of reference", value.into(), words::estimate_interval(share, words::percent), "bulk transfer, same path");
     }
     table
 }
@@ -260,7 +260,7 @@ fn write_type(method: &str) -> &'static str {
 }
 
 /// The write-shape table: one row per way of cutting a message and per path. Times, reads and segments are those of all
-/// rounds together; times are on the sender's clock, from the first message to the last acknowledgement.
+/// rounds together; times are on the sender's clock, from the first message until [`words::senders_until`].
 pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> String {
     let mut page = Page::new(style);
     let glyphs = style.glyphs;
@@ -317,7 +317,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
                 row.extend(giga(throughput.sender_bits.value));
                 row.push(
                     throughput
-                        .of_yardstick
+                        .of_reference
                         .as_ref()
                         .map_or_else(|| "n/a".into(), |share| words::percent(share.value))
                         .into(),
@@ -330,12 +330,13 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     page.table(table);
     page.limits(run, summary, &cases);
     page.gap();
-    page.text(2, "Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, until the last acknowledgement, all rounds together; so are reads and segments. Gbit/s is on the receiver's clock, 'sender' the same on the sender's; 'share' is of the yardstick.", Paint::Dim);
+    let until = words::senders_until(cases.iter().map(|case| &case.case));
+    page.text(2, &format!("Type 1 is many writes, 2 one writev, 3 one write. Time is the sender's, {until}, all rounds together; so are reads and segments. Gbit/s is on the receiver's clock, 'sender' the same on the sender's; 'share' is of the reference throughput."), Paint::Dim);
     page.text(2, "#reads counts every read call: full ones took all that was missing of the message, short ones less, empty ones nothing.", Paint::Dim);
-    for case in summary.cases.iter().filter(|case| case.case.role == CaseRole::Yardstick) {
+    for case in summary.cases.iter().filter(|case| case.case.role == CaseRole::Reference) {
         if let Some(throughput) = &case.throughput {
             let text = format!(
-                "yardstick: bulk transfer by {} in {} messages: {} ({})",
+                "reference throughput: bulk transfer by {} in {} messages: {} ({})",
                 case.case.path,
                 units::size(case.case.size),
                 words::throughput(throughput.receiver_bits.value, units),
@@ -345,7 +346,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
         }
     }
     if style.verbose {
-        page.trials(run, summary);
+        page.ablations(run, summary);
     }
     page.in_full(run, summary, &cases);
     page.more(run, summary, &[], &[]);

@@ -275,7 +275,25 @@ fn what_is_not_whole_says_so() {
     assert!(text.contains("not as it was written") && text.contains("rounds.bin is whole up to byte 4096"), "{text}");
     run.end = None;
     let text = echo(&run, &summary, Style::default()).replace('\n', " ");
-    assert!(text.contains("cut short"), "{text}");
+    assert!(text.contains("cut short") && !text.contains("msgpath resume"), "{text}");
+    (run.damage, run.folder) = (None, "runs/test-data".into());
+    run.header.pilots = vec![msgpath_core::resume::Pilot::default()];
+    let text = echo(&run, &summary, Style::default());
+    assert!(text.contains("next   msgpath resume test-data"), "{text}");
+}
+
+#[test]
+fn the_write_shape_of_a_lossy_path_is_not_timed_to_an_acknowledgement() {
+    let (run, mut summary) = fixture::shapes();
+    let text = |summary: &Summary| {
+        let text = write_shape(&run, summary, Style::default(), BitUnits::Si);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(text(&summary).contains("Time is the sender's, until the last acknowledgement, all rounds"));
+    summary.cases.iter_mut().for_each(|case| case.case.traits.lossy = true);
+    let text = text(&summary);
+    assert!(text.contains("Time is the sender's, until its last send call returned, all rounds"), "{text}");
+    assert!(!text.contains("until the last acknowledgement"), "{text}");
 }
 
 #[test]

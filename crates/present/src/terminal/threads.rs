@@ -2,6 +2,7 @@
 
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_analyse::threads::{ThreadFigures, arrangement};
+use msgpath_core::schema::NEAR;
 use msgpath_stats::estimate::Estimate;
 
 use super::page::{Page, Paint, Span};
@@ -62,14 +63,14 @@ impl Page {
             let number = |estimate: &Option<Estimate>| {
                 estimate.as_ref().map_or_else(|| "n/a".into(), |estimate| words::decimal(estimate.value))
             };
-            let slowest = figures.near.iter().filter_map(|thread| thread.share.as_ref()).map(|share| share.value);
+            let slowest = figures.of(NEAR).iter().filter_map(|thread| thread.share.as_ref()).map(|share| share.value);
             table.row([
                 label.into(),
                 rate.into(),
                 factor,
                 interval.into(),
                 each.into(),
-                format!("{} of {}", number(&figures.implied), glyphs.thousands(figures.under_way)).into(),
+                format!("{} of {}", number(&figures.implied), glyphs.thousands(figures.in_flight)).into(),
                 number(&figures.busy_cpus).into(),
                 slowest.reduce(f64::min).map_or_else(String::new, words::percent).into(),
             ]);
@@ -115,8 +116,8 @@ mod tests {
                 scaling: (threads > 1.0).then_some(scaling),
                 implied: estimate(threads, threads - 0.1, threads + 0.1),
                 busy_cpus: estimate(0.9 * threads, 0.8, 1.9),
-                near: if threads > 1.0 { vec![ThreadShare::default(), slow] } else { Vec::new() },
-                under_way: case.case.threads.into(),
+                ends: vec![if threads > 1.0 { vec![ThreadShare::default(), slow] } else { Vec::new() }],
+                in_flight: case.case.threads.into(),
                 ..Default::default()
             });
         }

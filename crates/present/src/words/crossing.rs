@@ -1,8 +1,7 @@
 //! Crossovers in words.
 
-use msgpath_analyse::summary::Crossover;
 use msgpath_core::units;
-use msgpath_stats::crossover::CrossoverKind;
+use msgpath_stats::crossover::{Crossing as Found, CrossoverKind};
 
 use super::{about_size, bound, within_measured};
 
@@ -26,7 +25,7 @@ impl Crossing {
 }
 
 /// From which size a path pays. `sizes`: the smallest and the largest that were measured.
-pub(crate) fn crossover(crossover: &Crossover, sizes: (u64, u64)) -> Crossing {
+pub(crate) fn crossover(crossover: &Found, sizes: (u64, u64)) -> Crossing {
     let at = crossover.size.map_or_else(|| "an unknown size".into(), about_size);
     let text = match crossover.kind {
         CrossoverKind::AlwaysFaster => "faster at every size measured".into(),
@@ -74,12 +73,9 @@ fn several(crossings: &[f64], last: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_core::PathName;
 
-    fn at(kind: CrossoverKind) -> Crossover {
-        Crossover {
-            path: PathName::new("tcp", "writev", "block"),
-            threads: 1,
+    fn at(kind: CrossoverKind) -> Found {
+        Found {
             kind,
             size: Some(32_768.0),
             low: Some(24_576.0),
@@ -91,28 +87,28 @@ mod tests {
         }
     }
 
-    fn said(crossover_: Crossover) -> String {
-        let crossing = crossover(&crossover_, (64, 1 << 20));
+    fn said(found: Found) -> String {
+        let crossing = crossover(&found, (64, 1 << 20));
         format!("{} | {}", crossing.text, crossing.details())
     }
 
     #[test]
     fn what_a_crossing_rests_on_is_said() {
         assert_eq!(said(at(CrossoverKind::At)), "starts to pay at 32.0 KiB | 95 %: 24.0 – 40.0 KiB");
-        let refined = Crossover { undecided: Some((16_384, 65_536)), refined: true, ..at(CrossoverKind::At) };
+        let refined = Found { undecided: Some((16_384, 65_536)), refined: true, ..at(CrossoverKind::At) };
         assert!(said(refined).ends_with("40.0 KiB; undecided from 16 KiB to 64 KiB; refined"));
-        let beyond = Crossover { high: None, outside: 0.97, ..at(CrossoverKind::At) };
+        let beyond = Found { high: None, outside: 0.97, ..at(CrossoverKind::At) };
         assert!(said(beyond).ends_with("| 95 %: from 24.0 KiB; > 1 MiB with 97 %"));
-        let before = Crossover { low: None, outside: 0.3, ..at(CrossoverKind::FasterBelow) };
+        let before = Found { low: None, outside: 0.3, ..at(CrossoverKind::FasterBelow) };
         assert!(said(before).ends_with("| 95 %: up to 40.0 KiB; < 64 B with 30 %"));
-        let open = Crossover { low: None, high: None, outside: 0.6, ..at(CrossoverKind::Undecided) };
+        let open = Found { low: None, high: None, outside: 0.6, ..at(CrossoverKind::Undecided) };
         assert_eq!(said(open), "the data do not decide | no crossing between 64 B and 1 MiB with 60 %");
     }
 
     #[test]
     fn every_crossing_is_listed() {
         let crossings = |sizes: &[f64]| {
-            said(Crossover { crossings: sizes.to_vec(), low: None, high: None, ..at(CrossoverKind::Several) })
+            said(Found { crossings: sizes.to_vec(), low: None, high: None, ..at(CrossoverKind::Several) })
         };
         assert_eq!(crossings(&[1024.0, 40_960.0]), "crosses twice, at 1.00 KiB and 40.0 KiB | ");
         assert_eq!(crossings(&[64.0, 1024.0, 40_960.0]), "crosses 3 times, at 64.0 B, 1.00 KiB and 40.0 KiB | ");

@@ -5,6 +5,7 @@ use msgpath_analyse::events::{
     instructions_per_cycle,
 };
 use msgpath_analyse::summary::{CaseSummary, EventRate};
+use msgpath_core::schema::{FAR, NEAR};
 
 use super::{per_message, percent};
 use crate::view::push_new;
@@ -40,21 +41,20 @@ impl By {
 
 /// What is known of the hardware events of a case, per message; `None` where nothing is.
 pub(crate) fn row(case: &CaseSummary, by: By) -> Option<[String; 7]> {
-    let near = by != By::Far;
+    let end = if by == By::Far { FAR } else { NEAR };
     let value = |event| match by {
-        By::Simulated => find_simulated(case, true, event),
-        _ => find(case, near, event),
+        By::Simulated => find_simulated(case, NEAR, event),
+        _ => find(case, end, event),
     };
     let print = |value: Result<f64, String>| value.ok().map(per_message);
     let event = |name| print(value(name).map(|value| value.value));
     let derived = |value: Result<f64, String>| if by == By::Simulated { None } else { print(value) };
-    let rates = if near { &case.near_events } else { &case.far_events };
-    let user = rates.iter().filter(|_| by != By::Simulated).find(|rate| rate.name.contains(CYCLES));
+    let user = case.end(end).events.iter().filter(|_| by != By::Simulated).find(|rate| rate.name.contains(CYCLES));
     let cells = [
         event(CYCLES),
         event(INSTRUCTIONS),
-        derived(instructions_per_cycle(case, near).map(|value| value.value)),
-        derived(cycles_per_byte(case, near).map(|value| value.value)),
+        derived(instructions_per_cycle(case, end).map(|value| value.value)),
+        derived(cycles_per_byte(case, end).map(|value| value.value)),
         event(L1D_MISSES),
         event(LAST_LEVEL_MISSES),
         user.and_then(|rate| rate.user_share).map(percent),
@@ -67,7 +67,7 @@ pub(crate) fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<&str>, [bool; 2])> = Vec::new();
     let mut simulated = false;
     for case in cases {
-        for (end, rates) in [&case.near_events, &case.far_events].into_iter().enumerate() {
+        for (end, rates) in [&case.end(NEAR).events, &case.end(FAR).events].into_iter().enumerate() {
             simulated |= rates.iter().any(|rate| rate.simulated && rate.per_message.is_some());
             for (rate, why) in rates.iter().filter_map(|rate| Some((rate, rate.why.as_ref()?))) {
                 let why = if rate.simulated { format!("not simulated: {why}") } else { why.clone() };
@@ -124,8 +124,8 @@ mod tests {
     fn a_row_has_what_was_counted_and_reasons_stand_once() {
         let (_, summary) = fixture::echo();
         let mut case = summary.cases[0].clone();
-        case.near_events = vec![counted("cycles", 8_000.0), counted("instructions", 12_000.0)];
-        case.far_events = vec![refused("cycles"), refused("instructions")];
+        case.end_mut(NEAR).events = vec![counted("cycles", 8_000.0), counted("instructions", 12_000.0)];
+        case.end_mut(FAR).events = vec![refused("cycles"), refused("instructions")];
         let row = row(&case, By::Near).unwrap();
         assert_eq!(
             (row[0].as_str(), row[2].as_str(), row[4].as_str(), row[6].as_str()),
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(super::row(&case, By::Far), None);
         assert_eq!(super::row(&case, By::Simulated), None);
         assert_eq!(reasons(&[&case, &case]), ["n/a at the far end: cycles, instructions: no PMU driver: ENOENT"]);
-        case.near_events = case.far_events.clone();
+        case.end_mut(NEAR).events = case.end(FAR).events.clone();
         assert_eq!(reasons(&[&case]), ["n/a at both ends: cycles, instructions: no PMU driver: ENOENT"]);
     }
 
@@ -142,7 +142,8 @@ mod tests {
     fn simulated_figures_have_a_row_of_their_own_and_say_what_they_are() {
         let (_, summary) = fixture::echo();
         let mut case = summary.cases[0].clone();
-        case.near_events = vec![refused("cycles"), EventRate { simulated: true, ..counted("instructions", 700.0) }];
+        case.end_mut(NEAR).events =
+            vec![refused("cycles"), EventRate { simulated: true, ..counted("instructions", 700.0) }];
         assert_eq!(row(&case, By::Near), None);
         let simulated = row(&case, By::Simulated).unwrap();
         assert_eq!((simulated[0].as_str(), simulated[1].as_str(), simulated[2].as_str()), ("n/a", "700", "n/a"));

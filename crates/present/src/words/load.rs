@@ -30,7 +30,7 @@ pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
         Load::Open { rate, arrivals: law } => {
             let cap = match case.inflight {
                 OPEN_INFLIGHT => String::new(),
-                most => format!(", at most {most} under way on a connection"),
+                most => format!(", at most {most} in flight on a connection"),
             };
             format!("{places}, open loop, {rate} {}, from the intended send{cap}", arrivals(law))
         }
@@ -78,7 +78,7 @@ pub(crate) fn backlog(slope: Option<&Estimate>) -> String {
     })
 }
 
-/// `offered`, `late`, `under way`, `client`: what an open loop knows of itself.
+/// `offered`, `late`, `in flight`, `client`: what an open loop knows of itself.
 pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
     let offered = format!(
         "{} asked, {} scheduled, {} answered (95 %: {})",
@@ -104,15 +104,15 @@ pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, S
             percent(open.own_share)
         );
     }
-    let mut under_way = format!(
+    let mut in_flight = format!(
         "{} messages on average just before a send, {} at most",
-        three_digits(open.mean_under_way),
-        glyphs.thousands(open.most_under_way)
+        three_digits(open.mean_in_flight),
+        glyphs.thousands(open.most_in_flight)
     );
     if let Some(little) = &open.little {
         let range = estimate_interval(little, three_digits);
-        under_way = format!(
-            "{under_way}; Little's law {} (1 where they agree with the rate and the service time; 95 %: {range})",
+        in_flight = format!(
+            "{in_flight}; Little's law {} (1 where they agree with the rate and the service time; 95 %: {range})",
             three_digits(little.value)
         );
     }
@@ -123,7 +123,7 @@ pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, S
         }
         Some(busy) => format!("its threads were busy {} of the time", percent(busy)),
     };
-    vec![("offered", offered), ("late", late), ("under way", under_way), ("client", client)]
+    vec![("offered", offered), ("late", late), ("in flight", in_flight), ("client", client)]
 }
 
 /// The quantiles of the lateness that are printed.
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(text(&open), "1 connection, 1 thread, open loop, 10k/s Poisson, from the intended send");
         let capped = Case { inflight: 8, load: Load::Open { rate, arrivals: Arrivals::Constant }, ..closed };
         assert!(
-            text(&capped).ends_with("10k/s at equal gaps, from the intended send, at most 8 under way on a connection")
+            text(&capped).ends_with("10k/s at equal gaps, from the intended send, at most 8 in flight on a connection")
         );
     }
 
@@ -191,8 +191,8 @@ mod tests {
             blocked_share: 0.81,
             not_running_share: 0.12,
             own_share: 0.07,
-            mean_under_way: 900.0,
-            most_under_way: 4_096,
+            mean_in_flight: 900.0,
+            most_in_flight: 4_096,
             little: None,
             client_busy: Some(0.62),
         };

@@ -25,14 +25,16 @@ pub(crate) static CALLS: [Column<RpcRow>; 27] = [
     Call::shown("server", Kind::Text, "", "address of the server", |of, row| {
         pair(of, row).map(|pair| pair.server.as_str()).into()
     }),
-    Call::stored("rpcid", "", "id of the call", stored!(Itself, rpcid)),
+    Call::stored("rpcid", "", "id of the call", stored!(Itself, rpcid)).required(),
     Call::stored("parent", "", "id of the call that made it; 0: none", stored!(Itself, parent)),
     Call::stored("status", "", "status of the reply; 0: success", stored!(Itself, status)),
-    Call::stored("request_bytes", "bytes", "the request with all headers", stored!(Difference, request_bytes)),
+    Call::stored("request_bytes", "bytes", "the request with all headers", stored!(Difference, request_bytes))
+        .required(),
     // A reply has a header at least.
     Call::stored("reply_bytes", "bytes", "the reply with all headers", stored!(Difference, reply_bytes))
         .shown_by(Kind::Int64, |_, row| Some(row.reply_bytes).filter(|bytes| *bytes > 0).into())
-        .or_empty("no reply; 0 in the block"),
+        .or_empty("no reply; 0 in the block")
+        .required(),
     Call::stored(
         "lengths_estimated",
         "",
@@ -52,8 +54,11 @@ pub(crate) static CALLS: [Column<RpcRow>; 27] = [
     Call::shown("t2_ns", Kind::Int64, "ns", "T2, by the server's clock", |of, row| stamp(of, row, 1)).or_empty(UNKNOWN),
     Call::shown("t3_ns", Kind::Int64, "ns", "T3, by the server's clock", |of, row| stamp(of, row, 2)).or_empty(UNKNOWN),
     Call::shown("t4_ns", Kind::Int64, "ns", "T4", |of, row| stamp(of, row, 3)).or_empty("no reply"),
-    Call::stored("start_ns", "ns", "T1, since the start of the run", stored!(Difference, start_ns)).hidden(),
-    Call::stored("latency_ns", "ns", "T4 − T1", stored!(?Optional, latency_ns)).or_empty("no reply").hidden(),
+    Call::stored("start_ns", "ns", "T1, since the start of the run", stored!(Difference, start_ns)).required().hidden(),
+    Call::stored("latency_ns", "ns", "T4 − T1", stored!(?Optional, latency_ns))
+        .or_empty("no reply")
+        .required()
+        .hidden(),
     Call::stored("received_ns", "ns", "T2 − T1, two clocks", stored!(?OptionalDifference, received_ns))
         .or_empty(UNKNOWN)
         .hidden(),
@@ -90,7 +95,8 @@ impl Logged for RpcRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{MAX_NUMBER, decode, encode};
+    use crate::block::VERSION;
+    use crate::columns::{MAX_NUMBER, block_of, decode, encode};
 
     #[test]
     fn the_bytes_of_a_block_of_calls_stay_what_they_are() {
@@ -100,14 +106,28 @@ mod tests {
         let second = RpcRow { received_ns: None, latency_ns: Some(9), lock_ns: Some(0), ..first };
         let third = RpcRow { received_ns: Some(-4), ..second };
         let payload = encode(2, 3, &[first, second, third]).unwrap();
-        let (head, small) = ([3, 2, 3], [0, 0, 0, 0, 0, 0, 7, 7, 7, 0, 0, 0, 1, 1, 1]);
-        let (lengths, keys, start) = ([0; 9], [2, b'k', b'k', 17, 17], [10, 0, 0]);
-        let (latency, received, rest) = ([0, 10, 10], [6, 0, 2], [0; 3]);
-        let (sent_first_waited, lock, late) = ([0; 9], [0, 1, 1], [0; 3]);
-        let all: Vec<u8> =
-            [&head[..], &small, &lengths, &keys, &start, &latency, &received, &rest, &sent_first_waited, &lock, &late]
-                .concat();
-        assert_eq!(payload, all);
+        let none: &[u8] = &[0, 0, 0];
+        let columns: [(&str, u8, &[u8]); 18] = [
+            ("pair", 1, none),
+            ("connection", 1, none),
+            ("rpcid", 1, &[7, 7, 7]),
+            ("parent", 1, none),
+            ("status", 1, &[1, 1, 1]),
+            ("request_bytes", 2, none),
+            ("reply_bytes", 2, none),
+            ("lengths_estimated", 1, none),
+            ("key", 7, &[2, b'k', b'k', 17, 17]),
+            ("start_ns", 2, &[10, 0, 0]),
+            ("latency_ns", 4, &[0, 10, 10]),
+            ("received_ns", 5, &[6, 0, 2]),
+            ("replied_ns", 5, none),
+            ("sent_ns", 4, none),
+            ("first_ns", 4, none),
+            ("waited_ns", 4, none),
+            ("lock_ns", 4, &[0, 1, 1]),
+            ("late_ns", 4, none),
+        ];
+        assert_eq!(payload, block_of([3, 2, 3], &columns));
     }
 
     #[test]
@@ -117,10 +137,9 @@ mod tests {
         let row = RpcRow { late_ns: Some(MAX_NUMBER), ..RpcRow::default() };
         assert!(encode(0, 0, &[row]).unwrap_err().contains("out of its range"));
         assert!(encode::<RpcRow>(0, 0, &[]).is_err());
-        let mut payload = encode(0, 0, &[RpcRow::default()]).unwrap();
-        // The key: 18 bytes are no key.
-        payload[11] = 18;
-        payload.splice(12..12, [0; 18]);
-        assert!(decode::<RpcRow>(&payload, &mut Vec::new()).is_err());
+        // 18 bytes are no key.
+        let key = [vec![18], vec![0; 18]].concat();
+        let payload = block_of([1, 0, 0], &[("key", 7, &key)]);
+        assert!(decode::<RpcRow>(VERSION, &payload, &mut Vec::new()).is_err());
     }
 }

@@ -4,10 +4,12 @@
 use std::fmt::Write;
 use std::{fs, path::Path};
 
+use msgpath_core::schema::MessageRow;
+
 use super::calls::CALLS;
 use super::events::EVENTS;
 use super::messages::MESSAGES;
-use super::{Column, Form, Kind, OfCase, Stored, of_case};
+use super::{Column, Form, Kind, Stored, of_case};
 use crate::export::csv_rounds::{END, ROUND, RUN};
 
 fn form<R>(stored: &Stored<R>) -> &'static str {
@@ -34,14 +36,12 @@ fn table<'a, R: 'static>(columns: impl IntoIterator<Item = &'a Column<R>>) -> St
             (_, Kind::Int64) => "int64",
             (_, Kind::Decimal) => "decimal",
         };
-        let (stored, Column { name, unit, says, null, .. }) = (column.stored.as_ref().map_or("", form), column);
+        let Column { name, unit, says, null, .. } = column;
+        let required = if column.required { ", required" } else { "" };
+        let stored = column.stored.as_ref().map_or("", form).to_owned() + required;
         let _ = writeln!(out, "| `{name}` | {stored} | {kind} | {unit} | {says} | {null} |");
     }
     out
-}
-
-fn case<R: OfCase>() -> [Column<R>; 13] {
-    of_case()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_document_has_these_columns() {
         ("messages", table(&MESSAGES)),
         ("calls", table(&CALLS)),
         ("events", table(&EVENTS).replace("| int64 |", "|  |")),
-        ("case", table(&case::<msgpath_core::schema::MessageRow>())),
+        ("case", table(&of_case::<MessageRow>())),
         ("rounds", table(RUN.iter().chain(&ROUND))),
         ("ends", table(&END)),
     ] {

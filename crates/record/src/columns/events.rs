@@ -20,9 +20,10 @@ pub(crate) static EVENTS: [Event; 8] = [
                 Some(())
             },
         ),
-    ),
-    Event::stored("t_ns", "ns", "time, since the start of the run", stored!(Rising, t_ns)),
-    Event::stored("cpu", "", "CPU", stored!(Itself, cpu)),
+    )
+    .required(),
+    Event::stored("t_ns", "ns", "time, since the start of the run", stored!(Rising, t_ns)).required(),
+    Event::stored("cpu", "", "CPU", stored!(Itself, cpu)).required(),
     Event::stored(
         "tid",
         "",
@@ -35,7 +36,8 @@ pub(crate) static EVENTS: [Event; 8] = [
                 Some(())
             },
         ),
-    ),
+    )
+    .required(),
     Event::stored("a", "", "state of the previous task, address, number or result, by kind", stored!(ByKind, a)),
     Event::stored("b", "", "task concerned, low bits of a socket's cookie, or signal, by kind", stored!(ByKind, b)),
     Event::stored("len", "bytes", "length of a packet, at most 65535", stored!(Itself, len)),
@@ -54,7 +56,7 @@ impl Logged for KernelEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{MAX_NUMBER, encode};
+    use crate::columns::{MAX_NUMBER, block_of, encode};
 
     #[test]
     fn the_bytes_of_a_block_of_events_stay_what_they_are() {
@@ -72,9 +74,17 @@ mod tests {
         };
         let again = KernelEvent { t_ns: 130, tid: 22, ..woken };
         let payload = encode(2, 3, &[woken, on, again]).unwrap();
-        let columns =
-            [[3, 2, 3], [1, 3, 1], [100, 30, 0], [1, 0, 1], [40, 1, 4], [0, 1, 0], [42, 10, 0], [0, 0, 0], [0, 1, 0]];
-        assert_eq!(payload, columns.concat());
+        let columns: [(&str, u8, &[u8]); 8] = [
+            ("kind", 1, &[1, 3, 1]),
+            ("t_ns", 3, &[100, 30, 0]),
+            ("cpu", 1, &[1, 0, 1]),
+            ("tid", 6, &[40, 1, 4]),
+            ("a", 6, &[0, 1, 0]),
+            ("b", 6, &[42, 10, 0]),
+            ("len", 1, &[0, 0, 0]),
+            ("flags", 1, &[0, 1, 0]),
+        ];
+        assert_eq!(payload, block_of([3, 2, 3], &columns));
     }
 
     #[test]

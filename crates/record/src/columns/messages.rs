@@ -14,14 +14,18 @@ pub(crate) static MESSAGES: [Column<MessageRow>; 8] = [
         "",
         "number within the connection, trimmed ones included",
         stored!(Difference, sequence),
-    ),
+    )
+    .required(),
     Message::stored(
         "start_ns",
         "ns",
         "just before the send call, since the start of the run; open loop: the intended send",
         stored!(Difference, start_ns),
-    ),
-    Message::stored("latency_ns", "ns", "from the start to the reply", stored!(?Optional, latency_ns)).or_empty("lost"),
+    )
+    .required(),
+    Message::stored("latency_ns", "ns", "from the start to the reply", stored!(?Optional, latency_ns))
+        .or_empty("lost")
+        .required(),
     Message::stored("far_ns", "ns", "arrival at the far end, after the start", stored!(?Optional, far_ns))
         .or_empty("no stamp, or no common clock"),
     Message::stored("late_ns", "ns", "actual send, after the start", stored!(?Optional, late_ns))
@@ -54,7 +58,7 @@ impl Logged for MessageRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::encode;
+    use crate::columns::{block_of, encode};
 
     #[test]
     fn the_bytes_of_a_message_block_stay_what_they_are() {
@@ -62,6 +66,16 @@ mod tests {
         let (latency_ns, sent_ns) = (Some(200), Some(3));
         let first = MessageRow { sequence: 100, start_ns: 5, latency_ns, sent_ns, ..second };
         let payload = encode(2, 3, &[first, second]).unwrap();
-        assert_eq!(payload, [2, 2, 3, 0, 0, 0xc8, 1, 2, 10, 1, 0xc9, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0]);
+        let columns: [(&str, u8, &[u8]); 8] = [
+            ("connection", 1, &[0, 0]),
+            ("sequence", 2, &[0xc8, 1, 2]),
+            ("start_ns", 2, &[10, 1]),
+            ("latency_ns", 4, &[0xc9, 1, 0]),
+            ("far_ns", 4, &[0, 0]),
+            ("late_ns", 4, &[0, 0]),
+            ("far_sent_ns", 4, &[0, 0]),
+            ("sent_ns", 4, &[4, 0]),
+        ];
+        assert_eq!(payload, block_of([2, 2, 3], &columns));
     }
 }

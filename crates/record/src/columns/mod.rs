@@ -2,8 +2,10 @@
 //! says, when it is empty, and how a block keeps it; codec, CSV, Parquet and the tables of `docs/record.md` are made of it.
 //!
 //! The payload of a log's block is many rows of one case and pass: the varints number of rows, case, pass, and then column
-//! after column, one varint a cell, as [`Form`] says. Numbers are below 2^62, signed ones above -2^62, but for those of
-//! [`Form::ByKind`].
+//! after column, each with its name, its form and its length, one varint a cell, as [`Form`] says. Numbers are below 2^62,
+//! signed ones above -2^62, but for those of [`Form::ByKind`]. A column that this version does not know is skipped. One that
+//! a block lacks is that of a row by default, 0 or empty, but for those without which a row says nothing
+//! ([`Column::required`]).
 
 pub(crate) mod calls;
 #[cfg(test)]
@@ -18,7 +20,8 @@ use msgpath_core::schema::{MessageRow, RoundRecord};
 use msgpath_core::{Case, varint};
 
 use crate::Run;
-use crate::block::MAX_ROWS;
+use crate::block::{self, Fault, MAX_ROWS, NAMED};
+use crate::error::WrittenBy;
 use crate::export::{reply, role_word};
 
 /// Numbers are below it.
@@ -37,6 +40,8 @@ pub(crate) struct Column<R: 'static> {
     pub(crate) null: &'static str,
     /// `None`: the blocks of the log do not have it.
     stored: Option<Stored<R>>,
+    /// A block without it is not read.
+    required: bool,
     shown: Shown<R>,
 }
 
@@ -157,12 +162,19 @@ impl<R> Column<R> {
         says: &'static str,
         show: Show<R>,
     ) -> Self {
-        Self { name, kind, unit, says, null: "", stored: None, shown: Shown::By(show) }
+        Self { name, kind, unit, says, null: "", stored: None, required: false, shown: Shown::By(show) }
     }
 
     /// A column of a log, exported as it is.
     pub(crate) const fn stored(name: &'static str, unit: &'static str, says: &'static str, stored: Stored<R>) -> Self {
-        Self { name, kind: Kind::Int64, unit, says, null: "", stored: Some(stored), shown: Shown::AsStored }
+        let (stored, shown) = (Some(stored), Shown::AsStored);
+        Self { name, kind: Kind::Int64, unit, says, null: "", stored, required: false, shown }
+    }
+
+    /// Without it a row says nothing.
+    pub(crate) const fn required(mut self) -> Self {
+        self.required = true;
+        self
     }
 
     /// When its cells are empty.
@@ -255,7 +267,7 @@ pub(crate) const fn of_case<R: OfCase>() -> [Column<R>; 13] {
     use Kind::{Int32, Int64, Text};
     [
         Column::shown("case", Int32, "", "position of the case in the plan", |_, row| row.place().0.into()),
-        Column::shown("role", Text, "", "`measured`, `control`, `yardstick` or `trial`", |of, row| {
+        Column::shown("role", Text, "", "`measured`, `control`, `reference` or `ablation`", |of, row| {
             role_word(of.case(row).role).into()
         }),
         Column::shown("path", Text, "", "transport, send method and wait", |of, row| {
@@ -304,13 +316,15 @@ pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<
     for value in [rows.len() as u64, case.into(), pass.into()] {
         varint::put(&mut out, value);
     }
+    let mut cells = Vec::new();
     for (name, stored) in R::COLUMNS.iter().filter_map(|column| Some((column.name, column.stored.as_ref()?))) {
+        cells.clear();
         match stored {
             Stored::Number(form, get, _) => {
                 let mut before = [0; KINDS];
                 for row in rows {
                     let coded = form.code(get(row), &mut before[form.kind(row)]);
-                    varint::put(&mut out, coded.ok_or_else(|| format!("{name} is out of its range: {row:?}"))?);
+                    varint::put(&mut cells, coded.ok_or_else(|| format!("{name} is out of its range: {row:?}"))?);
                 }
             }
             Stored::Key(key, _) => {
@@ -318,16 +332,17 @@ pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<
                 for row in rows {
                     let key = key(row);
                     if key == before {
-                        varint::put(&mut out, SAME_KEY);
+                        varint::put(&mut cells, SAME_KEY);
                     } else {
                         let bytes = without_zeros(key);
-                        varint::put(&mut out, bytes.len() as u64);
-                        out.extend_from_slice(bytes);
+                        varint::put(&mut cells, bytes.len() as u64);
+                        cells.extend_from_slice(bytes);
                         before = key;
                     }
                 }
             }
         }
+        block::put_section(&mut out, name, stored.number(), &cells);
     }
     Ok(out)
 }
@@ -379,42 +394,94 @@ impl Form {
 }
 
 /// Replaces `rows` by those of a payload; their case and pass.
-pub(crate) fn decode<R: Logged>(payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), String> {
+pub(crate) fn decode<R: Logged>(version: u8, mut payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), Fault> {
     rows.clear();
-    take_rows(payload, rows).ok_or_else(|| format!("the columns of the {} do not fill their block", R::WHAT))
+    let damaged = || Fault::Damaged(format!("the columns of the {} do not fill their block", R::WHAT));
+    let place = take_place(&mut payload, rows).ok_or_else(damaged)?;
+    let known = || R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
+    if version < NAMED {
+        for (_, stored) in known() {
+            take_cells(stored, &mut payload, rows).ok_or_else(damaged)?;
+        }
+        return if payload.is_empty() { Ok(place) } else { Err(damaged()) };
+    }
+    let sections = block::sections(payload)?;
+    // In the order of the list, whatever theirs is: a form may need the kinds of the rows.
+    for (column, stored) in known() {
+        match block::column(&sections, column.name, stored.number())? {
+            Some(mut cells) => {
+                take_cells(stored, &mut cells, rows).filter(|()| cells.is_empty()).ok_or_else(damaged)?;
+            }
+            None if column.required => return Err(Fault::Foreign(WrittenBy::Newer)),
+            None => {}
+        }
+    }
+    Ok(place)
 }
 
-fn take_rows<R: Logged>(mut bytes: &[u8], rows: &mut Vec<R>) -> Option<(u32, u32)> {
-    let mut take = || varint::take(&mut bytes);
+/// Makes the rows, each with its case and pass.
+fn take_place<R: Logged>(bytes: &mut &[u8], rows: &mut Vec<R>) -> Option<(u32, u32)> {
+    let mut take = || varint::take(bytes);
     let count = usize::try_from(take()?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
     let (case, pass) = (take()?.try_into().ok()?, take()?.try_into().ok()?);
     let mut blank = R::default();
     blank.set_place(case, pass);
     rows.resize(count, blank);
-    for stored in R::COLUMNS.iter().filter_map(|column| column.stored.as_ref()) {
-        match stored {
-            Stored::Number(form, _, set) => {
-                let mut before = [0; KINDS];
-                for row in rows.iter_mut() {
-                    let value = form.decode(varint::take(&mut bytes)?, &mut before[form.kind(row)])?;
-                    set(row, value)?;
-                }
+    Some((case, pass))
+}
+
+/// Fills one column of all rows.
+fn take_cells<R: Logged>(stored: &Stored<R>, bytes: &mut &[u8], rows: &mut [R]) -> Option<()> {
+    match stored {
+        Stored::Number(form, _, set) => {
+            let mut before = [0; KINDS];
+            for row in rows {
+                let value = form.decode(varint::take(bytes)?, &mut before[form.kind(row)])?;
+                set(row, value)?;
             }
-            Stored::Key(_, field) => {
-                let mut key = [0; 16];
-                for row in rows.iter_mut() {
-                    let length = varint::take(&mut bytes)?;
-                    if length != SAME_KEY {
-                        let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
-                        (bytes, key) = (rest, [0; 16]);
-                        key.get_mut(..taken.len())?.copy_from_slice(taken);
-                    }
-                    *field(row) = key;
+        }
+        Stored::Key(_, field) => {
+            let mut key = [0; 16];
+            for row in rows {
+                let length = varint::take(bytes)?;
+                if length != SAME_KEY {
+                    let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+                    (*bytes, key) = (rest, [0; 16]);
+                    key.get_mut(..taken.len())?.copy_from_slice(taken);
                 }
+                *field(row) = key;
             }
         }
     }
-    bytes.is_empty().then_some((case, pass))
+    Some(())
+}
+
+impl<R> Stored<R> {
+    /// What stands for it in a block.
+    fn number(&self) -> u64 {
+        match self {
+            Stored::Number(Form::Itself, ..) => 1,
+            Stored::Number(Form::Difference, ..) => 2,
+            Stored::Number(Form::Rising, ..) => 3,
+            Stored::Number(Form::Optional, ..) => 4,
+            Stored::Number(Form::OptionalDifference, ..) => 5,
+            Stored::Number(Form::ByKind, ..) => 6,
+            Stored::Key(..) => 7,
+        }
+    }
+}
+
+/// The payload that holds these columns, each with its name, its form and its cells.
+#[cfg(test)]
+pub(crate) fn block_of(place: [u8; 3], columns: &[(&str, u8, &[u8])]) -> Vec<u8> {
+    let mut out = place.to_vec();
+    for (name, form, cells) in columns {
+        out.push(name.len() as u8);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(&[*form, cells.len() as u8]);
+        out.extend_from_slice(cells);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -423,6 +490,57 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::block::VERSION;
+
+    /// The payload as version 3 has it: the same without names, forms and lengths.
+    fn by_position<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Vec<u8> {
+        let payload = encode(case, pass, rows).unwrap();
+        let mut rest = payload.as_slice();
+        assert!((0..3).all(|_| varint::take(&mut rest).is_some()));
+        let cells = block::sections(rest).unwrap().into_iter().flat_map(|section| section.bytes);
+        payload[..payload.len() - rest.len()].iter().chain(cells).copied().collect()
+    }
+
+    /// A payload of one row of which one column is left out, or replaced by another of this name and form.
+    fn without<R: Logged>(row: &R, name: &str, instead: Option<(&str, u64)>) -> Vec<u8> {
+        let payload = encode(0, 0, std::slice::from_ref(row)).unwrap();
+        let mut out = payload[..3].to_vec();
+        for section in block::sections(&payload[3..]).unwrap().into_iter().rev() {
+            let own = std::str::from_utf8(section.name).unwrap();
+            match instead {
+                _ if own != name => block::put_section(&mut out, own, section.kind, section.bytes),
+                Some((name, kind)) => block::put_section(&mut out, name, kind, section.bytes),
+                None => {}
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn columns_are_known_by_their_names() {
+        let row = MessageRow { connection: 3, sequence: 9, start_ns: 5, latency_ns: Some(7), ..MessageRow::default() };
+        let read = |payload: &[u8]| {
+            let mut rows = Vec::<MessageRow>::new();
+            decode(VERSION, payload, &mut rows).map(|_| rows[0])
+        };
+        assert_eq!(read(&without(&row, "", None)), Ok(row), "in another order");
+        assert_eq!(read(&without(&row, "sent_ns", Some(("noise", 99)))), Ok(row), "one that nobody knows");
+        assert_eq!(read(&without(&row, "connection", None)), Ok(MessageRow { connection: 0, ..row }));
+        let newer = Err(Fault::Foreign(WrittenBy::Newer));
+        assert_eq!(read(&without(&row, "start_ns", None)), newer, "one that is needed");
+        assert_eq!(read(&without(&row, "latency_ns", Some(("latency_ns", 5)))), newer, "in another form");
+        let twice = read(&without(&row, "sent_ns", Some(("start_ns", 1))));
+        assert!(matches!(twice, Err(Fault::Damaged(_))), "{twice:?}");
+    }
+
+    #[test]
+    fn events_are_read_whatever_the_order_of_their_columns() {
+        let kind = msgpath_core::schema::EventKind::SchedSwitch;
+        let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1 };
+        let mut rows = Vec::<KernelEvent>::new();
+        decode(VERSION, &without(&event, "", None), &mut rows).unwrap();
+        assert_eq!(rows, [event]);
+    }
 
     /// A row with one of the values in every column, cut until it fits.
     fn row<R: Logged>(values: &[Option<u64>]) -> R {
@@ -449,9 +567,16 @@ mod tests {
         rows.iter_mut().for_each(|row| row.set_place(case, pass));
         let payload = encode(case, pass, &rows).unwrap();
         let mut back = vec![R::default()];
-        assert_eq!(decode(&payload, &mut back), Ok((case, pass)));
+        assert_eq!(decode(VERSION, &payload, &mut back), Ok((case, pass)));
         assert!(back == rows, "{back:?} and {rows:?}");
-        assert!(decode(&payload[..cut.index(payload.len())], &mut back).is_err());
+        // What is cut off between two columns is whole, and lacks those after it.
+        if decode(VERSION, &payload[..cut.index(payload.len())], &mut back).is_ok() {
+            assert_eq!(back.len(), rows.len());
+        }
+        let old = by_position(case, pass, &rows);
+        assert_eq!(decode(NAMED - 1, &old, &mut back), Ok((case, pass)));
+        assert!(back == rows, "{back:?} and {rows:?}");
+        assert!(decode(NAMED - 1, &old[..cut.index(old.len())], &mut back).is_err());
     }
 
     fn values() -> impl Strategy<Value = Vec<Vec<Option<u64>>>> {

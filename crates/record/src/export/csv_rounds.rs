@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use msgpath_core::ZeroCopyCounts;
-use msgpath_core::schema::{EndReport, EventCount, EventFacts, RoundRecord, TcpInfo};
+use msgpath_core::schema::{EndReport, EventCount, RoundRecord, TcpInfo};
 
 use super::{Exporter, counted_ends, field, is_known, receiver_bits_per_s, told, write_csv};
 use crate::columns::Kind::{Decimal, Int32, Int64, Text};
@@ -27,39 +27,35 @@ impl Exporter for Csv {
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
         let of = &Context::new(run);
-        let ends = ["near", "far"];
+        let ends = &run.header.ends;
         let own = || RUN.iter().chain(&CASE).chain(&ROUND);
-        let of_ends = ends.iter().flat_map(|end| END.iter().map(move |column| format!("{end}_{}", column.name)));
+        let of_ends = ends.iter().flat_map(|end| END.iter().map(move |column| format!("{}_{}", end.name, column.name)));
         let events = events(run);
         let of_events = events.iter().flat_map(|(end, name)| {
             let name = event_column(name);
-            ["", "_user", "_running_share"].map(|part| format!("{end}_events_{name}{part}"))
+            ["", "_user", "_running_share"].map(|part| format!("{}_events_{name}{part}", ends[*end].name))
         });
         let head = own().map(|column| column.name.to_owned()).chain(of_ends).chain(of_events);
         let rows = run.rounds.iter().map(|round| {
             let own = own().map(|column| field(column.cell(of, round)));
-            let of_ends = [&round.near, &round.far].into_iter().zip(counted_ends(run)).flat_map(|(end, counted)| {
+            let reports = (0..ends.len()).map(|end| &round.end(end).report);
+            let of_ends = reports.zip(counted_ends(run)).flat_map(|(end, counted)| {
                 END.iter().map(move |column| match counted || is_known(column.name, end) {
                     true => field(column.cell(of, end)),
                     false => String::new(),
                 })
             });
-            let of_events = events.iter().flat_map(|(end, name)| {
-                let counts = if *end == "near" { &round.near_events } else { &round.far_events };
-                event(counts.get(*name))
-            });
+            let of_events = events.iter().flat_map(|(end, name)| event(round.end(*end).events.get(*name)));
             own.chain(of_ends).chain(of_events).collect()
         });
         write_csv(head, rows, out)
     }
 }
 
-/// Events that were counted, with the end; those that could not be have no column.
-fn events(run: &Run) -> Vec<(&'static str, &str)> {
-    fn of<'a>(end: &'static str, facts: &'a EventFacts) -> impl Iterator<Item = (&'static str, &'a str)> {
-        facts.counted.iter().map(move |name| (end, name.as_str()))
-    }
-    of("near", &run.header.near_events).chain(of("far", &run.header.far_events)).collect()
+/// Events that were counted, with the position of the end; those that could not be have no column.
+fn events(run: &Run) -> Vec<(usize, &str)> {
+    let ends = run.header.ends.iter().enumerate();
+    ends.flat_map(|(at, end)| end.events.counted.iter().map(move |name| (at, name.as_str()))).collect()
 }
 
 /// `cpu_core/cycles/` as a name of a column: `cpu_core_cycles`.
@@ -208,7 +204,7 @@ mod tests {
     use std::collections::HashMap;
 
     use msgpath_core::Workload;
-    use msgpath_core::schema::RunEnd;
+    use msgpath_core::schema::{RpcFacts, RunEnd};
 
     use super::*;
     use crate::export::tests::exported;
@@ -227,7 +223,7 @@ mod tests {
             let number = |name: &str| row[name].parse::<u64>().unwrap();
             assert_eq!((number("case"), number("pass")), (round.case.into(), round.pass.into()));
             assert_eq!(Some(Some(number("p50_ns"))), round.latency.quantile(0.5));
-            assert_eq!(number("near_lost"), round.near.delivery.lost);
+            assert_eq!(number("near_lost"), round.near().delivery.lost);
             assert_eq!(number("far_recv_calls"), 11);
             assert_eq!(number("near_tcp_snd_mss_bytes"), 65_483);
         }
@@ -241,11 +237,44 @@ mod tests {
     }
 
     #[test]
+    fn an_end_whose_counters_nobody_read_has_empty_cells() {
+        let row = |imported: &[&str], far: EndReport| {
+            let mut round = crate::test_run::round(0, 0);
+            *round.far_mut() = far;
+            let mut header = crate::test_run::header(0);
+            let imported = imported.iter().map(|name| (*name).to_owned()).collect();
+            header.rpc = Some(RpcFacts { imported, ..RpcFacts::default() });
+            let run = Run { folder: "x".into(), header, rounds: vec![round], end: None::<RunEnd>, damage: None };
+            let mut bytes = Vec::new();
+            Csv.export(&run, &mut bytes).unwrap();
+            rows(&bytes).remove(0)
+        };
+        let known = *crate::test_run::round(0, 0).far();
+        // A server that is called: the client's counters were read, and nothing is known of the server.
+        let called = row(&[], EndReport::default());
+        let of_far: Vec<_> = called.iter().filter(|(name, _)| name.starts_with("far_")).collect();
+        assert_eq!(of_far.len(), END.len());
+        assert!(of_far.iter().all(|(_, cell)| cell.is_empty()), "{of_far:?}");
+        assert_eq!((called["near_system_ns"].as_str(), called["near_recv_empty"].as_str()), ("90000", "0"));
+        // An imported log tells messages, bytes and times of both ends, and no calls or CPU time of either.
+        let imported = row(&["client.log"], known);
+        for end in ["near", "far"] {
+            let cell = |name: &str| imported[&format!("{end}_{name}")].as_str();
+            for name in ["system_ns", "recv_calls", "recv_empty", "voluntary_switches"] {
+                assert_eq!(cell(name), "", "{end}_{name}");
+            }
+            for name in ["elapsed_ns", "bytes_sent", "sent", "received", "lost"] {
+                assert!(cell(name).parse::<u64>().is_ok(), "{end}_{name}: {}", cell(name));
+            }
+        }
+    }
+
+    #[test]
     fn a_part_of_the_time_without_a_tick_is_empty() {
         let round = crate::test_run::round(0, 0);
-        let near = EndReport { user_ns: 0, ..round.near };
-        let far = EndReport { user_ns: 0, system_ns: 0, ..round.far };
-        let rounds = vec![RoundRecord { near, far, ..round }];
+        let near = EndReport { user_ns: 0, ..*round.near() };
+        let far = EndReport { user_ns: 0, system_ns: 0, ..*round.far() };
+        let rounds = vec![RoundRecord { ends: vec![near.into(), far.into()], ..round }];
         let header = crate::test_run::header(0);
         let run = Run { folder: "x".into(), header, rounds, end: None::<RunEnd>, damage: None };
         let mut bytes = Vec::new();

@@ -45,7 +45,7 @@ impl Exporter for Hlog {
                 log.write_comment(&format!("not in the next line: {lost} lost, {beyond} of 2^40 ns and more"))
                     .map_err(failed)?;
             }
-            let times = (Duration::from_nanos(round.start_ns), Duration::from_nanos(round.near.elapsed_ns));
+            let times = (Duration::from_nanos(round.start_ns), Duration::from_nanos(round.near().elapsed_ns));
             log.write_histogram(&hdr, times.0, times.1, Tag::new(&tag)).map_err(|error| match error {
                 IntervalLogWriterError::IoError(source) => failed(source),
                 other => failed(io::Error::other(format!("{other:?}"))),

@@ -75,14 +75,14 @@ struct Round {
 /// A round with null for what was not counted: where nobody read the counters of an end, and where no tick fell.
 fn record(run: &Run, round: &RoundRecord) -> serde_json::Value {
     let mut value = serde_json::to_value(round).unwrap_or_default();
-    let ends = [("near", &round.near), ("far", &round.far)];
-    for ((name, end), counted) in ends.into_iter().zip(counted_ends(run)) {
-        without_ticks(&mut value[name]);
-        for thread in value[format!("{name}_threads")].as_array_mut().into_iter().flatten() {
+    let ends = value["ends"].as_array_mut().into_iter().flatten();
+    for ((out, end), counted) in ends.zip(&round.ends).zip(counted_ends(run)) {
+        without_ticks(&mut out["report"]);
+        for thread in out["threads"].as_array_mut().into_iter().flatten() {
             without_ticks(&mut thread["report"]);
         }
-        for (field, value) in value[name].as_object_mut().into_iter().flatten().filter(|_| !counted) {
-            if !is_known(field, end) {
+        for (field, value) in out["report"].as_object_mut().into_iter().flatten().filter(|_| !counted) {
+            if !is_known(field, &end.report) {
                 *value = serde_json::Value::Null;
             }
         }
@@ -138,6 +138,7 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::NEAR;
     use msgpath_core::schema::ThreadRecord;
 
     use super::*;
@@ -146,19 +147,44 @@ mod tests {
     #[test]
     fn a_part_of_the_time_without_a_tick_is_null() {
         let mut round = crate::test_run::round(0, 0);
-        (round.near.user_ns, round.far.system_ns) = (0, 0);
-        let thread = ThreadRecord { report: round.near, ..ThreadRecord::default() };
-        round.near_threads = vec![thread];
+        (round.near_mut().user_ns, round.far_mut().system_ns) = (0, 0);
+        let thread = ThreadRecord { report: *round.near(), ..ThreadRecord::default() };
+        round.end_mut(NEAR).threads = vec![thread];
         let header = crate::test_run::header(0);
         let value = record(&Run { folder: "x".into(), header, rounds: Vec::new(), end: None, damage: None }, &round);
-        assert!(value["near"]["user_ns"].is_null() && value["near_threads"][0]["report"]["user_ns"].is_null());
-        assert!(value["far"]["system_ns"].is_null() && value["far"]["user_ns"] == 1_000);
+        let [near, far] = [0, 1].map(|end| &value["ends"][end]);
+        assert!(near["report"]["user_ns"].is_null() && near["threads"][0]["report"]["user_ns"].is_null());
+        assert!(far["report"]["system_ns"].is_null() && far["report"]["user_ns"] == 1_000);
+    }
+
+    #[test]
+    fn what_nobody_read_is_null() {
+        let mut round = crate::test_run::round(0, 0);
+        let value = |round: &RoundRecord, imported: &[&str]| {
+            let mut header = crate::test_run::header(0);
+            let imported = imported.iter().map(|name| (*name).to_owned()).collect();
+            header.rpc = Some(msgpath_core::schema::RpcFacts { imported, ..Default::default() });
+            record(&Run { folder: "x".into(), header, rounds: Vec::new(), end: None, damage: None }, round)
+        };
+        // An imported log tells messages, bytes and times of both ends, and no calls or CPU time of either.
+        let imported = value(&round, &["client.log"]);
+        for end in [0, 1] {
+            let report = imported["ends"][end]["report"].as_object().unwrap();
+            assert!(report["calls"].is_null() && report["voluntary_switches"].is_null(), "{report:?}");
+            assert!(report["delivery"].is_object() && report["bytes_sent"].is_u64() && report["elapsed_ns"].is_u64());
+        }
+        // A server that is called: the client's counters were read, and nothing is known of the server.
+        *round.far_mut() = Default::default();
+        let called = value(&round, &[]);
+        let [near, far] = [0, 1].map(|end| called["ends"][end]["report"].as_object().unwrap());
+        assert!(near["calls"].is_object() && near["voluntary_switches"].is_u64(), "{near:?}");
+        assert!(!far.is_empty() && far.values().all(|field| field.is_null()), "{far:?}");
     }
 
     #[test]
     fn the_object_holds_the_whole_run() {
         let (bytes, written) = exported("json");
-        assert!(bytes.starts_with(b"{\n  \"schema\": \"msgpath/run/1\",\n  \"status\": \"ok\""));
+        assert!(bytes.starts_with(b"{\n  \"schema\": \"msgpath/run/2\",\n  \"status\": \"ok\""));
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(serde_json::from_value::<RunHeader>(value["header"].clone()).unwrap(), written.header);
         assert_eq!(serde_json::from_value::<RunEnd>(value["end"].clone()).unwrap(), written.end);

@@ -135,8 +135,8 @@ pub(crate) fn role_word(role: CaseRole) -> &'static str {
     match role {
         CaseRole::Measured => "measured",
         CaseRole::Control => "control",
-        CaseRole::Yardstick => "yardstick",
-        CaseRole::Trial => "trial",
+        CaseRole::Reference => "reference",
+        CaseRole::Ablation => "ablation",
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
 
 /// Bits per second of a stream: the receiver's bytes on the receiver's clock.
 fn receiver_bits_per_s(run: &Run, round: &RoundRecord) -> Option<f64> {
-    let receiver = if run.header.plan.reverse { &round.near } else { &round.far };
+    let receiver = if run.header.plan.reverse { round.near() } else { round.far() };
     let stream = run.header.plan.workload == Workload::Stream && receiver.elapsed_ns > 0;
     stream.then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
 }

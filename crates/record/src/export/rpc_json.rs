@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, Write};
 
-use msgpath_core::schema::RpcRow;
+use msgpath_core::schema::{NEAR, RpcRow};
 use msgpath_rpc::Kind;
 use msgpath_rpc::json::{self, FOOTER};
 use msgpath_rpc::log::{DATA_BYTES, Record};
@@ -27,7 +27,7 @@ impl Exporter for RpcJson {
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
         let (facts, rows) = calls(run)?;
-        let title = run.header.near.facts.get("title").unwrap_or(&run.header.name);
+        let title = run.header.host(NEAR).facts.get("title").unwrap_or(&run.header.name);
         if let Some(records) = originals::all(&run.folder) {
             return write(title, one_each(records), out);
         }

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_under_way_together_find_their_replies() {
+    fn requests_in_flight_together_find_their_replies() {
         let headers: Vec<Header> = (0..50).map(|n| header(n % 3, 7, i64::from(n / 6))).collect();
         let mut records: Vec<Record> = headers.iter().map(|one| Record::of(Kind::ReqSend, one, b"body")).collect();
         records.extend(headers.iter().rev().map(|one| Record::of(Kind::RespRcv, one, b"")));

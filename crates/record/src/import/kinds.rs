@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan, Workload};
-use msgpath_core::schema::{EndReport, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
 use msgpath_rpc::tenlg::tenlg;
@@ -207,12 +207,15 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
     };
     let same = !pairs.is_empty() && pairs.iter().all(|pair| pair.same_machine.is_some());
     let mut header = RunHeader { plan, unavailable, target: target(calls), ..about.header };
-    header.near.host = machines(pairs.iter().map(|pair| &pair.client));
-    header.far.host = machines(pairs.iter().map(|pair| &pair.server));
-    // Equal where both clocks are one, as for a run of our own.
-    header.near.boot_id = "n/a: imported".into();
-    header.far.boot_id = if same { "n/a: imported".into() } else { "n/a: imported, another machine".into() };
-    header.clock.step_ns = about.steps[0];
+    // The boot is the same where both clocks are one, as for a run of our own.
+    let other = if same { "n/a: imported" } else { "n/a: imported, another machine" };
+    let client = (machines(pairs.iter().map(|pair| &pair.client)), "n/a: imported");
+    let server = (machines(pairs.iter().map(|pair| &pair.server)), other);
+    for (end, (host, boot)) in [client, server].into_iter().enumerate() {
+        let machine = header.host_mut(end);
+        (machine.host, machine.boot_id) = (host, boot.into());
+    }
+    header.ends[NEAR].clock.step_ns = about.steps[0];
     header.rpc = Some(RpcFacts {
         protocol: "lab".into(),
         imported: about.imported,
@@ -317,8 +320,7 @@ fn round(rows: &[RpcRow], case: u32, pass: u32) -> RoundRecord {
         position: case,
         start_ns,
         batch: 1,
-        near,
-        far,
+        ends: vec![near.into(), far.into()],
         latency: latency.to_sparse(),
         ..RoundRecord::default()
     }

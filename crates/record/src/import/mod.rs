@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::RunHeader;
 use msgpath_core::{Exit, Problem};
 use msgpath_rpc::csv::{self, CsvError};
@@ -232,8 +233,10 @@ fn form(file: &Path) -> Result<Form, ImportError> {
             return Ok(Form::Log);
         }
     }
-    let begins = String::from_utf8_lossy(&begin[..begin.len().min(16)]).escape_debug().to_string();
-    Err(ImportError::Unknown { file: file.into(), begins: format!("{begins:?}") })
+    Err(ImportError::Unknown {
+        file: file.into(),
+        begins: format!("\"{}\"", shown_bytes(&begin[..begin.len().min(16)], 128)),
+    })
 }
 
 fn count(number: u64, thing: &str) -> String {

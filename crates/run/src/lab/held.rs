@@ -1,12 +1,14 @@
 //! A lab that the processes of a run hold: it has no name and ends with them.
 
+use msgpath_core::schema::{FAR, NEAR};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 
+use msgpath_agent::role::Role;
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::child::MakerEnds;
 use msgpath_sys::netns;
 
 use super::iproute::{Program, batch};
@@ -14,6 +16,7 @@ use super::relay::{self, Counts, Relay};
 use super::shape::Shape;
 use super::spec::LabSpec;
 use super::{needs_relay, offloads, within};
+use crate::launch::local;
 
 /// The device of each place.
 const DEVICE: &str = "mp0";
@@ -60,10 +63,9 @@ impl HeldLab {
         };
         let own = format!("/proc/{}/ns/net", std::process::id());
         let between = Between {
-            near: place(0, own),
-            far: place(1, format!("/proc/{}/ns/net", holder.id())),
+            ends: vec![place(0, own), place(1, format!("/proc/{}/ns/net", holder.id()))],
             link: (spec.shape != Shape::default()).then(|| spec.shape.to_string()),
-            cable: spec.shape.describe(),
+            properties: spec.shape.describe(),
         };
         // From here on the holder is ended with this value.
         let mut lab = Self { holder, _input: input, relay: None, between, notes: Vec::new() };
@@ -85,9 +87,9 @@ impl HeldLab {
         lab.configure_far(spec, relayed, lines).map_err(|problem| spec.explain(problem))?;
         if let Some(on) = spec.offloads(relayed) {
             let near = offloads::switch(DEVICE, on);
-            let namespace = PathBuf::from(&lab.between.far.namespace);
+            let namespace = PathBuf::from(&lab.between.of(FAR).namespace);
             let far = within(&namespace, move || offloads::switch(DEVICE, on))?;
-            let notes = [(&lab.between.near, near), (&lab.between.far, far)];
+            let notes = [(lab.between.of(NEAR), near), (lab.between.of(FAR), far)];
             lab.notes.extend(notes.iter().filter_map(|(place, left)| offloads::note(&place.name, on, left)));
         }
         if let Some(relay) = &mut lab.relay {
@@ -96,7 +98,7 @@ impl HeldLab {
             relay.shape(&spec.shape, relay::seed())?;
             let (note, words) = relay::words(&spec.shape, added);
             lab.notes.push(note);
-            lab.between.cable += &words;
+            lab.between.properties += &words;
         }
         Ok(lab)
     }
@@ -117,11 +119,8 @@ impl HeldLab {
     }
 
     fn start_holder() -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg("__hold").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut holder = child::own(&mut command, MakerEnds::Kills).spawn()?;
-        let input = holder.stdin.take().expect("piped");
-        let mut output = BufReader::new(holder.stdout.take().expect("piped"));
+        let (mut holder, input, output) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Holder)?;
+        let mut output = BufReader::new(output);
         let mut line = String::new();
         output.by_ref().take(256).read_line(&mut line)?;
         if line.trim() != "held" {
@@ -173,7 +172,7 @@ impl Drop for HeldLab {
 /// # Errors
 /// What kept it from that; the line was printed as well.
 pub fn hold() -> io::Result<()> {
-    msgpath_sys::signal::ignore_interrupt();
+    let _ = std::fs::write("/proc/self/comm", "msgpath-holder");
     netns::unshare()?;
     let mut out = io::stdout().lock();
     writeln!(out, "held")?;

@@ -33,7 +33,7 @@ pub struct KeptLab {
     pub places: Vec<EndPlace>,
     /// The namespace of the bridge or of the relay, where there is one.
     pub switch: Option<String>,
-    /// What the cables do, for people.
+    /// What the links do, for people.
     pub shape: String,
     /// Process that makes it, and when that was started (clock ticks since boot); `None`: it is made.
     pub making: Option<(u32, u64)>,
@@ -148,16 +148,16 @@ impl KeptLab {
         match &self.switch {
             None => {
                 let (a, b) = (host(0), host(1));
-                let cable = format!("link add {DEVICE} netns {a} type veth peer name {DEVICE} netns {b}");
-                batch(Program::Ip, None, &[cable])?;
+                let link = format!("link add {DEVICE} netns {a} type veth peer name {DEVICE} netns {b}");
+                batch(Program::Ip, None, &[link])?;
             }
             Some(switch) => {
-                let cables: Vec<String> = (0..self.places.len())
+                let links: Vec<String> = (0..self.places.len())
                     .map(|at| {
                         format!("link add {DEVICE} netns {} type veth peer name port{at} netns {switch}", host(at))
                     })
                     .collect();
-                batch(Program::Ip, None, &cables)?;
+                batch(Program::Ip, None, &links)?;
                 // The relay makes its ports ready itself.
                 if !relayed {
                     batch(Program::Ip, Some(switch), &bridge(self.places.len(), spec.shape.mtu))?;
@@ -273,7 +273,7 @@ impl KeptLab {
             return Err(Problem::new("E47", Exit::CannotStart, format!("the lab {name} is in use"))
                 .why(users.join(", "))
                 .hint(format!(
-                    "when they are through, or msgpath lab down {name} --force, which takes their cables away"
+                    "when they are through, or msgpath lab down {name} --force, which takes their links away"
                 )));
         }
         let left = lab.clear();
@@ -341,7 +341,7 @@ impl KeptLab {
             None => Ok(self.places[usual].clone()),
             Some(name) => self.places.iter().find(|place| place.name == name).cloned().ok_or_else(|| no_such(name)),
         };
-        Ok(Between { near: place(near, 0)?, far: place(far, 1)?, link: None, cable: self.shape.clone() })
+        Ok(Between { ends: vec![place(near, 0)?, place(far, 1)?], link: None, properties: self.shape.clone() })
     }
 
     fn namespaces(&self) -> Vec<String> {
@@ -390,7 +390,7 @@ impl KeptLab {
         let all: Vec<String> = self.namespaces().into_iter().filter(there).collect();
         // One by one: the failure of one must not keep the others.
         for name in &all {
-            // A namespace with somebody in it lives on without its name; its cable does not.
+            // A namespace with somebody in it lives on without its name; its link does not.
             let _ = batch(Program::Ip, Some(name), &[format!("link delete {DEVICE}")]);
             let _ = batch(Program::Ip, None, &[format!("netns delete {name}")]);
         }

@@ -1,4 +1,4 @@
-//! The lab: network namespaces on this machine, joined by virtual cables, with addresses of their own.
+//! The lab: network namespaces on this machine, joined by virtual links, with addresses of their own.
 //!
 //! Two kinds. A lab that somebody puts up by hand has names (`/run/netns/NAME`) and stays until it is taken down. A lab
 //! that a run makes for itself has none: its namespaces are held by the processes of the run and end with them, whatever
@@ -12,14 +12,14 @@ mod relay;
 pub mod shape;
 mod spec;
 
+use msgpath_core::schema::{FAR, NEAR};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::netns;
 
-use crate::team::no_thread;
+use msgpath_agent::team::no_thread;
 
 pub use held::{HELD_NEAR, HeldLab, hold};
 pub use kept::{KeptLab, KeptRelay, LabState, LostRelay};
@@ -46,25 +46,23 @@ impl Places {
     }
 }
 
-/// What `--between` names: `lab` is the lab of that name where it is up, else one that is made for this run, with a cable
+/// What `--between` names: `lab` is the lab of that name where it is up, else one that is made for this run, with a link
 /// like `link`; a name is a lab; two names, separated by a comma, are places of labs or network namespaces. Moves this
 /// process to the near end's place, and is called before it has any other thread: threads stay where they were started.
 ///
 /// # Errors
-/// E11: a link for a lab that has cables of its own. E40, E41.
+/// E11: a link for a lab that has links of its own. E40, E41.
 pub fn places(named: &str, link: Option<&Shape>) -> Result<Places, Problem> {
     let kept = match named.split_once(',') {
         Some((near, far)) => Some(joined(near.trim(), far.trim())?),
         None => KeptLab::find(named).map(|lab| lab.between(None, None)).transpose()?,
     };
     match (kept, link) {
-        (Some(_), Some(_)) => {
-            Err(Problem::new("E11", Exit::Usage, format!("{named} is there, with cables of its own"))
-                .why("--link is the cable of a lab that is made for the run")
-                .hint(format!("without --link, or msgpath lab down {named}")))
-        }
+        (Some(_), Some(_)) => Err(Problem::new("E11", Exit::Usage, format!("{named} is there, with links of its own"))
+            .why("--link is the link of a lab that is made for the run")
+            .hint(format!("without --link, or msgpath lab down {named}"))),
         (Some(between), None) => {
-            enter_namespace(&between.near.namespace)?;
+            msgpath_agent::namespace::enter(&between.of(NEAR).namespace)?;
             Ok(Places { between, notes: Vec::new(), held: None })
         }
         (None, _) if named == "lab" => {
@@ -77,15 +75,40 @@ pub fn places(named: &str, link: Option<&Shape>) -> Result<Places, Problem> {
     }
 }
 
+/// Whether the places of a run outlive it: they are namespaces with names, not held by processes of the run.
+pub fn is_kept(between: &Between) -> bool {
+    [between.of(NEAR), between.of(FAR)].iter().all(|place| place.namespace.starts_with(NAMED))
+}
+
+/// The places of a run that goes on, where they are still what they were. Moves this process, as [`places`] does.
+///
+/// # Errors
+/// E40, E48: they are gone. E59: others have their names.
+pub fn places_again(between: &Between) -> Result<Places, Problem> {
+    let found = joined(&between.of(NEAR).name, &between.of(FAR).name)?;
+    let ends = |between: &Between| (between.of(NEAR).clone(), between.of(FAR).clone());
+    if ends(&found) != ends(between) || found.properties != between.properties {
+        let what = format!("{} and {} are not the places that they were", between.of(NEAR).name, between.of(FAR).name);
+        return Err(Problem::new("E59", Exit::CannotStart, what)
+            .why("their addresses, or the link between them, are others")
+            .hint("the lab as it was: msgpath lab status"));
+    }
+    msgpath_agent::namespace::enter(&between.of(NEAR).namespace)?;
+    Ok(Places { between: between.clone(), notes: Vec::new(), held: None })
+}
+
+/// Where namespaces with names are.
+const NAMED: &str = "/run/netns/";
+
 /// Two places that were named.
 fn joined(near: &str, far: &str) -> Result<Between, Problem> {
     let lab = |name: &str| KeptLab::find(name.split_once('.')?.0);
     match (lab(near), lab(far)) {
         (Some(one), Some(other)) if one.name == other.name => one.between(Some(near), Some(far)),
-        (Some(_), Some(_)) => Err(Problem::new("E48", Exit::CannotStart, format!("no cable joins {near} and {far}"))
+        (Some(_), Some(_)) => Err(Problem::new("E48", Exit::CannotStart, format!("no link joins {near} and {far}"))
             .why("they are places of two labs; the same address may be in both")
             .hint("two places of one lab: msgpath lab status")),
-        _ => Ok(Between { near: place(near)?, far: place(far)?, ..Between::default() }),
+        _ => Ok(Between { ends: vec![place(near)?, place(far)?], ..Between::default() }),
     }
 }
 
@@ -116,41 +139,30 @@ fn needs_relay(shape: &Shape) -> bool {
 fn within<T: Send + 'static>(namespace: &Path, what: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     let file = namespace.display().to_string();
     let cannot = |error| Problem::new("E40", Exit::CannotStart, "the lab could not be made").why(no_thread(&error).why);
-    let done = Builder::new().spawn(move || enter_namespace(&file).map(|()| what())).map_err(cannot)?;
+    let done = Builder::new().spawn(move || msgpath_agent::namespace::enter(&file).map(|()| what())).map_err(cannot)?;
     done.join()
         .unwrap_or_else(|_| Err(Problem::new("E40", Exit::CannotStart, "the lab could not be made: a thread ended")))
 }
 
-/// The problem of a run between two places, where it is that their cable is gone; else as it was.
+/// The problem of a run between two places, where it is that their link is gone; else as it was.
 pub(crate) fn blame(between: Option<&Between>, problem: Problem) -> Problem {
-    let Some(Between { near, far, .. }) = between else { return problem };
+    let Some(between) = between else { return problem };
+    let (near, far) = (between.of(NEAR), between.of(FAR));
     // An interruption, or what could not start, has its own reason.
     if problem.exit != Exit::Unfinished {
         return problem;
     }
     let way = |from: &EndPlace, to: &EndPlace| -> Result<(), String> {
         let to: std::net::IpAddr = to.address.parse().map_err(|_| String::new())?;
-        within(Path::new(&from.namespace), move || crate::route::way(to).map(drop))
+        within(Path::new(&from.namespace), move || msgpath_agent::route::to(to).map(drop))
             .map_err(|problem| problem.what)
             .and_then(|found| found)
     };
     match (way(near, far), way(far, near)) {
         (Ok(()), Ok(())) => problem,
         (Err(why), _) | (_, Err(why)) => {
-            Problem::new("E46", Exit::Unfinished, format!("the cable between {} and {} is gone", near.name, far.name))
+            Problem::new("E46", Exit::Unfinished, format!("the link between {} and {} is gone", near.name, far.name))
                 .why(format!("{why}; the run ended with {}: {}", problem.code, problem.what))
         }
     }
-}
-
-/// Moves the calling thread into a namespace.
-///
-/// # Errors
-/// E40.
-pub(crate) fn enter_namespace(file: &str) -> Result<(), Problem> {
-    let path = PathBuf::from(file);
-    netns::enter(&path).map_err(|error| {
-        Problem::new("E40", Exit::CannotStart, format!("the namespace {} cannot be entered: {error}", path.display()))
-            .hint("as root, or --between lab, which makes one of your own")
-    })
 }

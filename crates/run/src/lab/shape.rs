@@ -1,11 +1,11 @@
-//! What a lab's cables do to what passes, as it is typed, kept and told.
+//! What a lab's links do to what passes, as it is typed, kept and told.
 
 use std::fmt;
 
 use msgpath_core::units::{self, BitUnits, Glyphs};
 use serde::{Deserialize, Serialize};
 
-/// What the cables do to what passes.
+/// What the links do to what passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shape {
@@ -36,7 +36,7 @@ impl Shape {
         let mut shape = Self::default();
         for part in text.split(',') {
             let (name, value) = part.trim().split_once('=').ok_or_else(|| {
-                format!("{part:?} is no property of a cable, such as rate=1G, delay=1ms, loss=0.1%, mtu=1400")
+                format!("{part:?} is not a property of a link, such as rate=1G, delay=1ms, loss=0.1%, mtu=1400")
             })?;
             let words = |error: units::ParseError| error.to_string();
             match name.trim() {
@@ -50,7 +50,7 @@ impl Shape {
                 "netem" => once(name, &mut shape.netem, switch(value)?)?,
                 other => {
                     return Err(format!(
-                        "{other:?} is no property of a cable: rate, delay, loss, duplicate, reorder, mtu, offloads, netem"
+                        "{other:?} is not a property of a link: rate, delay, loss, duplicate, reorder, mtu, offloads, netem"
                     ));
                 }
             }
@@ -109,7 +109,7 @@ fn once<T>(name: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
 /// An MTU.
 ///
 /// # Errors
-/// Not a number of bytes that a virtual cable and IPv4 allow.
+/// Not a number of bytes that a virtual link and IPv4 allow.
 pub fn mtu(text: &str) -> Result<u32, String> {
     let bytes = text.trim().parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
     bytes.ok_or_else(|| format!("{text:?} is no MTU: 68 to 65535 bytes"))
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, part) in [
-            ("", "no property"),
-            ("rate", "no property"),
+            ("", "not a property"),
+            ("rate", "not a property"),
             ("speed=1G", "speed"),
             ("rate=fast", "number"),
             ("delay=1", "time"),

@@ -14,11 +14,11 @@ const MOST_DELAY_NS: u64 = 10_000_000_000;
 /// A lab to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabSpec {
-    /// Number of places, 2 to 16: two are joined by one cable, more by a bridge.
+    /// Number of places, 2 to 16: two are joined by one link, more by a bridge.
     pub hosts: u32,
     /// Their network; host number i has address i + 1 in it.
     pub network: (Ipv4Addr, u8),
-    /// What the cables do.
+    /// What the links do.
     pub shape: Shape,
 }
 

@@ -1,5 +1,6 @@
 //! The first back end: BTF tracepoint programs that write into a log in memory (docs/method/attribution.md#back-ends).
 
+use std::collections::BTreeMap;
 use std::io;
 
 use msgpath_core::Unavailable;
@@ -19,6 +20,8 @@ pub(super) struct Back {
     bpf: Bpf,
     /// Every switch, softirq and idle state of the CPUs of the ends.
     full: bool,
+    /// Names of the tasks of the last round as they were when they left a CPU.
+    names: BTreeMap<i32, String>,
 }
 
 fn kind_of(tracepoint: &str) -> Option<EventKind> {
@@ -47,7 +50,7 @@ impl Back {
             let why = missing.into_iter().find(|(kind, _)| *kind == EventKind::SchedSwitch).map(|(_, why)| why);
             return Err(Unavailable::new(format!("sched_switch: {}", why.unwrap_or_default()), ""));
         }
-        Ok((Self { bpf, full }, missing))
+        Ok((Self { bpf, full, names: BTreeMap::new() }, missing))
     }
 
     pub(super) fn kinds(&self) -> Vec<EventKind> {
@@ -56,6 +59,10 @@ impl Back {
 
     pub(super) fn leave_out(&mut self, kind: EventKind) {
         self.bpf.leave_out(kind.name());
+    }
+
+    pub(super) fn names(&mut self) -> BTreeMap<i32, String> {
+        std::mem::take(&mut self.names)
     }
 
     pub(super) fn begin(&mut self, filter: &Filter) -> io::Result<()> {
@@ -75,6 +82,7 @@ impl Back {
         self.bpf.switch(false);
         self.bpf.detach();
         grace();
+        self.names = self.bpf.take_names();
         let log = self.bpf.read();
         let events: Vec<KernelEvent> = log.records.iter().filter_map(event).collect();
         let not_understood = (log.records.len() - events.len()) as u64;

@@ -14,7 +14,6 @@
 //! nothing. Whatever is attached lives in file descriptors of this process and ends with it.
 
 mod bpf;
-pub mod events;
 mod perf;
 mod self_test;
 mod threads;
@@ -91,6 +90,14 @@ impl Back {
         match self {
             Back::Bpf(back) => back.end(),
             Back::Perf(back) => back.end(),
+        }
+    }
+
+    /// Names of tasks that the events of the last round brought with them.
+    fn names(&mut self) -> BTreeMap<i32, String> {
+        match self {
+            Back::Bpf(back) => back.names(),
+            Back::Perf(_) => BTreeMap::new(),
         }
     }
 
@@ -195,7 +202,7 @@ impl Tracer {
         let (mut events, lost) = self.back.end()?;
         events.retain(|event| self.kinds.contains(&event.kind));
         events.sort_by_key(|event| event.t_ns);
-        let mut tasks = std::mem::take(&mut self.tasks);
+        let (mut tasks, seen) = (std::mem::take(&mut self.tasks), self.back.names());
         let named: BTreeSet<i32> = events
             .iter()
             .filter(|event| event.kind == EventKind::SchedSwitch)
@@ -204,7 +211,8 @@ impl Tracer {
             .collect();
         for tid in named.into_iter().take(MOST_NAMES) {
             if let std::collections::btree_map::Entry::Vacant(entry) = tasks.entry(tid)
-                && let Some(name) = threads::name(tid).or_else(|| self.before.get(&tid).cloned())
+                && let Some(name) =
+                    seen.get(&tid).cloned().or_else(|| threads::name(tid)).or_else(|| self.before.get(&tid).cloned())
             {
                 entry.insert(name);
             }

@@ -6,7 +6,7 @@ use msgpath_core::schema::{EndReport, MessageRow, PeriodicSession, RoundRecord};
 use msgpath_core::{CallCounts, Case, Delivery, Histogram};
 
 use super::Periodic;
-use super::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
+use msgpath_agent::periodic::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
 
 /// One component's report with its rows.
 pub(super) struct Home {
@@ -53,7 +53,7 @@ pub(super) struct Place {
     pub(super) begin: u64,
     /// When the processes were told to start.
     pub(super) go: Option<u64>,
-    /// [`super::orders::Order::border`].
+    /// [`msgpath_agent::periodic::orders::Order::border`].
     pub(super) border: u32,
 }
 
@@ -202,8 +202,7 @@ pub(super) fn join(
             position: place.position,
             start_ns: since(slice.start),
             batch: 1,
-            near: slice.near,
-            far: slice.far,
+            ends: vec![slice.near.into(), slice.far.into()],
             latency: slice.latency.to_sparse(),
             one_way: slice.one_way.to_sparse(),
             lateness: slice.lateness.to_sparse(),
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_one_side_of_a_cable_are_neither_delivered_nor_lost() {
+    fn messages_of_one_side_of_a_link_are_neither_delivered_nor_lost() {
         let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
         let mut homes = homes();
         // The first two are at one side, the third at the other.
@@ -325,7 +324,7 @@ mod tests {
             home.received.retain(|row| orders::crosses(2, row.sender, receiver as u32));
         }
         let (rounds, _) = join(&periodic(Start::Barrier), &case, homes, &place(2));
-        let delivery = rounds[0].0.near.delivery;
+        let delivery = rounds[0].0.near().delivery;
         assert_eq!((delivery.sent, delivery.received, delivery.lost), (12, 12, 0));
     }
 
@@ -343,9 +342,9 @@ mod tests {
         assert_eq!((early.first.total(), early.latency.total(), early_rows.len()), (12, 6, 18));
         assert_eq!((late.first.total(), late.latency.total(), late_rows.len()), (0, 6, 6));
         assert_eq!((early.latency.min(), early.latency.max()), (Some(11), Some(31)));
-        assert_eq!((early.near.user_ns, late.near.user_ns), (9, 15));
+        assert_eq!((early.near().user_ns, late.near().user_ns), (9, 15));
         assert_eq!(
-            (early.near.run_delay_ns, early.far.run_delay_ns, late.far.run_delay_ns),
+            (early.near().run_delay_ns, early.far().run_delay_ns, late.far().run_delay_ns),
             (Some(21), Some(210), None)
         );
         assert_eq!((session.go_ns, session.components[0].ready_ns, session.before_ready), (Some(4_000), 3_000, 0));
@@ -362,9 +361,9 @@ mod tests {
         homes[1].received.push(twice);
         homes[2].received[0].made += 1; // not the message that was sent
         let (rounds, session) = joined(Start::Barrier, homes);
-        let delivery = rounds[0].0.near.delivery;
+        let delivery = rounds[0].0.near().delivery;
         assert_eq!((delivery.sent, delivery.received, delivery.lost, delivery.duplicated), (18, 16, 2, 1));
-        assert_eq!((rounds[0].0.first.lost(), rounds[1].0.near.delivery.lost), (2, 0));
+        assert_eq!((rounds[0].0.first.lost(), rounds[1].0.near().delivery.lost), (2, 0));
         assert_eq!(session.components.iter().map(|component| component.missed).sum::<u64>(), 0);
     }
 
@@ -374,7 +373,7 @@ mod tests {
         homes[1].report.component.ready_ns = 6_500;
         homes[1].received.retain(|row| row.made >= 6_500);
         let (rounds, session) = joined(Start::Storm, homes);
-        assert_eq!((session.before_ready, rounds[0].0.near.delivery.lost), (4, 0));
+        assert_eq!((session.before_ready, rounds[0].0.near().delivery.lost), (4, 0));
     }
 
     #[test]

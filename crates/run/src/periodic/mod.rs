@@ -4,22 +4,22 @@
 //! own memory, their own place on the run queue. A session is one start of all of them over one engine; its messages are cut
 //! into slices of time, which are the rounds of the record.
 
-mod engine;
 mod home;
-mod mac;
-mod orders;
-mod process;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::periodic::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
+use msgpath_agent::periodic::{engine, mac};
+use msgpath_agent::role::Role;
+use msgpath_agent::{environment, route, wire};
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{
-    ClockFacts, Granted, MessageRow, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
+    ClockFacts, FAR, Granted, MessageRow, NEAR, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
     UnavailableCase,
 };
 use msgpath_core::shuffle::SplitMix64;
@@ -27,16 +27,15 @@ use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
-use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::child::MakerEnds;
 use msgpath_sys::{clock, random};
 
-pub use mac::Mac;
-pub use orders::Start;
-pub use process::process;
+pub use msgpath_agent::periodic::mac::Mac;
+pub use msgpath_agent::periodic::orders::Start;
 
-use crate::{environment, route, wire};
+use crate::launch::local;
+use crate::others::Others;
 use home::{Home, Place, join, last_words, unpack};
-use orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
 
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +142,7 @@ impl Periodic {
         Ok(())
     }
 
-    /// Number of the first component at the far side of the cable; 0: this engine crosses none.
+    /// Number of the first component at the far side of the link; 0: this engine crosses none.
     fn border(&self, case: &Case, options: &ChannelOptions) -> u32 {
         let crosses = options.between.is_some() && case.path.transport == "eth";
         if crosses { self.processes.div_ceil(2) * self.components } else { 0 }
@@ -205,7 +204,7 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
     plan.declare(msgpath_paths::traits);
     let mut unavailable = Vec::new();
     if let Some(between) = &plan.options.between
-        && let Some(route) = between.far.address.parse().ok().and_then(|address| route::to(address).ok())
+        && let Some(route) = between.of(FAR).address.parse().ok().and_then(|address| route::to(address).ok())
     {
         plan.options.interface = route.device;
     }
@@ -238,12 +237,11 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
         version: env!("CARGO_PKG_VERSION").into(),
         target: "this machine".into(),
         unavailable,
-        near: machine.clone(),
-        far: machine,
-        clock: ClockFacts { cost_ns, step_ns },
         periodic: Some(periodic.facts()),
         ..RunHeader::new(name, "periodic", plan)
     };
+    header.set_hosts([machine.clone(), machine]);
+    header.ends[NEAR].clock = ClockFacts { cost_ns, step_ns };
     let mut writer = RunWriter::create(&folder, &header).map_err(Problem::from)?;
     let begin = clock::now();
     let result = sessions(&mut header, &periodic, begin, &mut writer, told, stop);
@@ -275,6 +273,8 @@ fn sessions(
     stop: &AtomicBool,
 ) -> Result<bool, Problem> {
     let (seed, restarts) = (header.plan.seed, header.plan.restarts);
+    let mut others = Others::new();
+    others.sample();
     for restart in 0..restarts {
         for (position, at) in
             msgpath_core::shuffle::order(seed, restart, header.plan.cases.len()).into_iter().enumerate()
@@ -295,15 +295,16 @@ fn sessions(
             if let (1.., Some(between)) = (border, &header.plan.options.between) {
                 let near = border / periodic.components;
                 told(&format!(
-                    "{near} processes in {}, {} in {}: messages cross the cable, and nobody hears his own side",
-                    between.near.name,
+                    "{near} processes in {}, {} in {}: messages cross the link, and nobody hears his own side",
+                    between.of(NEAR).name,
                     periodic.processes - near,
-                    between.far.name
+                    between.of(FAR).name
                 ));
             }
             let place = |go| Place { restart, position: position as u32, begin, go, border };
             let (homes, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
             let (rounds, facts) = join(periodic, &case, homes, &place(go));
+            (header.others, header.others_unseen) = others.finish();
             record(header, writer, rounds, facts)?;
             if !whole {
                 return Ok(false);
@@ -435,8 +436,8 @@ impl Fleet {
                 network,
                 place: plan.options.between.as_ref().map(|between| {
                     let (own, other) = match process < periodic.processes.div_ceil(2) {
-                        true => (&between.near, &between.far),
-                        false => (&between.far, &between.near),
+                        true => (between.of(NEAR), between.of(FAR)),
+                        false => (between.of(FAR), between.of(NEAR)),
                     };
                     (own.namespace.clone(), other.address.clone())
                 }),
@@ -455,12 +456,9 @@ impl Fleet {
 
     fn start(&mut self, order: Order, said: &Sender<Said>) -> std::io::Result<()> {
         let at = self.vehicles.len();
-        let mut command = Command::new("/proc/self/exe");
-        command.arg("__vehicle").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = child::own(&mut command, MakerEnds::Kills).spawn()?;
-        let (to, from) = (child.stdin.take(), child.stdout.take());
-        self.vehicles.push(Vehicle { child, to });
-        let (mut from, said) = (from.expect("piped"), said.clone());
+        let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Component)?;
+        self.vehicles.push(Vehicle { child, to: Some(to) });
+        let said = said.clone();
         std::thread::Builder::new().spawn(move || {
             while let Ok(Some(message)) = wire::read::<FromProcess>(&mut from) {
                 if said.send((at, Some(message))).is_err() {

@@ -1,5 +1,4 @@
-//! The RPC lab's two ends.
+//! Runs of calls: the client's commands, and a server of a run's own.
 
 pub mod client;
 pub mod own;
-pub mod server;

@@ -4,18 +4,20 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::plan::EndPlace;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::child::MakerEnds;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 
-use super::server::{Event, Server, ServerOptions};
-use crate::lab;
-use crate::team::thread_problem;
+use crate::launch::local;
+use msgpath_agent::namespace;
+use msgpath_agent::role::Role;
+use msgpath_agent::rpc::server::{Event, Server, ServerOptions};
+use msgpath_agent::team::thread_problem;
 
 /// How long the server may take until it listens, ms.
 const PATIENCE_MS: i32 = 10_000;
@@ -31,29 +33,29 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Starts it: `options` are those of `msgpath serve --rpc`, `place` is where it runs. Called before the process has any
+    /// Starts it; `place` is where it runs. Called before the process has any
     /// other thread: the server ends with the thread that started it.
     ///
     /// # Errors
     /// E52: it could not be started, or said nothing.
-    pub fn start(options: &[String], place: Option<&EndPlace>) -> Result<Self, Problem> {
+    pub fn start(options: &ServerOptions, place: Option<&EndPlace>) -> Result<Self, Problem> {
         let cannot = |why: String| {
             Problem::new("E52", Exit::CannotStart, "the server of this run could not be started")
                 .why(why)
                 .hint("msgpath serve --rpc in another terminal, and its address instead of here")
         };
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["serve", "--rpc", place.map_or("127.0.0.1", |place| &place.address), "--for"]);
-        command.arg(std::process::id().to_string());
-        if let Some(place) = place {
-            command.args(["--namespace", &place.namespace]);
-        }
-        command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child =
-            child::own(&mut command, MakerEnds::Kills).spawn().map_err(|error| cannot(error.to_string()))?;
-        let (input, output) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        let role = Role::Server {
+            parent: std::process::id() as i32,
+            namespace: place.map(|place| place.namespace.clone()),
+            options: Box::new(ServerOptions {
+                host: Some(place.map_or("127.0.0.1".into(), |place| place.address.clone())),
+                ..options.clone()
+            }),
+        };
+        let started = local::start(&mut local::program(), MakerEnds::Kills, &role);
+        let (child, input, output) = started.map_err(|error| cannot(error.to_string()))?;
         // From here on it is ended with this value.
-        let mut own = Self { child, input, address: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        let mut own = Self { child, input: Some(input), address: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let mut line = String::new();
         if poll(output.as_fd(), Interest::Read, PATIENCE_MS).map_err(|error| cannot(error.to_string()))? {
             let read = BufReader::new(output).take(256).read_line(&mut line);
@@ -98,9 +100,7 @@ pub fn serve_for(
     options: ServerOptions,
     wrong: &mut dyn FnMut(&str),
 ) -> Result<(), Problem> {
-    // The run decides when it ends: an interrupt of the terminal reaches the client too.
-    signal::ignore_interrupt();
-    let began = namespace.map_or(Ok(()), lab::enter_namespace).and_then(|()| {
+    let began = namespace.map_or(Ok(()), namespace::enter).and_then(|()| {
         // After the namespace: credentials that change would take this back.
         signal::die_with_parent(parent).map_err(|error| {
             Problem::new("E52", Exit::CannotStart, format!("nobody waits for this server: {error}"))

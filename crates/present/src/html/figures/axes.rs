@@ -41,7 +41,7 @@ pub(crate) fn short(label: &str) -> String {
 }
 
 /// `20 µs` for a tick.
-pub(crate) fn tick_name(ns: f64) -> String {
+pub fn tick_name(ns: f64) -> String {
     let (number, unit) = G.time_in(ns, ns);
     let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
     format!("{number} {unit}")

@@ -50,9 +50,12 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(threads) = grid.threads.first().copied().filter(|_| grid.paths.len() > 1) else { return Drawn::Nothing };
     let is_stream = scene.measured().iter().any(|case| case.throughput.is_some());
-    let (what, saved) = if is_stream { ("throughput", "bits_per_s") } else { ("median round trip", "p50_ns") };
+    let (what, saved) = match is_stream {
+        true => ("throughput".to_owned(), "bits_per_s"),
+        false => (format!("median {}", scene.timed().name), "p50_ns"),
+    };
     let panels: Vec<Svg> =
-        grid.shapes.iter().filter_map(|shape| panel(&grid, *shape, threads, what)).take(PANELS).collect();
+        grid.shapes.iter().filter_map(|shape| panel(&grid, *shape, threads, &what)).take(PANELS).collect();
     if panels.is_empty() {
         return Drawn::Nothing;
     }
@@ -66,7 +69,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note.push_str(&format!(" The first {PANELS} sizes; the others are in the numbers below."));
     }
     let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
-    data.head(what, saved);
+    data.head(what.clone(), saved);
     data.head("from", format!("low_{saved}"));
     data.head("to", format!("high_{saved}"));
     for case in scene.measured() {

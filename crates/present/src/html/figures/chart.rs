@@ -17,22 +17,22 @@ const BOTTOM: f64 = 44.0;
 
 /// An axis: logarithmic, with its ticks.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What it says.
-    pub(crate) name: String,
+    pub name: String,
     range: (f64, f64),
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// Sizes of messages, bytes, one tick each.
-    pub(crate) fn sizes(sizes: impl Iterator<Item = u64> + Clone) -> Self {
+    pub fn sizes(sizes: impl Iterator<Item = u64> + Clone) -> Self {
         let name = |size| (size as f64, units::size_short(size));
         Self::of("message size in bytes (log)", sizes.map(name))
     }
 
     /// Counts such as threads, one tick each.
-    pub(crate) fn counts(name: &str, counts: impl Iterator<Item = u32> + Clone) -> Self {
+    pub fn counts(name: &str, counts: impl Iterator<Item = u32> + Clone) -> Self {
         Self::of(name, counts.map(|count| (f64::from(count), count.to_string())))
     }
 
@@ -45,14 +45,19 @@ impl Axis {
     }
 
     /// Values that are positive, with ticks at 1, 2 and 5 times the powers of ten.
-    pub(crate) fn values(name: &str, (low, high): (f64, f64), print: impl Fn(f64) -> String) -> Self {
+    pub fn values(name: &str, (low, high): (f64, f64), print: impl Fn(f64) -> String) -> Self {
         let range = (low * 0.85, high * 1.18);
         Self { name: name.into(), range, ticks: decades(range, print) }
     }
 
     /// Times, ns.
-    pub(crate) fn times(name: &str, range: (f64, f64)) -> Self {
+    pub fn times(name: &str, range: (f64, f64)) -> Self {
         Self::values(name, range, tick_name)
+    }
+
+    /// Throughputs, bits per second.
+    pub fn throughputs(name: &str, range: (f64, f64)) -> Self {
+        Self::values(name, range, |bits| words::chosen(&words::throughput(bits, Default::default())))
     }
 
     fn scale(&self, pixels: (f64, f64)) -> Scale {
@@ -90,20 +95,24 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// A value with its interval, somewhere on the first axis.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
+pub struct Point {
+    /// Where it stands on the first axis.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
     /// Drawn with a hole: not a claim, or not reached.
-    pub(crate) hollow: bool,
+    pub hollow: bool,
     /// What it tells when pointed at.
-    pub(crate) title: String,
+    pub title: String,
 }
 
 impl Point {
     /// A quantile of a case; `None` where it is a lost message, or beyond what was observed.
-    pub(crate) fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
+    pub fn quantile(x: f64, quantile: &Quantile, name: &str) -> Option<Self> {
         let title = format!(
             "{name}, {}: {}, {}",
             words::quantile_name(quantile.p),
@@ -121,7 +130,7 @@ impl Point {
     }
 
     /// An estimate.
-    pub(crate) fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
+    pub fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
         let interval = words::estimate_interval(estimate, &print);
         Self {
             x,
@@ -136,29 +145,34 @@ impl Point {
 
 /// Points that belong together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    pub(crate) label: String,
-    pub(crate) points: Vec<Point>,
+pub struct Line {
+    /// What stands at its end.
+    pub label: String,
+    /// From left to right.
+    pub points: Vec<Point>,
 }
 
 /// The range of all values, intervals included.
-pub(crate) fn extent(lines: &[Line]) -> Option<(f64, f64)> {
+pub fn extent(lines: &[Line]) -> Option<(f64, f64)> {
     let points = lines.iter().take(SERIES).flat_map(|line| &line.points);
     range(points.flat_map(|point| [Some(point.y), point.low, point.high]).flatten())
 }
 
 /// The frame with its axes, ready for lines and for what a figure adds.
-pub(crate) struct Chart {
-    pub(crate) drawing: Drawing,
-    pub(crate) x: Scale,
-    pub(crate) y: Scale,
+pub struct Chart {
+    /// For what is added.
+    pub drawing: Drawing,
+    /// The first axis.
+    pub x: Scale,
+    /// The second.
+    pub y: Scale,
     size: (f64, f64),
     names: Vec<String>,
 }
 
 impl Chart {
     /// A frame of this size in pixels.
-    pub(crate) fn new(size: (f64, f64), x: &Axis, y: &Axis) -> Self {
+    pub fn new(size: (f64, f64), x: &Axis, y: &Axis) -> Self {
         let (width, height) = size;
         let mut drawing = Drawing::new(width, height);
         let (left, right, top, bottom) = (LEFT, width - RIGHT, TOP, height - BOTTOM);
@@ -183,12 +197,12 @@ impl Chart {
     }
 
     /// Left, right, top and bottom of the frame.
-    pub(crate) fn frame(&self) -> (f64, f64, f64, f64) {
+    pub fn frame(&self) -> (f64, f64, f64, f64) {
         (LEFT, self.size.0 - RIGHT, TOP, self.size.1 - BOTTOM)
     }
 
-    /// The first [`SERIES`] lines with their intervals, each labelled where it ends.
-    pub(crate) fn lines(&mut self, lines: &[Line]) {
+    /// The first few lines (`SERIES`) with their intervals, each labelled where it ends.
+    pub fn lines(&mut self, lines: &[Line]) {
         let (_, right, top, bottom) = self.frame();
         let shown: Vec<&Line> = lines.iter().take(SERIES).collect();
         for (at, line) in shown.iter().enumerate() {
@@ -214,7 +228,7 @@ impl Chart {
     }
 
     /// The picture of these lines: `what` says what is shown of them.
-    pub(crate) fn finish(self, what: &str) -> Svg {
+    pub fn finish(self, what: &str) -> Svg {
         self.drawing.finish(&format!("{what}: {}", self.names.join(", ")))
     }
 }

@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, HOSTILE};
     use msgpath_core::Histogram;
+    use msgpath_core::schema::NEAR;
 
     /// Twenty rounds, every fourth of them slow; a counter with a hostile name and stolen time follow them.
     fn scene_of(run: &mut msgpath_record::Run) {
@@ -157,10 +158,10 @@ mod tests {
                 }
                 let mut round = first.clone();
                 (round.pass, round.start_ns, round.latency) = (at as u32, at * 100_000_000, latency.to_sparse());
-                round.near.elapsed_ns = 90_000_000;
+                round.near_mut().elapsed_ns = 90_000_000;
                 round.steal_ticks = Some(if slow { 3 } else { 0 });
-                round.near.run_delay_ns = Some(5_000 + at * 37 % 100 * 20);
-                round.near_kernel.0.insert(HOSTILE.into(), if slow { 500 } else { 3 });
+                round.near_mut().run_delay_ns = Some(5_000 + at * 37 % 100 * 20);
+                round.end_mut(NEAR).kernel.0.insert(HOSTILE.into(), if slow { 500 } else { 3 });
                 round
             })
             .collect();

@@ -1,6 +1,7 @@
 //! Cost dots: faster, but at what price? A row for each path, a column for each price.
 
 use msgpath_analyse::summary::{CaseSummary, Cost};
+use msgpath_core::schema::{FAR, NEAR};
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short};
@@ -42,36 +43,36 @@ const PRICES: [Price; 6] = [
     Price {
         name: "CPU time",
         saved: "cpu_ns",
-        near: |case| read(&case.near_cost, cpu),
-        far: Some(|case| read(&case.far_cost, cpu)),
+        near: |case| read(&case.end(NEAR).cost, cpu),
+        far: Some(|case| read(&case.end(FAR).cost, cpu)),
         print: |ns| G.time(ns),
     },
     Price {
         name: "system calls",
         saved: "calls",
-        near: |case| read(&case.near_cost, |cost| cost.calls),
-        far: Some(|case| read(&case.far_cost, |cost| cost.calls)),
+        near: |case| read(&case.end(NEAR).cost, |cost| cost.calls),
+        far: Some(|case| read(&case.end(FAR).cost, |cost| cost.calls)),
         print: words::per_message,
     },
     Price {
         name: "voluntary switches",
         saved: "voluntary_switches",
-        near: |case| read(&case.near_cost, |cost| cost.voluntary),
-        far: Some(|case| read(&case.far_cost, |cost| cost.voluntary)),
+        near: |case| read(&case.end(NEAR).cost, |cost| cost.voluntary),
+        far: Some(|case| read(&case.end(FAR).cost, |cost| cost.voluntary)),
         print: words::per_message,
     },
     Price {
         name: "forced switches",
         saved: "involuntary_switches",
-        near: |case| read(&case.near_cost, |cost| cost.involuntary),
-        far: Some(|case| read(&case.far_cost, |cost| cost.involuntary)),
+        near: |case| read(&case.end(NEAR).cost, |cost| cost.involuntary),
+        far: Some(|case| read(&case.end(FAR).cost, |cost| cost.involuntary)),
         print: words::per_message,
     },
     Price {
         name: "page faults",
         saved: "page_faults",
-        near: |case| read(&case.near_cost, |cost| cost.faults),
-        far: Some(|case| read(&case.far_cost, |cost| cost.faults)),
+        near: |case| read(&case.end(NEAR).cost, |cost| cost.faults),
+        far: Some(|case| read(&case.end(FAR).cost, |cost| cost.faults)),
         print: words::per_message,
     },
     Price {
@@ -100,8 +101,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         view::push_new(&mut whys, format!("{} copied: n/a: {}.", case.case.path, case.copied_why));
     }
     // Said where there is no row for them in the table of events.
-    let uncounted = |near| cases.iter().find_map(|case| msgpath_analyse::events::no_hardware(case, near));
-    if let Some(why) = uncounted(true).or_else(|| uncounted(false)) {
+    let uncounted = |end| cases.iter().find_map(|case| msgpath_analyse::events::no_hardware(case, end));
+    if let Some(why) = [NEAR, FAR].into_iter().find_map(uncounted) {
         whys.push(format!("Cache misses: n/a: {why}."));
     }
     for why in whys {

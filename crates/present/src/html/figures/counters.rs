@@ -2,6 +2,7 @@
 
 use msgpath_analyse::events::cycles_per_byte;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::schema::{FAR, NEAR};
 
 use super::chart::{Axis, Chart, Line, Point, and_more, extent};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
@@ -38,7 +39,7 @@ fn cycles(scene: &Scene<'_>) -> Drawn {
     }
     let cases = scene.measured();
     let of = |case: &CaseSummary| -> Result<f64, String> {
-        Ok(cycles_per_byte(case, true)?.value + cycles_per_byte(case, false)?.value)
+        Ok(cycles_per_byte(case, NEAR)?.value + cycles_per_byte(case, FAR)?.value)
     };
     let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
     data.head("cycles a byte", "cycles_per_byte");
@@ -65,7 +66,7 @@ fn cycles(scene: &Scene<'_>) -> Drawn {
 
 /// A counter of one case, per message; 0 where it was read and has not changed.
 fn value(case: &CaseSummary, name: &str) -> Option<f64> {
-    case.per_message(case.near_kernel.get(name).copied().unwrap_or(0))
+    case.per_message(case.end(NEAR).kernel.get(name).copied().unwrap_or(0))
 }
 
 /// Counters that say what the machine did, whoever did it: the network's come first.
@@ -79,11 +80,11 @@ fn kernel(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let cases = scene.measured();
-    let known = &scene.run.header.near_counters;
+    let known = &scene.run.header.end(NEAR).counters;
     if known.is_empty() {
         return Drawn::Unavailable("no kernel counter could be read at the near end".into());
     }
-    let total = |name: &str| cases.iter().filter_map(|case| case.near_kernel.get(name)).sum::<u64>();
+    let total = |name: &str| cases.iter().filter_map(|case| case.end(NEAR).kernel.get(name)).sum::<u64>();
     let mut names: Vec<&str> = known.iter().map(String::as_str).filter(|name| total(name) > 0).collect();
     names.sort_by_key(|name| (of_the_machine(name), std::cmp::Reverse(total(name))));
     if names.is_empty() {
@@ -160,18 +161,19 @@ mod tests {
         let (mut run, mut summary) = fixture::compare();
         let text = drawn(&KERNEL, &Scene::new(&run, &summary));
         assert_eq!(text, "n/a: no kernel counter could be read at the near end");
-        run.header.near_counters = vec!["TcpExt.TCPAutoCorking".into(), "Tcp.RetransSegs".into()];
+        run.header.ends[NEAR].counters = vec!["TcpExt.TCPAutoCorking".into(), "Tcp.RetransSegs".into()];
         let text = drawn(&KERNEL, &Scene::new(&run, &summary));
         assert_eq!(text, "n/a: none of the 2 kernel counters read at the near end changed");
         for case in summary.cases.iter_mut().filter(|case| case.case.path.method != "send") {
-            case.near_kernel.insert("TcpExt.TCPAutoCorking".into(), case.delivery.sent * case.case.size / 4096);
+            let held = case.delivery.sent * case.case.size / 4096;
+            case.end_mut(NEAR).kernel.insert("TcpExt.TCPAutoCorking".into(), held);
         }
         let scene = Scene::new(&run, &summary);
         insta::assert_snapshot!("counters", drawn(&KERNEL, &scene));
         assert!(drawn(&CYCLES, &scene).starts_with("n/a: no cycles were counted"));
         assert!(!drawn(&CYCLES, &scene).contains("this version"));
         let refused = |case: &mut CaseSummary| {
-            case.near_events =
+            case.end_mut(NEAR).events =
                 vec![EventRate { name: "cycles".into(), why: Some("no PMU".into()), ..EventRate::default() }];
         };
         summary.cases.iter_mut().for_each(refused);
@@ -179,7 +181,7 @@ mod tests {
         for case in &mut summary.cases {
             let per_message = Some(Estimate { value: case.case.size as f64, low: None, high: None });
             let counted = vec![EventRate { name: "cycles".into(), per_message, ..EventRate::default() }];
-            (case.near_events, case.far_events) = (counted.clone(), counted);
+            (case.end_mut(NEAR).events, case.end_mut(FAR).events) = (counted.clone(), counted);
         }
         assert!(drawn(&CYCLES, &Scene::new(&run, &summary)).contains("<svg"));
         let (run, summary) = fixture::echo();

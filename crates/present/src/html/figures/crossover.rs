@@ -2,6 +2,7 @@
 
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::PathName;
+use msgpath_core::schema::{FAR, NEAR};
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, short};
@@ -41,7 +42,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let data = numbers(scene, &grid, comparison);
     let mut after = String::from("<ul class=\"mut\">\n");
     for crossover in &comparison.crossovers {
-        let crossing = words::crossover(crossover, grid.sizes());
+        let crossing = words::crossover(&crossover.crossing, grid.sizes());
         let details = match crossing.details() {
             details if details.is_empty() => details,
             details => format!(" ({details})"),
@@ -100,7 +101,7 @@ fn metric(case: &CaseSummary, comparison: &Comparison) -> Option<(f64, Option<f6
         "p99" => quantile(0.99),
         "mean" => Some((case.mean_ns?, None, None)),
         "cpu" => {
-            let both = [case.near_cost, case.far_cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum();
+            let both = [case.end(NEAR).cost, case.end(FAR).cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum();
             Some((both, None, None))
         }
         _ => {
@@ -229,13 +230,13 @@ fn crossings(
     let mut row = 13.0;
     for crossover in comparison.crossovers.iter().filter(|crossover| crossover.threads == threads) {
         let Some(at) = paths.iter().position(|path| **path == &crossover.path) else { continue };
-        let Some(size) = crossover.size else { continue };
-        let from = crossover.low.map_or(left, |low| x.at(low)).clamp(left, right);
-        let to = crossover.high.map_or(right, |high| x.at(high)).clamp(left, right);
+        let Some(size) = crossover.crossing.size else { continue };
+        let from = crossover.crossing.low.map_or(left, |low| x.at(low)).clamp(left, right);
+        let to = crossover.crossing.high.map_or(right, |high| x.at(high)).clamp(left, right);
         drawing.rectangle(&format!("f{at}"), (from, TOP), ((to - from).max(1.0), BOTTOM - TOP), 0.12, "");
         let middle = x.at(size).clamp(left, right);
         drawing.line(&format!("whisker t{at}"), (middle, TOP), (middle, BOTTOM));
-        let words::Crossing { text, range, .. } = words::crossover(crossover, grid.sizes());
+        let words::Crossing { text, range, .. } = words::crossover(&crossover.crossing, grid.sizes());
         let range = if range.is_empty() { range } else { format!(" ({range})") };
         drawing.text(
             &format!("f{at}"),

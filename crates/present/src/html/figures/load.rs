@@ -83,8 +83,7 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
     let print = |rate: f64| words::chosen(&words::decimal(rate));
     let x = Axis::values("messages a second offered (log)", rates, print);
     // Where no rate was sustained there is no latency: the frame still shows the rates.
-    let y =
-        Axis::times(&format!("{of}: round trip from the intended send (log)"), extent(&lines).unwrap_or((1e3, 1e6)));
+    let y = Axis::times(&format!("{of}: latency from the intended send (log)"), extent(&lines).unwrap_or((1e3, 1e6)));
     let mut chart = Chart::new((720.0, 360.0), &x, &y);
     let (left, right, top, bottom) = chart.frame();
     if let Some(knee) = &curve.knee_per_s {
@@ -114,7 +113,7 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
         chart.drawing.text("f2", (overloaded.min(right), bottom - 12.0), Anchor::End, "not sustained");
     }
     chart.lines(&lines);
-    Some(chart.finish(&format!("Round trip of {of} against the rate offered")))
+    Some(chart.finish(&format!("Latency of {of} against the rate offered")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 mod axes;
 mod bars;
-pub(crate) mod chart;
+pub mod chart;
 mod conditions;
 mod cost;
 mod counters;
@@ -36,7 +36,8 @@ use crate::svg::{Svg, escape};
 use super::encode;
 use super::page::{Cell, Page};
 use super::scene::Scene;
-pub(crate) use axes::{chosen, short, tick_name, time_axis, time_ticks_left};
+pub use axes::tick_name;
+pub(crate) use axes::{chosen, short, time_axis, time_ticks_left};
 pub use data::{DataTable, Datum};
 
 /// A picture of the report.

@@ -77,14 +77,15 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     notes.extend(some_of(rows.len(), all));
     notes.extend(rows.iter().find_map(|row| words::batch(row.case)));
     Drawn::Picture(Picture {
-        panels: vec![draw(&rows, (low, high))],
+        panels: vec![draw(&rows, (low, high), scene.timed().name)],
         data,
         note: notes.join(" "),
         ..Picture::default()
     })
 }
 
-fn draw(rows: &[Row], (low, high): (f64, f64)) -> Svg {
+/// `time`: what the times are.
+fn draw(rows: &[Row], (low, high): (f64, f64), time: &str) -> Svg {
     let bottom = TOP + ROW * rows.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 6.0);
     let x = Scale::log((low * 0.97, high * 1.03), (LEFT, WIDTH - RIGHT));
@@ -138,7 +139,7 @@ fn draw(rows: &[Row], (low, high): (f64, f64)) -> Svg {
         }
     }
     drawing.finish(&format!(
-        "Histograms of the logarithm of the round trip of {}, by median",
+        "Histograms of the logarithm of the {time} of {}, by median",
         words::counted(rows.len() as u64, "case", G)
     ))
 }

@@ -89,7 +89,7 @@ fn traced(stage: &attribution::bands::Stage) -> Part {
     Part { name, column: format!("{column}_ns"), colour, hatched }
 }
 
-/// The full stages of a case where it has a traced twin, else those that its stamps tell.
+/// The full stages of a case where it has a traced replica, else those that its stamps tell.
 fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bars<'a>, String> {
     let own = scene.summary.attribution.iter().find(|stages| stages.case == case.case.id && stages.why.is_none());
     if let Some(told) = own {

@@ -10,8 +10,8 @@ use crate::words;
 
 pub(super) const LATENCY: Figure = Figure {
     name: "latency-threads",
-    question: "What do more threads do to a round trip?",
-    how: "Median round trip against the number of threads, both axes logarithmic. Bars are 95 % intervals over rounds; at a hollow point the range of what levels, drift or few rounds leave open.",
+    question: "What do more threads do to latency?",
+    how: "Median latency against the number of threads, both axes logarithmic. Bars are 95 % intervals over rounds; at a hollow point the range of what levels, drift or few rounds leave open.",
     draw: latency,
 };
 
@@ -60,7 +60,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
         lines(&grid, shape, |threads, case| Point::quantile(threads, words::quantile(case, 0.5)?, &describe(case)));
     let Some(extent) = extent(&lines) else { return Drawn::Nothing };
     let x = Axis::counts("threads (log)", grid.threads.iter().copied());
-    let mut chart = Chart::new(SIZE, &x, &Axis::times("median round trip (log)", extent));
+    let mut chart = Chart::new(SIZE, &x, &Axis::times(&format!("median {} (log)", scene.timed().name), extent));
     chart.lines(&lines);
     let mut data = DataTable::new(&[
         ("path", "path"),
@@ -82,7 +82,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
             ns(p50.hi_ns),
         ]);
     }
-    let panels = vec![chart.finish("Median round trip against threads")];
+    let panels = vec![chart.finish(&format!("Median {} against threads", scene.timed().name))];
     Drawn::Picture(Picture { panels, data, note: note(&grid, shape), ..Picture::default() })
 }
 

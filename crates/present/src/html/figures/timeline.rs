@@ -118,7 +118,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let note = cases.iter().find_map(|case| words::batch(case));
     Drawn::Picture(Picture {
         panels: Vec::new(),
-        data: table(scene.messages.logged, &embedded, &names, &slowest),
+        data: table(scene.timed().name, scene.messages.logged, &embedded, &names, &slowest),
         note: [Some(which(scene, &embedded)), note].into_iter().flatten().collect::<Vec<_>>().join(" "),
         after,
     })
@@ -185,11 +185,18 @@ fn slowest(messages: &[MessageRow], embedded: &Embedded) -> Vec<(usize, usize)> 
     all.into_iter().take(shown).map(|(_, case, at)| (case, at)).collect()
 }
 
-fn table(messages: &[MessageRow], embedded: &Embedded, names: &[String], slowest: &[(usize, usize)]) -> DataTable {
+/// `time`: what the times of messages are.
+fn table(
+    time: &str,
+    messages: &[MessageRow],
+    embedded: &Embedded,
+    names: &[String],
+    slowest: &[(usize, usize)],
+) -> DataTable {
     let mut table =
         DataTable::new(&[("slowest messages", "case"), ("connection", "connection"), ("sent at", "start_ns")]);
-    table.head("round trip", "latency_ns");
-    // With a single stage its time is the round trip.
+    table.head(time, "latency_ns");
+    // With a single stage its time is the message's.
     let stages = if embedded.stages.len() > 1 { embedded.stages.as_slice() } else { &[] };
     stages.iter().for_each(|stage| table.head(stage.name(), column(*stage)));
     for (case, at) in slowest {

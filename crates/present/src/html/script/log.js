@@ -34,7 +34,7 @@ function index(log, from, one) {
     }
     end[i] = start[i] + total[i] * one.batch;
   }
-  // Lanes, and in each a row for every message under way.
+  // Lanes, and in each a row for every message in flight.
   const lanes = Array.from({ length: Math.min(one.connections, 48) }, () => ({ list: [], ends: [], reach: null, rows: 1 }));
   const slot = new Uint8Array(n);
   for (let i = 0; i < n; i++) {

@@ -3,7 +3,7 @@ const SAMPLED = 1, LOST = 2; // bits of a message's kind
 const SPAN = 500; // smallest span on the screen, ns
 const HEIGHT = 420, STRIP = 44, TOP = 26, BOTTOM = 24, LEFT = 72;
 const STAGES_FROM = 5, TIME_FROM = 40; // widths from which a message shows its stages and its time, pixels
-const SLOTS = 16; // rows of a lane for messages under way at the same time, at most
+const SLOTS = 16; // rows of a lane for messages in flight at the same time, at most
 
 function timeline(info, log) {
   const box = find("#timeline"), canvas = find("#tl-main"), strip = find("#tl-strip"), detail = find("#tl-detail");

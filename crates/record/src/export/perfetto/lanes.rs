@@ -1,4 +1,4 @@
-//! Slots in flight: slices on one track of a trace must not overlap, messages under way do.
+//! Slots in flight: slices on one track of a trace must not overlap, messages in flight do.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 
 use msgpath_core::Case;
 use msgpath_core::plan::CaseRole;
-use msgpath_core::schema::MessageRow;
+use msgpath_core::schema::{self, MessageRow};
 use msgpath_core::units::size;
 
 use super::{Exporter, case, failed, messages, role_word};
@@ -235,10 +235,10 @@ impl<'a, W: Write> Trace<'a, W> {
             .message(packet::INTERNED_DATA, &data);
         self.put(first)?;
         let header = &self.run.header;
-        let kernel = header.tracing.is_some().then_some((KERNEL, "kernel", &header.near.host));
-        for (pid, end, host) in
-            [(NEAR, "near end", &header.near.host), (FAR, "far end", &header.far.host)].into_iter().chain(kernel)
-        {
+        let kernel = header.tracing.is_some().then_some((KERNEL, "kernel", &header.host(schema::NEAR).host));
+        let near = (NEAR, "near end", &header.host(schema::NEAR).host);
+        let far = (FAR, "far end", &header.host(schema::FAR).host);
+        for (pid, end, host) in [near, far].into_iter().chain(kernel) {
             let process =
                 Message::default().uint(PID, pid).text(PROCESS_NAME, &format!("{end} {host}, {}", header.name));
             let track = Message::default().uint(track::UUID, pid).message(track::PROCESS, &process);

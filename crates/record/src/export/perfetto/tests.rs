@@ -275,17 +275,17 @@ fn a_message_consists_of_its_stages() {
 }
 
 #[test]
-fn messages_under_way_together_have_tracks_of_their_own() {
+fn messages_in_flight_together_have_tracks_of_their_own() {
     let rows: Vec<MessageRow> = (0..200).map(|n| row(n * 10, 5 + n * 37 % 90)).collect();
     let read = trace(|plan| plan.cases[0].inflight = 16, &rows);
     assert_eq!(read.slices.len(), rows.len());
-    let under_way = |at: u64| {
-        let is_under_way = |row: &&MessageRow| row.start_ns <= at && at < row.start_ns + row.latency_ns.unwrap();
-        rows.iter().filter(is_under_way).count()
+    let in_flight = |at: u64| {
+        let is_in_flight = |row: &&MessageRow| row.start_ns <= at && at < row.start_ns + row.latency_ns.unwrap();
+        rows.iter().filter(is_in_flight).count()
     };
-    let most = rows.iter().map(|row| under_way(row.start_ns)).max().unwrap();
+    let most = rows.iter().map(|row| in_flight(row.start_ns)).max().unwrap();
     let tracks: std::collections::HashSet<_> = read.slices.iter().map(|slice| &slice.track).collect();
-    assert!(most > 5 && tracks.len() == most, "{most} under way, {tracks:?}");
+    assert!(most > 5 && tracks.len() == most, "{most} in flight, {tracks:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! msgpath's own relay: delay, loss, duplication and reordering where the kernel has no netem.
 //!
-//! The cables of all places end in one namespace. A process there reads every frame (AF_PACKET), keeps it until it is due,
-//! and sends it on to the port behind which its station is, or to all others. This file is the side of who makes the lab.
+//! The links of all places end in one namespace. A process there reads every frame (AF_PACKET), keeps it until it is due,
+//! and sends it on to the port behind which its address is, or to all others. This file is the side of who makes the lab.
 
 mod order;
 mod process;
@@ -11,15 +11,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::role::Role;
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::child::MakerEnds;
 use msgpath_sys::pidfd;
 
 use super::Shape;
+use crate::launch::local;
 
 use order::Order;
 pub use process::serve;
@@ -27,8 +29,6 @@ pub use queue::Counts;
 
 /// Name of the process (`/proc/PID/comm`).
 pub(super) const NAME: &str = "msgpath-relay";
-/// What the program is told to be a relay; the name of the lab follows.
-const VERB: &str = "__relay";
 /// Connections that are tried for one figure of [`added`].
 const TRIES: usize = 31;
 /// Most bytes of an answer.
@@ -50,11 +50,9 @@ impl Relay {
     /// E40.
     pub fn start(lab: Option<(&str, &Path)>) -> Result<Self, Problem> {
         let (name, namespace) = lab.unzip();
-        let mut command = Command::new("/proc/self/exe");
-        command.arg(VERB).args(name).current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = child::own(&mut command, MakerEnds::Kills).spawn().map_err(broken)?;
-        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut command = local::program();
+        command.args(name).current_dir("/").stderr(Stdio::null());
+        let (child, input, output) = local::start(&mut command, MakerEnds::Kills, &Role::Relay).map_err(broken)?;
         let mut relay = Self { child, input, output: BufReader::new(output), stays: false };
         relay.order(&Order::Enter {
             namespace: namespace.map(Path::to_owned),
@@ -68,7 +66,7 @@ impl Relay {
         self.child.id()
     }
 
-    /// The cables are there.
+    /// The links are there.
     ///
     /// # Errors
     /// E40.
@@ -140,7 +138,7 @@ pub(super) fn running() -> Vec<(String, u32, u64)> {
 /// The name of the lab in the words (proc(5), cmdline) of its relay.
 fn lab_of(words: &[u8]) -> Option<String> {
     let mut words = words.split(|byte| *byte == 0).skip(1);
-    let lab = words.next().filter(|word| *word == VERB.as_bytes()).and(words.next())?;
+    let lab = words.next().filter(|word| *word == local::VERB.as_bytes()).and(words.next())?;
     String::from_utf8(lab.to_vec()).ok().filter(|lab| !lab.is_empty())
 }
 
@@ -189,7 +187,7 @@ pub(super) fn added(own: IpAddr, far: IpAddr) -> Option<u64> {
         times.sort_unstable();
         times.get(times.len() / 2).copied()
     };
-    // The first asks for the station's address (ARP).
+    // The first asks for the MAC address (ARP).
     refused(far)?;
     Some(median(far)?.saturating_sub(median(own)?) / 2)
 }
@@ -209,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_relay_says_whose_it_is() {
-        assert_eq!(lab_of(b"/proc/self/exe\0__relay\0lab2\0").as_deref(), Some("lab2"));
-        for other in [&b""[..], b"msgpath\0__relay\0", b"msgpath\0__relay\0\0", b"cat\0lab2\0", b"__relay\0lab2\0"] {
+        assert_eq!(lab_of(b"/proc/self/exe\0__agent\0lab2\0").as_deref(), Some("lab2"));
+        for other in [&b""[..], b"msgpath\0__agent\0", b"msgpath\0__agent\0\0", b"cat\0lab2\0", b"__agent\0lab2\0"] {
             assert_eq!(lab_of(other), None, "{}", other.escape_ascii());
         }
     }

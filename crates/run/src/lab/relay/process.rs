@@ -21,8 +21,8 @@ use crate::lab::{Shape, offloads};
 const LARGEST: usize = 65_535 + 14 + 8;
 /// Frames that are read from one port before the others and the clock have their turn.
 const BATCH: usize = 64;
-/// Stations that are remembered; then all are forgotten and learned again.
-const STATIONS: usize = 4096;
+/// MAC addresses that are remembered; then all are forgotten and learned again.
+const ADDRESSES: usize = 4096;
 
 /// Carries out orders of the standard input and passes frames on, until that input ends; see `Order::Stay`.
 ///
@@ -80,7 +80,7 @@ pub fn serve() -> io::Result<()> {
 struct Switch {
     ports: Vec<Port>,
     queue: Queue,
-    stations: HashMap<[u8; 6], usize>,
+    addresses: HashMap<[u8; 6], usize>,
     /// Where people ask for the counts.
     asked: Option<UnixListener>,
     stays: bool,
@@ -92,7 +92,7 @@ impl Default for Switch {
         Self {
             ports: Vec::new(),
             queue: Queue::new(Shape::default(), 0, 0),
-            stations: HashMap::new(),
+            addresses: HashMap::new(),
             asked: None,
             stays: false,
             held: false,
@@ -160,7 +160,7 @@ impl Switch {
     /// Reads what has arrived at a port.
     fn take(&mut self, at: usize, now: u64, buffer: &mut [u8]) {
         for _ in 0..BATCH {
-            // No frame, or a device that went down: its cable's other end was taken away.
+            // No frame, or a device that went down: its link's other end was taken away.
             let Ok(length) = self.ports[at].receive(buffer) else { return };
             match buffer.get(..length) {
                 Some(frame) if length >= 14 => self.queue.arrive(now, at, frame),
@@ -174,14 +174,14 @@ impl Switch {
         let now = clock::now();
         while let Some(frame) = self.queue.due(now) {
             let bytes = &frame.bytes;
-            let station = |at: usize| <[u8; 6]>::try_from(&bytes[at..at + 6]).expect("six bytes");
-            let (to, from) = (station(0), station(6));
-            if self.stations.len() >= STATIONS {
-                self.stations.clear();
+            let address = |at: usize| <[u8; 6]>::try_from(&bytes[at..at + 6]).expect("six bytes");
+            let (to, from) = (address(0), address(6));
+            if self.addresses.len() >= ADDRESSES {
+                self.addresses.clear();
             }
-            self.stations.insert(from, frame.from);
-            // A group's frames go to all; so do those of a station that never spoke.
-            let known = (to[0] & 1 == 0).then(|| self.stations.get(&to).copied()).flatten();
+            self.addresses.insert(from, frame.from);
+            // A group's frames go to all; so do those for an address that never sent.
+            let known = (to[0] & 1 == 0).then(|| self.addresses.get(&to).copied()).flatten();
             for (at, port) in self.ports.iter().enumerate() {
                 if at != frame.from && known.is_none_or(|known| known == at) && port.send(bytes).is_err() {
                     self.queue.counts.refused += 1;

@@ -3,19 +3,9 @@
 //! A call is built before its time begins, sent by one call of the kernel, and read into a buffer that is there already.
 //! Threads keep their connections for the whole run; between two rounds they wait, and the round is recorded.
 
-mod connection;
-mod http;
-mod ledger;
-mod loops;
-mod maker;
-mod pacer;
-mod part;
-mod redis;
 mod target;
-mod team;
-mod wire;
 
-pub use part::Record;
+pub use msgpath_agent::rpc::client::part::Record;
 pub use target::{LAB_PORT, Protocol, RpcTarget};
 
 use std::collections::BTreeMap;
@@ -24,11 +14,21 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use msgpath_agent::rpc::client::connection::{Broken, Connection};
+use msgpath_agent::rpc::client::http::{self, Http};
+use msgpath_agent::rpc::client::ledger::Ledger;
+use msgpath_agent::rpc::client::loops::{Line, Order, Shared};
+use msgpath_agent::rpc::client::maker::Draws;
+use msgpath_agent::rpc::client::part::Part;
+use msgpath_agent::rpc::client::redis;
+use msgpath_agent::rpc::client::team::Team;
+use msgpath_agent::rpc::client::wire::{LAB_HEAD, Wire, random_seed};
+use msgpath_agent::{counters, environment, floors, route, speed};
 use msgpath_core::doctor::{Doctor, Examine};
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Extent, Load, Workload};
 use msgpath_core::schema::{
-    ClockFacts, DeviceKind, EndReport, Environment, KernelCounts, OpenRound, RoundRecord, Route, RpcFacts, RpcPair,
-    RunEnd, RunHeader, Status,
+    ClockFacts, DeviceKind, EndReport, EndRound, Environment, FAR, NEAR, OpenRound, RoundRecord, Route, RpcFacts,
+    RpcPair, RunEnd, RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Histogram, PathName, Plan, Problem};
@@ -38,13 +38,7 @@ use msgpath_rpc::command::{Script, Step};
 use msgpath_sys::clock;
 
 use crate::execute::Progress;
-use crate::{counters, environment, floors, route, speed};
-use connection::Broken;
-use ledger::Ledger;
-use loops::{Order, Shared};
-use part::Part;
-use team::Team;
-use wire::{LAB_HEAD, Wire};
+use crate::others::Others;
 
 /// Rounds of a command where there are calls enough.
 pub const ROUNDS: u64 = 40;
@@ -66,7 +60,7 @@ pub struct RpcRequest {
     pub threads: u32,
     /// Closed loop, or a schedule.
     pub load: Load,
-    /// Calls under way on a connection of an open loop, at most.
+    /// Calls in flight on a connection of an open loop, at most.
     pub inflight: u32,
     /// Replies are compared with what they must be.
     pub verify: bool,
@@ -112,7 +106,8 @@ pub struct Way {
 impl Way {
     /// Why both ends are on one machine, where they are known to be.
     pub fn same_machine(&self) -> Option<String> {
-        if let Some(Between { near, far, .. }) = &self.between {
+        if let Some(between) = &self.between {
+            let (near, far) = (between.of(NEAR), between.of(FAR));
             return Some(format!("two network namespaces of it, {} and {}", near.name, far.name));
         }
         if self.to.ip() == self.from.ip() {
@@ -179,7 +174,7 @@ fn wire(request: &RpcRequest, address: SocketAddr) -> Wire {
             } else {
                 format!("{}:{}", request.target.host, request.target.port())
             };
-            Wire::Http(http::Http::new(host, request.target.path.clone()))
+            Wire::Http(Http::new(host, request.target.path.clone()))
         }
     }
 }
@@ -235,7 +230,7 @@ fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         ..Plan::new(Workload::Rpc, cases)
     };
     plan.declare(msgpath_paths::traits);
-    plan.placement.near.clone_from(&request.cpus);
+    plan.placement.set(NEAR, request.cpus.clone());
     plan.options.between.clone_from(&request.between);
     plan.validate()?;
     Ok(plan)
@@ -279,7 +274,7 @@ pub fn call(
     let connect_timeout = Duration::from_nanos(request.connect_timeout_ns);
     let mut connections = Vec::new();
     for index in 0..request.connections {
-        connections.push(connection::Connection::open(index, address, connect_timeout)?);
+        connections.push(Connection::open(index, address, connect_timeout)?);
     }
     let from = connections[0].stream.local_addr().unwrap_or(address);
     let way = Way { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
@@ -291,12 +286,11 @@ pub fn call(
     let mut header = header(&request, plan, &way, counters.names(), begin_unix_us);
     progress.started(&header);
     let mut writer = RunWriter::create(&request.folder, &header).map_err(Problem::from)?;
-    let draws =
-        maker::Draws::of(if request.script.seed1 { 1 } else { wire::random_seed(request.seed) }, request.connections);
+    let draws = Draws::of(if request.script.seed1 { 1 } else { random_seed(request.seed) }, request.connections);
     let lines = connections
         .into_iter()
         .zip(draws)
-        .map(|(connection, draws)| loops::Line::new(connection, wire(&request, address), draws, &shared))
+        .map(|(connection, draws)| Line::new(connection, wire(&request, address), draws, &shared))
         .collect();
     let mut run = Run {
         request: &request,
@@ -306,16 +300,19 @@ pub fn call(
         writer: &mut writer,
         progress,
         listener,
+        others: Others::new(),
         outcome: Outcome::default(),
         kept: 0,
         done: 0,
     };
+    run.others.sample();
     let result = std::thread::scope(|scope| {
-        let team = Team::new(scope, lines, &shared, &request);
+        let team = Team::new(scope, lines, &shared, request.threads, &request.cpus);
         let result = team.and_then(|team| run.steps(&team));
         shared.halt.store(true, Ordering::Relaxed);
         result
     });
+    (run.header.others, run.header.others_unseen) = run.others.finish();
     let mut outcome = run.outcome;
     let status = match (&result, &outcome.problem) {
         (Err(_), _) | (_, Some(_)) => Status::Failed,
@@ -323,7 +320,7 @@ pub fn call(
         (Ok(false), None) => Status::Partial,
     };
     outcome.problem = result.err().or(outcome.problem);
-    // What only the replies could tell: their length, and what answered.
+    // What only the replies could tell: their length, and what answered; and who else used the CPUs.
     let replaced = writer.replace_header(&header);
     let end = RunEnd {
         status,
@@ -350,8 +347,8 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         Some(_) => Environment { cpus: Vec::new(), facts: BTreeMap::new(), ..near.clone() },
         None => Environment { host: way.to.ip().to_string(), ..Environment::default() },
     };
-    let card = way.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Card);
-    let link = card.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
+    let nic = way.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Nic);
+    let link = nic.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
     let near_cpu = request.cpus.first().copied();
@@ -364,7 +361,7 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         other_cpu: None,
     };
     let started = clock::now();
-    let checks = crate::doctor::examine(&examine);
+    let checks = msgpath_agent::doctor::examine(&examine);
     let doctor = Doctor { checks, took_ns: clock::now() - started, full: false };
     let rpc = RpcFacts {
         protocol: request.target.protocol.name().into(),
@@ -376,23 +373,23 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
         ..RpcFacts::default()
     };
-    RunHeader {
+    let mut header = RunHeader {
         started: msgpath_record::utc::now(),
         command: request.command.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         target: request.target.to_string(),
-        near,
-        far,
-        clock: ClockFacts { cost_ns, step_ns },
         doctor: Some(doctor),
         floors: Some(floors::measure(near_cpu, None, false, size, Some(way.to.ip()))),
-        near_counters,
         rpc: Some(rpc),
         ..RunHeader::new(request.name.clone(), "rpc", plan)
-    }
+    };
+    header.set_hosts([near, far]);
+    let end = &mut header.ends[NEAR];
+    (end.clock, end.counters, end.cpus) = (ClockFacts { cost_ns, step_ns }, near_counters, request.cpus.clone());
+    header
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     request: &'a RpcRequest,
     shared: &'a Shared<'a>,
@@ -401,6 +398,8 @@ struct Run<'a> {
     writer: &'a mut RunWriter,
     progress: &'a mut dyn Progress,
     listener: &'a mut dyn Listener,
+    /// Who else uses the CPUs.
+    others: Others,
     outcome: Outcome,
     /// Rows recorded.
     kept: u64,
@@ -441,19 +440,21 @@ impl Run<'_> {
         let broken = parts.iter().find_map(|part| part.broken.clone().filter(|(_, broken)| is_cause(broken)));
         let stopped = parts.iter().any(|part| part.broken.is_some());
         let last_status = parts.iter().map(|part| part.last_status).max().unwrap_or(0);
-        let (record, rows) = self.join(order, parts, near_kernel, steal_ticks, speed_ns)?;
+        let read = EndRound { kernel: near_kernel, speed_ns: Some(speed_ns), ..EndRound::default() };
+        let (record, rows) = self.join(order, parts, read, steal_ticks)?;
         if record.latency.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a call took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
         }
         // A round without a call says nothing.
-        if record.near.delivery.sent > 0 {
+        if record.near().delivery.sent > 0 {
             self.writer.round(&record, &[]).map_err(Problem::from)?;
             if !rows.is_empty() {
                 self.writer.rpcs(&rows).map_err(Problem::from)?;
             }
             self.kept += rows.len() as u64;
             self.done += 1;
+            self.others.sample();
             self.progress.round(&record, self.done, of);
         }
         let goes_on = !stopped && broken.is_none();
@@ -468,9 +469,8 @@ impl Run<'_> {
         &mut self,
         order: &Order,
         mut parts: Vec<Part>,
-        near_kernel: KernelCounts,
+        read: EndRound,
         steal_ticks: Option<u64>,
-        speed_ns: u64,
     ) -> Result<(RoundRecord, Vec<msgpath_core::schema::RpcRow>), Problem> {
         let begin = parts.iter().map(|part| part.begin).min().unwrap_or(u64::MAX);
         let end = parts.iter().map(|part| part.end).max().unwrap_or(0);
@@ -544,11 +544,9 @@ impl Run<'_> {
             start_ns: begin.saturating_sub(self.shared.begin).min(1 << 61),
             batch: 1,
             connect_ns: parts.iter().filter_map(|part| part.connect_ns).max(),
-            near,
+            ends: vec![EndRound { report: near, ..read }, EndRound::default()],
             steal_ticks,
             flags,
-            near_kernel,
-            near_speed_ns: Some(speed_ns),
             latency: latency.to_sparse(),
             service: service.to_sparse(),
             lateness: lateness.to_sparse(),

@@ -1,0 +1,38 @@
+//! An end: what a process does that takes part in a run.
+//!
+//! It gets orders over a stream of bytes, examines its machine, runs message loops in a team of threads, and reports what it
+//! counted. It knows no plan, no case and no record: those are the coordinator's.
+#![forbid(unsafe_code)]
+
+pub mod counters;
+pub mod doctor;
+pub mod ends;
+pub mod environment;
+pub mod event_loop;
+pub mod events;
+pub mod floors;
+mod given_up;
+pub mod greeting;
+pub mod lateness;
+pub mod loops;
+pub mod memory;
+mod meter;
+pub mod namespace;
+pub mod open;
+mod pacer;
+pub mod payload;
+pub mod periodic;
+pub mod plausible;
+pub mod role;
+pub mod route;
+pub mod rpc;
+pub mod serve;
+mod session;
+pub mod speed;
+pub mod team;
+pub mod thread;
+pub mod wire;
+
+pub use memory::Budget;
+pub use serve::{ServeAddress, ServeOptions, serve};
+pub use session::{Lease, Peer, Reach, Terms, agent, session, started};

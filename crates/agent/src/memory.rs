@@ -1,0 +1,194 @@
+//! What a round takes of memory, and what a far end gives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use msgpath_core::Unavailable;
+use msgpath_core::plan::{Stamps, Workload};
+use msgpath_core::units::size;
+use msgpath_paths::{Family, is_lossy, transport};
+use msgpath_sys::memory;
+
+use crate::thread::MAX_STAMPS;
+use crate::wire::RoundOrder;
+
+/// What a connection takes beside its messages: its thread's stack, as far as it is touched, and its socket.
+const PER_CONNECTION: u64 = 64 << 10;
+
+impl RoundOrder {
+    /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
+    pub fn memory(&self) -> u64 {
+        // A working set for each direction, each rounded up to a power of two.
+        self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4))
+    }
+
+    /// Bytes that it takes at least: most methods keep one buffer, whatever is in flight.
+    pub fn least_memory(&self) -> u64 {
+        self.bytes(2, self.working_set)
+    }
+
+    /// With so many buffers of a message on each connection.
+    fn bytes(&self, buffers: u64, working_set: u64) -> u64 {
+        let meta = transport(&self.path.transport).map(|transport| transport.meta());
+        let message = self.largest().saturating_add(u64::from(self.pieces.count) * 64);
+        // A method's buffers for what is in flight, an inbox, a batch of one call.
+        let mut each = message.saturating_mul(buffers);
+        each = each.saturating_add((message.saturating_mul(32)).min(1 << 20)).saturating_add(PER_CONNECTION);
+        if meta.is_some_and(|meta| meta.family == Family::Ring) {
+            // Two rings; a slot is padded to cache lines, their count to a power of two.
+            let slots = u64::from(self.inflight.max(4)).next_power_of_two();
+            each = each.saturating_add(message.saturating_add(256).saturating_mul(slots * 2));
+        }
+        if self.stamps == Stamps::Both {
+            each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.traced { 16 } else { 8 });
+        }
+        if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
+            each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
+        }
+        each.saturating_mul(u64::from(self.connections)).saturating_add(working_set)
+    }
+}
+
+/// The memory that the rounds of all sessions share.
+#[derive(Debug)]
+pub struct Budget {
+    total: u64,
+    taken: AtomicU64,
+}
+
+/// A part of a budget; it goes back when this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub fn new(total: u64) -> Arc<Self> {
+        Arc::new(Self { total, taken: AtomicU64::new(0) })
+    }
+
+    /// Takes a part.
+    ///
+    /// # Errors
+    /// It is more than there is, or more than others leave at the moment.
+    pub fn take(self: &Arc<Self>, bytes: u64) -> Result<Share, Unavailable> {
+        if bytes > self.total {
+            return Err(Unavailable::new(
+                format!("the round takes {} at the far end, which gives {}", size(bytes), size(self.total)),
+                "smaller or fewer messages in flight, fewer connections, or there: msgpath serve --memory SIZE",
+            ));
+        }
+        let fits = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.total);
+        match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(Share { budget: Arc::clone(self), bytes }),
+            Err(taken) => Err(Unavailable::new(
+                format!(
+                    "the far end is busy: the round takes {}, and others leave {} of {}",
+                    size(bytes),
+                    size(self.total - taken),
+                    size(self.total)
+                ),
+                "later again, or there: msgpath serve --memory SIZE",
+            )),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Asks the kernel whether so much memory can be had, and gives it back: a refusal is an answer, where the first buffer
+/// that cannot be had would end the process.
+///
+/// # Errors
+/// It cannot.
+pub fn can_be_had(bytes: u64) -> Result<(), Unavailable> {
+    match usize::try_from(bytes).is_ok_and(memory::can_be_had) {
+        true => Ok(()),
+        false => Err(Unavailable::new(
+            format!("there are no {} of memory for the round", size(bytes)),
+            "smaller or fewer messages in flight, fewer connections, or a higher limit (ulimit -v)",
+        )),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use msgpath_core::PathName;
+    use msgpath_core::plan::{ChannelOptions, Dispatch};
+    use msgpath_core::units::Pieces;
+
+    /// An order of one message of 64 bytes on one connection.
+    pub fn order(path: &str) -> RoundOrder {
+        let mut parts = path.split([':', '/']);
+        let mut part = |usual| parts.next().unwrap_or(usual).to_owned();
+        let path = PathName::new(part("tcp"), part("send"), part("block"));
+        RoundOrder {
+            workload: Workload::Echo,
+            reverse: false,
+            path,
+            pieces: Pieces::whole(64),
+            reply: 64,
+            connections: 1,
+            threads: 1,
+            dispatch: Dispatch::Turns,
+            inflight: 1,
+            messages: 1,
+            trim: 0,
+            patience_ns: 0,
+            cpus: Vec::new(),
+            stamps: Stamps::Near,
+            traced: false,
+            urgent: false,
+            events: false,
+            options: ChannelOptions::default(),
+            work: None,
+            seed: 1,
+            working_set: 0,
+        }
+    }
+
+    #[test]
+    fn what_a_round_takes_is_the_product_of_what_is_ordered() {
+        let gib = RoundOrder { pieces: Pieces::whole(1 << 30), reply: 1 << 30, ..order("tcp:send") };
+        assert!(gib.memory() > 2 << 30);
+        let three = RoundOrder { connections: 3, threads: 3, ..gib.clone() };
+        assert!(three.memory() >= 3 * (2 << 30), "each connection has its own");
+        let flight =
+            RoundOrder { connections: 256, inflight: 4096, pieces: Pieces::whole(1 << 20), ..order("tcp:send") };
+        assert!(flight.memory() >= 1 << 40);
+        assert!(RoundOrder { working_set: 1 << 30, ..order("tcp:send") }.memory() >= 1 << 30);
+        let many = RoundOrder { messages: 1 << 40, trim: 1 << 40, ..order("udp:send") };
+        assert!(RoundOrder { workload: Workload::Stream, ..many.clone() }.memory() >= 16 << 20, "one bit a message");
+        assert!(RoundOrder { stamps: Stamps::Both, ..many }.memory() >= 2 << 20, "one stamp a message");
+        let usual = RoundOrder { connections: 16, threads: 16, inflight: 8, ..order("tcp:send") };
+        assert!(usual.memory() < 4 << 20, "{}", usual.memory());
+        let bulk = RoundOrder { workload: Workload::Stream, pieces: Pieces::whole(1 << 20), ..usual };
+        assert!(bulk.memory() < 256 << 20, "a stream of 1 MiB on 16 connections: {}", bulk.memory());
+    }
+
+    #[test]
+    fn a_share_comes_back_and_no_more_is_given_than_there_is() {
+        let budget = Budget::new(100);
+        let first = budget.take(60).unwrap();
+        let busy = budget.take(60).unwrap_err();
+        assert!(busy.why.contains("busy"), "{busy:?}");
+        let never = budget.take(101).unwrap_err();
+        assert!(!never.why.contains("busy") && never.hint.contains("--memory"), "{never:?}");
+        drop(first);
+        budget.take(100).unwrap();
+        assert!(budget.take(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_an_answer() {
+        can_be_had(1 << 20).unwrap();
+        assert!(can_be_had(u64::MAX / 2).unwrap_err().why.contains("memory"));
+    }
+}

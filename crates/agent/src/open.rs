@@ -1,0 +1,465 @@
+//! The open loop at the near end: for each connection one thread that sends when its schedule says so, whatever the
+//! far end does, and one that receives. Three times per message: intended, actual send, receive
+//! (docs/method/open-loop.md#three-times-of-a-message).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use msgpath_core::schedule::{Schedule, seed};
+use msgpath_core::schema::OpenRound;
+use msgpath_core::{Delivery, Histogram};
+use msgpath_paths::{Channel, End, Method, Wait};
+use msgpath_sys::{clock, timer};
+
+use crate::loops::{Inbox, LOST, LoopError, Messages, Row, check, record};
+use crate::pacer::Pacer;
+use crate::wire::Load;
+
+/// Between two looks at whether there is room for another message in flight.
+const LOOK_NS: u64 = 20_000;
+/// A schedule begins so long after its first message was made ready.
+const CALM_NS: u64 = 50_000;
+/// TCP's least retransmission timeout: a longer gap is an idle connection to it (RFC 2861).
+const IDLE_NS: u64 = 200_000_000;
+/// Samples of the backlog in a round.
+const SAMPLES: u64 = 64;
+/// Most messages of one connection in a round, trimmed ones included: every one has its times in memory.
+pub const MAX_MESSAGES: u64 = 1 << 22;
+
+/// What the two threads of a connection share.
+pub struct Flow {
+    /// Intended sends, ns since `start`; the trimmed messages come first.
+    schedule: Vec<u64>,
+    gap_ns: f64,
+    start: AtomicU64,
+    /// Just before each send call, ns; 0: not sent.
+    sent: Vec<AtomicU64>,
+    /// Number of the last message that is sent.
+    last: AtomicU64,
+    /// Messages below this number are not waited for any more: answered, or lost.
+    settled: AtomicU64,
+    most: u64,
+    /// The sender has ended, for whatever reason.
+    over: AtomicBool,
+    trim: usize,
+    /// The sender has no CPU of its own.
+    shares_cpu: bool,
+}
+
+impl Flow {
+    /// A connection's flow of `trim` and then `messages` messages.
+    pub fn new(load: &Load, connection: u32, trim: u64, messages: u64) -> Self {
+        let (plan, case, pass) = load.seed;
+        let count = (trim + messages).min(MAX_MESSAGES) as usize;
+        let schedule = Schedule::new(load.gap_ns, load.arrivals, seed(plan, case, pass, connection));
+        Self {
+            schedule: schedule.take(count).collect(),
+            gap_ns: load.gap_ns,
+            start: AtomicU64::new(0),
+            sent: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            last: AtomicU64::new(count as u64 - 1),
+            settled: AtomicU64::new(0),
+            most: load.most,
+            over: AtomicBool::new(false),
+            trim: trim as usize,
+            shares_cpu: load.cpus.is_empty(),
+        }
+    }
+
+    /// Whether the last message comes before the schedule's end.
+    pub fn is_cut(&self) -> bool {
+        self.last.load(Ordering::Acquire) < self.count() - 1
+    }
+
+    /// Its schedule begins at this time, ns.
+    pub fn begin(&self, at: u64) {
+        self.start.store(at, Ordering::Release);
+    }
+
+    /// When each message is due, ns after the begin.
+    pub fn schedule(&self) -> &[u64] {
+        &self.schedule
+    }
+
+    /// Messages that are not waited for any more.
+    #[inline(always)]
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// One message more was answered, of those that are answered in their order.
+    #[inline(always)]
+    pub fn settle_one(&self) {
+        self.settled.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether message number `sequence` may be in flight as well.
+    #[inline(always)]
+    pub fn has_room(&self, sequence: u64) -> bool {
+        sequence.saturating_sub(self.settled.load(Ordering::Acquire)) < self.most
+    }
+
+    /// When the messages went that have gone so far, in the order of their numbers.
+    fn gone(&self) -> impl Iterator<Item = u64> {
+        self.sent.iter().map(|sent| sent.load(Ordering::Acquire)).take_while(|sent| *sent > 0)
+    }
+
+    /// Messages of the schedule, trimmed ones included.
+    pub fn count(&self) -> u64 {
+        self.schedule.len() as u64
+    }
+}
+
+/// What a sender works with: its flow, and the clock work.
+pub struct Generator<'a> {
+    flow: &'a Flow,
+    /// The clock work.
+    pub pacer: Pacer,
+    /// What was noted on the way.
+    noted: OpenRound,
+}
+
+impl<'a> Generator<'a> {
+    /// A generator for the calling thread, whose timer slack it sets to 1 ns.
+    pub fn new(flow: &'a Flow) -> Self {
+        Self { flow, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
+    }
+
+    /// What was noted of trimmed messages is forgotten; their debt is not.
+    pub fn forget(&mut self) {
+        self.noted = OpenRound::default();
+        self.pacer.forget();
+    }
+
+    /// Waits until one message less is in flight. It sleeps, so that the account takes it for what it is: being held up.
+    /// `look` is asked whether the round was given up; it gets the begin of the wait.
+    ///
+    /// # Errors
+    /// As `look`.
+    #[cold]
+    pub fn wait_for_room(
+        &mut self,
+        sequence: u64,
+        mut look: impl FnMut(u64) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let since = clock::now();
+        while !self.flow.has_room(sequence) {
+            timer::sleep_until(clock::now() + LOOK_NS)?;
+            look(since)?;
+        }
+        Ok(())
+    }
+
+    /// The part of the round's account that the sender keeps.
+    pub fn finish(self) -> OpenRound {
+        let Self { pacer, mut noted, .. } = self;
+        pacer.finish(&mut noted);
+        noted
+    }
+}
+
+/// Sends messages `range` of the flow, each when it is due or at once if that is over; none is skipped. `until`: the
+/// message that is due then or later is the last one (ns after the start; 0: no limit).
+///
+/// # Errors
+/// [`LoopError`].
+pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
+    end: &mut End<C, S, W>,
+    messages: &Messages<'_>,
+    generator: &mut Generator<'_>,
+    range: std::ops::Range<u64>,
+    until: u64,
+    delivery: &mut Delivery,
+) -> Result<(), LoopError> {
+    let End { channel, method, .. } = end;
+    let flow = generator.flow;
+    if range.start == 0 {
+        flow.begin(clock::now() + CALM_NS);
+    }
+    let start = flow.start.load(Ordering::Relaxed);
+    let mut before = flow.schedule.get((range.start as usize).wrapping_sub(1)).copied().unwrap_or(0);
+    for sequence in range {
+        let due = start + flow.schedule[sequence as usize];
+        if !flow.has_room(sequence) {
+            let again = |since| channel.limits().again(std::io::ErrorKind::WouldBlock.into(), since);
+            generator.wait_for_room(sequence, again)?;
+        }
+        channel.limits().look()?;
+        messages.outgoing.number(method.slot(channel)?, sequence);
+        let idle = due - start - before > IDLE_NS;
+        before = due - start;
+        let cwnd = if idle { channel.tcp_info().map(|info| info.snd_cwnd) } else { None };
+        let now = generator.pacer.wait_until(due, || channel.limits().look())?;
+        let last = until > 0 && now - start > until;
+        if last {
+            // Told before it goes: its answer ends the receiver.
+            flow.last.store(sequence, Ordering::Release);
+        }
+        flow.sent[sequence as usize].store(now, Ordering::Release);
+        method.send(channel)?;
+        method.flush(channel)?;
+        delivery.sent += 1;
+        generator.pacer.sent(due, now);
+        if idle {
+            let idle_cwnd = cwnd.zip(channel.tcp_info()).map(|(before, after)| (before, after.snd_cwnd));
+            generator.noted.add(&OpenRound { idle_gaps: 1, idle_cwnd, ..OpenRound::default() });
+        }
+        if last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says that no further message will be sent.
+pub fn sender_is_over(flow: &Flow) {
+    flow.over.store(true, Ordering::Release);
+}
+
+/// Receives the answers to the messages `range` of a flow; where messages may be lost, to all of them. `arrived` gets the
+/// time of each by its number (0: none). Ends with the last message's answer; where messages may be lost, when the sender
+/// is over and nothing comes any more.
+///
+/// # Errors
+/// [`LoopError`].
+pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
+    end: &mut End<C, S, W>,
+    messages: &Messages<'_>,
+    inbox: &mut Inbox,
+    flow: &Flow,
+    range: std::ops::Range<u64>,
+    arrived: &mut [u64],
+    delivery: &mut Delivery,
+) -> Result<(), LoopError> {
+    let End { channel, wait, .. } = end;
+    if !messages.lossy {
+        for sequence in range {
+            if sequence > flow.last.load(Ordering::Acquire) {
+                break;
+            }
+            inbox.receive(channel, wait, false)?;
+            arrived[sequence as usize] = clock::now();
+            flow.settled.store(sequence + 1, Ordering::Release);
+            check(messages.incoming, inbox.bytes(), sequence, delivery)?;
+        }
+        return Ok(());
+    }
+    let (mut highest, mut answered) = (0, 0);
+    loop {
+        // Asked before the wait: a slice of silence then follows the last message.
+        let over = flow.over.load(Ordering::Acquire);
+        if !inbox.receive(channel, wait, true)? {
+            if over {
+                return Ok(());
+            }
+            // Whatever was in flight is lost.
+            flow.settled.store(flow.gone().count() as u64, Ordering::Release);
+            continue;
+        }
+        let now = clock::now();
+        let sequence = messages.incoming.nearest(inbox.bytes(), highest);
+        messages.incoming.compare(inbox.bytes(), sequence)?;
+        delivery.verified += 1;
+        let Some(slot) = arrived.get_mut(sequence as usize) else { continue };
+        if *slot != 0 {
+            delivery.duplicated += 1;
+            continue;
+        }
+        *slot = now;
+        delivery.reordered += u64::from(sequence < highest);
+        highest = highest.max(sequence);
+        flow.settled.fetch_max(highest + 1, Ordering::Release);
+        answered += 1;
+        if over && answered > flow.last.load(Ordering::Acquire) {
+            return Ok(());
+        }
+    }
+}
+
+/// What a connection's times come to, trimmed messages apart.
+#[derive(Debug)]
+pub struct Settled {
+    /// From the intended send.
+    pub latency: Histogram,
+    /// From the actual send.
+    pub service: Histogram,
+    /// From the intended to the actual send.
+    pub lateness: Histogram,
+    /// From the intended send, trimmed messages only.
+    pub first: Histogram,
+    /// The receiver's part of the account.
+    pub open: OpenRound,
+    /// Messages in the order of the schedule; `start` is the intended send.
+    pub rows: Vec<Row>,
+    /// How late each row's message was sent, ns.
+    pub late: Vec<u64>,
+    /// Measured messages that were sent, answered, and neither.
+    pub delivery: Delivery,
+    /// From the first intended send to the last answer, ns.
+    pub elapsed_ns: u64,
+}
+
+/// Brings the three times of every message together; `keep` rows at most. Not measured.
+pub fn settle(flow: &Flow, arrived: &[u64], keep: usize) -> Settled {
+    let start = flow.start.load(Ordering::Acquire);
+    let mut settled = Settled {
+        latency: Histogram::new(),
+        service: Histogram::new(),
+        lateness: Histogram::new(),
+        first: Histogram::new(),
+        open: OpenRound { offered: (flow.schedule.len() - flow.trim) as u64, ..OpenRound::default() },
+        rows: Vec::new(),
+        late: Vec::new(),
+        delivery: Delivery::default(),
+        elapsed_ns: 0,
+    };
+    let sent: Vec<u64> = flow.gone().collect();
+    let begin = start + flow.schedule.get(flow.trim).copied().unwrap_or(0);
+    let mut last_arrival = begin;
+    for (at, sent) in sent.iter().enumerate() {
+        let due = start + flow.schedule[at];
+        let arrival = arrived[at];
+        let latency = if arrival == 0 { LOST } else { arrival - due };
+        if at < flow.trim {
+            record(&mut settled.first, latency);
+            continue;
+        }
+        let late = sent - due;
+        record(&mut settled.latency, latency);
+        record(&mut settled.service, if arrival == 0 { LOST } else { arrival - sent });
+        settled.lateness.record(late);
+        settled.open.lateness_ns += late;
+        settled.open.late += u64::from(late as f64 > flow.gap_ns);
+        settled.delivery.sent += 1;
+        match arrival {
+            0 => settled.delivery.lost += 1,
+            _ => settled.delivery.received += 1,
+        }
+        last_arrival = last_arrival.max(arrival);
+        if settled.rows.len() < keep {
+            settled.rows.push(Row { start: due, latency });
+            settled.late.push(late);
+        }
+    }
+    settled.elapsed_ns = last_arrival - begin;
+    let last_due = flow.schedule.last().copied().unwrap_or(0);
+    settled.open.span_ns = (start + last_due).saturating_sub(begin) + flow.gap_ns as u64;
+    settled.open.sent_ns = sent.last().map_or(0, |last| last.saturating_sub(begin));
+    let mut answers: Vec<u64> = arrived.iter().copied().filter(|arrival| *arrival > 0).collect();
+    answers.sort_unstable();
+    in_flight(&mut settled.open, &sent, &answers, flow.trim);
+    settled.open.backlog = backlog(settled.open.span_ns, |at| {
+        let due = flow.schedule.partition_point(|due| start + due <= begin + at);
+        (due, answers.partition_point(|answer| *answer <= begin + at))
+    });
+    settled
+}
+
+/// Samples of how many messages were due and not answered: ns since the first intended send, messages. `by` says how many
+/// were due, and how many answered, until a time.
+pub fn backlog(span_ns: u64, by: impl Fn(u64) -> (usize, usize)) -> Vec<(u64, u64)> {
+    let sample = |sample| {
+        let at = span_ns * sample / SAMPLES;
+        let (due, answered) = by(at);
+        (at, due.saturating_sub(answered) as u64)
+    };
+    (1..=SAMPLES).map(sample).collect()
+}
+
+/// How many messages each measured send found in flight.
+fn in_flight(open: &mut OpenRound, sent: &[u64], answers: &[u64], trim: usize) {
+    let mut answered = 0;
+    for (before, sent) in sent.iter().enumerate() {
+        while answers.get(answered).is_some_and(|answer| answer <= sent) {
+            answered += 1;
+        }
+        if before >= trim {
+            let in_flight = before.saturating_sub(answered) as u64;
+            open.in_flight_sum += in_flight;
+            open.in_flight_most = open.in_flight_most.max(in_flight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::schedule::Arrivals;
+
+    use super::*;
+
+    fn flow(trim: u64, messages: u64) -> Flow {
+        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: 2 };
+        let mut flow = Flow::new(&load, 0, trim, messages);
+        flow.schedule = (1..=trim + messages).map(|at| at * 1_000).collect();
+        flow.start.store(1_000_000, Ordering::Release);
+        flow
+    }
+
+    /// Sends `late` ns after they were due, answers `service` ns after that.
+    fn settled(flow: &Flow, late: impl Fn(usize) -> u64, service: impl Fn(usize) -> Option<u64>) -> Settled {
+        let mut arrived = vec![0; flow.schedule.len()];
+        for (at, (due, arrived)) in flow.schedule.iter().zip(&mut arrived).enumerate() {
+            let sent = 1_000_000 + due + late(at);
+            flow.sent[at].store(sent, Ordering::Release);
+            *arrived = service(at).map_or(0, |service| sent + service);
+        }
+        settle(flow, &arrived, 3)
+    }
+
+    #[test]
+    fn the_three_times_are_kept_apart() {
+        let settled = settled(&flow(2, 4), |at| at as u64 * 10, |_| Some(500));
+        assert_eq!((settled.latency.min(), settled.latency.max()), (Some(520), Some(550)));
+        assert_eq!((settled.service.min(), settled.service.max()), (Some(500), Some(500)));
+        assert_eq!((settled.lateness.min(), settled.lateness.max()), (Some(20), Some(50)));
+        assert_eq!((settled.first.total(), settled.first.max()), (2, Some(510)));
+        assert_eq!(
+            settled.rows,
+            [520, 530, 540].map(|latency| Row { start: 1_000_000 + (latency - 500) * 100 + 1_000, latency })
+        );
+        assert_eq!(settled.late, [20, 30, 40]);
+        let delivery = Delivery { sent: 4, received: 4, ..Delivery::default() };
+        assert_eq!((settled.delivery, settled.elapsed_ns), (delivery, 3_550));
+        let open = &settled.open;
+        assert_eq!((open.offered, open.span_ns, open.sent_ns, open.late, open.lateness_ns), (4, 4_000, 3_050, 0, 140));
+        assert_eq!((open.in_flight_sum, open.in_flight_most), (0, 0));
+    }
+
+    #[test]
+    fn what_is_lost_is_infinite_and_stays_in_the_backlog() {
+        let settled = settled(&flow(0, 4), |_| 0, |at| (at != 1).then_some(2_500));
+        assert_eq!((settled.latency.lost(), settled.delivery.lost, settled.delivery.received), (1, 1, 3));
+        // Sends at 1, 2, 3, 4 µs; answers at 3.5, 5.5 and 6.5: before the sends 0, 1, 2 and 2 are in flight.
+        assert_eq!((settled.open.in_flight_sum, settled.open.in_flight_most), (5, 2));
+        // At the end of the schedule (5 µs) four were due and one was answered.
+        assert_eq!(settled.open.backlog.last(), Some(&(4_000, 3)));
+    }
+
+    #[test]
+    fn what_was_not_sent_is_offered_and_not_a_message() {
+        let flow = flow(1, 4);
+        for at in 0..3 {
+            flow.sent[at].store(1_000_000 + flow.schedule[at], Ordering::Release);
+        }
+        let settled = settle(&flow, &[1_001_500, 1_002_500, 1_003_500, 0, 0], 10);
+        assert_eq!((settled.open.offered, settled.delivery.sent, settled.latency.total()), (4, 2, 2));
+        assert_eq!(settled.open.backlog.last(), Some(&(4_000, 2)));
+    }
+
+    #[test]
+    fn a_sender_is_held_up_by_what_is_in_flight() {
+        let flow = flow(0, 4);
+        assert!(flow.has_room(1) && !flow.has_room(2));
+        flow.settled.store(1, Ordering::Release);
+        assert!(flow.has_room(2) && !flow.has_room(3));
+        flow.settled.store(9, Ordering::Release);
+        assert!(flow.has_room(3));
+    }
+
+    #[test]
+    fn a_schedule_is_reproduced_by_its_seed() {
+        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2 };
+        let one = Flow::new(&load, 0, 10, 90);
+        assert_eq!((one.schedule.clone(), one.count()), (Flow::new(&load, 0, 10, 90).schedule, 100));
+        assert_ne!(one.schedule, Flow::new(&load, 1, 10, 90).schedule);
+    }
+}

@@ -1,0 +1,6 @@
+//! One process of a periodic run: components that send a message every period to all others.
+
+pub mod engine;
+pub mod mac;
+pub mod orders;
+pub mod process;

@@ -1,0 +1,234 @@
+//! The way to an address: which device carries the packets, and what that device is.
+
+use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+
+use msgpath_core::schema::{DeviceKind, Route};
+use msgpath_sys::netlink::{Family, Netlink, attributes, push_attribute};
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PREFSRC: u16 = 7;
+const IFF_LOOPBACK: u32 = 8;
+
+/// A network device, as the kernel describes it (RTM_GETLINK).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub index: u32,
+    pub name: String,
+    pub loopback: bool,
+    /// What made it: `veth`, `tun`, `bridge`; empty for a NIC and for lo.
+    pub made_by: String,
+    pub mtu: Option<u64>,
+    pub qdisc: Option<String>,
+    pub receive_queues: Option<u32>,
+    pub send_queues: Option<u32>,
+    /// An XDP program is attached.
+    pub xdp: bool,
+}
+
+/// The way to `peer`; nothing is sent.
+///
+/// # Errors
+/// Why it is not known: no route, or a kernel that does not tell.
+pub fn to(peer: IpAddr) -> Result<Route, String> {
+    let (route, link) = way(peer)?;
+    let kind = kind(&link, in_sysfs(&link).is_some_and(|folder| Path::new(&folder).join("device").exists()));
+    Ok(Route { kind, ..route })
+}
+
+/// The way and the device; the kind is left open.
+pub(crate) fn way(peer: IpAddr) -> Result<(Route, Link), String> {
+    let peer = peer.to_canonical();
+    let netlink = Netlink::open(Family::Route).map_err(|error| format!("netlink: {error}"))?;
+    let answers =
+        netlink.get(RTM_GETROUTE, &route_request(peer)).map_err(|error| format!("no route to {peer}: {error}"))?;
+    let found = answers.iter().find(|(kind, _)| *kind == RTM_NEWROUTE).and_then(|(_, body)| parse_route(body));
+    let (index, from) = found.ok_or_else(|| format!("the kernel names no device for {peer}"))?;
+    let mut request = vec![0_u8; 16];
+    request[4..8].copy_from_slice(&index.to_ne_bytes());
+    let answers = netlink.get(RTM_GETLINK, &request).map_err(|error| format!("device {index}: {error}"))?;
+    let link = answers.iter().find(|(kind, _)| *kind == RTM_NEWLINK).and_then(|(_, body)| parse_link(body));
+    let link = link.ok_or_else(|| format!("the kernel does not describe device {index}"))?;
+    let from = from.or_else(|| source(peer)).map_or_else(String::new, |from| from.to_string());
+    let bits_per_s = in_sysfs(&link).and_then(|folder| speed(&fs::read_to_string(format!("{folder}/speed")).ok()?));
+    let route = Route {
+        to: peer.to_string(),
+        from,
+        device: link.name.clone(),
+        kind: DeviceKind::Unknown,
+        mtu: link.mtu,
+        bits_per_s,
+    };
+    Ok((route, link))
+}
+
+/// Its folder, if sysfs shows the devices of this network namespace: it may show those of another.
+pub(crate) fn in_sysfs(link: &Link) -> Option<String> {
+    let folder = format!("/sys/class/net/{}", link.name);
+    let index: u32 = fs::read_to_string(format!("{folder}/ifindex")).ok()?.trim().parse().ok()?;
+    (index == link.index).then_some(folder)
+}
+
+/// The local address that a UDP socket takes; connecting one sends nothing.
+fn source(peer: IpAddr) -> Option<IpAddr> {
+    let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect((peer, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+fn route_request(peer: IpAddr) -> Vec<u8> {
+    let (family, bits, address) = match peer {
+        IpAddr::V4(address) => (AF_INET, 32, address.octets().to_vec()),
+        IpAddr::V6(address) => (AF_INET6, 128, address.octets().to_vec()),
+    };
+    let mut request = vec![0_u8; 12]; // struct rtmsg
+    (request[0], request[1]) = (family, bits);
+    push_attribute(&mut request, RTA_DST, &address);
+    request
+}
+
+/// Device and preferred source of a route.
+fn parse_route(body: &[u8]) -> Option<(u32, Option<IpAddr>)> {
+    let (mut device, mut from) = (None, None);
+    for (kind, value) in attributes(body.get(12..)?) {
+        match kind {
+            RTA_OIF => device = number(value),
+            RTA_PREFSRC => from = address(value),
+            _ => {}
+        }
+    }
+    Some((device?, from))
+}
+
+fn parse_link(body: &[u8]) -> Option<Link> {
+    let word = |at: usize| number(body.get(at..at + 4)?);
+    let mut link = Link { index: word(4)?, loopback: word(8)? & IFF_LOOPBACK != 0, ..Link::default() };
+    for (kind, value) in attributes(body.get(16..)?) {
+        match kind {
+            3 => link.name = string(value),                                         // IFLA_IFNAME
+            4 => link.mtu = number(value).map(u64::from),                           // IFLA_MTU
+            6 => link.qdisc = Some(string(value)),                                  // IFLA_QDISC
+            18 => link.made_by = nested(value, 1).map_or_else(String::new, string), // IFLA_LINKINFO, IFLA_INFO_KIND
+            31 => link.send_queues = number(value),                                 // IFLA_NUM_TX_QUEUES
+            32 => link.receive_queues = number(value),                              // IFLA_NUM_RX_QUEUES
+            43 => link.xdp = nested(value, 2).and_then(<[u8]>::first).is_some_and(|mode| *mode != 0), // IFLA_XDP_ATTACHED
+            _ => {}
+        }
+    }
+    Some(link)
+}
+
+fn nested(value: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(value.get(..4)?.try_into().ok()?))
+}
+
+fn string(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+fn address(value: &[u8]) -> Option<IpAddr> {
+    match value.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(value).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?)),
+        _ => None,
+    }
+}
+
+fn kind(link: &Link, has_bus: bool) -> DeviceKind {
+    match link.made_by.as_str() {
+        _ if link.loopback => DeviceKind::Loopback,
+        "veth" => DeviceKind::Veth,
+        "tun" => DeviceKind::Tun,
+        _ if has_bus => DeviceKind::Nic,
+        // No maker and no bus: a NIC whose sysfs this process does not see, or an old virtual device.
+        "" => DeviceKind::Unknown,
+        _ => DeviceKind::Virtual,
+    }
+}
+
+/// Bits per second of `speed`, which is in Mbit/s; -1 where the link is down or has none.
+fn speed(text: &str) -> Option<u64> {
+    let megabits: i64 = text.trim().parse().ok()?;
+    u64::try_from(megabits).ok().filter(|megabits| *megabits > 0)?.checked_mul(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn own_addresses_lead_to_the_loopback_device() {
+        let route = to("127.0.0.1".parse().unwrap()).unwrap();
+        assert_eq!((route.kind, route.device.as_str(), route.from.as_str()), (DeviceKind::Loopback, "lo", "127.0.0.1"));
+        assert!(route.mtu.unwrap() >= 1280);
+        assert_eq!(to("::ffff:127.0.0.1".parse().unwrap()).unwrap(), route);
+    }
+
+    #[test]
+    fn what_the_kernel_says_is_not_trusted() {
+        assert_eq!(parse_route(&[0; 5]), None);
+        assert_eq!(parse_link(&[0; 15]), None);
+        let mut body = vec![0; 16];
+        push_attribute(&mut body, 4, &[1, 2]); // an MTU that is cut
+        push_attribute(&mut body, 18, &[9, 0, 1, 0, b'v']); // a nested attribute longer than its frame
+        let link = parse_link(&body).unwrap();
+        assert_eq!((link.mtu, link.made_by.as_str()), (None, ""));
+        assert_eq!(speed("-1\n"), None);
+        assert_eq!(speed("10000\n"), Some(10_000_000_000));
+        assert_eq!(speed("fast"), None);
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let made_by = |name: &str| Link { made_by: name.into(), ..Link::default() };
+        assert_eq!(kind(&made_by("veth"), false), DeviceKind::Veth);
+        assert_eq!(kind(&made_by("tun"), false), DeviceKind::Tun);
+        assert_eq!(kind(&made_by("bridge"), false), DeviceKind::Virtual);
+        assert_eq!(kind(&made_by(""), true), DeviceKind::Nic);
+        assert_eq!(kind(&made_by(""), false), DeviceKind::Unknown);
+        assert_eq!(kind(&Link { loopback: true, ..made_by("") }, false), DeviceKind::Loopback);
+    }
+
+    /// Runs [`inside_a_namespace`] in a network namespace of its own, with real devices.
+    #[test]
+    fn real_devices_are_recognised() {
+        let script = "ip link add a0 type veth peer name a1 && ip addr add 198.18.0.1/30 dev a0 && ip link set a0 up \
+                      && ip link set a1 up && ip link set lo up && ip tuntap add dev t0 mode tun \
+                      && ip addr add 198.18.1.1/30 dev t0 && ip link set t0 up || exit 77; \
+                      exec \"$0\" --ignored --exact route::tests::inside_a_namespace";
+        let this = std::env::current_exe().unwrap();
+        let done = Command::new("unshare").args(["-n", "sh", "-c", script]).arg(this).output();
+        let Ok(done) = done else { return eprintln!("skipped: no unshare(1)") };
+        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        if !done.status.success() && !said.contains("running 1 test") {
+            return eprintln!("skipped: no namespace or no devices: {said}");
+        }
+        assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "started by real_devices_are_recognised inside a namespace"]
+    fn inside_a_namespace() {
+        let to = |address: &str| to(address.parse().unwrap());
+        let veth = to("198.18.0.2").unwrap();
+        assert_eq!((veth.kind, veth.device.as_str(), veth.mtu), (DeviceKind::Veth, "a0", Some(1500)));
+        assert_eq!(veth.from, "198.18.0.1");
+        assert_eq!(to("198.18.0.1").unwrap().kind, DeviceKind::Loopback, "an own address");
+        assert_eq!(to("198.18.1.2").unwrap().kind, DeviceKind::Tun);
+        assert!(to("203.0.113.1").unwrap_err().contains("no route"));
+    }
+}

@@ -1,0 +1,290 @@
+//! One connection to a server: made, written to, read from, given up.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use msgpath_core::counts::CallCounts;
+use msgpath_core::schema::TcpInfo;
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::clock;
+use msgpath_sys::msg::{self, SendFlags};
+
+use super::wire::{Frame, Wire};
+
+/// Bytes that one receive call asks for at least.
+const READ: usize = 64 << 10;
+
+/// Why no more calls go over a connection.
+#[derive(Clone, Debug)]
+pub enum Broken {
+    /// The server closed it; so many bytes of a reply were there.
+    Closed(usize),
+    /// What came is no reply to what was asked.
+    Foreign(String),
+    /// A reply with other bytes than it must have.
+    Wrong(String),
+    /// No reply in time.
+    TimedOut,
+    /// The user interrupted, or another connection broke.
+    Stopped,
+    /// It could not be made again after the server had closed it, or had no thread.
+    Lost(Problem),
+}
+
+/// What the watching thread knows of a connection.
+pub struct Watch {
+    /// Last send into silence, or last reply, ns.
+    progress: AtomicU64,
+    /// Calls in flight.
+    in_flight: AtomicU64,
+    /// 0: nobody cut it; 1: no reply in time; 2: stopped.
+    cut: AtomicU8,
+    stream: Mutex<Option<TcpStream>>,
+}
+
+impl Watch {
+    fn new(stream: &TcpStream) -> Self {
+        Self {
+            progress: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            cut: AtomicU8::new(0),
+            stream: Mutex::new(stream.try_clone().ok()),
+        }
+    }
+
+    /// A call is about to be sent.
+    #[inline(always)]
+    pub fn sends(&self, now: u64) {
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.progress.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// A reply came.
+    #[inline(always)]
+    pub fn received(&self, now: u64) {
+        self.progress.store(now, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Calls in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Since when nothing has come although something is awaited, ns.
+    pub fn silent_since(&self) -> Option<u64> {
+        (self.in_flight() > 0).then(|| self.progress.load(Ordering::Relaxed))
+    }
+
+    /// Ends the connection from outside: whoever waits for it goes on.
+    pub fn cut(&self, timed_out: bool) {
+        let _ = self.cut.compare_exchange(0, if timed_out { 1 } else { 2 }, Ordering::Relaxed, Ordering::Relaxed);
+        if let Some(stream) = &*self.stream.lock().expect("no holder panics") {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// What an end of the connection means: the server's doing, unless it was cut here.
+    fn reason(&self, there: usize) -> Broken {
+        match self.cut.load(Ordering::Relaxed) {
+            1 => Broken::TimedOut,
+            2 => Broken::Stopped,
+            _ => Broken::Closed(there),
+        }
+    }
+}
+
+/// What was read and not yet taken.
+pub struct Inbox {
+    bytes: Vec<u8>,
+    have: usize,
+    /// When the last bytes came, ns.
+    read_at: u64,
+}
+
+impl Inbox {
+    fn new() -> Self {
+        // Touched, so that the first reply pays for no page.
+        Self { bytes: vec![1; READ], have: 0, read_at: 0 }
+    }
+
+    /// Makes room for a reply of so many bytes.
+    pub fn room(&mut self, bytes: usize) {
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 1);
+        }
+    }
+
+    /// The bytes of a reply.
+    pub fn reply(&self, whole: usize) -> &[u8] {
+        &self.bytes[..whole]
+    }
+
+    /// Bytes that are there beyond a reply.
+    pub fn beyond(&self, whole: usize) -> usize {
+        self.have - whole
+    }
+
+    /// Forgets a reply; what follows it stays.
+    pub fn consume(&mut self, whole: usize) {
+        self.bytes.copy_within(whole..self.have, 0);
+        self.have -= whole;
+    }
+
+    /// Reads until a reply is whole. Returns its length, and when its first bytes were read, ns.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    #[inline]
+    pub fn receive(
+        &mut self,
+        stream: &TcpStream,
+        wire: &mut Wire,
+        watch: &Watch,
+        calls: &mut CallCounts,
+    ) -> Result<(usize, u64), Broken> {
+        let mut first = 0;
+        if self.have > 0 {
+            first = self.read_at;
+            if let Frame::Whole(whole) = wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
+                return Ok((whole, first));
+            }
+        }
+        loop {
+            if self.have == self.bytes.len() {
+                self.room(2 * self.have);
+            }
+            let room = self.bytes.len() - self.have;
+            let got = match msg::recv(stream.as_fd(), &mut self.bytes[self.have..]) {
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Err(watch.reason(self.have)),
+            };
+            calls.recv_calls += 1;
+            if first == 0 {
+                first = clock::now();
+            }
+            self.read_at = first;
+            if got == 0 {
+                calls.recv_empty += 1;
+                // HTTP knows bodies that end so.
+                let whole = if let Wire::Http(http) = wire { http.closed() } else { false };
+                let whole = whole && watch.cut.load(Ordering::Relaxed) == 0;
+                return whole.then_some((self.have, first)).ok_or_else(|| watch.reason(self.have));
+            }
+            self.have += got;
+            match wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
+                Frame::Whole(whole) => {
+                    calls.recv_full += 1;
+                    return Ok((whole, first));
+                }
+                Frame::More(whole) => self.room(whole),
+                Frame::UntilClose => {}
+            }
+            calls.recv_short += u64::from(got < room);
+        }
+    }
+}
+
+/// A connection and what belongs to it.
+pub struct Connection {
+    /// Its number within the run.
+    pub index: u32,
+    /// The socket.
+    pub stream: TcpStream,
+    /// Read and not yet taken.
+    pub inbox: Inbox,
+    /// Looked at by the watching thread.
+    pub watch: std::sync::Arc<Watch>,
+    /// How long connecting took, ns; taken by the first round that asks.
+    pub connect_ns: Option<u64>,
+    /// The server has said that it closes: the next call needs a new connection.
+    pub stale: bool,
+    /// Repetition of the command that the last call belonged to.
+    pub rep: u64,
+    address: SocketAddr,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// E01.
+    pub fn open(index: u32, address: SocketAddr, timeout: Duration) -> Result<Self, Problem> {
+        let (stream, connect_ns) = connect(address, timeout)?;
+        let watch = std::sync::Arc::new(Watch::new(&stream));
+        let connect_ns = Some(connect_ns);
+        Ok(Self { index, stream, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, address, timeout })
+    }
+
+    /// A new connection in place of the one that the server has closed.
+    ///
+    /// # Errors
+    /// E01.
+    pub fn renew(&mut self) -> Result<(), Problem> {
+        let (stream, connect_ns) = connect(self.address, self.timeout)?;
+        *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
+        self.stream = stream;
+        self.connect_ns = self.connect_ns.max(Some(connect_ns));
+        (self.stale, self.inbox.have) = (false, 0);
+        Ok(())
+    }
+
+    /// TCP_INFO now.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        msgpath_paths::channel::tcp_info(self.stream.as_fd())
+    }
+}
+
+/// Sends a whole message: one call, unless the kernel takes only a part.
+///
+/// # Errors
+/// [`Broken`].
+#[inline(always)]
+pub fn send(stream: &TcpStream, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
+    let mut rest = message;
+    loop {
+        match msg::send(stream.as_fd(), rest, SendFlags::default()) {
+            Ok(sent) if sent == rest.len() => {
+                calls.send_calls += 1;
+                return Ok(());
+            }
+            Ok(sent) => {
+                calls.send_calls += 1;
+                calls.send_short += 1;
+                rest = &rest[sent..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(watch.reason(0)),
+        }
+    }
+}
+
+/// Connects and returns how long that took, ns.
+fn connect(address: SocketAddr, timeout: Duration) -> Result<(TcpStream, u64), Problem> {
+    let begin = clock::now();
+    let stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| nobody(address, &error))?;
+    let took = clock::now() - begin;
+    let _ = stream.set_nodelay(true);
+    Ok((stream, took))
+}
+
+fn nobody(address: SocketAddr, error: &io::Error) -> Problem {
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "no program listens at that port",
+        io::ErrorKind::TimedOut => "no answer at all: the machine is off, or a firewall drops the packets",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route leads there",
+        _ => "",
+    };
+    let what = error.to_string().to_lowercase();
+    let what = what.split(" (os error").next().unwrap_or(&what);
+    Problem::new("E01", Exit::CannotStart, format!("nobody answers at {address} ({what})"))
+        .why(why)
+        .hint("on the far machine run   msgpath serve --rpc   (or the lab's server4)")
+}

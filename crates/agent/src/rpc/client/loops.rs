@@ -1,0 +1,391 @@
+//! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
+
+use msgpath_core::Problem;
+use msgpath_core::plan::Load;
+use msgpath_core::schema::OpenRound;
+use msgpath_rpc::command::Step;
+use msgpath_rpc::log::first_bytes;
+use msgpath_sys::{clock, timer, usage};
+
+use crate::meter::{add_usage, tcp_since};
+use crate::open::{Flow, Generator, backlog};
+use crate::team::thread_problem;
+use crate::wire;
+
+use super::connection::{Broken, Connection, send};
+use super::ledger::Ledger;
+use super::maker::{Draws, Maker};
+use super::part::{Gone, Got, Part, Place, verify};
+use super::wire::Wire;
+
+/// A pause is looked at for an interruption this often, ns.
+const SLICE_NS: u64 = 100_000_000;
+/// The schedule of a round begins so long after it is made, ns.
+const CALM_NS: u64 = 100_000;
+/// How long the replies to what was sent are awaited when the run is stopped, ns.
+const GRACE_NS: u64 = 1_000_000_000;
+
+/// What all threads of a run share.
+pub struct Shared<'a> {
+    /// The user interrupted.
+    pub stop: &'a AtomicBool,
+    /// A connection broke: nobody goes on.
+    pub halt: AtomicBool,
+    /// Where replies are verified.
+    pub ledger: Option<Ledger>,
+    /// Records for the lab's log, or for printing, are wanted.
+    pub records: bool,
+    /// The commands.
+    pub steps: Vec<Step>,
+    /// How calls are offered.
+    pub load: Load,
+    /// Seed of the schedules.
+    pub seed: u64,
+    /// Connections, all of them together.
+    pub connections: u32,
+    /// Start of the run, ns.
+    pub begin: u64,
+    /// The same moment on the wall clock, µs since 1970.
+    pub begin_unix_us: i64,
+    /// Calls in flight on a connection of an open loop, at most.
+    pub inflight: u64,
+}
+
+impl Shared<'_> {
+    /// A moment of the monotonic clock on the wall clock, µs since 1970: as the record of the run has it, so that what is sent,
+    /// recorded and exported is the same number.
+    #[inline(always)]
+    fn unix_us(&self, at: u64) -> i64 {
+        self.begin_unix_us + (at.saturating_sub(self.begin) / 1000) as i64
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
+    }
+}
+
+/// What a thread does next: calls `calls` of a command, numbered over all connections, which take turns.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The command, and the case.
+    pub step: usize,
+    /// The calls.
+    pub calls: std::ops::Range<u64>,
+    /// The round.
+    pub pass: u32,
+    /// Rows that one thread keeps.
+    pub keep: usize,
+}
+
+/// One connection as its thread has it.
+pub struct Line {
+    /// The socket.
+    pub connection: Connection,
+    /// Puts requests together.
+    pub wire: Wire,
+    /// Its registers.
+    pub draws: Draws,
+    /// Keys and values of the command at hand.
+    pub maker: Maker,
+    /// Number of that command.
+    pub step: usize,
+    out: Vec<u8>,
+}
+
+impl Line {
+    /// Ready for the first command.
+    pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared<'_>) -> Self {
+        let maker = Maker::new(&shared.steps[0], connection.index, shared.connections);
+        Self { connection, wire, draws, maker, step: 0, out: Vec::new() }
+    }
+
+    fn turn_to(&mut self, step: usize, shared: &Shared<'_>) {
+        if self.step != step {
+            self.maker = Maker::new(&shared.steps[step], self.connection.index, shared.connections);
+            (self.step, self.connection.rep) = (step, 0);
+        }
+    }
+}
+
+/// Sleeps until `until` (ns), or until the run is over.
+fn pause(until: u64, shared: &Shared<'_>) {
+    while clock::now() < until && !shared.is_over() {
+        let _ = timer::sleep_until(until.min(clock::now() + SLICE_NS));
+    }
+}
+
+/// Carries out an order on the connections of the calling thread.
+pub fn round(lines: &mut [Line], order: &Order, shared: &Shared<'_>) -> Part {
+    let place = Place { case: order.step as u32, pass: order.pass, begin: shared.begin, keep: order.keep };
+    let mine = lines.iter().map(|line| share(order, line.connection.index, shared.connections)).sum::<u64>();
+    let mut part = Part::new(place.keep.min(mine as usize));
+    for line in lines.iter_mut() {
+        line.turn_to(order.step, shared);
+    }
+    let tcp: Vec<_> = lines.iter().map(|line| line.connection.tcp_info()).collect();
+    let before = usage::thread();
+    match shared.load {
+        Load::Closed => closed(lines, order, shared, &place, &mut part),
+        Load::Open { .. } => {
+            if let Some(line) = lines.first_mut() {
+                open(line, order, shared, &place, &mut part);
+            }
+        }
+    }
+    let after = usage::thread();
+    let report = &mut part.report;
+    add_usage(report, &before, &after);
+    report.elapsed_ns = part.end.saturating_sub(part.begin);
+    for (line, before) in lines.iter_mut().zip(tcp) {
+        if let Some((now, before)) = line.connection.tcp_info().zip(before) {
+            let own = tcp_since(now, before);
+            report.tcp = Some(report.tcp.map_or(own, |sum| sum.plus(own)));
+        }
+        part.connect_ns = part.connect_ns.max(line.connection.connect_ns.take());
+    }
+    part
+}
+
+/// Calls of an order that fall to a connection.
+fn share(order: &Order, index: u32, connections: u32) -> u64 {
+    let (at, of) = (u64::from(index), u64::from(connections));
+    let below = |end: u64| end / of + u64::from(end % of > at);
+    below(order.calls.end) - below(order.calls.start)
+}
+
+/// One call after the other; with several connections in turn.
+fn closed(lines: &mut [Line], order: &Order, shared: &Shared<'_>, place: &Place, part: &mut Part) {
+    let step = &shared.steps[order.step];
+    let of = u64::from(shared.connections);
+    for call in order.calls.clone() {
+        let Some(line) = lines.iter_mut().find(|line| call % of == u64::from(line.connection.index)) else { continue };
+        let rep = call / step.k;
+        if rep > line.connection.rep && step.wait_ms > 0 {
+            pause(clock::now() + (rep - line.connection.rep) * step.wait_ms * 1_000_000, shared);
+        }
+        line.connection.rep = rep;
+        if shared.is_over() {
+            part.broken = Some((line.connection.index, Broken::Stopped));
+            return;
+        }
+        if let Err(broken) = one(line, step, shared, place, part) {
+            part.broken = Some((line.connection.index, broken));
+            return;
+        }
+    }
+}
+
+/// One call and its reply.
+fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &mut Part) -> Result<(), Broken> {
+    let Line { connection, wire, draws, maker, out, .. } = line;
+    if connection.stale {
+        connection.renew().map_err(Broken::Lost)?;
+    }
+    let sent = wire.build(&step.method, maker, draws, out);
+    maker.advance();
+    connection.inbox.room(wire.guess(&sent));
+    let mut gone = Gone::default();
+    let calls = &mut part.report.calls;
+    let watch = std::sync::Arc::clone(&connection.watch);
+
+    // The measured span.
+    gone.t1 = clock::now();
+    gone.unix_us = shared.unix_us(gone.t1);
+    wire.stamp(out, gone.unix_us);
+    watch.sends(gone.t1);
+    let received = send(&connection.stream, out, &watch, calls).and_then(|()| {
+        gone.sent_at = clock::now();
+        connection.inbox.receive(&connection.stream, wire, &watch, calls)
+    });
+    let t4 = clock::now();
+    // Up to here.
+
+    watch.received(t4);
+    gone.note(sent, out, shared.records);
+    let (whole, first) = match received {
+        Ok(received) => received,
+        Err(broken) => {
+            part.settle(place, connection.index, &gone, None);
+            return Err(broken);
+        }
+    };
+    let message = connection.inbox.reply(whole);
+    let answered = wire
+        .reply(message)
+        .and_then(|reply| wire.belongs(&reply, gone.sent.rpcid, gone.unix_us, &step.method).map(|()| reply));
+    let reply = match answered {
+        Ok(reply) => reply,
+        Err(why) => {
+            part.settle(place, connection.index, &gone, None);
+            return Err(Broken::Foreign(why));
+        }
+    };
+    let body = &message[reply.body.clone()];
+    if step.method == "stats" && reply.status == 0 {
+        part.say(wire.value(body).unwrap_or(body));
+    }
+    let mut wrong = None;
+    if let Some(ledger) = &shared.ledger {
+        let does = wire.does(&step.method);
+        match verify(wire, does, connection.index, (&gone.sent, out), (&reply, message), ledger) {
+            Ok(verified) => part.report.delivery.verified += u64::from(verified),
+            Err(why) => wrong = Some(why),
+        }
+    }
+    let got = Got { first, t4, bytes: whole, body: first_bytes(body), reply };
+    connection.stale = got.reply.closes;
+    let beyond = connection.inbox.beyond(whole);
+    connection.inbox.consume(whole);
+    part.settle(place, connection.index, &gone, Some(&got));
+    match wrong {
+        Some(why) => Err(Broken::Wrong(why)),
+        None if beyond > 0 => {
+            Err(Broken::Foreign(format!("{beyond} bytes more came than the one reply that was asked for")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Calls by a schedule, whatever the server does: this thread sends, another receives; what belongs together is brought
+/// together after the round.
+fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part: &mut Part) {
+    let Load::Open { rate, arrivals } = shared.load else { return };
+    let Line { connection, wire, draws, maker, out, .. } = line;
+    let step = &shared.steps[order.step];
+    let count = share(order, connection.index, shared.connections);
+    if count == 0 {
+        return;
+    }
+    let gap_ns = rate.gap_ns() * f64::from(shared.connections);
+    let seed = (shared.seed, place.case, place.pass);
+    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most: shared.inflight };
+    let flow = &Flow::new(&schedule, connection.index, 0, count);
+    let last = AtomicU64::new(count);
+    let Connection { stream, inbox, watch, index, .. } = connection;
+    let (index, stream, watch) = (*index, &*stream, &**watch);
+    let mut gone: Vec<Gone> = Vec::with_capacity(count as usize);
+    let mut account = OpenRound { offered: count, ..OpenRound::default() };
+    let start = clock::now() + CALM_NS;
+    flow.begin(start);
+    let mut receiving = wire.clone();
+    let taken = std::thread::scope(|scope| {
+        let receive = || {
+            let (mut got, mut calls) = (Vec::with_capacity(count as usize), Default::default());
+            let before = usage::thread();
+            let ended = loop {
+                if flow.settled() >= last.load(Ordering::Acquire) {
+                    break None;
+                }
+                let (whole, first) = match inbox.receive(stream, &mut receiving, watch, &mut calls) {
+                    Ok(received) => received,
+                    Err(broken) => break Some(broken),
+                };
+                let t4 = clock::now();
+                watch.received(t4);
+                flow.settle_one();
+                let message = inbox.reply(whole);
+                match receiving.reply(message) {
+                    Ok(reply) => {
+                        let body = first_bytes(&message[reply.body.clone()]);
+                        got.push(Got { first, t4, bytes: whole, body, reply });
+                    }
+                    Err(why) => break Some(Broken::Foreign(why)),
+                }
+                inbox.consume(whole);
+            };
+            let after = usage::thread();
+            (got, ended, calls, after.user_ns - before.user_ns, after.system_ns - before.system_ns)
+        };
+        let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
+        let mut generator = Generator::new(flow);
+        let mut ended = None;
+        let calls = &mut part.report.calls;
+        for (sequence, due) in flow.schedule().iter().enumerate() {
+            let (sequence, due) = (sequence as u64, start + due);
+            let sent = wire.build(&step.method, maker, draws, out);
+            maker.advance();
+            let over = || match shared.is_over() || receiver.is_finished() {
+                true => Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
+                false => Ok(()),
+            };
+            let room = match flow.has_room(sequence) {
+                true => Ok(()),
+                false => generator.wait_for_room(sequence, |_| over()),
+            };
+            if room.and_then(|()| generator.pacer.wait_until(due, over)).is_err() || over().is_err() {
+                ended = Some(Broken::Stopped);
+                break;
+            }
+            let in_flight = sequence.saturating_sub(flow.settled());
+            account.in_flight_sum += in_flight;
+            account.in_flight_most = account.in_flight_most.max(in_flight + 1);
+            let t1 = clock::now();
+            let mut one = Gone { unix_us: shared.unix_us(t1), t1, due: Some(due), ..Gone::default() };
+            wire.stamp(out, one.unix_us);
+            watch.sends(one.t1);
+            let result = send(stream, out, watch, calls);
+            generator.pacer.sent(due, one.t1);
+            if result.is_ok() {
+                one.sent_at = clock::now();
+            }
+            one.note(sent, out, shared.records);
+            account.late += u64::from((one.t1 - due) as f64 > gap_ns);
+            account.lateness_ns += one.t1 - due;
+            gone.push(one);
+            if let Err(broken) = result {
+                ended = Some(broken);
+                break;
+            }
+        }
+        generator.pacer.finish(&mut account);
+        last.store(gone.len() as u64, Ordering::Release);
+        if ended.is_some() {
+            // Replies to what was sent are taken; a receiver that waits for more is cut off.
+            let until = clock::now() + GRACE_NS;
+            while flow.settled() < gone.len() as u64 && !receiver.is_finished() && clock::now() < until {
+                let _ = timer::sleep_until(clock::now() + 1_000_000);
+            }
+            if !receiver.is_finished() {
+                watch.cut(false);
+            }
+        }
+        Ok::<_, Problem>((receiver.join().expect("the receiver does not panic"), ended))
+    });
+    let (received, sent) = match taken {
+        Ok(both) => both,
+        Err(problem) => {
+            part.broken = Some((index, Broken::Lost(problem)));
+            return;
+        }
+    };
+    let (got, receive_ended, calls, user_ns, system_ns) = received;
+    part.report.calls.add(&calls);
+    part.report.user_ns += user_ns;
+    part.report.system_ns += system_ns;
+    let last_due = flow.schedule().last().copied().unwrap_or(0);
+    account.span_ns = last_due + gap_ns as u64;
+    account.sent_ns = gone.last().map_or(0, |last| last.t1.saturating_sub(start));
+    account.backlog = backlog(last_due, |at| {
+        let due = flow.schedule().partition_point(|due| *due <= at);
+        (due, got.partition_point(|got| got.t4 <= start + at))
+    });
+    part.open = Some(account);
+    // What the receiver found out says why the sender had to stop, unless it was cut off because of it.
+    let ended = match (receive_ended, sent) {
+        (Some(Broken::Stopped) | None, sent) => sent,
+        (found, _) => found,
+    };
+    let mut foreign = None;
+    for (at, one) in gone.iter().enumerate() {
+        let got = got.get(at).filter(|got| {
+            let fits = wire.belongs(&got.reply, one.sent.rpcid, one.unix_us, &step.method);
+            foreign = foreign.take().or_else(|| fits.as_ref().err().cloned());
+            fits.is_ok()
+        });
+        part.settle(place, index, one, got);
+    }
+    part.broken = foreign.map(Broken::Foreign).or(ended).map(|broken| (index, broken));
+}

@@ -1,0 +1,290 @@
+//! What one thread has measured of one round, and how a call becomes a row of it.
+
+use msgpath_core::Histogram;
+use msgpath_core::foreign::shown_bytes;
+use msgpath_core::schema::{EndReport, OpenRound, RpcRow};
+use msgpath_rpc::log::{DATA_BYTES, first_bytes};
+use msgpath_rpc::{Header, Kind};
+
+use super::connection::Broken;
+use super::http::Http;
+use super::ledger::Ledger;
+use super::wire::{Does, Reply, Sent, Wire, key_of};
+
+/// Characters of the longest text of a server that is passed on.
+const LONGEST_SAID: usize = 4096;
+
+/// A call as the lab's log has it: both messages with the begin of their bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// The request as it was sent.
+    pub request: Header,
+    /// Bytes of its body.
+    pub request_bytes: u32,
+    /// The first of them.
+    pub request_body: [u8; DATA_BYTES],
+    /// The reply as it was received, with T4; its type is [`Kind::RespRcv`]. `None`: there was none.
+    pub reply: Option<(Header, u32, [u8; DATA_BYTES])>,
+}
+
+/// A call that was sent.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// How it was put together.
+    pub sent: Sent,
+    /// First bytes of the key.
+    pub key: [u8; 16],
+    /// T1 on the wall clock, µs.
+    pub unix_us: i64,
+    /// T1, ns.
+    pub t1: u64,
+    /// When the send call returned, ns; 0: it did not.
+    pub sent_at: u64,
+    /// Open loop: the intended send, ns.
+    pub due: Option<u64>,
+    /// Where a record is wanted.
+    pub record: Option<Box<Record>>,
+}
+
+impl Gone {
+    /// Notes of a request whatever is needed of its bytes later.
+    pub fn note(&mut self, sent: Sent, message: &[u8], records: bool) {
+        self.key = key_of(&message[sent.key.clone()]);
+        self.record = records.then(|| {
+            let body = &message[sent.body.clone()];
+            let request = message.get(msgpath_rpc::MARKER_BYTES..).and_then(|rest| Header::parse(rest).ok());
+            Box::new(Record {
+                request: request.unwrap_or_default(),
+                request_bytes: body.len() as u32,
+                request_body: first_bytes(body),
+                reply: None,
+            })
+        });
+        self.sent = sent;
+    }
+}
+
+/// A reply that was received.
+#[derive(Clone, Debug, Default)]
+pub struct Got {
+    /// When its first bytes were read, ns.
+    pub first: u64,
+    /// T4, ns.
+    pub t4: u64,
+    /// Bytes of the whole message.
+    pub bytes: usize,
+    /// Taken apart.
+    pub reply: Reply,
+    /// The begin of its body.
+    pub body: [u8; DATA_BYTES],
+}
+
+/// What a part belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The case.
+    pub case: u32,
+    /// The pass.
+    pub pass: u32,
+    /// Start of the run, ns.
+    pub begin: u64,
+    /// Rows that are kept.
+    pub keep: usize,
+}
+
+/// What one thread has measured of one round.
+#[derive(Default)]
+pub struct Part {
+    /// One a call, as far as they are kept.
+    pub rows: Vec<RpcRow>,
+    /// Calls beyond them.
+    pub not_kept: u64,
+    /// Where they are wanted.
+    pub records: Vec<Record>,
+    /// Texts that the server gave (`stats`).
+    pub said: Vec<String>,
+    /// From T1, in an open loop from the intended send, to T4.
+    pub latency: Histogram,
+    /// Open loop: T1 to T4.
+    pub service: Histogram,
+    /// Open loop: from the intended send to T1.
+    pub lateness: Histogram,
+    /// What the thread counted.
+    pub report: EndReport,
+    /// Open loop only.
+    pub open: Option<OpenRound>,
+    /// The first T1, ns; 2^64-1: no call was sent.
+    pub begin: u64,
+    /// The last T4, ns.
+    pub end: u64,
+    /// Replies with a status other than success.
+    pub failed: u64,
+    /// The slowest connect, ns.
+    pub connect_ns: Option<u64>,
+    /// The server is ours: it told how long a call waited.
+    pub told: bool,
+    /// What the server calls itself.
+    pub server: Option<String>,
+    /// Bytes of the last reply.
+    pub reply_bytes: Option<u64>,
+    /// Status of the last reply.
+    pub last_status: u32,
+    /// Why a connection ended before its last call, and which.
+    pub broken: Option<(u32, Broken)>,
+}
+
+impl Part {
+    /// Room for so many rows.
+    pub fn new(rows: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), begin: u64::MAX, ..Self::default() }
+    }
+
+    /// Takes a call in: one that was answered, or one that was not. Not measured.
+    pub fn settle(&mut self, place: &Place, connection: u32, gone: &Gone, got: Option<&Got>) {
+        let start = gone.due.unwrap_or(gone.t1);
+        self.begin = self.begin.min(gone.t1);
+        self.report.delivery.sent += 1;
+        self.report.bytes_sent += gone.sent.bytes as u64;
+        let late_ns = gone.due.map(|due| gone.t1.saturating_sub(due));
+        if let Some(late) = late_ns {
+            self.lateness.record(late);
+        }
+        let mut row = RpcRow {
+            case: place.case,
+            pass: place.pass,
+            connection,
+            rpcid: gone.sent.rpcid,
+            request_bytes: gone.sent.bytes as u64,
+            key: gone.key,
+            start_ns: gone.t1.saturating_sub(place.begin),
+            sent_ns: (gone.sent_at > 0).then(|| gone.sent_at.saturating_sub(gone.t1)),
+            late_ns,
+            ..RpcRow::default()
+        };
+        let mut record = gone.record.as_deref().copied();
+        match got {
+            None => {
+                self.latency.record_lost(1);
+                if late_ns.is_some() {
+                    self.service.record_lost(1);
+                }
+                self.report.delivery.lost += 1;
+                self.end = self.end.max(gone.t1);
+            }
+            Some(got) => {
+                self.end = self.end.max(got.t4);
+                self.latency.record(got.t4.saturating_sub(start));
+                if late_ns.is_some() {
+                    self.service.record(got.t4.saturating_sub(gone.t1));
+                }
+                self.report.delivery.received += 1;
+                self.report.bytes_received += got.bytes as u64;
+                self.failed += u64::from(got.reply.status != 0);
+                self.last_status = got.reply.status;
+                self.reply_bytes = Some(got.bytes as u64);
+                row.status = got.reply.status;
+                row.reply_bytes = got.bytes as u64;
+                row.latency_ns = Some(got.t4.saturating_sub(gone.t1));
+                row.first_ns = Some(got.first.saturating_sub(gone.t1));
+                let [_, t2, t3, _] = got.reply.header.t;
+                // T1 is known to the ns, the server's stamps and the log's to the µs: all of them on one scale.
+                let beyond = (gone.t1.saturating_sub(place.begin) % 1000) as i64;
+                let since = |t: i64| (t != 0).then(|| t.saturating_sub(gone.unix_us).saturating_mul(1000) - beyond);
+                (row.received_ns, row.replied_ns) = (since(t2), since(t3));
+                row.parent = got.reply.header.parent;
+                if let Some(telling) = got.reply.telling {
+                    self.told = true;
+                    row.waited_ns = Some(telling.waited_ns).filter(|ns| *ns != u64::MAX);
+                    row.lock_ns = Some(telling.lock_ns);
+                }
+                if self.server.is_none() {
+                    self.server.clone_from(&got.reply.server);
+                }
+                if let Some(record) = &mut record {
+                    let mut header = Header { kind: Kind::RespRcv as u16, ..got.reply.header };
+                    header.t[3] = gone.unix_us + (beyond + got.t4.saturating_sub(gone.t1) as i64) / 1000;
+                    record.reply = Some((header, got.reply.body.len() as u32, got.body));
+                }
+            }
+        }
+        self.records.extend(record);
+        if self.rows.len() < place.keep {
+            self.rows.push(row);
+        } else {
+            self.not_kept += 1;
+        }
+    }
+
+    /// Keeps a text that the server gave.
+    pub fn say(&mut self, body: &[u8]) {
+        self.said.push(shown_bytes(body, LONGEST_SAID));
+    }
+}
+
+/// Compares a reply with what it must be. `Ok(false)`: nobody knows what it must be.
+///
+/// # Errors
+/// In what it differs.
+pub fn verify(
+    wire: &Wire,
+    does: Does,
+    connection: u32,
+    (sent, request): (&Sent, &[u8]),
+    (reply, message): (&Reply, &[u8]),
+    ledger: &Ledger,
+) -> Result<bool, String> {
+    let (key, name) = (&request[sent.key.clone()], |key: &[u8]| shown_bytes(key, 256));
+    let unchunked = matches!(wire, Wire::Http(_)).then(|| Http::unchunked(message)).flatten();
+    let body = unchunked.as_deref().unwrap_or(&message[reply.body.clone()]);
+    match does {
+        Does::Echoes => {
+            let asked = &request[sent.body.clone()];
+            let same = match wire {
+                Wire::Redis if asked.is_empty() => body == b"PONG",
+                _ => body == asked,
+            };
+            match same {
+                true => Ok(true),
+                false => {
+                    Err(format!("a ping of {} bytes came back with {} bytes, or with others", asked.len(), body.len()))
+                }
+            }
+        }
+        Does::Writes => {
+            match &sent.drawn {
+                Some(drawn) if reply.status == 0 => ledger.written(connection, key, drawn.clone()),
+                _ => {}
+            }
+            Ok(false)
+        }
+        Does::Reads => {
+            let Some(expected) = ledger.expected(key) else { return Ok(false) };
+            match wire.value(body) {
+                _ if reply.status != 0 => {
+                    Err(format!("{} was written and cannot be read (status {})", name(key), reply.status))
+                }
+                Some(value) if value == expected => Ok(true),
+                Some(value) => {
+                    let at = value.iter().zip(&expected).position(|(got, want)| got != want);
+                    Err(format!(
+                        "{}: {} bytes were written and {} read; they differ from byte {} on",
+                        name(key),
+                        expected.len(),
+                        value.len(),
+                        at.unwrap_or(value.len().min(expected.len()))
+                    ))
+                }
+                None => Err(format!("{}: the reply's body is no string", name(key))),
+            }
+        }
+        Does::Deletes => {
+            ledger.forget(key);
+            Ok(false)
+        }
+        Does::Resets => {
+            ledger.clear();
+            Ok(false)
+        }
+        Does::Else => Ok(false),
+    }
+}

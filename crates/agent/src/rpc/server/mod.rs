@@ -1,0 +1,319 @@
+//! `msgpath serve --rpc`: a key-value server for the lab's messages.
+//!
+//! One thread accepts and prints; a fixed number of others have the connections, each with an epoll set of its own. What
+//! a client sends can cost that client its connection, never another one its own. Memory is bounded by the limit for
+//! keys, values and long messages, and at most 48 KiB for each connection: a short message in progress, what was received
+//! behind a reply that waits, and that reply.
+//!
+//! | module | what |
+//! |---|---|
+//! | `parser` | bytes become requests: a state machine without I/O |
+//! | `service`, `store` | what each method does, over one map under one lock |
+//! | `memory` | the budget, and buffers that are used again |
+//! | `connection` | one connection: received, answered, sent |
+//! | `worker` | one thread and its connections |
+//! | `hog` | threads that take its lock or CPUs away, where that is asked for |
+//! | `log` | the lab's log of calls |
+//! | `trouble` | what goes wrong: counted, and said a few times a second |
+
+mod connection;
+pub mod hog;
+mod log;
+pub mod memory;
+mod options;
+pub mod parser;
+mod service;
+mod store;
+mod trouble;
+mod worker;
+
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Builder;
+use std::time::Duration;
+
+use msgpath_core::{Exit, Problem, units};
+use msgpath_sys::limits::allow_open_files;
+use msgpath_sys::poll::{Interest, poll};
+
+use crate::serve::cannot_listen;
+use crate::team::thread_problem;
+use connection::Patience;
+use log::LogFile;
+use memory::Memory;
+use service::Service;
+use worker::{Accepted, Post, Shared, work};
+
+pub use options::{LAB_PORT, ServerOptions};
+use trouble::Journal;
+pub use trouble::Trouble;
+
+/// Connections beyond the limit that are told TooBusy; more than that are closed at once.
+const TURNED_AWAY: usize = 64;
+/// Descriptors that are not connections: listener, epoll sets, log, standard streams.
+const OTHER_FILES: usize = 64;
+
+/// A line about what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// What was to be expected: it begins, it ends; a connection comes or goes, where that was asked for.
+    Course(&'a str),
+    /// A warning, or trouble.
+    Wrong(&'a str),
+}
+
+/// What a server has done when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections that were accepted, those that were turned away included.
+    pub connections: u64,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// What went wrong how often; what never did is left out.
+    pub troubles: Vec<(Trouble, u64)>,
+    /// Keys that were there at the end.
+    pub keys: u64,
+}
+
+impl std::fmt::Display for Totals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "answered {} calls on {} connections, {} keys at the end", self.calls, self.connections, self.keys)?;
+        for (trouble, count) in &self.troubles {
+            write!(f, "\n  {count} × {}", trouble.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// A server that listens and does not answer yet.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    posts: Vec<Post>,
+    shared: Shared,
+    connections: usize,
+    /// What the user should know before the first connection.
+    remarks: Vec<String>,
+    /// Troubles that are wanted.
+    hogs: (Option<hog::LockHog>, u32),
+}
+
+impl Server {
+    /// Listens.
+    ///
+    /// # Errors
+    /// E01 where it cannot; E12 where the log cannot be written.
+    pub fn bind(options: ServerOptions) -> Result<Self, Problem> {
+        let host = options.host.as_deref().unwrap_or("127.0.0.1");
+        let listener = listen(host, options.port)?;
+        let broken = |error: io::Error| cannot_listen(&format!("{host}, port {}", options.port), &error);
+        let address = listener.local_addr().map_err(broken)?;
+        listener.set_nonblocking(true).map_err(broken)?;
+        let mut remarks = Vec::new();
+        let wanted = options.connections.max(1);
+        let files = wanted + TURNED_AWAY + OTHER_FILES;
+        let allowed = allow_open_files(files as u64).map_err(broken)?;
+        let connections = match usize::try_from(allowed) {
+            Ok(allowed) if allowed < files => {
+                let fewer = allowed.saturating_sub(TURNED_AWAY + OTHER_FILES).max(1);
+                remarks.push(format!("{fewer} connections instead of {wanted}: this process may open {allowed} files"));
+                fewer
+            }
+            _ => wanted,
+        };
+        if !address.ip().to_canonical().is_loopback() {
+            remarks.push(format!(
+                "warning: {address} is not loopback: whoever reaches it can read, change and delete every key, and \
+                 nobody is asked who they are"
+            ));
+        }
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        };
+        let posts = (0..threads).map(|_| Post::new()).collect::<io::Result<_>>().map_err(broken)?;
+        let log = options.log.as_deref().map(|path| {
+            LogFile::create(path).map_err(|error| {
+                Problem::new("E12", Exit::CannotStart, format!("cannot write {}: {error}", path.display()))
+            })
+        });
+        let memory = Memory::new(usize::try_from(options.memory).unwrap_or(usize::MAX));
+        let shared = Shared {
+            service: Service::new(memory, options.may_quit),
+            journal: Journal::new(options.verbose),
+            log: log.transpose()?,
+            patience: Patience { idle: options.idle, message: options.message },
+            stamped: options.kernel_stamps,
+            open: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            quit: AtomicBool::new(false),
+        };
+        let hogs = (options.lock_hog, options.cpu_hogs.min(hog::MOST_CPU_HOGS));
+        Ok(Self { listener, address, posts, shared, connections, remarks, hogs })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is set, or a client that may asks it to quit. Says nothing.
+    ///
+    /// # Errors
+    /// E00: a thread could not be started. E12: the log is not whole.
+    pub fn run(self, stop: &AtomicBool) -> Result<Totals, Problem> {
+        self.run_saying(stop, &mut |_| {})
+    }
+
+    /// The same; `say` gets one line for each event, in the thread of the caller.
+    ///
+    /// # Errors
+    /// As [`Server::run`].
+    pub fn run_saying(self, stop: &AtomicBool, say: &mut dyn FnMut(Event<'_>)) -> Result<Totals, Problem> {
+        let Self { listener, address, posts, shared, connections, remarks, hogs } = self;
+        remarks.iter().for_each(|remark| say(Event::Wrong(remark)));
+        say(Event::Course(&format!(
+            "serving the RPC lab's keys and values at {address}   {}, {}   Ctrl-C stops",
+            plural(posts.len(), "thread"),
+            units::size(shared.service.memory().limit() as u64)
+        )));
+        let mut door = Door { listener, shared: &shared, posts: &posts, connections, accepted: 0, spare: spare() };
+        let started = std::thread::scope(|scope| {
+            let mut started = Ok(());
+            for (at, post) in posts.iter().enumerate() {
+                let shared = &shared;
+                let thread = Builder::new().name(format!("rpc-{at}"));
+                if let Err(error) = thread.spawn_scoped(scope, move || work(shared, post)) {
+                    started = Err(thread_problem(&error));
+                    break;
+                }
+            }
+            if let (Ok(()), Some(lock)) = (&started, hogs.0) {
+                let shared = &shared;
+                let hog = move || hog::lock(lock, shared.service.store(), &shared.over);
+                started = Builder::new().spawn_scoped(scope, hog).map(drop).map_err(|error| thread_problem(&error));
+            }
+            for _ in 0..if started.is_ok() { hogs.1 } else { 0 } {
+                if let Err(error) = Builder::new().spawn_scoped(scope, || hog::cpu(&shared.over)) {
+                    started = Err(thread_problem(&error));
+                    break;
+                }
+            }
+            while started.is_ok() && !stop.load(Ordering::Relaxed) && !shared.quit.load(Ordering::Relaxed) {
+                door.open_for(100);
+                shared.journal.take(false, say);
+            }
+            shared.over.store(true, Ordering::Relaxed);
+            posts.iter().for_each(Post::ring);
+            started
+        });
+        shared.journal.take(true, say);
+        let totals = Totals {
+            connections: door.accepted,
+            calls: shared.calls.load(Ordering::Relaxed),
+            troubles: Trouble::ALL
+                .into_iter()
+                .map(|trouble| (trouble, shared.journal.count(trouble)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            keys: shared.service.store().keys() as u64,
+        };
+        say(Event::Course(&totals.to_string()));
+        started?;
+        match shared.log.as_ref().and_then(LogFile::failure) {
+            Some(error) => Err(Problem::new("E12", Exit::Unfinished, format!("the log is not whole: {error}"))),
+            None => Ok(totals),
+        }
+    }
+}
+
+/// "1 thread", "2 threads".
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Listens at the first address of `host` that works, IPv4 first: the lab knows nothing else. The address may be one
+/// that was in use a moment ago (SO_REUSEADDR, which the standard library sets).
+fn listen(host: &str, port: u16) -> Result<TcpListener, Problem> {
+    let place = format!("{host}, port {port}");
+    let mut addresses: Vec<SocketAddr> =
+        (host, port).to_socket_addrs().map_err(|error| cannot_listen(&place, &error))?.collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    let mut failed = Problem::new("E01", Exit::CannotStart, format!("{place} is no address to listen at"));
+    for address in addresses {
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = cannot_listen(&address.to_string(), &error),
+        }
+    }
+    Err(failed)
+}
+
+/// A descriptor to give up when there is no other.
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// Where connections come in.
+struct Door<'a> {
+    listener: TcpListener,
+    shared: &'a Shared,
+    posts: &'a [Post],
+    connections: usize,
+    accepted: u64,
+    spare: Option<File>,
+}
+
+impl Door<'_> {
+    /// Lets in who comes within `wait_ms`, a limited number at once.
+    fn open_for(&mut self, wait_ms: i32) {
+        if !poll(self.listener.as_fd(), Interest::Read, wait_ms).unwrap_or(false) {
+            return;
+        }
+        for _ in 0..256 {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.refuse(&error);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+        self.accepted += 1;
+        let open = self.shared.open.load(Ordering::Relaxed);
+        let turned_away = open >= self.connections;
+        if turned_away {
+            let what = format!("turned away: {} connections are open", self.connections);
+            self.shared.journal.trouble(Trouble::TurnedAway, peer, &what);
+        }
+        if open >= self.connections + TURNED_AWAY || stream.set_nodelay(true).is_err() {
+            return; // closed by being dropped
+        }
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        let fewest = self.posts.iter().min_by_key(|post| post.held.load(Ordering::Relaxed));
+        if let Some(post) = fewest {
+            post.hand(Accepted { stream, peer, turned_away });
+        }
+    }
+
+    /// Accepting failed. Where no descriptor is left, the spare one is given up for a moment, so that whoever waits is
+    /// closed instead of waiting for ever.
+    fn refuse(&mut self, error: &io::Error) {
+        self.spare = None;
+        let peer = self.listener.accept().map(|(_, peer)| peer);
+        self.spare = spare();
+        let nobody = || self.listener.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let from = peer.unwrap_or_else(|_| nobody());
+        self.shared.journal.trouble(Trouble::NoDescriptor, from, &format_args!("not accepted: {error}"));
+        std::thread::sleep(Duration::from_millis(20)); // it may last; it must not take a whole CPU
+    }
+}

@@ -1,0 +1,643 @@
+//! `msgpath serve`: the far end for people who start it by hand. Each near end gets a session of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_sys::limits::allow_open_files;
+use msgpath_sys::ready::{Direction, Events, ReadySet};
+use msgpath_sys::socket::{is_own, set_backlog};
+
+use crate::greeting::{GREETING, service_name};
+use crate::memory::Budget;
+use crate::rpc::server::Event;
+use crate::session::{Lease, Peer, Reach, Terms, session};
+use crate::team::no_thread;
+use crate::wire::{self, FromEnd, Incoming, ToEnd};
+
+/// Where `serve` listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServeAddress {
+    /// TCP; `host` `None`: loopback, both families.
+    Tcp {
+        /// Address or name.
+        host: Option<String>,
+        /// Port.
+        port: u16,
+    },
+    /// A socket in the file system, removed at the end.
+    Unix(PathBuf),
+    /// An abstract name on this machine.
+    Name(String),
+}
+
+/// Connections that have not greeted yet: in all, and from one address. Beyond that the oldest goes.
+const HALF_OPEN: usize = 1024;
+const HALF_OPEN_OF_ONE: usize = 512;
+/// Connections that the kernel keeps until they are accepted, as far as net.core.somaxconn allows. The standard library
+/// asks for 128: whoever comes in a flood to a full queue tries again after a second.
+const BACKLOG: i32 = 4096;
+/// How long a greeting may take.
+const HELLO: Duration = Duration::from_secs(2);
+/// Connections that are accepted before others are looked at.
+const AT_ONCE: usize = 128;
+/// How long a near end may take nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Descriptors that are set aside for each session and its connections.
+const FILES_OF_A_SESSION: usize = 32;
+
+/// How `serve` behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// Near ends at the same time, half of them from one address that is not loopback; more are turned away.
+    pub sessions: usize,
+    /// The memory that the rounds of all of them may take together, bytes.
+    pub memory: u64,
+    /// The longest that a round may last.
+    pub round: Duration,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self { sessions: 64, memory: 256 << 20, round: Duration::from_secs(600) }
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, Option<PathBuf>),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, Some(path)) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// E01: nobody can listen there.
+pub fn cannot_listen(place: &str, error: &io::Error) -> Problem {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => "another port with -p, or stop the program that listens there",
+        io::ErrorKind::PermissionDenied => "a port from 1024 on",
+        io::ErrorKind::AddrNotAvailable => "an address of this machine",
+        _ => "",
+    };
+    Problem::new("E01", Exit::CannotStart, format!("cannot listen at {place} ({error})")).hint(hint)
+}
+
+fn listen(address: &ServeAddress) -> Result<Vec<(Listener, String)>, Problem> {
+    match address {
+        ServeAddress::Tcp { host, port } => {
+            let hosts = match host {
+                Some(host) => vec![host.clone()],
+                None => vec!["127.0.0.1".to_owned(), "::1".to_owned()],
+            };
+            let mut out = Vec::new();
+            let mut failed = None;
+            let mut port = *port;
+            for host in hosts {
+                let place = format!("{host}, port {port}");
+                let resolved =
+                    (host.as_str(), port).to_socket_addrs().map_err(|error| cannot_listen(&place, &error))?;
+                for address in resolved {
+                    match TcpListener::bind(address) {
+                        Ok(listener) => {
+                            set_backlog(listener.as_fd(), BACKLOG).map_err(|error| cannot_listen(&place, &error))?;
+                            let local = listener.local_addr().unwrap_or(address);
+                            port = local.port(); // port 0 in a test: the same one for both families
+                            out.push((Listener::Tcp(listener), local.to_string()));
+                        }
+                        Err(error) => failed = Some(cannot_listen(&address.to_string(), &error)),
+                    }
+                }
+            }
+            // Loopback without IPv6 is still loopback; but a port that is taken must be said.
+            match (out.is_empty(), failed) {
+                (true, Some(problem)) => Err(problem),
+                (true, None) => Err(Problem::new("E01", Exit::CannotStart, "no address to listen at")),
+                (false, _) => Ok(out),
+            }
+        }
+        ServeAddress::Unix(path) => {
+            let place = path.display().to_string();
+            remove_dead(path);
+            let listener = UnixListener::bind(path).map_err(|error| cannot_listen(&place, &error))?;
+            Ok(vec![(Listener::Unix(listener, Some(path.clone())), place)])
+        }
+        ServeAddress::Name(name) => {
+            let listener = std::os::unix::net::SocketAddr::from_abstract_name(service_name(name))
+                .and_then(|address| UnixListener::bind_addr(&address))
+                .map_err(|error| cannot_listen(name, &error))?;
+            Ok(vec![(Listener::Unix(listener, None), name.clone())])
+        }
+    }
+}
+
+/// A socket file that a killed `serve` left behind; one that answers is left alone.
+fn remove_dead(path: &Path) {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    let refused = UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if is_socket && refused {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    /// Who is at the other end.
+    fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Stream::Tcp(stream) => {
+                let plain = |address: SocketAddr| address.ip().to_canonical();
+                let (host, near) = (plain(stream.local_addr()?), plain(stream.peer_addr()?));
+                let reach = match host.is_loopback() && near.is_loopback() {
+                    true => Reach::Machine,
+                    false => Reach::Network,
+                };
+                Ok(Peer { host: Some(host), address: Some(near), reach })
+            }
+            Stream::Unix(stream) => {
+                let reach = if is_own(stream.as_fd()) { Reach::Own } else { Reach::Machine };
+                Ok(Peer { reach, ..Peer::default() })
+            }
+        }
+    }
+
+    /// Waits for writes again, as a session does; a near end that takes nothing is given up.
+    fn settle(&self) -> io::Result<()> {
+        msgpath_sys::set_nonblocking(self.as_fd(), false)?;
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE))),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(PATIENCE)),
+        }
+    }
+}
+
+/// A connection that has not said who it is.
+struct HalfOpen {
+    token: u64,
+    stream: Stream,
+    from: String,
+    /// Whom the limit for one source counts it to; `None`: this machine.
+    source: Option<IpAddr>,
+    since: Instant,
+    incoming: Incoming,
+}
+
+/// How many sessions are open, by their source.
+type Open = Arc<Mutex<BTreeMap<Option<IpAddr>, usize>>>;
+
+/// The sessions that are open, and what they share.
+struct Sessions {
+    open: Open,
+    most: usize,
+    terms: Terms,
+    lines: Sender<String>,
+}
+
+/// Gives a session's place back, however it ends.
+struct Place(Open, Option<IpAddr>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.1);
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// A place for one session more, or why there is none. Whoever keeps sessions open by staying alive must not keep
+    /// everybody else out: an address other than this machine's has half of them at most.
+    fn place(&self, source: Option<IpAddr>) -> Result<Place, String> {
+        let sessions = |count: usize| if count == 1 { "1 session".into() } else { format!("{count} sessions") };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, own) = (open.values().sum::<usize>(), open.get(&source).copied().unwrap_or(0));
+        let share = self.most.div_ceil(2);
+        match source {
+            _ if all >= self.most => {
+                Err(format!("the far end is busy: {} {} open", sessions(all), if all == 1 { "is" } else { "are" }))
+            }
+            Some(address) if !address.is_loopback() && own >= share => {
+                Err(format!("the far end is busy: {} of {address} open, and no address gets more", sessions(own)))
+            }
+            _ => {
+                *open.entry(source).or_default() += 1;
+                Ok(Place(Arc::clone(&self.open), source))
+            }
+        }
+    }
+
+    /// Starts a session in a thread of its own, or says why not.
+    fn begin(&self, mut half: HalfOpen, hello: ToEnd) -> io::Result<()> {
+        half.stream.settle()?;
+        let place = match self.place(half.source) {
+            Ok(place) => place,
+            Err(why) => {
+                let reason = Unavailable::new(why.clone(), "later again");
+                wire::write(&mut half.stream, &FromEnd::Busy { reason }, &[])?;
+                return Err(io::Error::other(format!("turned away: {why}")));
+            }
+        };
+        let peer = half.stream.peer()?;
+        // A second descriptor only until the thread runs: it answers where there is none.
+        let mut spare = half.stream.as_fd().try_clone_to_owned().map(File::from)?;
+        let (lines, terms) = (self.lines.clone(), self.terms.clone());
+        let HalfOpen { mut stream, from, .. } = half;
+        let started = std::thread::Builder::new().name("session".into()).spawn(move || {
+            let _ = lines.send(format!("{from}: begins"));
+            let lease = Lease::new(Duration::from_secs(10));
+            let mut write = match stream.as_fd().try_clone_to_owned() {
+                Ok(fd) => File::from(fd),
+                Err(error) => return drop(lines.send(format!("{from}: ended: {error}"))),
+            };
+            let ended = session(&mut stream, &mut write, Some(hello), peer, &terms, &lease);
+            drop(place);
+            let _ = lines.send(match ended {
+                Ok(()) => format!("{from}: ends"),
+                Err(error) => format!("{from}: ended: {error}"),
+            });
+        });
+        if let Err(error) = started {
+            let reason = no_thread(&error);
+            wire::write(&mut spare, &FromEnd::Busy { reason: reason.clone() }, &[])?;
+            return Err(io::Error::other(format!("turned away: {}", reason.why)));
+        }
+        Ok(())
+    }
+}
+
+/// Everybody who knocks: listeners and half-open connections, in one epoll set.
+struct Door {
+    set: ReadySet,
+    listeners: Vec<Listener>,
+    /// The oldest first.
+    half_open: VecDeque<HalfOpen>,
+    next: u64,
+    sessions: Sessions,
+}
+
+impl Door {
+    fn new(listeners: Vec<Listener>, sessions: Sessions) -> io::Result<Self> {
+        let set = ReadySet::new()?;
+        for (token, listener) in listeners.iter().enumerate() {
+            msgpath_sys::set_nonblocking(listener.as_fd(), true)?;
+            set.watch(listener.as_fd(), Direction::Input, token as u64)?;
+        }
+        let next = listeners.len() as u64;
+        Ok(Self { set, listeners, half_open: VecDeque::new(), next, sessions })
+    }
+
+    /// Waits for whatever happens, at most a fifth of a second, and does it.
+    fn turn(&mut self, events: &mut Events, log: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        self.set.wait(events, 200)?;
+        for event in events.iter() {
+            match usize::try_from(event.token).ok().filter(|token| *token < self.listeners.len()) {
+                Some(listener) => self.accept(listener, log),
+                None => self.listen_to(event.token, log),
+            }
+        }
+        while self.half_open.front().is_some_and(|oldest| oldest.since.elapsed() > HELLO) {
+            if let Some(silent) = self.half_open.pop_front() {
+                log(Event::Course(&format!("{}: ended: no greeting within {} s", silent.from, HELLO.as_secs())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes whoever has connected.
+    fn accept(&mut self, listener: usize, log: &mut dyn FnMut(Event<'_>)) {
+        for _ in 0..AT_ONCE {
+            let accepted = match &self.listeners[listener] {
+                Listener::Tcp(listener) => listener
+                    .accept()
+                    .map(|(stream, from)| (Stream::Tcp(stream), from.to_string(), Some(from.ip().to_canonical()))),
+                Listener::Unix(listener, _) => {
+                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), "this machine".to_owned(), None))
+                }
+            };
+            match accepted {
+                Ok((stream, from, source)) => self.admit(stream, from, source, log),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                // No descriptor or no memory is left. Whoever has waited longest makes room; where nobody waits, the
+                // sessions have them all, and there is nothing to do but to wait.
+                Err(error) => match self.half_open.pop_front() {
+                    Some(oldest) => log(Event::Course(&format!("{}: ended: {error}", oldest.from))),
+                    None => return std::thread::sleep(Duration::from_millis(50)),
+                },
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: Stream, from: String, source: Option<IpAddr>, log: &mut dyn FnMut(Event<'_>)) {
+        let of_source = self.half_open.iter().filter(|half| half.source == source).count();
+        let oldest = match () {
+            () if of_source >= HALF_OPEN_OF_ONE => self.half_open.iter().position(|half| half.source == source),
+            () if self.half_open.len() >= HALF_OPEN => Some(0),
+            () => None,
+        };
+        if let Some(evicted) = oldest.and_then(|at| self.half_open.remove(at)) {
+            log(Event::Course(&format!("{}: ended: others came before it greeted", evicted.from)));
+        }
+        let token = self.next;
+        self.next += 1;
+        // A new connection has room for the greeting: where it has none, it is none of msgpath's.
+        let watched = msgpath_sys::set_nonblocking(stream.as_fd(), true)
+            .and_then(|()| stream.write_all(&GREETING))
+            .and_then(|()| self.set.watch(stream.as_fd(), Direction::Input, token));
+        if watched.is_ok() {
+            let (since, incoming) = (Instant::now(), Incoming::hello());
+            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming });
+            self.listen_to(token, log); // its greeting is often there already
+        }
+    }
+
+    /// Reads what a half-open connection says.
+    fn listen_to(&mut self, token: u64, log: &mut dyn FnMut(Event<'_>)) {
+        let Some(at) = self.half_open.iter().position(|half| half.token == token) else { return };
+        let half = &mut self.half_open[at];
+        let heard = loop {
+            match half.incoming.fill(&mut half.stream) {
+                Ok(0) if half.incoming.is_empty() => break Err(io::Error::other("it said nothing")),
+                Ok(0) => break Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => break Err(error),
+            }
+            match half.incoming.take::<ToEnd>() {
+                Ok(Some((hello @ ToEnd::Hello { .. }, _))) => break Ok(hello),
+                Ok(Some(_)) => break Err(io::Error::new(io::ErrorKind::InvalidData, "it did not greet")),
+                Ok(None) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        let Some(half) = self.half_open.remove(at) else { return };
+        let from = half.from.clone();
+        let _ = self.set.forget(half.stream.as_fd());
+        if let Err(error) = heard.and_then(|hello| self.sessions.begin(half, hello)) {
+            log(Event::Course(&format!("{from}: ended: {error}")));
+        }
+    }
+}
+
+/// Answers until `stop` is set. `log` gets one line for each event: strangers can make as many as they like, and how many
+/// of them are written is its affair.
+///
+/// # Errors
+/// E01 where it cannot listen.
+pub fn serve(
+    address: &ServeAddress,
+    options: ServeOptions,
+    log: &mut dyn FnMut(Event<'_>),
+    stop: &AtomicBool,
+) -> Result<(), Problem> {
+    let listeners = listen(address)?;
+    let broken = |error: io::Error| cannot_listen("the address", &error);
+    for (listener, place) in &listeners {
+        log(Event::Course(&format!("serving at {place}   Ctrl-C stops")));
+        if let Listener::Tcp(listener) = listener
+            && listener.local_addr().is_ok_and(|local| !local.ip().to_canonical().is_loopback())
+        {
+            log(Event::Wrong(&format!(
+                "warning: {place} is not loopback: whoever reaches it can make this machine send, receive and compute, \
+                 and nobody is asked who they are"
+            )));
+        }
+    }
+    // Enough for everybody who may knock; what is allowed less is turned away a little earlier.
+    let _ = allow_open_files((HALF_OPEN + options.sessions * FILES_OF_A_SESSION) as u64);
+    let (lines_in, lines) = channel::<String>();
+    let terms = Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round) };
+    let sessions = Sessions { open: Arc::default(), most: options.sessions, terms, lines: lines_in };
+    let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();
+    let mut door = Door::new(listeners, sessions).map_err(broken)?;
+    let mut events = Events::new(256);
+    while !stop.load(Ordering::Relaxed) {
+        door.turn(&mut events, log).map_err(broken)?;
+        lines.try_iter().for_each(|line| log(Event::Course(&line)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+
+    use super::*;
+
+    /// A `serve` on loopback in threads of this process.
+    struct Serving {
+        address: SocketAddr,
+        stop: Arc<AtomicBool>,
+        lines: Receiver<String>,
+        thread: Option<std::thread::JoinHandle<()>>,
+    }
+
+    impl Serving {
+        fn new(host: &str, options: ServeOptions) -> Self {
+            let (said, lines) = channel();
+            let stop = Arc::new(AtomicBool::new(false));
+            let (address, stopped) = (ServeAddress::Tcp { host: Some(host.into()), port: 0 }, Arc::clone(&stop));
+            let thread = std::thread::spawn(move || {
+                let mut log = |event: Event<'_>| match event {
+                    Event::Course(line) | Event::Wrong(line) => drop(said.send(line.to_owned())),
+                };
+                serve(&address, options, &mut log, &stopped).unwrap();
+            });
+            let first = lines.recv().unwrap();
+            let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+            Self { address, stop, lines, thread: Some(thread) }
+        }
+
+        /// Whether a line with these words is said, sooner or later.
+        fn says(&self, words: &str) -> bool {
+            std::iter::from_fn(|| self.lines.recv_timeout(Duration::from_secs(20)).ok())
+                .any(|line| line.contains(words))
+        }
+    }
+
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+            let _ = self.thread.take().map(std::thread::JoinHandle::join);
+        }
+    }
+
+    /// Greets, and reads the answer.
+    fn greets(address: SocketAddr) -> (TcpStream, FromEnd) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut greeting = [0; GREETING.len()];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting, GREETING);
+        wire::write(&mut stream, &ToEnd::Hello { version: String::new(), lease_ms: 10_000 }, &[]).unwrap();
+        let answer = wire::read(&mut stream).unwrap().unwrap().0;
+        (stream, answer)
+    }
+
+    /// The beginning of a greeting.
+    fn half_a_greeting() -> Vec<u8> {
+        let mut frame = Vec::new();
+        wire::write(&mut frame, &ToEnd::Hello { version: String::new(), lease_ms: 3_600_000 }, &[]).unwrap();
+        frame.truncate(frame.len() / 2);
+        frame
+    }
+
+    #[test]
+    fn a_near_end_is_served_while_hundreds_have_not_greeted() {
+        let serving = Serving::new("127.0.0.1", ServeOptions::default());
+        let half = half_a_greeting();
+        let _strangers: Vec<TcpStream> = (0..300)
+            .map(|at| {
+                let mut stranger = TcpStream::connect(serving.address).unwrap();
+                if at % 2 == 0 {
+                    stranger.write_all(&half).unwrap();
+                }
+                stranger
+            })
+            .collect();
+        for _ in 0..20 {
+            assert!(matches!(greets(serving.address).1, FromEnd::Hello { .. }));
+        }
+        assert!(serving.says("no greeting within 2 s"));
+    }
+
+    #[test]
+    fn who_does_not_greet_makes_room_for_others() {
+        if allow_open_files(4096).unwrap() < 4096 {
+            eprintln!("skipped: this process may open too few files");
+            return;
+        }
+        let (lines, _) = channel();
+        let sessions = Sessions { open: Arc::default(), most: 1, terms: Terms::default(), lines };
+        let mut door = Door::new(Vec::new(), sessions).unwrap();
+        let mut admit = |from: String, source| {
+            let (near, far) = UnixStream::pair().unwrap();
+            door.admit(Stream::Unix(far), from, source, &mut |_| {});
+            let oldest = door.half_open.front().map(|half| half.from.clone());
+            (near, door.half_open.len(), oldest.unwrap_or_default())
+        };
+        let _one: Vec<_> = (0..HALF_OPEN_OF_ONE).map(|at| admit(at.to_string(), None)).collect();
+        let other = admit("other".into(), Some(IpAddr::from([192, 0, 2, 1])));
+        assert_eq!((other.1, other.2.as_str()), (HALF_OPEN_OF_ONE + 1, "0"), "another source has room of its own");
+        let more = admit("more".into(), None);
+        assert_eq!((more.1, more.2.as_str()), (HALF_OPEN_OF_ONE + 1, "1"), "the oldest of the same source is gone");
+    }
+
+    #[test]
+    fn one_near_end_too_many_is_told_so() {
+        let serving = Serving::new("127.0.0.1", ServeOptions { sessions: 1, ..ServeOptions::default() });
+        let (first, answer) = greets(serving.address);
+        assert!(matches!(answer, FromEnd::Hello { .. }));
+        let FromEnd::Busy { reason } = greets(serving.address).1 else { panic!("it was served") };
+        assert_eq!(reason.why, "the far end is busy: 1 session is open");
+        drop(first);
+        assert!(serving.says(": ends"));
+        assert!(matches!(greets(serving.address).1, FromEnd::Hello { .. }), "its place is free again");
+    }
+
+    #[test]
+    fn one_address_cannot_have_all_sessions() {
+        let (lines, ended) = channel();
+        let sessions = Sessions { open: Arc::default(), most: 4, terms: Terms::default(), lines };
+        let mut door = Door::new(Vec::new(), sessions).unwrap();
+        let mut comes = |source: Option<IpAddr>| {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let hello = ToEnd::Hello { version: String::new(), lease_ms: 60_000 };
+            wire::write(&mut near, &hello, &[]).unwrap();
+            door.admit(Stream::Unix(far), "somebody".into(), source, &mut |_| {});
+            near.read_exact(&mut [0; GREETING.len()]).unwrap();
+            let busy = match wire::read(&mut near).unwrap().unwrap().0 {
+                FromEnd::Busy { reason } => reason.why,
+                _ => String::new(),
+            };
+            (near, busy)
+        };
+        let greedy = Some(IpAddr::from([192, 0, 2, 1]));
+        let (first, second, third) = (comes(greedy), comes(greedy), comes(greedy));
+        assert_eq!((first.1.as_str(), second.1.as_str()), ("", ""));
+        assert_eq!(third.1, "the far end is busy: 2 sessions of 192.0.2.1 open, and no address gets more");
+        // Others have the other half: this machine as much of it as there is.
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        let (other, own) = (comes(Some(IpAddr::from([192, 0, 2, 2]))), comes(loopback));
+        assert_eq!((other.1.as_str(), own.1.as_str()), ("", ""));
+        assert_eq!(comes(loopback).1, "the far end is busy: 4 sessions are open");
+        drop((first, second, other));
+        let heard = std::iter::from_fn(|| ended.recv_timeout(Duration::from_secs(60)).ok());
+        assert_eq!(heard.filter(|line| line.contains("somebody: end")).take(3).count(), 3);
+        let more: Vec<_> = (0..3).map(|_| comes(loopback)).collect();
+        assert!(more.iter().all(|(_, busy)| busy.is_empty()), "loopback has what is free: {more:?}");
+        let again = comes(greedy);
+        assert_eq!(again.1, "the far end is busy: 4 sessions are open");
+    }
+
+    #[test]
+    fn an_address_beyond_loopback_is_warned_of() {
+        let serving = Serving::new("0.0.0.0", ServeOptions::default());
+        assert!(serving.says("nobody is asked who they are"));
+    }
+}

@@ -1,0 +1,344 @@
+//! The measuring threads of one end in one round: started, released together, brought home.
+
+use std::io::PipeReader;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use msgpath_core::schema::{ThreadRecord, TracedThread};
+use msgpath_core::{Exit, Problem, Unavailable, Workload};
+use msgpath_paths::channel::Limits;
+use msgpath_paths::registry::Entry;
+use msgpath_paths::{AnyChannel, Breaker, Need};
+use msgpath_sys::limits::remedy;
+use msgpath_sys::signal;
+
+use crate::events::Counting;
+use crate::loops::LoopError;
+use crate::memory::can_be_had;
+use crate::open::Flow;
+use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
+use crate::wire::{Own, RoundOrder};
+
+/// Address space of a thread: its stack and what the allocator keeps for it.
+const STACK: u64 = 4 << 20;
+/// Between two kicks at threads that are to end.
+const KICK_EVERY: Duration = Duration::from_millis(10);
+/// How long threads that are to end are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The threads of one end.
+pub struct Team {
+    threads: Vec<JoinHandle<()>>,
+    outcomes: Receiver<(usize, Result<Outcome, ThreadError>)>,
+    home: Vec<Option<Result<Outcome, ThreadError>>>,
+    /// Ends when the last thread has: each has its other end.
+    ended: PipeReader,
+    go: Vec<Sender<()>>,
+    finish: Arc<AtomicBool>,
+    abort: Arc<AtomicBool>,
+    breakers: Vec<Breaker>,
+    /// /proc/self/task/N of each thread, with its run time when it was last seen to change.
+    pulses: Vec<(i32, Option<String>, Instant)>,
+    /// The threads as somebody who traces them must know them, in the order of the threads.
+    traced: Vec<TracedThread>,
+}
+
+/// What the connections of a round need at this end.
+pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr>, abort: Arc<AtomicBool>) -> Need {
+    let slice = match entry.transport.meta().lossy {
+        true => Duration::from_nanos(order.options.loss_timeout_ns.clamp(1_000_000, 60_000_000_000)),
+        false => Duration::from_millis(250),
+    };
+    let stall = Duration::from_nanos(order.options.stall_timeout_ns);
+    let timed = entry.transport.meta().lossy;
+    Need {
+        connections: order.connections,
+        largest: order.largest(),
+        inflight: order.inflight,
+        stream: order.workload == Workload::Stream,
+        notify: entry.notify(),
+        host,
+        peer,
+        options: order.options.clone(),
+        limits: Limits { slice, timed, stall: stall.max(slice), abort },
+    }
+}
+
+impl Team {
+    /// Starts the threads and waits until all ends are made.
+    ///
+    /// # Errors
+    /// What cannot be had here. No thread is left behind.
+    pub fn start(
+        order: &Arc<RoundOrder>,
+        own: &Own,
+        channels: Vec<AnyChannel>,
+        abort: Arc<AtomicBool>,
+    ) -> Result<(Self, Ready), Unavailable> {
+        let role = Role::of(order, own.near);
+        can_be_had(order.least_memory().saturating_add(u64::from(order.threads) * STACK))?;
+        // A receiver at the near end has nobody to tell it that a lossy stream is over: silence does.
+        let finish = Arc::new(AtomicBool::new(own.near && role == Role::Receiver));
+        let (ready_in, ready_out) = channel();
+        let (outcome_in, outcomes) = channel();
+        let piped = std::io::pipe();
+        let (ended, last) = piped.map_err(|error| Unavailable::new(format!("a pipe: {error}"), remedy(&error)))?;
+        let last = Arc::new(last);
+        let mut team = Self {
+            threads: Vec::new(),
+            outcomes,
+            home: Vec::new(),
+            ended,
+            go: Vec::new(),
+            finish,
+            abort,
+            breakers: channels.iter().filter_map(AnyChannel::breaker).collect(),
+            pulses: Vec::new(),
+            traced: Vec::new(),
+        };
+        let parts = match parts(order, own, role, channels) {
+            Ok(parts) => parts,
+            Err(error) => return Err(team.give_up(Unavailable::new(format!("a second descriptor: {error}"), ""))),
+        };
+        let threads = parts.len();
+        team.traced.resize_with(threads, TracedThread::default);
+        for (at, part) in parts.into_iter().enumerate() {
+            let (go_in, go) = channel();
+            team.go.push(go_in);
+            team.home.push(None);
+            let job = Job {
+                at,
+                order: Arc::clone(order),
+                near: own.near,
+                role: part.role,
+                cpu: part.cpu,
+                batch: own.batch,
+                keep: own.keep,
+                flow: part.flow,
+                finish: Arc::clone(&team.finish),
+                ready: ready_in.clone(),
+                go,
+                counting: Counting::default(),
+            };
+            let (outcome_in, last) = (outcome_in.clone(), Arc::clone(&last));
+            let name = format!("{}-{at}", if own.near { "near" } else { "far" });
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                let _ = outcome_in.send((at, run(job, part.channels)));
+                drop((outcome_in, last)); // in this order: whoever sees the end finds the outcome
+            });
+            match thread {
+                Ok(thread) => team.threads.push(thread),
+                Err(error) => return Err(team.give_up(no_thread(&error))),
+            }
+        }
+        drop((ready_in, outcome_in, last));
+        let mut first = None;
+        for _ in 0..threads {
+            match ready_out.recv() {
+                Ok(Ok(ready)) => {
+                    team.pulses.push((ready.thread.tid, None, Instant::now()));
+                    team.traced[ready.at] = ready.thread.clone();
+                    first = first.or(Some(ready));
+                }
+                Ok(Err(reason)) => return Err(team.give_up(reason)),
+                Err(_) => return Err(team.give_up(Unavailable::new("a measuring thread ended early", ""))),
+            }
+        }
+        let ready = first.expect("at least one thread");
+        Ok((team, ready))
+    }
+
+    fn give_up(mut self, reason: Unavailable) -> Unavailable {
+        self.go.clear();
+        self.abort();
+        self.join();
+        reason
+    }
+
+    /// The threads, for whoever traces them.
+    pub fn traced(&self) -> &[TracedThread] {
+        &self.traced
+    }
+
+    /// Lets all threads start.
+    pub fn go(&self) {
+        self.go.iter().for_each(|go| {
+            let _ = go.send(());
+        });
+    }
+
+    /// Tells the threads that the other end has finished its part.
+    pub fn finish(&self) {
+        self.finish.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells the threads to end.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.breakers.iter().for_each(Breaker::shut);
+    }
+
+    /// Ends the threads without asking what they did: whatever call one of them waits in is interrupted. Whether all have
+    /// ended; one that a broken device keeps is left to the end of the program.
+    pub fn abandon(mut self) -> bool {
+        self.go.clear();
+        self.abort();
+        let begun = Instant::now();
+        while !self.wait(KICK_EVERY) {
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            self.kick();
+        }
+        self.join();
+        true
+    }
+
+    /// Interrupts the calls that threads wait in, so that they see that they are to end.
+    pub fn kick(&self) {
+        let waiting = self.traced.iter().zip(&self.home).filter(|(_, home)| home.is_none());
+        waiting.filter(|(thread, _)| thread.tid != 0).for_each(|(thread, _)| signal::kick(thread.tid));
+    }
+
+    /// Whether no thread has run at all for `stall`: each waits for something that does not come. A thread that spins
+    /// runs, and looks at its own clock.
+    pub fn is_stalled(&mut self, stall: Duration) -> bool {
+        // A thread that has ended is no longer listed.
+        self.pulses.retain(|(thread, ..)| std::path::Path::new(&format!("/proc/self/task/{thread}")).exists());
+        for (thread, seen, since) in &mut self.pulses {
+            let path = format!("/proc/self/task/{thread}/schedstat");
+            let now = std::fs::read_to_string(path).ok().and_then(|text| Some(text.split(' ').next()?.to_owned()));
+            // Where the kernel does not tell, nobody is called stalled.
+            if now != *seen || now.is_none() {
+                (*seen, *since) = (now, Instant::now());
+            }
+        }
+        !self.pulses.is_empty() && self.pulses.iter().all(|(_, _, since)| since.elapsed() > stall)
+    }
+
+    /// Waits for all threads, at most this long. Whether all are home.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        while self.home.iter().any(Option::is_none) {
+            match self.outcomes.recv_timeout(timeout) {
+                Ok((at, outcome)) => self.home[at] = Some(outcome),
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => return true, // the others ended without a word
+            }
+        }
+        true
+    }
+
+    /// Can be read when all threads have ended: for whoever waits for something else as well.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// All outcomes, in the order of the threads.
+    ///
+    /// # Errors
+    /// The first error in the order of what tells most: a difference, then anything else than a closed connection.
+    pub fn outcomes(mut self) -> Result<Vec<Outcome>, ThreadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.join();
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for outcome in self.home.drain(..) {
+            match outcome {
+                Some(Ok(outcome)) => good.push(outcome),
+                Some(Err(error)) => bad.push(error),
+                None => {}
+            }
+        }
+        let told = |error: &ThreadError| match error {
+            ThreadError::Loop(LoopError::Different(_)) => 0,
+            ThreadError::Loop(LoopError::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => 2,
+            _ => 1,
+        };
+        match bad.into_iter().min_by_key(told) {
+            Some(error) => Err(error),
+            None => Ok(good),
+        }
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A thread that could not be had.
+pub fn no_thread(error: &std::io::Error) -> Unavailable {
+    Unavailable::new(
+        format!("busy: no further thread can be started ({error})"),
+        "fewer threads or connections, or a higher limit (ulimit -u, ulimit -v, pids.max of the control group)",
+    )
+}
+
+/// The same, where it ends the run: E00.
+pub fn thread_problem(error: &std::io::Error) -> Problem {
+    let Unavailable { why, hint } = no_thread(error);
+    Problem::new("E00", Exit::CannotStart, why).hint(hint)
+}
+
+/// What each thread of an end brought home, where there are several.
+pub fn thread_records(outcomes: &[Outcome]) -> Vec<ThreadRecord> {
+    let record = |one: &Outcome| ThreadRecord { cpu: one.cpu, report: one.report, events: one.events.clone() };
+    if outcomes.len() > 1 { outcomes.iter().map(record).collect() } else { Vec::new() }
+}
+
+/// What one thread gets.
+struct Part {
+    role: Role,
+    cpu: Option<u32>,
+    channels: Vec<AnyChannel>,
+    flow: Option<Arc<Flow>>,
+}
+
+/// Divides the connections among the threads of an end. In an open loop each connection has two: the receivers come
+/// first, then the senders.
+fn parts(order: &RoundOrder, own: &Own, role: Role, channels: Vec<AnyChannel>) -> std::io::Result<Vec<Part>> {
+    let turn = |cpus: &[u32], at: usize| cpus.get(at % cpus.len().max(1)).copied();
+    let Some(load) = &own.load else {
+        let share = channels.len() / order.threads.max(1) as usize;
+        let mut channels = channels.into_iter();
+        let mut next = || channels.by_ref().take(share).collect();
+        let threads = 0..order.threads as usize;
+        return Ok(threads.map(|at| Part { role, cpu: turn(&own.cpus, at), channels: next(), flow: None }).collect());
+    };
+    let (mut receivers, mut senders) = (Vec::new(), Vec::new());
+    for (at, channel) in channels.into_iter().enumerate() {
+        let flow = Some(Arc::new(Flow::new(load, at as u32, order.trim, order.messages)));
+        let duplicate = channel.duplicate()?;
+        let cpu = turn(&own.cpus, at);
+        let sender = turn(&load.cpus, at).or(cpu);
+        senders.push(Part { role: Role::OpenSender, cpu: sender, channels: vec![duplicate], flow: flow.clone() });
+        receivers.push(Part { role: Role::OpenReceiver, cpu, channels: vec![channel], flow });
+    }
+    receivers.extend(senders);
+    Ok(receivers)
+}
+
+/// What the user reads of a thread that broke.
+pub fn problem(error: &ThreadError, end: &str) -> Problem {
+    match error {
+        ThreadError::Unavailable(reason) => {
+            Problem::new("E05", Exit::CannotStart, reason.why.clone()).hint(reason.hint.clone())
+        }
+        ThreadError::Loop(LoopError::Different(_)) => Problem::new("E06", Exit::Unfinished, error.to_string())
+            .why("a measurement of wrong data is worthless, so the run stopped"),
+        ThreadError::Loop(LoopError::Io(io)) => match io.kind() {
+            std::io::ErrorKind::TimedOut => {
+                Problem::new("E18", Exit::Unfinished, format!("no progress at the {end} end for too long"))
+                    .why("both ends may be waiting for each other, or the other end stands still")
+                    .hint("fewer messages in flight, or a larger --sndbuf")
+            }
+            _ => Problem::new("E17", Exit::Unfinished, format!("the connection broke at the {end} end: {io}"))
+                .why("the other end vanished or closed in the middle of a round"),
+        },
+    }
+}

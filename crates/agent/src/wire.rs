@@ -1,0 +1,534 @@
+//! The framed protocol between the coordinator and an end: over standard input and output, or a socket.
+//!
+//! A frame is magic `mp`, version, kind (all in 4 bytes), the lengths of its two parts (u32 little-endian each), the
+//! CRC-32 of both, then JSON, then bytes. Parts are limited; nothing is allocated before the length was checked.
+
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+
+use msgpath_core::doctor::{Check, Examine};
+use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps, Work, Workload};
+use msgpath_core::schedule::Arrivals;
+use msgpath_core::schema::{
+    ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
+    ThreadRecord, TracedThread,
+};
+use msgpath_core::units::Pieces;
+use msgpath_core::{PathName, Problem, Unavailable};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Both ends must speak the same version.
+pub const VERSION: u8 = 6;
+/// Most bytes that follow the JSON in an answer.
+pub const MAX_BYTES: usize = 64 << 20;
+/// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
+pub const MAX_HELLO: usize = 4 << 10;
+/// A frame is read in parts of this size at most: memory grows with what really arrives.
+const PART: usize = 1 << 20;
+const MAGIC: [u8; 2] = *b"mp";
+const HEADER: usize = 16;
+
+/// What can be in a frame, and how large it may be.
+pub trait Frame: Serialize + DeserializeOwned {
+    /// Most bytes of JSON.
+    const MAX_JSON: usize;
+    /// Most bytes that follow it.
+    const MAX_BYTES: usize;
+}
+
+impl Frame for ToEnd {
+    // The addresses of the largest round have room; orders carry no bulk.
+    const MAX_JSON: usize = 64 << 10;
+    const MAX_BYTES: usize = 0;
+}
+
+impl Frame for FromEnd {
+    // What all threads of the largest round counted has room.
+    const MAX_JSON: usize = 2 << 20;
+    const MAX_BYTES: usize = MAX_BYTES;
+}
+
+/// What an end is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToEnd {
+    /// First: who am I. The agent ends when it has heard nothing for `lease_ms`.
+    Hello {
+        /// Version of msgpath.
+        version: String,
+        /// The lease.
+        lease_ms: u64,
+    },
+    /// Examine your machine.
+    Examine(Examine),
+    /// Measure what no message is faster than on your machine.
+    Measure(FloorsOrder),
+    /// The far end: prepare a round.
+    Round(Box<RoundOrder>),
+    /// The near end: connect to the far end, which is prepared.
+    Dial(Box<Dial>),
+    /// The far end: the near end has connected from these addresses.
+    Connect {
+        /// One a connection; empty texts where the transport needs none.
+        locals: Vec<String>,
+    },
+    /// The near end: make the threads ready.
+    Start,
+    /// The near end: the threads may begin. Answered when their part is over.
+    Go,
+    /// The near end: the round does not take place.
+    Leave,
+    /// The near end's part of the round is over: report.
+    Finish,
+    /// Nothing new, but alive.
+    Alive,
+    /// The end.
+    Bye,
+}
+
+/// What an end says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromEnd {
+    /// Answer to `Hello`.
+    Hello {
+        /// Version of msgpath.
+        version: String,
+        /// The machine.
+        environment: Box<Environment>,
+        /// CPUs of the agent in the order in which it would use them.
+        cpus: Vec<u32>,
+        /// Kernel counters that can be read here, by name.
+        counters: Vec<String>,
+        /// Events of CPU and kernel that its threads can count.
+        events: Box<EventFacts>,
+    },
+    /// Answer to `Hello` where there is no room for a session now.
+    Busy {
+        /// Why, and what may help.
+        reason: Unavailable,
+    },
+    /// Answer to `Examine`.
+    Examined {
+        /// What was seen.
+        checks: Vec<Check>,
+    },
+    /// Answer to `Measure`.
+    Measured {
+        /// What no message is faster than.
+        floors: Box<Floors>,
+        /// What reading the clock costs.
+        clock: ClockFacts,
+    },
+    /// Answer to `Round`: connect here.
+    Offered {
+        /// One a connection.
+        addresses: Vec<String>,
+    },
+    /// Answer to `Dial`.
+    Connected {
+        /// Where each connection comes from; empty texts where the transport needs none.
+        locals: Vec<String>,
+        /// The slowest connect, ns.
+        connect_ns: u64,
+    },
+    /// Answer to `Leave`.
+    Left,
+    /// Answer to `Go`: the near end's part of the round is over, well or not.
+    Over,
+    /// Before `Done`, once for each thread of the near end: its rows. Columns follow, each as long as said (u64
+    /// little-endian each): starts, latencies, lateness, and when send calls had returned.
+    Rows {
+        /// Lengths of the columns.
+        counts: [u32; 4],
+    },
+    /// Answer to `Connect`, and to `Start`: the threads wait for messages, or for the word to go.
+    Ready {
+        /// Options of the first connection.
+        granted: Vec<Granted>,
+        /// Bytes that a reply can wait in without a reader.
+        room: Option<u64>,
+        /// The measuring threads, for whoever traces them.
+        threads: Vec<TracedThread>,
+    },
+    /// Answer to `Finish`, followed by the arrival stamps where they were asked for.
+    Done {
+        /// What happened here.
+        report: Box<EndReport>,
+        /// Kernel counters that changed during the round.
+        kernel: KernelCounts,
+        /// Time of a fixed piece of computing just before the round, ns.
+        speed_ns: u64,
+        /// Events that its threads counted, all together.
+        events: EventCounts,
+        /// The threads one by one, where there are several.
+        threads: Vec<ThreadRecord>,
+        /// How many arrival stamps follow for each thread (u64 little-endian each). In a traced round as many stamps of
+        /// the moments just before each reply was sent follow them.
+        stamps: Vec<u32>,
+        /// The near end's, whose histograms follow instead.
+        times: Option<Box<Times>>,
+    },
+    /// This cannot be measured here.
+    Unavailable(Unavailable),
+    /// The round failed here.
+    Failed(Problem),
+}
+
+/// What no message is faster than: between whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FloorsOrder {
+    /// CPU of the near end.
+    pub near: Option<u32>,
+    /// CPU of the far end.
+    pub far: Option<u32>,
+    /// Both ends are on one machine.
+    pub one_machine: bool,
+    /// Bytes of a message.
+    pub size: u64,
+    /// Where packets go, if any.
+    pub peer: Option<IpAddr>,
+}
+
+/// What only one end knows of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// At the near end.
+    pub near: bool,
+    /// CPUs of the threads, in turn.
+    pub cpus: Vec<u32>,
+    /// Messages per stamp pair.
+    pub batch: u64,
+    /// Rows each thread keeps.
+    pub keep: usize,
+    /// The schedules, where this end sends by one: one connection a thread then.
+    pub load: Option<Load>,
+}
+
+/// What one round's schedules are made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Mean gap between two messages of one connection, ns.
+    pub gap_ns: f64,
+    /// How gaps are distributed.
+    pub arrivals: Arrivals,
+    /// Seed of the plan, case and pass: with the connection they make the seed of a schedule.
+    pub seed: (u64, u32, u32),
+    /// CPUs that senders have for themselves, in turn; empty: each shares the CPU of its receiver.
+    pub cpus: Vec<u32>,
+    /// Messages in flight on a connection before its sender is held up.
+    pub most: u64,
+}
+
+/// Everything the near end must know of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dial {
+    /// As the far end knows it.
+    pub order: RoundOrder,
+    /// What only this end knows.
+    pub own: Own,
+    /// Where the far end is, where it was reached over IP.
+    pub peer: Option<IpAddr>,
+    /// What the far end offers, one a connection.
+    pub addresses: Vec<String>,
+}
+
+/// What the end that times messages has timed, all threads together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Bytes of the histograms: round trips; those of the messages that were trimmed; of an open loop from the actual
+    /// send, and from the intended to the actual send.
+    pub histograms: [u32; 4],
+    /// Open loop: the rest of its account.
+    pub open: Option<OpenRound>,
+}
+
+/// Everything the far end must know of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundOrder {
+    /// Echo or stream.
+    pub workload: Workload,
+    /// The far end sends (stream).
+    pub reverse: bool,
+    /// The path.
+    pub path: PathName,
+    /// The message.
+    pub pieces: Pieces,
+    /// Bytes of the reply (echo).
+    pub reply: u64,
+    /// Connections in all.
+    pub connections: u32,
+    /// Threads.
+    pub threads: u32,
+    /// How a thread serves its connections.
+    pub dispatch: Dispatch,
+    /// Messages in flight on a connection.
+    pub inflight: u32,
+    /// Measured messages on each connection.
+    pub messages: u64,
+    /// Messages before them that are not measured.
+    pub trim: u64,
+    /// The near end of an echo stops early after this long, ns; 0: never. Then the far end's last message does not
+    /// come, and that is no error.
+    pub patience_ns: u64,
+    /// CPUs of the threads, in turn; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// Stamps.
+    pub stamps: Stamps,
+    /// Both ends stamp before and after their calls, because the kernel is traced.
+    pub traced: bool,
+    /// The measuring threads get a higher priority.
+    pub urgent: bool,
+    /// They count events of CPU and kernel.
+    pub events: bool,
+    /// Connection options.
+    pub options: ChannelOptions,
+    /// Work for each message before it is answered (echo).
+    pub work: Option<Work>,
+    /// Seed of the work.
+    pub seed: u64,
+    /// Bytes over which message buffers rotate; 0: one buffer.
+    pub working_set: u64,
+}
+
+impl RoundOrder {
+    /// The reply: cut like the message where it is as long.
+    pub fn reply_pieces(&self) -> Pieces {
+        if self.reply == self.pieces.total() { self.pieces } else { Pieces::whole(self.reply as u32) }
+    }
+
+    /// Bytes of the larger of message and reply.
+    pub fn largest(&self) -> u64 {
+        match self.workload {
+            Workload::Echo | Workload::Rpc | Workload::Periodic => self.pieces.total().max(self.reply),
+            Workload::Stream => self.pieces.total(),
+        }
+    }
+
+    /// Limits that an honest near end keeps; anything else is refused.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
+        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SIZE, MAX_WORK_NS, MAX_WORKING_SET};
+        let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
+        if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
+            return Err("a size out of range");
+        }
+        if self.pieces.count > msgpath_core::units::MAX_PIECES {
+            return Err("too many pieces");
+        }
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections)
+            || self.threads == 0
+            || !self.connections.is_multiple_of(self.threads)
+            || !(1..=4096).contains(&self.inflight)
+        {
+            return Err("connections, threads or messages in flight out of range");
+        }
+        if self.messages == 0 || self.messages > 1 << 40 || self.trim > 1 << 40 {
+            return Err("a number of messages out of range");
+        }
+        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) || self.working_set > MAX_WORKING_SET {
+            return Err("work or a working set out of range");
+        }
+        Ok(())
+    }
+}
+
+/// Writes one frame with one call.
+///
+/// # Errors
+/// As the writer.
+pub fn write<T: Frame>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::Result<()> {
+    let json = serde_json::to_vec(message)?;
+    if json.len() > T::MAX_JSON || bytes.len() > T::MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame beyond its limit"));
+    }
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&json);
+    crc.update(bytes);
+    let mut frame = Vec::with_capacity(HEADER + json.len() + bytes.len());
+    frame.extend(MAGIC);
+    frame.extend([VERSION, 0]);
+    frame.extend((json.len() as u32).to_le_bytes());
+    frame.extend((bytes.len() as u32).to_le_bytes());
+    frame.extend(crc.finalize().to_le_bytes());
+    frame.extend(&json);
+    frame.extend(bytes);
+    out.write_all(&frame)?;
+    out.flush()
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// A frame that arrives, as far as it has. It is put together without waiting, so that whoever sends half a frame stops
+/// nobody.
+pub struct Incoming {
+    buffer: Vec<u8>,
+    /// Limits of both parts.
+    most: (usize, usize),
+}
+
+impl Incoming {
+    /// For frames of a kind.
+    pub fn new<T: Frame>() -> Self {
+        Self { buffer: Vec::new(), most: (T::MAX_JSON, T::MAX_BYTES) }
+    }
+
+    /// For a greeting.
+    pub fn hello() -> Self {
+        Self { buffer: Vec::new(), most: (MAX_HELLO, 0) }
+    }
+
+    /// Whether nothing of a frame has come.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Lengths of the two parts, once they are known.
+    fn lengths(&self) -> io::Result<Option<(usize, usize)>> {
+        let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        if header[..2] != MAGIC {
+            return Err(invalid("not msgpath at the other end".into()));
+        }
+        if header[2] != VERSION {
+            return Err(invalid(format!("the other end speaks version {}, this is version {VERSION}", header[2])));
+        }
+        let (json, bytes) = (word(4) as usize, word(8) as usize);
+        if json > self.most.0 || bytes > self.most.1 {
+            return Err(invalid("a frame beyond its limit".into()));
+        }
+        Ok(Some((json, bytes)))
+    }
+
+    /// Reads once, and nothing that follows the frame. 0: the other end has closed.
+    ///
+    /// # Errors
+    /// As the reader; `InvalidData` for anything that is no frame of this version.
+    pub fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
+        let whole = self.lengths()?.map_or(HEADER, |(json, bytes)| HEADER + json + bytes);
+        let had = self.buffer.len();
+        self.buffer.resize(whole.min(had + PART), 0);
+        let read = loop {
+            match from.read(&mut self.buffer[had..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(had + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    /// The frame, if it is whole.
+    ///
+    /// # Errors
+    /// `InvalidData`.
+    pub fn take<T: Frame>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
+        let Some((json, bytes)) = self.lengths()? else { return Ok(None) };
+        if self.buffer.len() < HEADER + json + bytes {
+            return Ok(None);
+        }
+        let mut frame = std::mem::take(&mut self.buffer);
+        let crc = u32::from_le_bytes(frame[12..HEADER].try_into().expect("four bytes"));
+        if crc32fast::hash(&frame[HEADER..]) != crc {
+            return Err(invalid("a frame with a wrong checksum".into()));
+        }
+        let message = serde_json::from_slice(&frame[HEADER..HEADER + json])
+            .map_err(|error| invalid(format!("a frame that says nothing: {error}")))?;
+        frame.drain(..HEADER + json);
+        Ok(Some((message, frame)))
+    }
+}
+
+/// Reads one frame. `Ok(None)`: the other end closed between two frames.
+///
+/// # Errors
+/// `InvalidData` for anything that is not a frame of this version; `UnexpectedEof` for half a frame.
+pub fn read<T: Frame>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
+    let mut incoming = Incoming::new::<T>();
+    loop {
+        if incoming.fill(from)? == 0 {
+            return if incoming.is_empty() { Ok(None) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
+        }
+        if let Some(frame) = incoming.take()? {
+            return Ok(Some(frame));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_cross_and_damage_is_seen() {
+        let mut bytes = Vec::new();
+        let message = FromEnd::Offered { addresses: vec!["a".into(), "b".into()] };
+        write(&mut bytes, &message, &[1, 2, 3]).unwrap();
+        let (read_back, extra) = read::<FromEnd>(&mut bytes.as_slice()).unwrap().unwrap();
+        assert_eq!((read_back, extra), (message, vec![1, 2, 3]));
+        for at in (0..bytes.len()).filter(|at| *at != 3) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(read::<FromEnd>(&mut damaged.as_slice()).is_err(), "byte {at}");
+        }
+        for length in 1..bytes.len() {
+            assert!(read::<FromEnd>(&mut &bytes[..length]).is_err(), "{length} bytes");
+        }
+        assert!(read::<FromEnd>(&mut [].as_slice()).unwrap().is_none());
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = Vec::new();
+        write(&mut bytes, &ToEnd::Bye, &[]).unwrap();
+        bytes[2] = 9;
+        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 9"));
+    }
+
+    #[test]
+    fn what_a_near_end_says_is_short() {
+        let mut bytes = Vec::new();
+        assert!(write(&mut bytes, &ToEnd::Alive, &[1]).is_err(), "no bulk");
+        write(&mut bytes, &ToEnd::Alive, &[]).unwrap();
+        for (at, length) in [(8, 1_u32), (8, 64 << 20), (4, (64 << 10) + 1)] {
+            let mut large = bytes.clone();
+            large[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            let error = read::<ToEnd>(&mut large.as_slice()).unwrap_err();
+            assert!(error.to_string().contains("beyond its limit"), "{at} {length}: {error}");
+        }
+        let mut bytes = Vec::new();
+        let locals = vec!["x".repeat(MAX_HELLO)];
+        write(&mut bytes, &ToEnd::Connect { locals }, &[]).unwrap();
+        let mut hello = Incoming::hello();
+        let mut from = bytes.as_slice();
+        hello.fill(&mut from).unwrap();
+        assert!(hello.fill(&mut from).is_err(), "too much for a greeting");
+    }
+
+    #[test]
+    fn a_frame_is_put_together_from_whatever_comes() {
+        let mut bytes = Vec::new();
+        write(&mut bytes, &ToEnd::Alive, &[]).unwrap();
+        write(&mut bytes, &ToEnd::Bye, &[]).unwrap();
+        let (mut incoming, mut seen) = (Incoming::new::<ToEnd>(), Vec::new());
+        for byte in bytes {
+            assert_eq!(incoming.fill(&mut [byte].as_slice()).unwrap(), 1);
+            seen.extend(incoming.take::<ToEnd>().unwrap().map(|(message, _)| message));
+        }
+        assert_eq!(seen, [ToEnd::Alive, ToEnd::Bye]);
+        assert!(incoming.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read::<FromEnd>(&mut bytes.as_slice());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! No measured loop allocates: every path of the registry, both ends, counted by a counting allocator.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use msgpath_agent::loops::{
+    Answer, Arrivals, FarStamps, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window,
+    stream_receive, stream_send,
+};
+use msgpath_agent::payload::{Payload, pattern};
+use msgpath_core::Delivery;
+use msgpath_core::units::Pieces;
+use msgpath_paths::transport::Need;
+use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, all, with_ends};
+
+const COUNT: u64 = 60;
+/// Messages before the counted ones: buffers that are made at first use are made then.
+const FIRST: u64 = 70;
+
+struct Near<'a>(&'a Payload, bool);
+struct Far<'a>(&'a Payload, bool);
+
+fn allocations(run: impl FnOnce()) -> u64 {
+    allocation_counter::measure(run).count_total
+}
+
+impl Driver for Near<'_> {
+    type Out = u64;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> u64 {
+        let messages = Messages { outgoing: self.0, incoming: self.0, lossy: self.1 };
+        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
+        let mut rows = vec![Row { start: 0, latency: 0 }; 4 * COUNT as usize];
+        let mut sent = Vec::with_capacity(FIRST as usize + 10);
+        let mut windows = Windows::new(1, 2);
+        let mut delivery = Delivery::default();
+        rows.clear();
+        echo_near(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut sent, &mut delivery).unwrap();
+        rows.clear();
+        let counted = allocations(|| {
+            let range = (FIRST, COUNT);
+            echo_near(&mut ends, &messages, &mut inbox, range, &mut rows, &mut sent, &mut delivery).unwrap();
+            let range = (FIRST + COUNT, COUNT);
+            echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, range, &mut rows, &mut delivery).unwrap();
+            stream_send(&mut ends, &messages, (FIRST + 2 * COUNT, COUNT), &mut delivery).unwrap();
+        });
+        assert_eq!(delivery.received, FIRST + 2 * COUNT);
+        // A zero-copy buffer that is freed too early arrives as something else: the far end would notice.
+        let End { channel, method, .. } = &mut ends[0];
+        method.drain(channel).unwrap();
+        counted
+    }
+}
+
+impl Driver for Far<'_> {
+    type Out = u64;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> u64 {
+        let messages = Messages { outgoing: self.0, incoming: self.0, lossy: self.1 };
+        let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
+        let finish = AtomicBool::new(true);
+        let service = Service::new(None, 0);
+        let answer = Answer { same_bytes: false, finish: &finish, service: &service };
+        let mut stamps = FarStamps { arrived: Vec::with_capacity(500), left: Vec::with_capacity(500) };
+        let mut delivery = Delivery::default();
+        let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
+        echo_far(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery).unwrap();
+        allocations(|| {
+            let range = (FIRST, 2 * COUNT);
+            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
+            let range = (FIRST + 2 * COUNT, COUNT);
+            stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
+        })
+    }
+}
+
+fn pair(entry: &msgpath_paths::Entry, size: u64) -> (AnyChannel, AnyChannel) {
+    let mut need = Need::local(size);
+    need.notify = entry.notify();
+    need.inflight = 2;
+    // Longer than a busy machine keeps a thread from its CPU: what may be lost is given up then.
+    need.limits.slice = Duration::from_secs(5);
+    let mut offer = entry.transport.offer(&need).unwrap();
+    let (near, local) = entry.transport.connect(&offer.addresses()[0], &need).unwrap();
+    (near, offer.accept(&[local], Duration::from_secs(2)).unwrap().pop().unwrap())
+}
+
+#[test]
+fn no_measured_loop_allocates() {
+    let mut tried = 0;
+    for entry in all() {
+        if let Err(reason) = entry.probe() {
+            println!("skipped: {}: {reason}", entry.name);
+            continue;
+        }
+        let pieces = Pieces { count: 4, size: 16 };
+        let payload = Payload::new(pieces);
+        let layout = Layout { pieces, inflight: 2, copies: 1, content: pattern };
+        let options = Need::local(64).options;
+        let lossy = entry.transport.meta().lossy;
+        let (near, far) = pair(&entry, pieces.total());
+        std::thread::scope(|scope| {
+            let (result, far_count) = channel();
+            let (entry, payload, options) = (&entry, &payload, &options);
+            scope.spawn(move || {
+                result.send(with_ends(&entry.name, vec![far], layout, options, Far(payload, lossy)).unwrap()).unwrap();
+            });
+            let near = with_ends(&entry.name, vec![near], layout, options, Near(payload, lossy)).unwrap();
+            let far = far_count.recv_timeout(Duration::from_secs(120)).unwrap();
+            assert_eq!((near, far), (0, 0), "{}: allocations at the near and the far end", entry.name);
+        });
+        tried += 1;
+    }
+    assert!(tried > 20, "only {tried} paths could be tried");
+}

@@ -1,0 +1,45 @@
+//! W115: the run went on although its machine was not as it had been.
+
+use super::wording::warning;
+use super::{Detector, Input, Said};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W115", detect };
+
+fn detect(input: &Input) -> Vec<Said> {
+    let changed: Vec<_> = input.run.header.resumed.iter().filter(|resumed| !resumed.differs.is_empty()).collect();
+    let Some(first) = changed.first() else { return Vec::new() };
+    let differs: Vec<&str> = changed.iter().flat_map(|resumed| &resumed.differs).map(String::as_str).collect();
+    vec![warning(
+        "W115",
+        format!("the run was resumed although {}", differs.join("; ")),
+        "its rounds before and after do not belong to one state of the machine; both are in every number",
+        "measure it again in one go",
+        [("rounds_before", first.rounds as f64)],
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::resume::Resumption;
+
+    use crate::testing::{Build, said};
+
+    fn resumed(differs: &[&str]) -> Vec<String> {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        let differs = differs.iter().map(|text| (*text).to_owned()).collect();
+        run.header.resumed.push(Resumption { rounds: 7, differs, ..Resumption::default() });
+        said(&run, "W115")
+    }
+
+    #[test]
+    fn speaks_where_the_machine_changed() {
+        let texts = resumed(&["the kernel was 6.1, now it is 6.2"]);
+        assert_eq!(texts, ["the run was resumed although the kernel was 6.1, now it is 6.2"]);
+    }
+
+    #[test]
+    fn is_silent_where_nothing_did() {
+        assert!(resumed(&[]).is_empty());
+        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W115").is_empty());
+    }
+}

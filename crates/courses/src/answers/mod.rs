@@ -1,0 +1,68 @@
+//! Pages that answer questions from several runs: what a preset is for.
+//!
+//! A page is one file in `pages/` and one line in [`PAGES`]; it finds the runs of its preset by their names and says what
+//! follows from them, or why nothing does. The claims that people get wrong (`claims/`) are settled from whatever runs
+//! there are. Everything is typed cells and sentences; `present` lays them out.
+
+pub mod claims;
+mod columns;
+mod evidence;
+pub mod ladder;
+mod pages;
+mod published;
+mod said;
+#[cfg(test)]
+mod testing;
+mod words;
+
+use crate::preset::Preset;
+use msgpath_analyse::{Logs, Summary};
+use msgpath_record::Run;
+
+pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Settled, Table, cell};
+pub use pages::nagle_trap::{Waits, waits};
+pub use pages::write_shape::{ClassicRow, classic};
+
+/// A run of a preset, as pages and claims look at it.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// Its name in the preset.
+    pub name: &'a str,
+    /// As recorded.
+    pub run: &'a Run,
+    /// Its numbers.
+    pub summary: &'a Summary,
+    /// Its logs.
+    pub logs: &'a Logs,
+}
+
+/// Makes a page of the runs of a preset.
+pub type Make = fn(&[Part<'_>]) -> Page;
+
+/// Every page: the name that a preset gives, and what makes it.
+pub const PAGES: &[(&str, Make)] = pages::ALL;
+
+/// The page of a preset. Without one of its own, tables and answers are left to the findings of its runs.
+///
+/// # Panics
+/// There is no page of that name; the preset was checked against [`PAGES`].
+pub fn page(preset: &Preset, title: &str, parts: &[Part<'_>], missing: Vec<Missing>) -> Page {
+    let made = preset.page.as_ref().map(|(name, _)| {
+        let (_, make) = PAGES.iter().find(|(known, _)| known == name).expect("a page that exists");
+        make(parts)
+    });
+    let mut page = made.unwrap_or_default();
+    if !preset.published.is_empty() {
+        let (table, answer) = published::beside(&preset.source, &preset.published, parts);
+        page.tables.push(table);
+        page.answers.push(answer);
+    }
+    page.answers = page.answers.into_iter().map(Answer::whole).collect();
+    let findings = parts.iter().map(|part| (part.name.to_owned(), part.summary.findings.clone()));
+    Page { title: title.into(), claims: claims::settled(parts), findings: findings.collect(), missing, ..page }
+}
+
+/// A run by its name in the preset.
+pub fn part<'a>(parts: &[Part<'a>], name: &str) -> Option<Part<'a>> {
+    parts.iter().copied().find(|part| part.name == name)
+}

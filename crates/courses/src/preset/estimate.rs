@@ -1,0 +1,162 @@
+//! How long a plan will take, said before it starts.
+
+use msgpath_core::plan::{Extent, Plan};
+use msgpath_core::schema::RoundRecord;
+use msgpath_core::{Case, CaseRole};
+
+/// Around the messages of a round, ns: orders, threads, connections, counters of the kernel and the record. What this
+/// machine takes the kept runs tell ([`between_rounds`]); where there is none yet, this, as seen on machines with two CPUs.
+pub const ROUND: u64 = 30_000_000;
+/// A run tells with so many rounds.
+const FEWEST: usize = 20;
+/// A pilot: rounds of 8 messages, then four times as many until they take 10 ms, are about so many ...
+const GROWING: u64 = 5;
+/// ... slices of the warm-up, at least so many of 10 ms ...
+const SLICES: u64 = 3;
+const SLICE: u64 = 10_000_000;
+/// ... and, where rounds are to hold a time, one of full length, at most so long, ns.
+const WHOLE: u64 = 200_000_000;
+/// A run, ns: the far end's process, what `doctor` looks at, the report.
+const RUN: u64 = 500_000_000;
+/// A restart, ns: another process.
+const RESTART: u64 = 100_000_000;
+/// What a round is trimmed by at most, ns, where a schedule says how long that takes.
+const TRIM: u64 = 20_000_000;
+/// Rounds of an ablation and of a traced replica are at most so long, ns.
+const ABLATION: u64 = 10_000_000;
+const TRACED: u64 = 30_000_000;
+/// Events are counted in one of so many passes.
+const COUNTED: u64 = 4;
+/// Ablations of a single case whose ends sleep.
+const ABLATIONS: u64 = 2;
+
+/// Median time from the end of a round to the start of the next, ns; `None`: there are too few.
+pub fn between_rounds(rounds: &[RoundRecord]) -> Option<u64> {
+    let mut order: Vec<&RoundRecord> = rounds.iter().collect();
+    order.sort_by_key(|round| round.start_ns);
+    let pairs = order.windows(2).filter(|pair| pair[0].restart == pair[1].restart);
+    let mut gaps: Vec<u64> = pairs
+        .map(|pair| {
+            let end = pair[0].start_ns + pair[0].near().elapsed_ns.max(pair[0].far().elapsed_ns);
+            pair[1].start_ns.saturating_sub(end)
+        })
+        .collect();
+    gaps.sort_unstable();
+    (gaps.len() >= FEWEST).then(|| gaps[gaps.len() / 2])
+}
+
+/// How long a plan will take, ns; `around`: what a round takes beside its messages. Counts without a rate take as long as
+/// the path makes them; a case of a count is held for 1 s. Sizes that are added near a crossing are not in it: nobody knows
+/// whether there is one; nor are the rounds for which a run with too few calm ones goes on.
+pub fn planned_ns(plan: &Plan, around: u64) -> u64 {
+    let rounds = u64::from(plan.rounds);
+    let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case).min(longest) + around);
+    let pilot = |case: &Case| {
+        let warm_up = plan.warmup_ns.max(SLICES * (SLICE + around));
+        let whole = match (plan.extent, case.load.rate()) {
+            (Extent::Time(_), None) => round_ns(plan, case).min(WHOLE) + around,
+            _ => 0,
+        };
+        GROWING * around + SLICE + warm_up + whole
+    };
+    let of = |case: &Case| match case.role {
+        CaseRole::Ablation => pilot(case) + stage(ABLATION, case),
+        // It takes the pace of the case that it is held against.
+        CaseRole::Control => stage(u64::MAX, case),
+        CaseRole::Measured | CaseRole::Reference => pilot(case) + stage(u64::MAX, case),
+    };
+    let measured = || plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
+    let traced = |case: &Case| if plan.stages.is_some() { stage(TRACED, case) } else { 0 };
+    let counted = |case: &Case| if plan.events_forced { stage(ABLATION, case) / COUNTED } else { 0 };
+    let tried = |case: &Case| if plan.try_causes { ABLATIONS * (pilot(case) + stage(ABLATION, case)) } else { 0 };
+    RUN + u64::from(plan.restarts - 1) * RESTART
+        + plan.cases.iter().map(of).sum::<u64>()
+        + measured().map(|case| traced(case) + counted(case) + tried(case)).sum::<u64>()
+}
+
+/// The messages of a round, with those that are trimmed where they take long.
+fn round_ns(plan: &Plan, case: &Case) -> u64 {
+    let rounds = u64::from(plan.rounds);
+    let gap_ns = case.load.rate().map(|rate| rate.gap_ns());
+    let messages = match (plan.extent, gap_ns) {
+        (Extent::Time(ns), _) => ns / rounds,
+        (Extent::Count(count), Some(gap)) => (count as f64 * gap) as u64 / rounds,
+        (Extent::Count(_), None) => 1_000_000_000 / rounds,
+    };
+    // Of an open loop the queue is empty at first, so at least a tenth is trimmed.
+    let trim = gap_ns.map_or(0, |gap| ((plan.trim as f64 * gap) as u64).min(TRIM).max(messages / 10));
+    messages + trim
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::plan::{Load, StageSet, Workload};
+    use msgpath_core::schedule::{Arrivals, Rate};
+    use msgpath_core::units::Pieces;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn plan(cases: usize) -> Plan {
+        let case = |id| Case { id, ..Case::new("tcp:send".parse().unwrap(), Pieces::whole(64)) };
+        let cases = (0..cases as u32).map(case).collect();
+        let plan = Plan::new(Workload::Echo, cases);
+        Plan { extent: Extent::Time(SECOND), warmup_ns: SECOND / 10, rounds: 40, ..plan }
+    }
+
+    fn seconds(plan: &Plan) -> f64 {
+        planned_ns(plan, 40_000_000) as f64 / 1e9
+    }
+
+    #[test]
+    fn rounds_pilots_and_the_start_are_counted() {
+        // 1 s of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices that are
+        // longer than the 0.1 s of warm-up (0.15 s), and one round (0.065 s); the run 0.5 s.
+        assert!((seconds(&plan(1)) - (0.5 + 2.6 + 0.425)).abs() < 1e-9);
+        assert!((seconds(&plan(10)) - (0.5 + 26.0 + 4.25)).abs() < 1e-9);
+        let warm = Plan { warmup_ns: SECOND, ..plan(1) };
+        assert!((seconds(&warm) - seconds(&plan(1)) - 0.85).abs() < 1e-9);
+        let restarted = Plan { restarts: 5, ..plan(1) };
+        assert!((seconds(&restarted) - seconds(&plan(1)) - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_control_has_no_pilot_and_an_ablation_short_rounds() {
+        let mut with = plan(2);
+        with.cases[1].role = CaseRole::Control;
+        assert!((seconds(&with) - seconds(&plan(1)) - 2.6).abs() < 1e-9);
+        let ablations = Plan { try_causes: true, ..plan(1) };
+        assert!((seconds(&ablations) - seconds(&plan(1)) - 2.0 * (0.425 + 40.0 * 0.05)).abs() < 1e-9);
+        let traced = Plan { stages: Some(StageSet::Light), ..plan(1) };
+        assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.065).abs() < 1e-9, "25 ms, no more than untraced");
+    }
+
+    #[test]
+    fn what_a_schedule_trims_is_counted() {
+        let mut open = plan(1);
+        let at = |rate: f64| Load::Open { rate: Rate::per_second(rate).unwrap(), arrivals: Arrivals::Constant };
+        open.cases[0].load = at(1_000.0);
+        assert!(
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * 0.02 - 0.065)).abs() < 1e-9,
+            "100 messages would be 100 ms"
+        );
+        open.cases[0].load = at(100_000.0);
+        assert!((seconds(&open) - seconds(&plan(1)) - (40.0 * 0.0025 - 0.065)).abs() < 1e-9, "a tenth of 25 ms");
+    }
+
+    #[test]
+    fn what_a_round_costs_is_what_rounds_cost() {
+        let round = |pass: u64| {
+            let mut round = RoundRecord { start_ns: pass * 30_000_000, ..RoundRecord::default() };
+            (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (8_000_000, 10_000_000);
+            // A restart takes its time, which is no round's.
+            round.restart = u32::from(pass >= 15);
+            round.start_ns += u64::from(round.restart) * SECOND;
+            round
+        };
+        let rounds: Vec<RoundRecord> = (0..30).rev().map(round).collect();
+        assert_eq!(between_rounds(&rounds), Some(20_000_000));
+        assert_eq!(between_rounds(&rounds[..20]), None);
+        assert!(planned_ns(&plan(1), 20_000_000) < planned_ns(&plan(1), 40_000_000));
+    }
+}

@@ -1,0 +1,104 @@
+//! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use msgpath_agent::greeting::{self, service_name};
+use msgpath_core::plan::{ChannelOptions, Family};
+use msgpath_core::{Exit, Problem, Target};
+
+use super::{Launcher, Stream};
+use crate::link::vanished;
+
+/// Where it listens.
+pub struct Listening<'a> {
+    /// The address.
+    pub target: &'a Target,
+    /// Address family and bind address of the way there.
+    pub options: &'a ChannelOptions,
+}
+
+impl Launcher for Listening<'_> {
+    fn launch(&self) -> Result<Stream, Problem> {
+        let over = |stream: io::Result<UnixStream>| {
+            let problem = |error| nobody(&self.target.to_string(), &error, &format!("msgpath serve {}", self.target));
+            let mut stream = stream.map_err(problem)?;
+            greeting::expect(&mut stream, self.target)?;
+            let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
+            Ok(both(read, stream))
+        };
+        match self.target {
+            Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
+            Target::Host { host, port, .. } => {
+                let mut stream = connect(host, *port, self.options)?;
+                greeting::expect(&mut stream, self.target)?;
+                let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
+                let _ = stream.set_nodelay(true);
+                let peer = stream.peer_addr().ok().map(|address| address.ip());
+                Ok(Stream { peer, ..both(read, stream) })
+            }
+            Target::Socket { path, .. } => over(UnixStream::connect(path)),
+            Target::Name { name, .. } => {
+                let address = std::os::unix::net::SocketAddr::from_abstract_name(service_name(name));
+                over(address.and_then(|address| UnixStream::connect_addr(&address)))
+            }
+        }
+    }
+}
+
+fn both(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Stream {
+    Stream { to: Box::new(to), from: Box::new(from), process: None, peer: None }
+}
+
+fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "the machine is up; no program listens there",
+        io::ErrorKind::NotFound => "there is no such socket",
+        io::ErrorKind::TimedOut => "no answer at all: the machine is off, or something in between drops the packets",
+        _ => "",
+    };
+    let what = error.to_string().to_lowercase();
+    let what = what.split(" (os error").next().unwrap_or(&what);
+    Problem::new("E01", Exit::CannotStart, format!("nobody answers at {place} ({what})"))
+        .why(why)
+        .hint(format!("on the far machine run   {serve}"))
+}
+
+/// A connection to a host.
+///
+/// # Errors
+/// E01.
+pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream, Problem> {
+    let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let resolved = (host, port).to_socket_addrs().map_err(|error| {
+        Problem::new("E01", Exit::CannotStart, format!("{host:?} is no host that this machine knows"))
+            .why(error.to_string())
+    })?;
+    let addresses: Vec<SocketAddr> = resolved
+        .filter(|address| match options.family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        })
+        .collect();
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "no address of this family");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(5)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    if last.kind() == io::ErrorKind::AddrNotAvailable {
+        return Err(Problem::new("E01", Exit::CannotStart, format!("{host} has no address of the family asked for"))
+            .hint("without -4 or -6, or an address instead of the name"));
+    }
+    let serve = if host == "localhost" || host.starts_with("127.") || host == "::1" {
+        "msgpath serve".to_owned()
+    } else {
+        format!("msgpath serve {host}")
+    };
+    Err(nobody(&place, &last, &serve))
+}

@@ -1,0 +1,18 @@
+//! An agent in a network namespace of this machine: a child of this process that moves there before anything else.
+
+use msgpath_core::Problem;
+use msgpath_core::plan::Between;
+use msgpath_core::schema::{FAR, NEAR};
+
+use super::{Launcher, Stream, local};
+
+/// The far place of two.
+pub struct Namespace<'a>(pub &'a Between);
+
+impl Launcher for Namespace<'_> {
+    fn launch(&self) -> Result<Stream, Problem> {
+        let [near, far] = [NEAR, FAR].map(|end| self.0.of(end));
+        let stream = local::end("far", Some([far.clone(), near.clone()]))?;
+        Ok(Stream { peer: far.address.parse().ok(), ..stream })
+    }
+}

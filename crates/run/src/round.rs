@@ -1,0 +1,423 @@
+//! One round: an order to each end, and a report of each, brought together. Nothing is measured here.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use msgpath_agent::events;
+use msgpath_agent::loops::{FarStamps, LOST, Row};
+use msgpath_agent::plausible::{self, Known};
+use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd};
+use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
+use msgpath_core::{Exit, Histogram, Problem, SparseHistogram, Unavailable, Workload};
+use msgpath_paths::is_lossy;
+use msgpath_sys::clock;
+
+use crate::link::{Pair, Side};
+use crate::observe::{Traced, Tracer};
+
+/// Bytes differ from what they must be.
+const DIFFERENT: &str = "E06";
+/// An interrupted round that has lasted this long is given up, ns.
+const STOP_NS: u64 = 1_500_000_000;
+
+/// Both ends' view of a round.
+#[derive(Debug)]
+pub struct Round {
+    /// When it began, ns of the monotonic clock.
+    pub start: u64,
+    /// The slowest connect, ns.
+    pub connect_ns: u64,
+    /// What the near end and the far end report, and what was read there.
+    pub ends: [EndRound; 2],
+    /// Round trips.
+    pub latency: Histogram,
+    /// One way by the same clock; empty without stamps at both ends.
+    pub one_way: Histogram,
+    /// Latencies of the messages that were trimmed.
+    pub first: Histogram,
+    /// Open loop: from the actual send to the reply.
+    pub service: Histogram,
+    /// Open loop: from the intended to the actual send.
+    pub lateness: Histogram,
+    /// Open loop: the rest of its account.
+    pub open: Option<OpenRound>,
+    /// Kept rows of each near thread.
+    pub rows: Vec<Vec<Kept>>,
+    /// Options of the first connection at both ends.
+    pub granted: Vec<Granted>,
+    /// What the kernel said, where it was traced: with times of the monotonic clock.
+    pub trace: Option<(TraceRound, Vec<KernelEvent>)>,
+}
+
+impl Round {
+    /// The near end's report.
+    pub fn near(&self) -> &EndReport {
+        &self.ends[NEAR].report
+    }
+
+    /// The far end's report.
+    pub fn far(&self) -> &EndReport {
+        &self.ends[FAR].report
+    }
+}
+
+/// A row with what is known beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// The row.
+    pub row: Row,
+    /// Arrival at the far end, ns after the row's start.
+    pub far_ns: Option<u64>,
+    /// Open loop: the actual send, ns after the row's start.
+    pub late_ns: Option<u64>,
+    /// Traced: the far end was about to send its reply, ns after the row's start.
+    pub far_sent_ns: Option<u64>,
+    /// Traced: the send call had returned, ns after the row's start.
+    pub sent_ns: Option<u64>,
+}
+
+/// Why there is no round.
+#[derive(Debug)]
+pub enum RoundError {
+    /// The case cannot be measured here; others can.
+    Unavailable(Unavailable),
+    /// The run ends.
+    Problem(Problem),
+    /// It was interrupted.
+    Stopped,
+}
+
+impl From<Problem> for RoundError {
+    fn from(problem: Problem) -> Self {
+        RoundError::Problem(problem)
+    }
+}
+
+impl From<Unavailable> for RoundError {
+    fn from(reason: Unavailable) -> Self {
+        RoundError::Unavailable(reason)
+    }
+}
+
+/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that arrival stamps can be compared. `tracer`
+/// listens to the kernel meanwhile.
+///
+/// # Errors
+/// [`RoundError`]. No end measures any more, or it ends with its link.
+pub fn round(
+    pair: &mut Pair,
+    order: &RoundOrder,
+    own: &Own,
+    same_clock: bool,
+    mut tracer: Option<&mut Tracer>,
+    stop: &AtomicBool,
+) -> Result<Round, RoundError> {
+    let ready = make_ready(pair, order, own)?;
+    let Ready { begun, connect_ns, granted, near_threads, far_threads } = ready;
+    if let Some(tracer) = tracer.as_deref_mut()
+        && let Err(error) = tracer.begin(&near_threads, &far_threads, order.pieces.total().min(order.reply) as u32)
+    {
+        pair.near.send(&ToEnd::Leave)?;
+        pair.answer(Side::Near)?;
+        finish_far(pair)?;
+        return Err(Unavailable::new(format!("the kernel could not be traced: {error}"), "--stages off").into());
+    }
+    let start = clock::now();
+    go(pair, None, stop)?;
+    let traced = tracer.map(Tracer::end).transpose();
+    pair.near.send(&ToEnd::Finish)?;
+    let near = near_report(pair);
+    pair.far.send(&ToEnd::Finish)?;
+    let (far, stamps, bytes) = match pair.answer(Side::Far)? {
+        (FromEnd::Done { report, kernel, speed_ns, events, mut threads, stamps, .. }, bytes) => {
+            let events = events::plausible(events, &pair.far.events);
+            for thread in &mut threads {
+                thread.events = events::plausible(std::mem::take(&mut thread.events), &pair.far.events);
+            }
+            (EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads }, stamps, bytes)
+        }
+        // What the far end saw first is the cause; what the near end saw is its echo, unless it saw wrong bytes.
+        (FromEnd::Failed(problem), _) => {
+            return Err(match near {
+                Err(RoundError::Problem(wrong)) if wrong.code == DIFFERENT => wrong.into(),
+                _ => problem.into(),
+            });
+        }
+        (FromEnd::Unavailable(reason), _) => return Err(reason.into()),
+        _ => return Err(out_of_turn().into()),
+    };
+    let span_ns = clock::now() - begun;
+    let near = near?;
+    let sent = near.end.report.delivery;
+    let known = Known { sent: sent.sent, received: sent.received, open: own.load.is_some(), span_ns };
+    plausible::check(order, &known, &far.report, &far.threads)?;
+    let lossless = sent.lost == 0 && far.report.delivery.received == sent.sent;
+    let far_stamps =
+        if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes, order.traced) } else { Vec::new() };
+    let mut one_way = Histogram::new();
+    let rows = near.rows.into_iter().enumerate();
+    let rows = rows.map(|(thread, rows)| rows.joined(far_stamps.get(thread), &mut one_way)).collect();
+    let trace = match traced {
+        Ok(traced) => traced.map(|Traced { events, lost, tasks, unseen }| {
+            (TraceRound { threads: vec![near_threads, far_threads], lost, unseen, tasks }, events)
+        }),
+        Err(error) => {
+            return Err(Problem::new(
+                "E29",
+                Exit::Unfinished,
+                format!("the kernel's events could not be read: {error}"),
+            )
+            .hint("--stages off")
+            .into());
+        }
+    };
+    let [latency, first, service, lateness] = near.histograms;
+    Ok(Round {
+        start,
+        connect_ns,
+        ends: [near.end, far],
+        latency,
+        one_way,
+        first,
+        service,
+        lateness,
+        open: near.open,
+        rows,
+        granted,
+        trace,
+    })
+}
+
+/// A round whose threads wait at both ends.
+struct Ready {
+    /// When the far end was told to begin.
+    begun: u64,
+    connect_ns: u64,
+    granted: Vec<Granted>,
+    near_threads: Vec<TracedThread>,
+    far_threads: Vec<TracedThread>,
+}
+
+/// Both ends connected, their threads made.
+fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, RoundError> {
+    pair.far.send(&ToEnd::Round(Box::new(order.clone())))?;
+    let addresses = match answer(pair, Side::Far)? {
+        FromEnd::Offered { addresses } if addresses.len() == order.connections as usize => addresses,
+        _ => return Err(out_of_turn().into()),
+    };
+    let dial = Dial { order: order.clone(), own: own.clone(), peer: pair.far.peer, addresses };
+    pair.near.send(&ToEnd::Dial(Box::new(dial)))?;
+    let (locals, connect_ns) = match answer(pair, Side::Near) {
+        Ok(FromEnd::Connected { locals, connect_ns }) => (locals, connect_ns),
+        Ok(_) => return Err(out_of_turn().into()),
+        Err(RoundError::Unavailable(reason)) => {
+            // The end of the control channel may be noticed a little later than that of a listening socket.
+            std::thread::sleep(Duration::from_millis(50));
+            return Err(match pair.far.is_gone() {
+                true => pair.far.vanished(reason.why).into(),
+                false => reason.into(),
+            });
+        }
+        Err(other) => return Err(other),
+    };
+    let begun = clock::now();
+    pair.far.send(&ToEnd::Connect { locals })?;
+    let (mut granted, room, far_threads) = match answer(pair, Side::Far)? {
+        FromEnd::Ready { granted, room, threads } => (granted, room, threads),
+        _ => return Err(out_of_turn().into()),
+    };
+    // In an open loop a thread of its own reads the replies; what may be lost is not waited for.
+    if own.load.is_none() && !is_lossy(&order.path.transport) {
+        deadlock_check(order, room)?;
+    }
+    pair.near.send(&ToEnd::Start)?;
+    match answer(pair, Side::Near) {
+        Ok(FromEnd::Ready { granted: own, threads: near_threads, .. }) => {
+            granted.splice(0..0, own);
+            Ok(Ready { begun, connect_ns, granted, near_threads, far_threads })
+        }
+        Ok(_) => Err(out_of_turn().into()),
+        Err(reason) => {
+            // The far end has begun: its threads see the connections close.
+            finish_far(pair)?;
+            Err(reason)
+        }
+    }
+}
+
+/// The far end's part of a round that does not take place.
+fn finish_far(pair: &mut Pair) -> Result<(), RoundError> {
+    pair.far.send(&ToEnd::Finish)?;
+    pair.answer(Side::Far)?;
+    Ok(())
+}
+
+/// Lets the near end's threads begin and waits until their part is over.
+fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), RoundError> {
+    let start = clock::now();
+    pair.near.send(&ToEnd::Go)?;
+    loop {
+        let heard = pair.near.hear(Duration::from_millis(250));
+        let ended = match heard {
+            Ok(Some((FromEnd::Over, _))) => return Ok(()),
+            Ok(Some((FromEnd::Failed(problem), _))) => Some(problem),
+            Ok(Some(_)) => Some(out_of_turn()),
+            Ok(None) => None,
+            Err(gone) => Some(gone),
+        };
+        let late = until.is_some_and(|until| Instant::now() > until);
+        // A short round is finished; nobody waits a minute for a long one.
+        if ended.is_none() && (late || stop.load(Ordering::Relaxed) && clock::now() - start > STOP_NS) {
+            return Err(RoundError::Stopped);
+        }
+        let ended = ended.or_else(|| pair.keep_alive().err());
+        let ended = ended.or_else(|| pair.far.is_gone().then(|| pair.far.vanished("in the middle of a round")));
+        if let Some(problem) = ended {
+            pair.far.end_child();
+            return Err(problem.into());
+        }
+    }
+}
+
+/// What the near end reports.
+struct NearReport {
+    end: EndRound,
+    histograms: [Histogram; 4],
+    open: Option<OpenRound>,
+    rows: Vec<Rows>,
+}
+
+fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
+    let mut all = Vec::new();
+    loop {
+        match pair.answer(Side::Near)? {
+            (FromEnd::Rows { counts }, bytes) => all.push(Rows::read(counts, &bytes).ok_or_else(out_of_turn)?),
+            (FromEnd::Done { report, kernel, speed_ns, events, threads, times: Some(times), .. }, bytes) => {
+                let histograms = histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
+                let end = EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads };
+                return Ok(NearReport { end, histograms, open: times.open, rows: all });
+            }
+            (FromEnd::Failed(problem), _) => return Err(problem.into()),
+            (FromEnd::Unavailable(reason), _) => return Err(reason.into()),
+            _ => return Err(out_of_turn().into()),
+        }
+    }
+}
+
+/// Histograms of these lengths, one behind the other.
+fn histograms(lengths: [u32; 4], mut bytes: &[u8]) -> Option<[Histogram; 4]> {
+    let mut all = [(); 4].map(|()| Histogram::new());
+    for (histogram, length) in all.iter_mut().zip(lengths) {
+        let (own, rest) = bytes.split_at_checked(length as usize)?;
+        histogram.merge_sparse(&SparseHistogram::from_bytes(own)?);
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(all)
+}
+
+/// The rows of one thread of the near end.
+struct Rows {
+    rows: Vec<Row>,
+    late: Vec<u64>,
+    sent: Vec<u64>,
+}
+
+impl Rows {
+    /// Four columns, one behind the other.
+    fn read(counts: [u32; 4], bytes: &[u8]) -> Option<Self> {
+        let all = counts.iter().map(|count| *count as usize).sum::<usize>();
+        if bytes.len() != 8 * all || counts[0] != counts[1] {
+            return None;
+        }
+        let mut stamps = words(bytes);
+        let [start, latency, late, sent] =
+            counts.map(|count| stamps.by_ref().take(count as usize).collect::<Vec<u64>>());
+        let rows = start.into_iter().zip(latency).map(|(start, latency)| Row { start, latency }).collect();
+        Some(Self { rows, late, sent })
+    }
+
+    /// With what the far end's thread has seen of the same messages.
+    fn joined(self, far: Option<&FarStamps>, one_way: &mut Histogram) -> Vec<Kept> {
+        let Self { rows, late, sent } = self;
+        let join = |(at, row): (usize, Row)| {
+            let late_ns = late.get(at).copied();
+            let since =
+                |stamp: u64| stamp.checked_sub(row.start).filter(|ns| *ns <= row.latency && row.latency != LOST);
+            let far = |column: fn(&FarStamps) -> &Vec<u64>| column(far?).get(at).copied().and_then(since);
+            let far_ns = far(|stamps| &stamps.arrived);
+            if let Some(ns) = far_ns.and_then(|ns| ns.checked_sub(late_ns.unwrap_or(0))) {
+                one_way.record(ns);
+            }
+            let far_sent_ns = far(|stamps| &stamps.left);
+            let sent_ns = sent.get(at).copied().and_then(|stamp| stamp.checked_sub(row.start));
+            Kept { row, far_ns, late_ns, far_sent_ns, sent_ns }
+        };
+        rows.into_iter().enumerate().map(join).collect()
+    }
+}
+
+/// Numbers of eight bytes each.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes")))
+}
+
+/// One round for its own sake: nobody asks the near end what it has measured. It is given up after `until`.
+///
+/// # Errors
+/// As [`round`].
+pub fn carry_out(
+    pair: &mut Pair,
+    order: &RoundOrder,
+    own: &Own,
+    until: Instant,
+    stop: &AtomicBool,
+) -> Result<(), RoundError> {
+    make_ready(pair, order, own)?;
+    go(pair, Some(until), stop)?;
+    pair.far.send(&ToEnd::Finish)?;
+    answer(pair, Side::Far).map(drop)
+}
+
+/// An end's answer, if it is neither that something is unavailable nor that it failed.
+fn answer(pair: &mut Pair, from: Side) -> Result<FromEnd, RoundError> {
+    match pair.answer(from)?.0 {
+        FromEnd::Unavailable(reason) => Err(reason.into()),
+        FromEnd::Failed(problem) => Err(problem.into()),
+        answer => Ok(answer),
+    }
+}
+
+/// E03.
+pub(crate) fn out_of_turn() -> Problem {
+    Problem::new("E03", Exit::CannotStart, "an end answers what was not asked").hint("the same version at both ends")
+}
+
+/// Replies that nobody reads yet must fit into a channel that loses nothing, or both ends wait for each other.
+fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> {
+    let Some(room) = room.filter(|_| order.workload == Workload::Echo && order.inflight > 1) else { return Ok(()) };
+    let waiting = u64::from(order.inflight - 1) * order.reply;
+    if waiting <= room {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "E11",
+        Exit::Usage,
+        format!(
+            "{} replies of {} bytes do not fit into the {room} bytes that the path holds",
+            order.inflight - 1,
+            order.reply
+        ),
+    )
+    .why("both ends would wait for each other to read")
+    .hint(format!("--inflight {} or less, or a larger --sndbuf", room / order.reply.max(1) + 1)))
+}
+
+/// The stamps of each thread of the far end: arrivals, and in a traced round as many departures.
+fn split(counts: &[u32], bytes: &[u8], traced: bool) -> Vec<FarStamps> {
+    let mut stamps = words(bytes);
+    let mut column = |count: u32| stamps.by_ref().take(count as usize).collect();
+    let threads = counts.iter();
+    threads
+        .map(|count| FarStamps { arrived: column(*count), left: if traced { column(*count) } else { Vec::new() } })
+        .collect()
+}

@@ -1,0 +1,63 @@
+//! The layer breakdown, `explain --layers`: one message over ever fewer layers.
+
+use msgpath_core::plan::{Ablation, Change, WorkLaw};
+use msgpath_core::{Case, CaseRole, Plan, Problem};
+
+use super::{Request, Verb, request};
+use crate::cli::options::Options;
+use crate::problems::usage;
+use crate::typed::{List, PathArg};
+
+/// The stacks, the one with most layers first. What this machine lacks is left out by name.
+const LAYERS: [&str; 9] = [
+    "tcp:send/block",
+    "tcp:send/epoll",
+    "tcp:send/sigio",
+    "tcp:send/busy-poll",
+    "tcp:send/spin",
+    "eth:send/block",
+    "eth:send/spin",
+    "shm:ring/futex",
+    "shm:ring/spin",
+];
+/// Work of the handler when nobody says, ns.
+const WORK_NS: u64 = 20_000;
+
+/// The plan of a layer breakdown.
+///
+/// # Errors
+/// As [`request`]; options that choose paths, or work that is not constant.
+pub(crate) fn layers(options: &Options) -> Result<Request, Problem> {
+    let message = &options.message;
+    if message.paths.is_some() || message.udp || message.zerocopy || message.poll {
+        return Err(usage("--layers has its own paths, the stack with most layers first").hint("leave out -x"));
+    }
+    if message.rate.is_some() || message.every.is_some() {
+        return Err(usage("--layers sends one message after the other").hint("leave out --rate"));
+    }
+    let work = match message.work {
+        None => WORK_NS,
+        Some(work) if work.law == WorkLaw::Constant => work.mean_ns,
+        Some(_) => return Err(usage("--layers takes work that is always the same").hint("--work 20us")),
+    };
+    let mut options = options.clone();
+    options.message.work = None;
+    options.evidence.no_refine = true;
+    let known = |layer: &&&str| layer.parse().is_ok_and(|spec| msgpath_paths::resolve(&spec, None).is_ok());
+    let layers = LAYERS.iter().filter(known).map(|layer| PathArg::Spec(layer.parse().expect("a well-formed path")));
+    options.message.paths = Some(List(layers.collect()));
+    options.message.len.get_or_insert(List(vec![64]));
+    let Request { mut plan, target, notes } = request(Verb::Compare { stream: false }, &options, None)?;
+    // No path is compared with another here: the control belongs to comparisons.
+    plan.cases.retain(|case| case.role == CaseRole::Measured);
+    let handler = Case {
+        id: plan.cases.len() as u32,
+        role: CaseRole::Ablation,
+        ablation: Some(Ablation { of: 0, change: Change::Work(work) }),
+        ..plan.cases[0].clone()
+    };
+    plan.cases.push(handler);
+    let plan = Plan { layers: true, refine: false, try_causes: false, ..plan };
+    plan.validate()?;
+    Ok(Request { plan, target, notes })
+}
