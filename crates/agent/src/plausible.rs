@@ -110,24 +110,24 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     Some(format!("{:.0} % {what}", share as f64 * 100.0 / most.max(1) as f64))
 }
 
-/// What the threads of an end count together.
-fn counted(report: &EndReport) -> [(&'static str, u64); 14] {
+/// What the threads of an end count together; `None`: one of them does not know.
+fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 14] {
     let (delivery, calls) = (&report.delivery, &report.calls);
     [
-        ("messages sent", delivery.sent),
-        ("messages received", delivery.received),
-        ("messages lost", delivery.lost),
-        ("bytes sent", report.bytes_sent),
-        ("bytes received", report.bytes_received),
-        ("ns of user CPU time", report.user_ns),
-        ("ns of system CPU time", report.system_ns),
-        ("ns of waiting for a CPU", report.run_delay_ns.unwrap_or(0)),
-        ("voluntary switches", report.voluntary_switches),
-        ("involuntary switches", report.involuntary_switches),
-        ("send calls", calls.send_calls),
-        ("receive calls", calls.recv_calls),
-        ("wait calls", calls.wait_calls),
-        ("other calls", calls.other_calls),
+        ("messages sent", Some(delivery.sent)),
+        ("messages received", Some(delivery.received)),
+        ("messages lost", Some(delivery.lost)),
+        ("bytes sent", Some(report.bytes_sent)),
+        ("bytes received", Some(report.bytes_received)),
+        ("ns of user CPU time", Some(report.user_ns)),
+        ("ns of system CPU time", Some(report.system_ns)),
+        ("ns of waiting for a CPU", report.run_delay_ns),
+        ("voluntary switches", Some(report.voluntary_switches)),
+        ("involuntary switches", Some(report.involuntary_switches)),
+        ("send calls", Some(calls.send_calls)),
+        ("receive calls", Some(calls.recv_calls)),
+        ("wait calls", Some(calls.wait_calls)),
+        ("other calls", Some(calls.other_calls)),
     ]
 }
 
@@ -145,10 +145,9 @@ fn not_their_sum(order: &RoundOrder, far: &EndReport, threads: &[ThreadRecord]) 
         return Some(format!("{} ns in all, and {longest} ns of its slowest thread", far.elapsed_ns));
     }
     counted(far).into_iter().enumerate().find_map(|(at, (what, all))| {
-        // Where one thread does not know its wait, nor does the end.
-        let known = what != "ns of waiting for a CPU" || far.run_delay_ns.is_some();
-        let sum: u128 = threads.iter().map(|thread| u128::from(counted(&thread.report)[at].1)).sum();
-        (known && sum != u128::from(all)).then(|| format!("{all} {what} in all, and {sum} by its threads"))
+        let all = all?;
+        let sum: u128 = threads.iter().map(|thread| u128::from(counted(&thread.report)[at].1.unwrap_or(0))).sum();
+        (sum != u128::from(all)).then(|| format!("{all} {what} in all, and {sum} by its threads"))
     })
 }
 
