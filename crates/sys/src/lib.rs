@@ -38,6 +38,7 @@ pub mod schedstat;
 pub mod sigio;
 pub mod signal;
 pub mod socket;
+pub mod task_stat;
 pub mod terminal;
 pub mod timer;
 pub mod tracefs;

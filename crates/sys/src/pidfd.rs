@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::task_stat::TaskStat;
+
 /// When a process was started, clock ticks since boot (proc(5), field 22 of stat); `None`: there is none.
 pub fn started(pid: u32) -> Option<u64> {
     began(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
@@ -13,10 +15,9 @@ pub fn started(pid: u32) -> Option<u64> {
 
 /// The same, from the text of a stat.
 pub fn began(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let stat = TaskStat::parse(stat)?;
     // What has ended and was not waited for is no process any more.
-    let state = fields.next()?;
-    (state != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
+    (stat.field(3)? != "Z").then(|| stat.number(22)).flatten()
 }
 
 /// The name of a process (`/proc/PID/comm`).

@@ -1,5 +1,7 @@
 //! Lines of `/proc/stat` and `/proc/PID/stat`.
 
+use msgpath_sys::task_stat::TaskStat;
+
 /// Time of all CPUs in `/proc/stat`, clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
@@ -31,13 +33,15 @@ pub struct Process {
     pub state: char,
 }
 
-/// `/proc/PID/stat`: the name stands in parentheses and may contain any.
+/// From `/proc/PID/stat`.
 pub fn process(stat: &str) -> Option<Process> {
-    let (before, after) = stat.rsplit_once(')')?;
-    let (id, name) = before.split_once('(')?;
-    let mut words = after.split_whitespace();
-    let state = words.next()?.chars().next()?;
-    Some(Process { id: id.trim().parse().ok()?, parent: words.next()?.parse().ok()?, name: name.into(), state })
+    let stat = TaskStat::parse(stat)?;
+    Some(Process {
+        id: stat.id,
+        parent: stat.number(4)?,
+        name: stat.name.into(),
+        state: stat.field(3)?.chars().next()?,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A line of `/proc/PID/stat`.
 
 use msgpath_core::foreign::shown_bytes;
+use msgpath_sys::task_stat::TaskStat;
 
 /// The line, as far as it matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,19 +18,15 @@ pub struct Stat {
     pub cpu: Option<u32>,
 }
 
-/// The name stands in parentheses and may hold anything, parentheses too (proc_pid_stat(5)).
+/// `None`: this is no such line.
 pub fn parse(text: &str) -> Option<Stat> {
-    let (head, rest) = text.rsplit_once(')')?;
-    let name = head.split_once('(')?.1;
-    let name = shown_bytes(name.as_bytes(), 64);
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+    let stat = TaskStat::parse(text)?;
     Some(Stat {
-        name,
-        parent: number(1)? as u32,
-        ticks: number(11)?.saturating_add(number(12)?),
-        started: number(19)?,
-        cpu: number(36).map(|cpu| cpu as u32),
+        name: shown_bytes(stat.name.as_bytes(), 64),
+        parent: stat.number(4)?,
+        ticks: stat.number::<u64>(14)?.saturating_add(stat.number(15)?),
+        started: stat.number(22)?,
+        cpu: stat.number(39),
     })
 }
 
