@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
 use msgpath_agent::wire::{self, FromEnd};
-use msgpath_core::schema::{EndReport, Granted, ThreadRecord};
+use msgpath_core::schema::{EndReport, Granted, KernelCounts, ThreadRecord};
 
 use crate::command::{Home, Running, free_port, harmless};
 
@@ -165,4 +166,29 @@ fn what_a_far_end_calls_itself_moves_no_cursor() {
             assert!(harmless(&output.out) && harmless(&output.err), "{verb}:\n{:?}\n{:?}", output.out, output.err);
         }
     }
+}
+
+/// Two of five rounds are said to be disturbed. Its threads are more than the CPUs, so that nothing is judged by how long they waited,
+/// whatever else runs here.
+#[test]
+fn a_run_goes_on_where_too_few_of_its_rounds_are_calm() {
+    let home = Home::new();
+    let (_running, address) = serve(&home);
+    let rounds = |options: &str| {
+        let seen = AtomicU32::new(0);
+        let liar = Liar::new(address, move |message| {
+            let FromEnd::Done { kernel: KernelCounts(counts), .. } = message else { return };
+            if seen.fetch_add(1, Ordering::Relaxed) % 5 < 2 {
+                counts.insert("cgroup.nr_throttled".into(), 1);
+                counts.insert("cgroup.throttled_usec".into(), 1_000_000);
+            }
+        });
+        let many = "-l 64 -P 64 -T 64 --cpu none --cpu-far none -c 20 -r 20 -w 0 --no-save -v";
+        let output = home.run(&format!("echo {} -x tcp:send {many} {options}", liar.address)).ends_with(0);
+        liar.talk.join().unwrap();
+        output
+    };
+    rounds("").says(&["; the run went on for", "passes more than the 20 planned"]);
+    let planned = rounds("--no-extend").says(&["calm rounds:"]);
+    assert!(!planned.out.contains("went on for"), "{}", planned.out);
 }
