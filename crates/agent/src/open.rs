@@ -216,8 +216,8 @@ pub fn sender_is_over(flow: &Flow) {
 }
 
 /// Receives the answers to the messages `range` of a flow; where messages may be lost, to all of them. `arrived` gets the
-/// time of each by its number (0: none). Ends with the last message's answer; where messages may be lost, when the sender
-/// is over and nothing comes any more.
+/// time of each by its number (0: none). Ends when all are answered; where messages may be lost, also when the sender is
+/// over and nothing comes any more.
 ///
 /// # Errors
 /// [`LoopError`].
@@ -245,7 +245,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     }
     let (mut highest, mut answered) = (0, 0);
     loop {
-        // Asked before the wait: a slice of silence then follows the last message.
+        // Asked before the wait: where one is lost, a slice of silence then follows the last message.
         let over = flow.over.load(Ordering::Acquire);
         if !inbox.receive(channel, wait, true)? {
             if over {
@@ -269,7 +269,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
         highest = highest.max(sequence);
         flow.settled.fetch_max(highest + 1, Ordering::Release);
         answered += 1;
-        if over && answered > flow.last.load(Ordering::Acquire) {
+        if answered > flow.last.load(Ordering::Acquire) {
             return Ok(());
         }
     }
