@@ -9,8 +9,13 @@ fuzz_target!(|bytes: &[u8]| {
     let mut raw_bytes = 0;
     for record in records(bytes) {
         count += 1;
-        if let Record::Sample { raw, .. } = record {
-            raw_bytes += raw.len();
+        match record {
+            Record::Sample { raw, .. } => raw_bytes += raw.len(),
+            Record::Named { name, .. } => {
+                assert!(!name.contains(&0));
+                raw_bytes += name.len();
+            }
+            _ => (),
         }
     }
     assert!(count * 8 <= bytes.len() && raw_bytes <= bytes.len());

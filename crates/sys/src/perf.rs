@@ -47,6 +47,20 @@ pub enum Record<'a> {
         /// The task that leaves could have gone on. Known where `out`.
         preempted: bool,
     },
+    /// A task was given a name: its program began, or it named itself.
+    Named {
+        /// Which task.
+        tid: i32,
+        /// Up to its first 0.
+        name: &'a [u8],
+    },
+    /// A task began, with the name of the one that made it.
+    Forked {
+        /// Which task.
+        tid: i32,
+        /// The task that made it.
+        by: i32,
+    },
     /// Records that found no room.
     Lost(u64),
     /// Anything else.
@@ -85,6 +99,14 @@ fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<Record<'_>> {
             let (prev, next) = if out { (own, other) } else { (other, own) };
             Some(Record::Switch { t: u64_at(16)?, cpu: u32_at(24)?, prev, next, out, preempted })
         }
+        perf::PERF_RECORD_COMM => {
+            // pid, tid, the name
+            let name = body.get(8..)?;
+            let end = name.iter().position(|byte| *byte == 0)?;
+            Some(Record::Named { tid: u32_at(4)? as i32, name: &name[..end] })
+        }
+        // pid, that of the parent, tid, that of the parent
+        perf::PERF_RECORD_FORK => Some(Record::Forked { tid: u32_at(8)? as i32, by: u32_at(12)? as i32 }),
         perf::PERF_RECORD_LOST => Some(Record::Lost(u64_at(8)?)),
         _ => None,
     }
@@ -100,7 +122,7 @@ struct Cpu {
     ring: Mapping,
 }
 
-/// Rings with the switch records of their CPUs, and the tracepoints that are attached; disabled when opened.
+/// Rings with the switch records of their CPUs and the names of tasks that began there, and the tracepoints that are attached; disabled when opened.
 pub struct Perf {
     cpus: Vec<Cpu>,
 }
@@ -139,6 +161,8 @@ fn open_switches(cpu: u32) -> io::Result<OwnedFd> {
     attributes.type_ = perf::PERF_TYPE_SOFTWARE;
     attributes.config = perf::PERF_COUNT_SW_DUMMY.into();
     attributes.set_context_switch(1);
+    attributes.set_comm(1);
+    attributes.set_task(1);
     attributes.set_sample_id_all(1);
     open(attributes, cpu)
 }
@@ -356,6 +380,9 @@ mod tests {
         bytes.extend(switch(out));
         bytes.extend(switch(out | perf::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT));
         bytes.extend(record(perf::PERF_RECORD_LOST, 0, &[&5_u64.to_ne_bytes(), &6_u64.to_ne_bytes()]));
+        let tasks = [90_u32, 91, 92, 93].map(u32::to_ne_bytes).concat();
+        bytes.extend(record(perf::PERF_RECORD_COMM, 0, &[&tasks[..8], b"true\0\0\0\0", &[0; 24]]));
+        bytes.extend(record(perf::PERF_RECORD_FORK, 0, &[&tasks, &[0; 32]]));
         bytes.extend(record(999, 0, &[]));
         let whole = bytes.len();
         bytes.extend([1, 0, 0, 0, 0, 0, 4, 0]);
@@ -366,10 +393,12 @@ mod tests {
             switched(31, 21, true, false),
             switched(31, 21, true, true),
             Record::Lost(6),
+            Record::Named { tid: 91, name: b"true" },
+            Record::Forked { tid: 92, by: 93 },
             Record::Other,
         ];
         assert_eq!(records(&bytes).collect::<Vec<_>>(), expected, "the last header claims to be shorter than itself");
-        assert_eq!(records(&bytes[..whole - 9]).count(), 4, "cut off");
+        assert_eq!(records(&bytes[..whole - 9]).count(), 6, "cut off");
     }
 
     #[test]

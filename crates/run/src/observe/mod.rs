@@ -97,7 +97,7 @@ impl Back {
     fn names(&mut self) -> BTreeMap<i32, String> {
         match self {
             Back::Bpf(back) => back.names(),
-            Back::Perf(_) => BTreeMap::new(),
+            Back::Perf(back) => back.names(),
         }
     }
 

@@ -89,6 +89,7 @@ pub(super) struct Back {
     points: Vec<Point>,
     full: bool,
     filter: Filter,
+    names: BTreeMap<i32, String>,
 }
 
 impl Back {
@@ -130,7 +131,7 @@ impl Back {
                 _ => Unavailable::new(format!("perf_event_open: {error}"), ""),
             }
         })?;
-        Ok((Self { perf, points, full, filter: Filter::default() }, missing))
+        Ok((Self { perf, points, full, filter: Filter::default(), names: BTreeMap::new() }, missing))
     }
 
     pub(super) fn kinds(&self) -> Vec<EventKind> {
@@ -138,6 +139,11 @@ impl Back {
         kinds.push(EventKind::SchedSwitch);
         kinds.sort_unstable();
         kinds
+    }
+
+    /// Names of tasks that began or were named in the last round.
+    pub(super) fn names(&mut self) -> BTreeMap<i32, String> {
+        std::mem::take(&mut self.names)
     }
 
     pub(super) fn begin(&mut self, filter: &Filter) -> io::Result<()> {
@@ -161,8 +167,9 @@ impl Back {
         self.perf.detach();
         stopped?;
         let taken = self.perf.take();
-        let rings = taken.iter().map(|(_, bytes)| bytes.as_slice());
-        let mut events = translate(&self.points, rings);
+        let rings = || taken.iter().map(|(_, bytes)| bytes.as_slice());
+        self.names = names(rings());
+        let mut events = translate(&self.points, rings());
         events.retain(|event| concerns(event, &self.filter, self.full));
         Ok((events, lost))
     }
@@ -243,8 +250,8 @@ fn translate<'a>(points: &[Point], rings: impl Iterator<Item = &'a [u8]>) -> Vec
                 Record::Switch { t, cpu, prev, next, out, preempted } => {
                     events.extend(switches.next(t, cpu, prev, next, out, preempted).into_iter().flatten());
                 }
-                // Counted by the events themselves.
-                Record::Lost(_) | Record::Other => {}
+                // What was lost the events count themselves; names are taken apart.
+                Record::Lost(_) | Record::Named { .. } | Record::Forked { .. } | Record::Other => {}
             }
         }
         events.extend(switches.pending);
@@ -253,6 +260,27 @@ fn translate<'a>(points: &[Point], rings: impl Iterator<Item = &'a [u8]>) -> Vec
         event.b = cookies.get(&event.a).copied().unwrap_or(0);
     }
     events
+}
+
+/// The last name of each task that was given one; who was given none has that of the task that made it, if that is known.
+fn names<'a>(rings: impl Iterator<Item = &'a [u8]>) -> BTreeMap<i32, String> {
+    let (mut names, mut makers) = (BTreeMap::new(), BTreeMap::new());
+    for record in rings.flat_map(records) {
+        match record {
+            Record::Named { tid, name } => drop(names.insert(tid, String::from_utf8_lossy(name).into_owned())),
+            Record::Forked { tid, by } if tid != by => drop(makers.insert(tid, by)),
+            _ => (),
+        }
+    }
+    for (tid, by) in makers {
+        let of_maker = || names.get(&by).cloned().or_else(|| threads::name(by));
+        if !names.contains_key(&tid)
+            && let Some(name) = of_maker()
+        {
+            names.insert(tid, name);
+        }
+    }
+    names
 }
 
 /// Joins the two records of a switch on one CPU: one of the task that leaves, which alone knows whether it could have gone on,
