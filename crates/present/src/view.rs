@@ -48,6 +48,11 @@ impl<'a> Grid<'a> {
         grid
     }
 
+    /// What the messages of its echoes are timed by.
+    pub(crate) fn timed(&self) -> words::Timed {
+        words::timed(Workload::Echo, self.cases.iter().any(|case| case.open.is_some()))
+    }
+
     fn of(summary: &'a Summary, cases: Vec<&'a CaseSummary>) -> Self {
         let (mut shapes, mut threads, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         paths.extend(summary.comparison.as_ref().map(|comparison| &comparison.baseline));

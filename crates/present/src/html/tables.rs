@@ -32,7 +32,7 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
     for threads in &grid.threads {
         page.raw(&format!(
             "<h3>{}, {}</h3>\n",
-            metric_name(&comparison.metric),
+            metric_name(&comparison.metric, grid.timed()),
             words::counted(u64::from(*threads), "thread", G)
         ));
         let mut columns = vec![String::new()];

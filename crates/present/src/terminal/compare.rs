@@ -12,7 +12,7 @@ use msgpath_stats::verdict::{Verdict, may_be_the_same};
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::view::{self, Grid, Shape};
-use crate::words;
+use crate::words::{self, Timed};
 
 /// The result of `compare`: the sentences that answer, medians (or throughputs) against the baseline, the winner map and
 /// what limits them; with `-v` the tails, crossovers, costs and every finding as well.
@@ -48,7 +48,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         Some(comparison) => {
             let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
             for threads in &grid.threads {
-                main.print(&mut page, &grid, &grid.shapes, metric_name(&comparison.metric), *threads);
+                main.print(&mut page, &grid, &grid.shapes, &metric_name(&comparison.metric, grid.timed()), *threads);
             }
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
             if let Some(resolution) = comparison.resolution {
@@ -98,7 +98,7 @@ fn behind(page: &mut Page, summary: &Summary, grid: &Grid, comparison: &Comparis
     for threads in &grid.threads {
         let near = Grid::near_crossing(summary, *threads);
         if !near.shapes.is_empty() {
-            let what = format!("near the crossing, {}", metric_name(&comparison.metric));
+            let what = format!("near the crossing, {}", metric_name(&comparison.metric, grid.timed()));
             main.print(page, &near, &near.shapes, &what, *threads);
         }
     }
@@ -143,13 +143,13 @@ pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> Stri
 }
 
 /// The heading over the metric.
-pub(crate) fn metric_name(metric: &str) -> &'static str {
+pub(crate) fn metric_name(metric: &str, timed: Timed) -> String {
     match metric {
-        "p50" => "median round trip",
-        "p99" => "p99 of the round trip",
-        "mean" => "mean round trip",
-        "cpu" => "CPU time of both ends per message",
-        _ => "throughput in bit/s",
+        "p50" => format!("median {}", timed.name),
+        "p99" => format!("p99 of the {}", timed.name),
+        "mean" => format!("mean {}", timed.name),
+        "cpu" => "CPU time of both ends per message".into(),
+        _ => "throughput in bit/s".into(),
     }
 }
 

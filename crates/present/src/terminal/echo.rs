@@ -73,7 +73,7 @@ fn facts(summary: &Summary, cases: &[&CaseSummary], glyphs: Glyphs) -> Vec<Strin
 fn overview(page: &mut Page, cases: &[&CaseSummary]) {
     let glyphs = page.style.glyphs;
     let mut table = Table::new()
-        .column("round trip", Align::Left)
+        .column(words::timed(Workload::Echo, cases.iter().any(|case| case.open.is_some())).name, Align::Left)
         .column("p50", Align::Right)
         .optional("range, 95 %", Align::Right, 5)
         .column("p99", Align::Right)
@@ -214,7 +214,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     let service = case.open.as_ref().map(|open| &open.service);
     let mut table = Table::new()
         .column("", Align::Left)
-        .column(if service.is_some() { "latency" } else { "round trip" }, Align::Right)
+        .column(words::timed(Workload::Echo, service.is_some()).name, Align::Right)
         .column("range, 95 %", Align::Right);
     if service.is_some() {
         table = table.column("service time", Align::Right).optional("range, 95 %", Align::Right, 2);

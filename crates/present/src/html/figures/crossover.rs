@@ -165,7 +165,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
     crossings(&mut drawing, &paths, comparison, grid, threads, &x);
     axes(&mut drawing, grid, comparison, (&x, &y, &r), (low, high), (floor, top));
     drawing.text("b", (0.0, 13.0), Anchor::Start, &words::counted(u64::from(threads), "thread", G));
-    let name = format!("{}, log scale", metric_name(&comparison.metric));
+    let name = format!("{}, log scale", metric_name(&comparison.metric, grid.timed()));
     drawing.text("m", (0.0, TOP - 10.0), Anchor::Start, &name);
     drawing.text(
         "m",
