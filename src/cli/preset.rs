@@ -104,7 +104,7 @@ fn show(found: &Found) -> Result<String> {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[]).join(" ")));
     }
-    let _ = writeln!(text, "\n{}", said(&preset::estimate(preset, &[])?));
+    let _ = writeln!(text, "\n{}", said(&preset::estimate(preset, &[], false)?));
     Ok(text)
 }
 
@@ -138,7 +138,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
             .hint("leave out --name and --no-save")
             .into());
     }
-    let estimate = preset::estimate(&found.preset, &arguments.options)?;
+    let estimate = preset::estimate(&found.preset, &arguments.options, true)?;
     if let Some(budget) = arguments.budget.filter(|budget| estimate.ns > *budget) {
         return Err(usage(format!("{} is more than the budget of {:.0} s", said(&estimate), budget as f64 / 1e9))
             .hint(format!("msgpath preset {} -- -t 0.5s, or a larger --budget", found.name))
