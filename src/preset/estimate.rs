@@ -6,14 +6,10 @@ use msgpath_core::plan::{Extent, Plan, Workload};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Problem, Target};
 use msgpath_courses::preset::Preset;
-use msgpath_courses::preset::estimate::{ROUND, between_rounds, planned_ns};
-use msgpath_record::store;
+use msgpath_courses::preset::estimate::{Pace, planned_ns};
 
 use crate::place::Place;
 use crate::{cli, progress, runs};
-
-/// So many of the newest runs are looked at for what this machine takes around its rounds.
-const LOOKED_AT: usize = 5;
 
 /// Rounds of a run that is only to tell what they take, and messages in each.
 const PROBED: (u32, u64) = (24, 8);
@@ -31,19 +27,18 @@ pub(crate) struct Estimate {
     pub(crate) unknown: u64,
 }
 
-/// Adds up what the runs of a preset are planned for. `probe`: where no kept run tells what a round takes beside its messages, a
-/// short one does, which is not kept.
+/// Adds up what the runs of a preset are planned for. `probe`: by what rounds take on this machine now, else by what they usually do.
 ///
 /// # Errors
 /// A run that cannot be planned: what was typed does not fit.
 pub(crate) fn estimate(preset: &Preset, typed: &[String], probe: bool) -> Result<Estimate, Problem> {
     let mut sum = Estimate { runs: preset.runs.len() as u64, ..Estimate::default() };
-    let around = around_rounds().or_else(|| probe.then(probed).flatten()).unwrap_or(ROUND);
+    let pace = probe.then(probed).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
             Some(cli::Planned::Plan(plan)) => {
                 sum.cases += plan.cases.len() as u64;
-                sum.ns += planned_ns(&plan, around);
+                sum.ns += planned_ns(&plan, pace);
             }
             Some(cli::Planned::Time { cases, ns }) => {
                 sum.cases += cases;
@@ -55,14 +50,8 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], probe: bool) -> Result
     Ok(sum)
 }
 
-/// What a round takes beside its messages, by the newest kept run that tells.
-fn around_rounds() -> Option<u64> {
-    let newest = store::list(&store::default_root()).into_iter().take(LOOKED_AT);
-    newest.filter_map(|listed| between_rounds(&runs::read(&listed.folder).ok()?.rounds)).next()
-}
-
-/// What a round takes beside its messages, by a run of less than a second.
-fn probed() -> Option<u64> {
+/// What rounds take on this machine, by a run of less than a second that is not kept.
+fn probed() -> Option<Pace> {
     let (rounds, messages) = PROBED;
     let path: PathName = "tcp:send".parse().ok()?;
     let plan = Plan::new(Workload::Echo, vec![Case::new(path, Pieces::whole(64))]);
@@ -79,5 +68,5 @@ fn probed() -> Option<u64> {
         kept: false,
     };
     msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), &AtomicBool::new(false)).ok()?;
-    between_rounds(&runs::read(&place.folder).ok()?.rounds)
+    Pace::of(&runs::read(&place.folder).ok()?.rounds)
 }

@@ -1,14 +1,42 @@
 //! How long a plan will take, said before it starts.
 
-use msgpath_core::plan::{Extent, Plan};
+use msgpath_core::plan::{Extent, Plan, Workload};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Case, CaseRole};
 
-/// Around the messages of a round, ns: orders, threads, connections, counters of the kernel and the record. What this
-/// machine takes the kept runs tell ([`between_rounds`]); where there is none yet, this, as seen on machines with two CPUs.
-pub const ROUND: u64 = 30_000_000;
-/// A run tells with so many rounds.
+/// What rounds take on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Around the messages of a round, ns: orders, threads, connections, counters of the kernel and the record.
+    pub around: u64,
+    /// A round trip, ns.
+    pub message: u64,
+}
+
+impl Pace {
+    /// As seen on machines with two CPUs.
+    pub const USUAL: Self = Self { around: 30_000_000, message: 25_000 };
+
+    /// What it was in these rounds, by medians; `None`: there are too few.
+    pub fn of(rounds: &[RoundRecord]) -> Option<Self> {
+        let mut order: Vec<&RoundRecord> = rounds.iter().collect();
+        order.sort_by_key(|round| round.start_ns);
+        let lasted = |round: &RoundRecord| round.near().elapsed_ns.max(round.far().elapsed_ns);
+        let pairs = order.windows(2).filter(|pair| pair[0].restart == pair[1].restart);
+        let gaps = pairs.map(|pair| pair[1].start_ns.saturating_sub(pair[0].start_ns + lasted(pair[0]))).collect();
+        let each = order.iter().map(|round| lasted(round) / round.near().delivery.received.max(1)).collect();
+        let median = |mut values: Vec<u64>| {
+            values.sort_unstable();
+            (values.len() >= FEWEST).then(|| values[values.len() / 2])
+        };
+        Some(Self { around: median(gaps)?, message: median(each)? })
+    }
+}
+
+/// Rounds tell when they are so many.
 const FEWEST: usize = 20;
+/// A message of a stream waits for no answer: it takes this part of a round trip.
+const OF_A_STREAM: u64 = 3;
 /// A pilot: rounds of 8 messages, then four times as many until they take 10 ms, are about so many ...
 const GROWING: u64 = 5;
 /// ... slices of the warm-up, at least so many of 10 ms ...
@@ -30,31 +58,17 @@ const COUNTED: u64 = 4;
 /// Ablations of a single case whose ends sleep.
 const ABLATIONS: u64 = 2;
 
-/// Median time from the end of a round to the start of the next, ns; `None`: there are too few.
-pub fn between_rounds(rounds: &[RoundRecord]) -> Option<u64> {
-    let mut order: Vec<&RoundRecord> = rounds.iter().collect();
-    order.sort_by_key(|round| round.start_ns);
-    let pairs = order.windows(2).filter(|pair| pair[0].restart == pair[1].restart);
-    let mut gaps: Vec<u64> = pairs
-        .map(|pair| {
-            let end = pair[0].start_ns + pair[0].near().elapsed_ns.max(pair[0].far().elapsed_ns);
-            pair[1].start_ns.saturating_sub(end)
-        })
-        .collect();
-    gaps.sort_unstable();
-    (gaps.len() >= FEWEST).then(|| gaps[gaps.len() / 2])
-}
-
-/// How long a plan will take, ns; `around`: what a round takes beside its messages. Counts without a rate take as long as
-/// the path makes them; a case of a count is held for 1 s. Sizes that are added near a crossing are not in it: nobody knows
+/// How long a plan will take, ns. A count without a rate takes as long as its path makes it: a round trip for each message, or part of
+/// it, and 1 ns a byte. Sizes that are added near a crossing are not in it: nobody knows
 /// whether there is one; nor are the rounds for which a run with too few calm ones goes on.
-pub fn planned_ns(plan: &Plan, around: u64) -> u64 {
+pub fn planned_ns(plan: &Plan, pace: Pace) -> u64 {
     let rounds = u64::from(plan.rounds);
-    let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case).min(longest) + around);
+    let around = pace.around;
+    let stage = |longest: u64, case: &Case| rounds * (round_ns(plan, case, pace).min(longest) + around);
     let pilot = |case: &Case| {
         let warm_up = plan.warmup_ns.max(SLICES * (SLICE + around));
         let whole = match (plan.extent, case.load.rate()) {
-            (Extent::Time(_), None) => round_ns(plan, case).min(WHOLE) + around,
+            (Extent::Time(_), None) => round_ns(plan, case, pace).min(WHOLE) + around,
             _ => 0,
         };
         GROWING * around + SLICE + warm_up + whole
@@ -75,13 +89,19 @@ pub fn planned_ns(plan: &Plan, around: u64) -> u64 {
 }
 
 /// The messages of a round, with those that are trimmed where they take long.
-fn round_ns(plan: &Plan, case: &Case) -> u64 {
+fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
     let rounds = u64::from(plan.rounds);
     let gap_ns = case.load.rate().map(|rate| rate.gap_ns());
     let messages = match (plan.extent, gap_ns) {
         (Extent::Time(ns), _) => ns / rounds,
         (Extent::Count(count), Some(gap)) => (count as f64 * gap) as u64 / rounds,
-        (Extent::Count(_), None) => 1_000_000_000 / rounds,
+        (Extent::Count(count), None) => {
+            let message = match plan.workload {
+                Workload::Stream => pace.message / OF_A_STREAM,
+                _ => pace.message,
+            };
+            count.saturating_mul(message + case.size) / rounds
+        }
     };
     // Of an open loop the queue is empty at first, so at least a tenth is trimmed.
     let trim = gap_ns.map_or(0, |gap| ((plan.trim as f64 * gap) as u64).min(TRIM).max(messages / 10));
@@ -105,7 +125,7 @@ mod tests {
     }
 
     fn seconds(plan: &Plan) -> f64 {
-        planned_ns(plan, 40_000_000) as f64 / 1e9
+        planned_ns(plan, Pace { around: 40_000_000, message: 30_000 }) as f64 / 1e9
     }
 
     #[test]
@@ -149,14 +169,25 @@ mod tests {
         let round = |pass: u64| {
             let mut round = RoundRecord { start_ns: pass * 30_000_000, ..RoundRecord::default() };
             (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (8_000_000, 10_000_000);
+            round.near_mut().delivery.received = 500;
             // A restart takes its time, which is no round's.
             round.restart = u32::from(pass >= 15);
             round.start_ns += u64::from(round.restart) * SECOND;
             round
         };
         let rounds: Vec<RoundRecord> = (0..30).rev().map(round).collect();
-        assert_eq!(between_rounds(&rounds), Some(20_000_000));
-        assert_eq!(between_rounds(&rounds[..20]), None);
-        assert!(planned_ns(&plan(1), 20_000_000) < planned_ns(&plan(1), 40_000_000));
+        let pace = Pace { around: 20_000_000, message: 20_000 };
+        assert_eq!(Pace::of(&rounds), Some(pace));
+        assert_eq!(Pace::of(&rounds[..20]), None);
+        assert!(planned_ns(&plan(1), pace) < planned_ns(&plan(1), Pace::USUAL));
+    }
+
+    #[test]
+    fn a_count_takes_what_its_messages_take() {
+        let of = |workload| Plan { extent: Extent::Count(100_000), workload, ..plan(1) };
+        let more = |workload| seconds(&of(workload)) - seconds(&Plan { extent: Extent::Count(0), ..of(workload) });
+        // 30 µs and 64 bytes; a third of 30 µs.
+        assert!((more(Workload::Echo) - 3.0064).abs() < 1e-9, "{}", more(Workload::Echo));
+        assert!((more(Workload::Stream) - 1.0064).abs() < 1e-9, "{}", more(Workload::Stream));
     }
 }
