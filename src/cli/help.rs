@@ -30,31 +30,31 @@ const EXAMPLES: [(&str, &str); 3] = [
 
 /// What `--help` adds to `-h`, and the manual to its synopsis.
 pub(crate) const MORE: &str = "\
-A path says how: transport:send-method, with /wait where it is not the default (tcp:writev/epoll).
-A bare word may name a transport (pipe) or a send method (writev). `msgpath paths` lists all of them
-and says which work here, and why others do not.
+A path says how: transport:send-method, with /wait where it is not the default (tcp:writev/epoll). A bare word may name a \
+transport (pipe) or a send method (writev). `msgpath paths` lists all of them and says which work here, and why others do not.
 
-A target says where: HOST[:PORT], tcp://HOST, udp://HOST, unix:/path, unixgram:/path, unixseq:/path,
-shm:NAME, pipe:NAME, fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on
-another CPU.
+A target says where: HOST[:PORT], tcp://HOST, udp://HOST, unix:/path, unixgram:/path, unixseq:/path, shm:NAME, pipe:NAME, \
+fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on another CPU.
 
-A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before).
-Runs are kept under $XDG_DATA_HOME/msgpath, by default ~/.local/share/msgpath.
+A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before). Runs are kept under \
+$XDG_DATA_HOME/msgpath, by default ~/.local/share/msgpath.
 
-Numbers: K M G are 1024 for sizes and 1000 for counts and rates. Times need a unit, except -t and
--w, where a bare number means seconds.
+Numbers: K M G are 1024 for sizes and 1000 for counts and rates. Times need a unit, except -t and -w, where a bare number \
+means seconds.
 
 Exit codes
   0    measured; the result is valid (warnings allowed)
   1    a check that you asked for failed (--max-loss, --fail-if, verify)
   2    bad command line
-  3    could not start: no peer, no permission, not supported here, runs that cannot be compared
-  4    started, did not finish: peer vanished, wrong payload, disk full; what exists is kept
+  3    could not start: no peer, no permission, not supported here, or runs
+       that cannot be compared
+  4    started, did not finish: peer vanished, wrong payload, disk full;
+       what exists is kept
   5    --strict, and the result is not what it claims to be
   130  interrupted before half of the messages could be vouched for
 
-Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the
-manual pages, `msgpath schema` prints the JSON Schema of what --json prints.
+Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the manual pages, \
+`msgpath schema` prints the JSON Schema of what --json prints.
 
 Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
 

@@ -2,17 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use msgpath_core::plan::{Extent, Plan, Workload};
-use msgpath_core::units::Pieces;
-use msgpath_core::{Case, PathName, Problem, Target};
+use msgpath_core::{Problem, Target};
 use msgpath_courses::preset::Preset;
-use msgpath_courses::preset::estimate::{Pace, planned_ns};
+use msgpath_courses::preset::estimate::{Pace, planned_ns, probe};
 
 use crate::place::Place;
 use crate::{cli, progress, runs};
-
-/// Rounds of a run that is only to tell what they take, and messages in each.
-const PROBED: (u32, u64) = (24, 8);
 
 /// What a preset will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,13 +22,13 @@ pub(crate) struct Estimate {
     pub(crate) unknown: u64,
 }
 
-/// Adds up what the runs of a preset are planned for. `probe`: by what rounds take on this machine now, else by what they usually do.
+/// Adds up what the runs of a preset are planned for. `measured`: by what rounds take on this machine now, else by what they usually do.
 ///
 /// # Errors
 /// A run that cannot be planned: what was typed does not fit.
-pub(crate) fn estimate(preset: &Preset, typed: &[String], probe: bool) -> Result<Estimate, Problem> {
+pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Result<Estimate, Problem> {
     let mut sum = Estimate { runs: preset.runs.len() as u64, ..Estimate::default() };
-    let pace = probe.then(probed).flatten().unwrap_or(Pace::USUAL);
+    let pace = measured.then(pace_here).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
             Some(cli::Planned::Plan(plan)) => {
@@ -51,15 +46,10 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], probe: bool) -> Result
 }
 
 /// What rounds take on this machine, by a run of less than a second that is not kept.
-fn probed() -> Option<Pace> {
-    let (rounds, messages) = PROBED;
-    let path: PathName = "tcp:send".parse().ok()?;
-    let plan = Plan::new(Workload::Echo, vec![Case::new(path, Pieces::whole(64))]);
-    let plan =
-        Plan { extent: Extent::Count(u64::from(rounds) * messages), rounds, warmup_ns: 0, extend: false, ..plan };
+fn pace_here() -> Option<Pace> {
     let place = Place::temporary();
     let request = msgpath_run::Request {
-        plan,
+        plan: probe(),
         target: Target::Local,
         verb: "echo".into(),
         command: Vec::new(),

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::StageSet;
-use msgpath_core::schema::{EventKind, TracedThread, Tracing};
+use msgpath_core::schema::{EventKind, KernelEvent, TracedThread, Tracing};
 use msgpath_run::observe::{Traced, Tracer};
 use msgpath_sys::msg::{SendFlags, recv, send};
 use msgpath_sys::{affinity, clock, cookie, futex, usage};
@@ -360,7 +360,8 @@ fn every_event_of_a_message_in_shared_memory_is_there() {
         let Some((mut tracer, tracing)) = tracer(set) else { return };
         let (traced, parts, _) = ping_pong(&mut tracer, futexes());
         check_scheduler(&tracing, &traced, &parts);
-        assert_eq!(count(&traced, &parts, None, EventKind::SkDataReady, |_, _| true), 0, "there is no socket");
+        // A socket that is not known may be anybody's.
+        assert_eq!(count(&traced, &parts, None, EventKind::SkDataReady, |_, b| b != 0), 0, "there is no socket");
         if set == StageSet::Full {
             // One call wakes, and one waits unless the word has changed already.
             let calls = count_own(&traced, &parts, EventKind::SysEnter);
@@ -447,7 +448,9 @@ fn a_round_of_threads_that_are_gone_is_empty() {
     let gone = TracedThread { tid: i32::MAX, sends: true, receives: true, cookies: vec![u64::MAX] };
     tracer.begin(from_ref(&gone), &[], u32::MAX).unwrap();
     let traced = tracer.end().unwrap();
-    assert!(traced.events.is_empty() && traced.lost == 0, "{traced:?}");
+    // Other programs' sockets are not known to the second back end.
+    let anybodys = |event: &KernelEvent| event.kind == EventKind::SkDataReady && event.b == 0;
+    assert!(traced.events.iter().all(anybodys) && traced.lost == 0, "{traced:?}");
 }
 
 /// Without a tracer every back end says why, and what would grant it.

@@ -2,6 +2,7 @@
 
 use msgpath_core::plan::{Extent, Plan, Workload};
 use msgpath_core::schema::RoundRecord;
+use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole};
 
 /// What rounds take on a machine.
@@ -31,6 +32,14 @@ impl Pace {
         };
         Some(Self { around: median(gaps)?, message: median(each)? })
     }
+}
+
+/// A run of less than a second that is only to tell the [`Pace`].
+pub fn probe() -> Plan {
+    let path = "tcp:send".parse().expect("a path");
+    let plan = Plan::new(Workload::Echo, vec![Case::new(path, Pieces::whole(64))]);
+    let rounds = FEWEST as u32 + 4;
+    Plan { extent: Extent::Count(8 * u64::from(rounds)), rounds, warmup_ns: 0, ..plan }
 }
 
 /// Rounds tell when they are so many.
@@ -113,7 +122,6 @@ mod tests {
     use super::*;
     use msgpath_core::plan::{Load, StageSet, Workload};
     use msgpath_core::schedule::{Arrivals, Rate};
-    use msgpath_core::units::Pieces;
 
     const SECOND: u64 = 1_000_000_000;
 
