@@ -149,6 +149,29 @@ fn names_of_parts_stand_in_their_files() {
     }
 }
 
+/// Most packages that the program is built from, its own among them, and most instances of the loops in which both the send method
+/// and the wait are called directly. More of either is paid for in every build: it wants a reason, and a new number here.
+const MOST: (usize, usize) = (125, 139);
+
+#[test]
+fn what_is_built_is_bounded() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+        .args(["--target", "x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    // `name v1.2.3`, with the folder of one's own, and (*) where it stood before.
+    let packages: BTreeSet<Vec<&str>> = said.lines().map(|line| line.split(' ').take(2).collect()).collect();
+    let pairs: usize = msgpath_paths::registry::FAMILIES.iter().map(|of| of.methods.len() * of.waits.len()).sum();
+    println!("{} packages, {pairs} instances", packages.len());
+    assert!(packages.len() > 50 && pairs > 50, "they were not found");
+    assert!(packages.len() <= MOST.0, "{} packages: {packages:?}", packages.len());
+    assert!(pairs <= MOST.1, "{pairs} instances of a loop");
+}
+
 /// Ways to make a text harmless of one's own.
 const ESCAPES: [&str; 5] = [".escape_ascii(", ".escape_debug(", ".escape_default(", ".escape_unicode(", "is_control("];
 
