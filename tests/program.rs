@@ -3,6 +3,8 @@
 
 #[path = "program/agent.rs"]
 mod agent;
+#[path = "program/book.rs"]
+mod book;
 #[path = "program/borders.rs"]
 mod borders;
 #[path = "program/citations.rs"]

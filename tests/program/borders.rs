@@ -105,6 +105,14 @@ const NAMES: [(&str, &str); 23] = [
 /// What stands above a module for tests: of its own crate, or of others as well.
 const FOR_TESTS: [&str; 2] = ["#[cfg(test)]\n", "#[cfg(any(test, feature = \"testing\"))]\n"];
 
+/// What stands before the first module for tests of a source.
+pub(crate) fn without_tests(text: &str) -> &str {
+    let tests = FOR_TESTS.iter().flat_map(|mark| text.match_indices(mark)).filter(|(at, mark)| {
+        text[at + mark.len()..].lines().next().is_some_and(|line| line.contains("mod ") && line.ends_with('{'))
+    });
+    tests.map(|(at, _)| at).min().map_or(text, |at| &text[..at])
+}
+
 /// Whether a line of code has the name of a part, alone or at the beginning of a path.
 fn names_a_part(line: &str, names: &BTreeSet<String>) -> bool {
     let code = if line.trim_start().starts_with("//") { "" } else { line };
@@ -135,11 +143,7 @@ fn names_of_parts_stand_in_their_files() {
             continue;
         }
         let text = std::fs::read_to_string(file).unwrap();
-        let tests = FOR_TESTS.iter().flat_map(|mark| text.match_indices(mark)).filter(|(at, mark)| {
-            text[at + mark.len()..].lines().next().is_some_and(|line| line.contains("mod ") && line.ends_with('{'))
-        });
-        let code = tests.map(|(at, _)| at).min().map_or(text.as_str(), |at| &text[..at]);
-        let Some(line) = code.lines().position(|line| names_a_part(line, &names)) else { continue };
+        let Some(line) = without_tests(&text).lines().position(|line| names_a_part(line, &names)) else { continue };
         let allowed = NAMES.iter().find(|(place, _)| shown.starts_with(place));
         assert!(allowed.is_some(), "{shown}, line {}: a part of a path is named; ask its traits", line + 1);
         seen.extend(allowed.copied());

@@ -163,7 +163,7 @@ pub fn round(
         }),
         Err(error) => {
             return Err(Problem::new(
-                "E29",
+                "E60",
                 Exit::Unfinished,
                 format!("the kernel's events could not be read: {error}"),
             )

@@ -190,6 +190,15 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_book_has_the_schema() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/parquet.md");
+        let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = plain(&std::fs::read_to_string(file).unwrap());
+        assert!(page.contains(&plain(&schema())), "docs/parquet.md lacks: {}", schema());
+        assert!(page.contains("131 072") && ROWS_PER_GROUP == 131_072);
+    }
+
+    #[test]
     fn integers_are_signed_and_every_column_is_explained() {
         let file = open(&exported("parquet").0);
         let metadata = file.metadata().file_metadata();

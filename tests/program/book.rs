@@ -1,0 +1,81 @@
+//! The book: what `docs/SUMMARY.md` lists, and pages that name what the program has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::borders::{files, root, without_tests};
+
+const SUMMARY: &str = "SUMMARY.md";
+
+/// The pages that the summary lists, in its order.
+fn listed() -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("docs").join(SUMMARY)).unwrap();
+    let links = text.lines().filter_map(|line| line.split_once("](")).filter_map(|(_, rest)| rest.split(')').next());
+    links.map(Into::into).collect()
+}
+
+#[test]
+fn the_summary_lists_every_page_once() {
+    let docs = root().join("docs");
+    let mut found = Vec::new();
+    files(&docs, ".md", &mut found);
+    let shown = |page: &std::path::PathBuf| page.strip_prefix(&docs).unwrap().to_string_lossy().into_owned();
+    let pages: BTreeSet<String> = found.iter().map(shown).filter(|page| page != SUMMARY).collect();
+    let listed = listed();
+    let once: BTreeSet<String> = listed.iter().cloned().collect();
+    assert_eq!(pages, once, "left: pages in docs, right: what docs/{SUMMARY} lists");
+    assert_eq!(listed.len(), once.len(), "docs/{SUMMARY} lists a page twice");
+    assert_eq!(listed[0], "README.md", "the book opens with it");
+}
+
+/// The codes of errors in a text: `"E01"` as it is made, `error[E58]` where it is written at once.
+fn codes(text: &str) -> BTreeSet<String> {
+    let begins = text.match_indices("\"E").map(|(at, _)| at + 1).chain(text.match_indices("[E").map(|(at, _)| at + 1));
+    begins
+        .filter_map(|at| text.get(at..at + 4))
+        .filter(|word| word.ends_with(['"', ']']) && word[1..3].bytes().all(|digit| digit.is_ascii_digit()))
+        .map(|word| word[..3].to_owned())
+        .collect()
+}
+
+#[test]
+fn every_error_has_its_entry() {
+    let made = "Problem::new(\"E07\", x) b\"error[E58]: none\" \"E1\" \"E123\" [E9] \"EIO\" E42";
+    assert_eq!(codes(made), ["E07", "E58"].map(String::from).into());
+    let mut sources = Vec::new();
+    ["crates", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for file in &sources {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        if shown.contains("/tests/") || shown.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        for line in without_tests(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
+            found.extend(codes(line).into_iter().map(|code| (code, shown.clone())));
+        }
+    }
+    assert!(found.len() > 40, "only {} codes were found: they are looked for in the wrong way", found.len());
+    let page = std::fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let heads = page.lines().filter_map(|line| line.strip_prefix("## ")).filter_map(|head| head.split_once(": "));
+    let entries: Vec<&str> = heads.map(|(code, _)| code).collect();
+    for (code, file) in &found {
+        assert!(entries.contains(&code.as_str()), "docs/errors.md has no entry for {code} of {file}");
+    }
+    for entry in &entries {
+        assert!(found.contains_key(*entry), "docs/errors.md has an entry for {entry}, which no source has");
+    }
+    assert!(entries.is_sorted_by(|a, b| a < b), "docs/errors.md has its entries in order, each once: {entries:?}");
+    for entry in page.split("\n## ").skip(1) {
+        let name = entry.lines().next().unwrap_or_default();
+        assert!(entry.contains("*What to do.*"), "{name}: it does not say what to do");
+    }
+}
+
+#[test]
+fn every_figure_is_explained() {
+    let page = std::fs::read_to_string(root().join("docs/figures.md")).unwrap();
+    let heads: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let figures = msgpath_present::html::figures::FIGURES;
+    let wanted: Vec<String> = figures.iter().map(|figure| format!("`{}`: {}", figure.name, figure.question)).collect();
+    assert_eq!(heads, wanted, "left: headings of docs/figures.md, right: figures in the order of the report");
+}
