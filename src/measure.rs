@@ -10,7 +10,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
-use msgpath_core::schema::{FAR, Granted, MessageRow, NEAR, Status};
+use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
 use msgpath_record::Run;
@@ -225,7 +225,8 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         text += &terminal::stage_bars(run, &runs::messages(run).unwrap_or_default(), style);
     }
     if view.verbose {
-        text += &details(run, summary);
+        text += "\n";
+        text += &terminal::machines(run, summary, style);
     }
     text
 }
@@ -234,37 +235,6 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
 fn has_stages(run: &Run) -> bool {
     let plan = &run.header.plan;
     plan.workload == Workload::Echo && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
-}
-
-/// `-v`: the machines and the options as granted. A far end, or a record, can say anything of them.
-fn details(run: &Run, summary: &Summary) -> String {
-    let mut lines = vec![format!(
-        "seed {}   clock {:.0} ns a reading, step {} ns",
-        run.header.plan.seed,
-        run.header.end(NEAR).clock.cost_ns,
-        run.header.end(NEAR).clock.step_ns
-    )];
-    let beside = msgpath_present::disturbed_rounds(&summary.cases, msgpath_core::units::Glyphs::Unicode);
-    if !beside.is_empty() {
-        lines.push("disturbed rounds, which the numbers above leave out:".into());
-        lines.extend(beside.iter().map(|line| format!("  {line}")));
-    }
-    for resumed in &run.header.resumed {
-        let differs = if resumed.differs.is_empty() { "" } else { ", although " };
-        let differs = format!("{differs}{}", resumed.differs.join("; "));
-        lines.push(format!("resumed {} after {} rounds{differs}", resumed.at, resumed.rounds));
-    }
-    for (end, machine) in [("near", run.header.host(NEAR)), ("far", run.header.host(FAR))] {
-        lines.push(format!("{end:<5} {}   {}   {}", machine.host, machine.kernel, machine.cpu));
-        lines.extend(machine.facts.iter().map(|(name, value)| format!("      {name}: {value}")));
-    }
-    for case in &summary.cases {
-        lines.extend(case.granted.iter().map(|granted| {
-            let Granted { end, option, asked, granted, .. } = granted;
-            format!("case {:<4} {end:<5} {option}: asked {asked}, granted {granted}", case.case.id)
-        }));
-    }
-    lines.iter().fold("\n".to_owned(), |out, line| out + &shown(line) + "\n")
 }
 
 /// Whether messages were sent and not one of them arrived.

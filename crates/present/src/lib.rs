@@ -17,5 +17,4 @@ mod words;
 mod fixture;
 
 pub use terminal::Style;
-pub use view::beside as disturbed_rounds;
 pub use words::senders_until;

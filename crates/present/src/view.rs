@@ -202,7 +202,7 @@ pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<Strin
 }
 
 /// The disturbed rounds of each case whose numbers are those of its calm ones.
-pub fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
+pub(crate) fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
     let of = |case: &CaseSummary| {
         let beside = case.beside.as_ref()?;
         let quantiles = beside

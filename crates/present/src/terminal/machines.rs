@@ -1,0 +1,42 @@
+//! `-v`: the disturbed rounds, both machines, and the options as the kernel granted them.
+
+use msgpath_analyse::Summary;
+use msgpath_core::foreign::shown;
+use msgpath_core::schema::{FAR, Granted, NEAR};
+use msgpath_record::Run;
+
+use super::page::{Page, Paint, Style};
+use crate::view;
+
+/// What else a run tells of its rounds and of where it was made. A far end, or a record, can say anything of a machine.
+pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let (header, clock) = (&run.header, &run.header.end(NEAR).clock);
+    let seed = header.plan.seed;
+    line(&mut page, 0, &format!("seed {seed}   clock {:.0} ns a reading, step {} ns", clock.cost_ns, clock.step_ns));
+    let beside = view::beside(&summary.cases, style.glyphs);
+    if !beside.is_empty() {
+        line(&mut page, 0, "disturbed rounds, which the numbers above leave out:");
+        beside.iter().for_each(|text| line(&mut page, 2, text));
+    }
+    for resumed in &header.resumed {
+        let differs = if resumed.differs.is_empty() { "" } else { ", although " };
+        let differs = format!("{differs}{}", resumed.differs.join("; "));
+        line(&mut page, 0, &format!("resumed {} after {} rounds{differs}", resumed.at, resumed.rounds));
+    }
+    for (end, machine) in [("near", header.host(NEAR)), ("far", header.host(FAR))] {
+        line(&mut page, 0, &format!("{end:<5} {}   {}   {}", machine.host, machine.kernel, machine.cpu));
+        machine.facts.iter().for_each(|(name, value)| line(&mut page, 6, &format!("{name}: {value}")));
+    }
+    for case in &summary.cases {
+        for Granted { end, option, asked, granted, .. } in &case.granted {
+            let text = format!("case {:<4} {end:<5} {option}: asked {asked}, granted {granted}", case.case.id);
+            line(&mut page, 0, &text);
+        }
+    }
+    page.finish()
+}
+
+fn line(page: &mut Page, indent: usize, text: &str) {
+    page.hanging(&[" ".repeat(indent).into()], indent + 4, &shown(text), Paint::Plain);
+}
