@@ -182,9 +182,7 @@ fn keep_around<T: Timed>(worst: &[Slow], mut room: usize, certain: &mut Vec<u32>
 }
 
 /// The walk through rows in memory, which come by rising start.
-pub(crate) fn in_memory<'a, T: 'a>(
-    rows: impl Iterator<Item = &'a T> + Clone,
-) -> impl Fn(Wanted<'_>, Each<'_, T>) {
+pub(crate) fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
     move |_, each| rows.clone().zip(0..).for_each(|(row, at)| each(at, row))
 }
 
