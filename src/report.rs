@@ -1,12 +1,11 @@
-//! What a report is made of: a run, its numbers and its messages, read back from the record.
+//! What a report is made of: a run, its numbers and its messages, as the record has them.
 
 use std::path::Path;
 
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
-use msgpath_core::schema::MessageRow;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
-use msgpath_record::Run;
+use msgpath_record::{MessageLog, Run};
 
 use crate::problems::cannot_write;
 use crate::runs;
@@ -19,7 +18,7 @@ pub(crate) struct Reported {
     pub(crate) run: Run,
     pub(crate) summary: Summary,
     pub(crate) logs: Logs,
-    messages: Vec<MessageRow>,
+    messages: MessageLog,
 }
 
 impl Reported {
@@ -29,7 +28,7 @@ impl Reported {
     /// There is none, or it cannot be read.
     pub(crate) fn find(text: &str) -> Result<Self, Problem> {
         let run = runs::read(&runs::find(text)?)?;
-        let messages = runs::messages(&run)?;
+        let messages = MessageLog::open(&run)?;
         let logs = runs::logs(&run)?;
         let mut summary = summarise_with(&run, &logs);
         runs::with_earlier(&run, &mut summary);
@@ -45,7 +44,7 @@ impl Reported {
 fn scene<'a>(
     run: &'a Run,
     summary: &'a Summary,
-    logged: &'a [MessageRow],
+    logged: &'a MessageLog,
     embed: usize,
     earlier: Option<Earlier<'a>>,
 ) -> Scene<'a> {
@@ -58,7 +57,7 @@ fn scene<'a>(
 /// # Errors
 /// The log cannot be read, or the file cannot be written.
 pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
-    let messages = runs::messages(run)?;
+    let messages = MessageLog::open(run)?;
     let calls = runs::logs(run)?.rpcs;
     let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
     write(&scene, file).map(drop)

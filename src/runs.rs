@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use msgpath_analyse::logs::KernelEvents;
 use msgpath_analyse::{Logs, Summary, between, summarise_with};
 use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
 use msgpath_core::{Plan, Problem, Traits, Workload};
 use msgpath_present::terminal::RunRow;
-use msgpath_record::{Run, export, store};
+use msgpath_record::{Events, MessageLog, Messages, Run, export, store};
 
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
@@ -55,14 +56,14 @@ pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
     Ok(run)
 }
 
-/// The per-message log, as far as it is whole: messages of measured cases. Those of ablations explain them.
+/// All that the per-message log holds, to be shown one by one.
 ///
 /// # Errors
 /// It cannot be opened.
-pub(crate) fn messages(run: &Run) -> Result<Vec<MessageRow>, Problem> {
-    let cases = &run.header.plan.cases;
-    let measured = |row: &MessageRow| cases.get(row.case as usize).is_some_and(|case| case.ablation.is_none());
-    Ok(msgpath_record::messages(&run.folder)?.map_while(Result::ok).filter(measured).collect())
+pub(crate) fn each_message(run: &Run) -> Result<Vec<MessageRow>, Problem> {
+    let mut all = Vec::new();
+    MessageLog::open(run)?.rounds(&|_, _| true, &mut |rows| all.extend_from_slice(rows));
+    Ok(all)
 }
 
 /// Puts the range over earlier runs of the same plan on this machine beside the quantiles of a run.
@@ -144,9 +145,17 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
     if !traced.is_empty() {
         let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);
         logs.traced = messages.filter(|row| traced.contains(&row.case)).collect();
-        logs.events = msgpath_record::events(&run.folder)?.map_while(Result::ok).collect();
+        logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
     }
     Ok(logs)
+}
+
+/// The kernel events of a case, round by round.
+fn events_of(folder: &Path, case: u32) -> Box<dyn Iterator<Item = Events>> {
+    match msgpath_record::events(folder) {
+        Ok(all) => Box::new(all.of(case).map_while(Result::ok)),
+        Err(_) => Box::new(std::iter::empty()),
+    }
 }
 
 /// The numbers of a run, with those of its logs.

@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.each && run.header.plan.workload == Workload::Stream {
         return Err(usage("the messages of a stream are not timed one by one").hint("leave out --each").into());
     }
-    let trials = if arguments.each { Some(runs::messages(&run)?) } else { None };
+    let trials = if arguments.each { Some(runs::each_message(&run)?) } else { None };
     let view = View {
         trials,
         explain: run.header.verb == "explain",

@@ -8,6 +8,7 @@ use clap::Args;
 use msgpath_analyse::verify::{Verification, verify_with};
 use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
+use msgpath_record::MessageLog;
 
 use super::options::Look;
 use crate::{looks, runs};
@@ -25,8 +26,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let run = runs::read(&runs::find(&arguments.run)?)?;
     let stored = msgpath_record::read_summary(&run.folder).map_err(Problem::from)?;
-    let check =
-        verify_with(&run, &runs::messages(&run)?, &runs::logs(&run)?, stored.as_deref(), env!("CARGO_PKG_VERSION"));
+    let messages = MessageLog::open(&run).map_err(Problem::from)?;
+    let check = verify_with(&run, &messages, &runs::logs(&run)?, stored.as_deref(), env!("CARGO_PKG_VERSION"));
     let text = if arguments.look.json {
         serde_json::to_string(&check)? + "\n"
     } else {

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use msgpath_analyse::Logs;
 use msgpath_analyse::attribution::attribute;
+use msgpath_analyse::logs::KernelEvents;
 use msgpath_core::PathName;
 use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Workload};
 use msgpath_core::schema::{
@@ -28,7 +29,8 @@ const COOKIES: [u64; 2] = [11, 22];
 
 fn main() -> ExitCode {
     let (run, logs) = recorded();
-    let events: usize = logs.events.iter().map(|events| events.events.len()).sum();
+    let KernelEvents::Here(all) = &logs.events else { return ExitCode::FAILURE };
+    let events: usize = all.iter().map(|events| events.events.len()).sum();
     let began = Instant::now();
     let told = attribute(&run, &logs, &[]).remove(0);
     let seconds = began.elapsed().as_secs_f64();
@@ -61,12 +63,13 @@ fn recorded() -> (Run, Logs) {
     });
     let thread = |end: usize| TracedThread { tid: TIDS[end], sends: true, receives: true, cookies: vec![COOKIES[end]] };
     let trace = TraceRound { threads: vec![vec![thread(0)], vec![thread(1)]], ..TraceRound::default() };
-    let mut logs = Logs::default();
+    let (mut logs, mut kernel) = (Logs::default(), Vec::new());
     let mut rounds = Vec::new();
     for pass in 0..ROUNDS {
         rounds.push(RoundRecord { case: 1, pass, trace: Some(trace.clone()), ..RoundRecord::default() });
-        logs.events.push(round(pass, &mut logs.traced));
+        kernel.push(round(pass, &mut logs.traced));
     }
+    logs.events = KernelEvents::Here(kernel);
     (Run { folder: Default::default(), header, rounds, end: None, damage: None }, logs)
 }
 

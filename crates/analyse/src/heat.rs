@@ -3,9 +3,9 @@
 //! A round is a block of time and its histogram has every message, so a column is a round, or several where there are
 //! more rounds than columns. Where the per-message log kept every message of the case, rounds are cut into finer columns.
 
-use msgpath_core::schema::{MessageRow, RoundRecord};
+use msgpath_core::schema::RoundRecord;
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 
 /// Most columns.
 pub const COLUMNS: usize = 300;
@@ -73,15 +73,18 @@ fn lasted_ns(round: &RoundRecord) -> u64 {
 }
 
 /// The heat map of a case; `None` where no message was timed. `logged`: the per-message log, of all cases; may be empty.
-pub fn heat(run: &Run, case: u32, logged: &[MessageRow]) -> Option<Heat> {
+pub fn heat(run: &Run, case: u32, logged: &dyn Messages) -> Option<Heat> {
     let rounds = by_time(run, case);
     let fastest = rounds.iter().filter_map(|round| round.latency.min()).min()?.max(1) as f64;
     let slowest = rounds.iter().filter_map(|round| round.latency.max()).max()?.max(1) as f64;
     // At least a factor of 2 from bottom to top: below, rows would be finer than the bins of the histograms.
     let widen = (2.0 / (slowest / fastest)).max(1.0).sqrt() * 1.02;
     let rows = Rows { low_ns: fastest / widen, high_ns: slowest * widen };
-    let cut = cut(&rounds, case, logged);
-    let columns = if cut > 1 { from_messages(&rounds, case, logged, cut, &rows) } else { from_rounds(&rounds, &rows) };
+    let total: u64 = rounds.iter().map(|round| round.latency.total()).sum();
+    let cut = (COLUMNS / rounds.len()).min((total / (rounds.len() as u64 * FEWEST)) as usize).max(1);
+    let fine = if cut > 1 { from_messages(&rounds, (case, total), logged, cut, &rows) } else { None };
+    let cut = if fine.is_some() { cut } else { 1 };
+    let columns = fine.unwrap_or_else(|| from_rounds(&rounds, &rows));
     Some(Heat { columns, low_ns: rows.low_ns, high_ns: rows.high_ns, cut })
 }
 
@@ -95,17 +98,6 @@ impl Rows {
         let share = (ns.max(1.0) / self.low_ns).ln() / (self.high_ns / self.low_ns).ln();
         ((share * ROWS as f64) as usize).min(ROWS - 1)
     }
-}
-
-/// How many columns a round can be cut into; 1 where the log does not hold every message.
-fn cut(rounds: &[&RoundRecord], case: u32, logged: &[MessageRow]) -> usize {
-    let total: u64 = rounds.iter().map(|round| round.latency.total()).sum();
-    let own = logged.iter().filter(|row| row.case == case).count() as u64;
-    if own != total || total == 0 {
-        return 1;
-    }
-    let most = COLUMNS / rounds.len().max(1);
-    most.min((total / (rounds.len() as u64 * FEWEST)) as usize).max(1)
 }
 
 fn from_rounds(rounds: &[&RoundRecord], rows: &Rows) -> Vec<Column> {
@@ -147,63 +139,62 @@ fn quantiles(of: &SparseHistogram) -> (u64, Option<u64>, Option<u64>) {
     (of.lost(), p50, if arrived >= FEWEST_FOR_P99 { at(0.99) } else { None })
 }
 
-fn from_messages(rounds: &[&RoundRecord], case: u32, logged: &[MessageRow], cut: usize, rows: &Rows) -> Vec<Column> {
+/// Each round cut into this many columns; `None` where the log does not hold all `total` messages of the case.
+fn from_messages(
+    rounds: &[&RoundRecord],
+    (case, total): (u32, u64),
+    logged: &dyn Messages,
+    cut: usize,
+    rows: &Rows,
+) -> Option<Vec<Column>> {
+    let index = logged.index().into_iter().filter(|(own, ..)| *own == case);
+    if index.map(|(.., count)| count as u64).sum::<u64>() != total {
+        return None;
+    }
     let position: std::collections::HashMap<u32, usize> =
         rounds.iter().enumerate().map(|(at, round)| (round.pass, at)).collect();
-    // From the first send to the last of each round.
-    let mut spans = vec![(u64::MAX, 0_u64); rounds.len()];
-    let own = || logged.iter().filter(|row| row.case == case);
-    let place = |row: &MessageRow| position.get(&row.pass).copied();
-    for (row, at) in own().filter_map(|row| Some((row, place(row)?))) {
-        spans[at] = (spans[at].0.min(row.start_ns), spans[at].1.max(row.start_ns + 1));
-    }
-    let mut columns = Vec::with_capacity(rounds.len() * cut);
-    for (round, (from, to)) in spans.iter().enumerate() {
+    let mut columns: Vec<Vec<Column>> = vec![Vec::new(); rounds.len()];
+    let mut values: Vec<Vec<u64>> = vec![Vec::new(); cut];
+    logged.rounds(&|own, _| own == case, &mut |messages| {
+        let Some(round) = position.get(&messages[0].pass).copied() else { return };
+        // From the first send to the last.
+        let starts = || messages.iter().map(|row| row.start_ns);
+        let (from, to) = (starts().min().unwrap_or(0), starts().max().unwrap_or(0) + 1);
         let edge = |slice: usize| from + (to - from) * slice as u64 / cut as u64;
-        columns.extend((0..cut).filter(|_| from < to).map(|slice| Column {
-            from_ns: edge(slice),
-            to_ns: edge(slice + 1),
-            round,
-            counts: vec![0; ROWS],
-            lost: 0,
-            p50_ns: None,
-            p99_ns: None,
-        }));
-    }
-    let mut first = vec![0; rounds.len()];
-    for (at, column) in columns.iter().enumerate().rev() {
-        first[column.round] = at;
-    }
-    let mut values: Vec<Vec<u64>> = vec![Vec::new(); columns.len()];
-    for (row, at) in own().filter_map(|row| Some((row, place(row)?))) {
-        let (from, to) = spans[at];
-        let slice = ((row.start_ns - from) as u128 * cut as u128 / (to - from) as u128) as usize;
-        let column = first[at] + slice.min(cut - 1);
-        match row.latency_ns {
-            Some(ns) => {
-                columns[column].counts[rows.of(ns as f64)] += 1;
-                values[column].push(ns);
+        let blank = Column { from_ns: 0, to_ns: 0, round, counts: vec![0; ROWS], lost: 0, p50_ns: None, p99_ns: None };
+        columns[round] =
+            (0..cut).map(|slice| Column { from_ns: edge(slice), to_ns: edge(slice + 1), ..blank.clone() }).collect();
+        values.iter_mut().for_each(Vec::clear);
+        for row in messages {
+            let slice = ((row.start_ns - from) as u128 * cut as u128 / (to - from) as u128) as usize;
+            match row.latency_ns {
+                Some(ns) => {
+                    columns[round][slice].counts[rows.of(ns as f64)] += 1;
+                    values[slice].push(ns);
+                }
+                None => columns[round][slice].lost += 1,
             }
-            None => columns[column].lost += 1,
         }
-    }
-    for (column, values) in columns.iter_mut().zip(&mut values) {
-        let n = values.len();
-        let mut at = |p: f64| *values.select_nth_unstable(((p * n as f64).ceil() as usize).clamp(1, n) - 1).1;
-        if n > 0 {
-            column.p50_ns = Some(at(0.5));
+        for (column, values) in columns[round].iter_mut().zip(&mut values) {
+            let n = values.len();
+            let mut at = |p: f64| *values.select_nth_unstable(((p * n as f64).ceil() as usize).clamp(1, n) - 1).1;
+            if n > 0 {
+                column.p50_ns = Some(at(0.5));
+            }
+            if n as u64 >= FEWEST_FOR_P99 {
+                column.p99_ns = Some(at(0.99));
+            }
         }
-        if n as u64 >= FEWEST_FOR_P99 {
-            column.p99_ns = Some(at(0.99));
-        }
-    }
-    columns
+    });
+    Some(columns.concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Build, stalls};
+    use msgpath_core::schema::MessageRow;
+    use msgpath_record::NO_MESSAGES;
 
     fn total(heat: &Heat) -> u64 {
         heat.columns.iter().map(|column| column.counts.iter().sum::<u64>() + column.lost).sum()
@@ -214,7 +205,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
         let slow = run.rounds.iter().position(|round| round.case == 1 && round.pass == 7).unwrap();
         stalls(&mut run.rounds[slow], 3, 5_000_000);
-        let heat = heat(&run, 1, &[]).unwrap();
+        let heat = heat(&run, 1, &NO_MESSAGES).unwrap();
         assert_eq!((heat.columns.len(), heat.cut, total(&heat)), (40, 1, 8_003));
         let top = heat.columns.iter().position(|column| column.counts[ROWS - 20..].iter().sum::<u64>() > 0).unwrap();
         assert_eq!((top, heat.columns[top].round), (7, 7));
@@ -226,7 +217,7 @@ mod tests {
     #[test]
     fn many_rounds_share_a_column() {
         let run = Build::echo(&["tcp:send"], &[64]).rounds(700).messages(20).run();
-        let heat = heat(&run, 0, &[]).unwrap();
+        let heat = heat(&run, 0, &NO_MESSAGES).unwrap();
         assert_eq!((heat.columns.len(), total(&heat)), (234, 14_000));
         assert!(heat.columns.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns));
         assert!(heat.columns.iter().all(|column| column.p99_ns.is_none() && column.p50_ns.is_some()));
@@ -275,11 +266,11 @@ mod tests {
         let mut lost = Histogram::new();
         lost.record_lost(9);
         run.rounds.iter_mut().for_each(|round| round.latency = lost.to_sparse());
-        assert_eq!(heat(&run, 0, &[]), None);
+        assert_eq!(heat(&run, 0, &NO_MESSAGES), None);
         // Where some arrived, the median is theirs.
         lost.record(1_000);
         run.rounds[0].latency = lost.to_sparse();
-        let heat = heat(&run, 0, &[]).unwrap();
+        let heat = heat(&run, 0, &NO_MESSAGES).unwrap();
         assert_eq!((heat.columns[0].p50_ns, heat.columns[0].lost, heat.columns[1].p50_ns), (Some(1_000), 9, None));
     }
 }

@@ -1,5 +1,7 @@
 //! What a run has beside its rounds, as far as somebody read it.
 
+use std::path::{Path, PathBuf};
+
 use msgpath_core::schema::{MessageRow, RpcRow};
 use msgpath_record::Events;
 
@@ -17,5 +19,42 @@ pub struct Logs {
     /// The messages of traced rounds.
     pub traced: Vec<MessageRow>,
     /// The kernel events of traced rounds.
-    pub events: Vec<Events>,
+    pub events: KernelEvents,
+}
+
+/// Kernel events: there are some ten of them for each message, so those of a record are pulled round by round.
+#[derive(Clone, Debug)]
+pub enum KernelEvents {
+    /// In memory.
+    Here(Vec<Events>),
+    /// In the record in this folder, from which the function reads those of a case.
+    Recorded(PathBuf, ReadEvents),
+}
+
+/// Reads the kernel events of a case, as far as they are whole.
+pub type ReadEvents = fn(&Path, u32) -> Box<dyn Iterator<Item = Events>>;
+
+impl Default for KernelEvents {
+    fn default() -> Self {
+        Self::Here(Vec::new())
+    }
+}
+
+impl KernelEvents {
+    /// Gives `each` the events of every round of a case until it says that it has enough.
+    pub(crate) fn rounds(&self, case: u32, mut each: impl FnMut(&Events) -> bool) {
+        let _ = match self {
+            Self::Here(all) => all.iter().filter(|events| events.case == case).any(each),
+            Self::Recorded(folder, read) => read(folder, case).any(|events| each(&events)),
+        };
+    }
+
+    /// Those in memory, to be changed.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn here(&mut self) -> &mut Vec<Events> {
+        match self {
+            Self::Here(all) => all,
+            Self::Recorded(..) => panic!("they are in a record"),
+        }
+    }
 }

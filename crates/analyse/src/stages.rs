@@ -3,11 +3,12 @@
 //! Each band averages the messages inside it, so the parts add up to the mean of the band; percentiles of parts would
 //! not.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use msgpath_core::Histogram;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
 use msgpath_core::schema::MessageRow;
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -109,28 +110,62 @@ const FEWEST: usize = 10;
 ///
 /// # Errors
 /// Why it cannot be said, with the command that records what is missing.
-pub fn stages(run: &Run, case: &Case, logged: &[MessageRow]) -> Result<Stages, String> {
+pub fn stages(run: &Run, case: &Case, logged: &dyn Messages) -> Result<Stages, String> {
     let left_out = crate::calm::left_out(run, case);
-    let own = |row: &&MessageRow| row.case == case.id && row.latency_ns.is_some() && !left_out.contains(&row.pass);
-    let rows: Vec<&MessageRow> = logged.iter().filter(own).collect();
-    let stages = Stage::of(rows.iter().copied());
+    let walk = |each: &mut dyn FnMut(&MessageRow, u64)| {
+        logged.rounds(&|own, pass| own == case.id && !left_out.contains(&pass), &mut |rows| {
+            rows.iter().filter_map(|row| Some((row, row.latency_ns?))).for_each(|(row, ns)| each(row, ns));
+        });
+    };
+    let (mut latencies, mut occur) = (Histogram::new(), [false; 4]);
+    walk(&mut |row, ns| {
+        latencies.record(ns);
+        occur.iter_mut().zip(Stage::ALL).for_each(|(occurs, stage)| *occurs |= stage.occurs(row));
+    });
+    let stages: Vec<Stage> =
+        Stage::ALL.into_iter().zip(occur).filter_map(|(stage, occurs)| occurs.then_some(stage)).collect();
     if stages.len() < 2 {
-        return Err(missing(run, case, rows.is_empty()));
+        return Err(missing(run, case, latencies.total() == 0));
     }
-    let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
-    latencies.sort_unstable();
-    let n = latencies.len();
-    let mut bands: Vec<(u64, u64, Vec<&MessageRow>, String)> =
-        ranks(n).into_iter().map(|(from, to, name)| (latencies[from], latencies[to - 1], Vec::new(), name)).collect();
-    for row in &rows {
-        for (low, high, members, _) in &mut bands {
-            if row.latency_ns.is_some_and(|ns| (*low..=*high).contains(&ns)) {
-                members.push(row);
-            }
+    let ranks = ranks(latencies.total() as usize);
+    let edges = ranks.iter().flat_map(|(from, to, _)| [*from as u64, *to as u64 - 1]).collect::<Vec<_>>();
+    let edges = at_ranks(&latencies, &edges, |each| walk(&mut |_, ns| each(ns)));
+    let mut bands: Vec<Sums> = edges.chunks(2).map(|edges| Sums::new(edges[0], edges[1], stages.len())).collect();
+    walk(&mut |row, ns| bands.iter_mut().filter(|band| band.holds(ns)).for_each(|band| band.add(&stages, row)));
+    let bands = bands.into_iter().zip(ranks).map(|(band, (.., name))| band.finish(name)).collect();
+    Ok(Stages { stages, bands, messages: latencies.total() })
+}
+
+/// The values at these ranks (from 0), exact: their bins are known from the histogram of all values, and what is in those
+/// bins is counted once more, value by value.
+fn at_ranks(of: &Histogram, ranks: &[u64], walk: impl Fn(&mut dyn FnMut(u64))) -> Vec<u64> {
+    // Each with the first value of its bin, that of the next, and how many values are below.
+    let places: Vec<(u64, u64, u64)> = (ranks.iter())
+        .map(|rank| {
+            let mut below = 0;
+            let bin = of.bins().find(|(.., count)| {
+                below += count;
+                below > *rank
+            });
+            bin.map_or((1 << 40, u64::MAX, below), |(from, to, count)| (from, to, below - count))
+        })
+        .collect();
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    walk(&mut |value| {
+        if places.iter().any(|(from, to, _)| (*from..*to).contains(&value)) {
+            *counts.entry(value).or_default() += 1;
         }
-    }
-    let bands = bands.into_iter().map(|(_, _, members, name)| band(&stages, &members, name)).collect();
-    Ok(Stages { stages, bands, messages: n as u64 })
+    });
+    let exact = |(rank, (from, to, below)): (&u64, &(u64, u64, u64))| {
+        let mut below = *below;
+        let mut values = counts.range(*from..*to);
+        let value = values.find(|(_, count)| {
+            below += *count;
+            below > *rank
+        });
+        value.map_or(*from, |(value, _)| *value)
+    };
+    ranks.iter().zip(&places).map(exact).collect()
 }
 
 /// The bands of `n` messages that hold enough of them: first rank, last rank plus 1, name.
@@ -141,18 +176,47 @@ pub(crate) fn ranks(n: usize) -> Vec<(usize, usize, String)> {
     bands.chain([(n - slowest, n, format!("slowest {slowest}"))]).filter(|(from, to, _)| to - from >= FEWEST).collect()
 }
 
-fn band(stages: &[Stage], members: &[&MessageRow], name: String) -> Band {
-    let mean = |of: &dyn Fn(&MessageRow) -> u64| {
-        members.iter().map(|row| of(row) as f64).sum::<f64>() / members.len().max(1) as f64
-    };
-    let bursts = members.iter().map(|row| row.pass).collect::<BTreeSet<_>>().len() as u64;
-    Band {
-        name,
-        messages: members.len() as u64,
-        bursts,
-        claim: bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
-        mean_ns: mean(&|row| row.latency_ns.unwrap_or(0)),
-        parts_ns: stages.iter().map(|stage| mean(&|row| stage.ns(row))).collect(),
+/// The messages of a band, added up.
+struct Sums {
+    edges: (u64, u64),
+    messages: u64,
+    /// Rounds with a message of the band, and the last of them.
+    rounds: (u64, Option<u32>),
+    latency_ns: u128,
+    parts_ns: Vec<u128>,
+}
+
+impl Sums {
+    fn new(low_ns: u64, high_ns: u64, stages: usize) -> Self {
+        Self { edges: (low_ns, high_ns), messages: 0, rounds: (0, None), latency_ns: 0, parts_ns: vec![0; stages] }
+    }
+
+    /// Those at its edges belong to it.
+    fn holds(&self, latency_ns: u64) -> bool {
+        (self.edges.0..=self.edges.1).contains(&latency_ns)
+    }
+
+    /// Messages come round by round.
+    fn add(&mut self, stages: &[Stage], row: &MessageRow) {
+        self.messages += 1;
+        self.latency_ns += u128::from(row.latency_ns.unwrap_or(0));
+        self.parts_ns.iter_mut().zip(stages).for_each(|(sum, stage)| *sum += u128::from(stage.ns(row)));
+        if self.rounds.1 != Some(row.pass) {
+            self.rounds = (self.rounds.0 + 1, Some(row.pass));
+        }
+    }
+
+    fn finish(self, name: String) -> Band {
+        let mean = |sum: u128| sum as f64 / self.messages.max(1) as f64;
+        let bursts = self.rounds.0;
+        Band {
+            name,
+            messages: self.messages,
+            bursts,
+            claim: bursts >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
+            mean_ns: mean(self.latency_ns),
+            parts_ns: self.parts_ns.into_iter().map(mean).collect(),
+        }
     }
 }
 
@@ -194,6 +258,7 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
 mod tests {
     use super::*;
     use crate::testing::Build;
+    use msgpath_record::NO_MESSAGES;
     use proptest::prelude::*;
 
     /// One message in 50 is slow on its way there, all others spend most of their time at the far end.
@@ -248,15 +313,29 @@ mod tests {
         near_only.iter_mut().for_each(|row| row.far_ns = None);
         let why = stages(&run, &case, &near_only).unwrap_err();
         assert!(why.ends_with("msgpath echo --stamps both"), "{why}");
-        assert!(stages(&run, &case, &[]).unwrap_err().contains("no message"));
+        assert!(stages(&run, &case, &NO_MESSAGES).unwrap_err().contains("no message"));
         run.header.plan.message_log = 0;
-        assert!(stages(&run, &case, &[]).unwrap_err().contains("--message-log"));
+        assert!(stages(&run, &case, &NO_MESSAGES).unwrap_err().contains("--message-log"));
         // An open loop knows how long a message waited, stamps or not.
         near_only.iter_mut().for_each(|row| row.late_ns = Some(1_000));
         assert_eq!(stages(&run, &case, &near_only).unwrap().stages, [Stage::Waiting, Stage::Whole]);
     }
 
     proptest! {
+        #[test]
+        fn ranks_are_those_of_the_sorted_values(
+            mut values in prop::collection::vec(prop_oneof![0_u64..50, 20_000_u64..21_000, 0_u64..1 << 45], 1..300),
+            of in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
+        ) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|value| histogram.record(*value));
+            let ranks: Vec<u64> = of.iter().map(|rank| rank.index(values.len()) as u64).collect();
+            let found = at_ranks(&histogram, &ranks, |each| values.iter().for_each(|value| each(*value)));
+            values.sort_unstable();
+            let sorted: Vec<u64> = ranks.iter().map(|rank| values[*rank as usize]).collect();
+            prop_assert_eq!(found, sorted);
+        }
+
         #[test]
         fn the_stages_of_a_message_add_up(
             latency in 0_u64..1 << 40,

@@ -410,7 +410,7 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         let mut events = maker.events;
         events.retain(|event| kinds.contains(&event.kind));
         events.sort_by_key(|event| event.t_ns);
-        logs.events.push(Events { case: 1, pass: round.pass, events });
+        logs.events.here().push(Events { case: 1, pass: round.pass, events });
     }
     Traced { run, logs, truth }
 }

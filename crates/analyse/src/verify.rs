@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Plan, Workload};
-use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow, Status};
+use msgpath_core::schema::{RoundRecord, RpcRow, Status};
+use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,7 +44,7 @@ pub struct Verification {
     pub rounds: u64,
     /// Rounds whose histogram was built again from single messages.
     pub rounds_from_messages: u64,
-    /// Cases whose quantiles were computed again by sorting all their messages.
+    /// Cases whose quantiles were compared with all their messages.
     pub cases_from_messages: u64,
     /// Numbers of the stored summary that agree.
     pub numbers: u64,
@@ -65,14 +66,14 @@ pub struct Disagreement {
 }
 
 /// Checks a run without logs beside its messages: as [`verify_with`].
-pub fn verify(run: &Run, messages: &[MessageRow], stored: Option<&[u8]>, version: &str) -> Verification {
+pub fn verify(run: &Run, messages: &dyn Messages, stored: Option<&[u8]>, version: &str) -> Verification {
     verify_with(run, messages, &Logs::default(), stored, version)
 }
 
 /// Checks a run. `messages` is its per-message log, `stored` the summary kept beside it, `version` that of this program.
 pub fn verify_with(
     run: &Run,
-    messages: &[MessageRow],
+    messages: &dyn Messages,
     logs: &Logs,
     stored: Option<&[u8]>,
     version: &str,
@@ -84,16 +85,16 @@ pub fn verify_with(
     for round in &run.rounds {
         counts(&header.plan, round, &mut check);
     }
-    let mut from_messages = from_messages(run, messages, &mut check);
-    from_messages.append(&mut from_calls(run, &logs.rpcs, &mut check));
-    let damage = run.damage.as_ref().map(ToString::to_string).or_else(killed);
     let summary = summarise_with(run, logs);
+    let mut from_messages = from_messages(run, messages, &summary.cases, &mut check);
+    from_messages.append(&mut from_calls(run, &logs.rpcs, &summary.cases, &mut check));
+    let damage = run.damage.as_ref().map(ToString::to_string).or_else(killed);
     let mut cases_from_messages = 0;
     for case in &summary.cases {
         if let Some(rounds) = from_messages.get(&case.case.id).filter(|rounds| rounds.len() as u64 == case.rounds) {
             cases_from_messages += 1;
             let headline = crate::calm::rounds_of(run, &case.case).into_iter().map(|round| round.pass).collect();
-            sorted(case, rounds, &headline, &mut check);
+            against(case, rounds, &headline, &mut check);
         }
     }
     let before = check.agreed;
@@ -246,56 +247,117 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     }
 }
 
-/// A pass, and the latencies of its round in the order of the messages; `None`: lost.
-type Whole = (u32, Vec<Option<u64>>);
+/// What a round's messages say of the numbers of its case.
+struct Tally {
+    pass: u32,
+    messages: u64,
+    arrived: u64,
+    sum_ns: u128,
+    fastest_ns: Option<u64>,
+    slowest_ns: Option<u64>,
+    /// For each of [`quantiles`]: the messages that are as fast, or nearly; and those that are clearly faster.
+    up_to: Vec<[u64; 2]>,
+}
 
-/// Latencies by case and round, where the log holds whole rounds; their histograms are compared on the way.
-fn from_messages(run: &Run, messages: &[MessageRow], check: &mut Check) -> BTreeMap<u32, Vec<Whole>> {
-    let mut rows: BTreeMap<(u32, u32), Vec<&MessageRow>> = BTreeMap::new();
+/// The quantiles of a case that are compared with its messages: share, and value; a lost message is infinite.
+fn quantiles(case: &CaseSummary) -> Vec<(f64, u64)> {
+    let compared = case.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p));
+    compared.map(|quantile| (quantile.p, quantile.ns.unwrap_or(u64::MAX))).collect()
+}
+
+/// Builds histograms of rounds again.
+struct Again<'a> {
+    cases: BTreeMap<u32, Vec<(f64, u64)>>,
+    rounds: BTreeMap<(u32, u32), &'a RoundRecord>,
+    whole: BTreeMap<u32, Vec<Tally>>,
+    histogram: Histogram,
+}
+
+impl<'a> Again<'a> {
+    fn new(run: &'a Run, cases: &[CaseSummary]) -> Self {
+        Self {
+            cases: cases.iter().map(|case| (case.case.id, quantiles(case))).collect(),
+            rounds: run.rounds.iter().map(|round| ((round.case, round.pass), round)).collect(),
+            whole: BTreeMap::new(),
+            histogram: Histogram::new(),
+        }
+    }
+
+    /// The histogram of these latencies; `None`: lost.
+    fn built(&mut self, latencies: impl Iterator<Item = Option<u64>>) -> SparseHistogram {
+        self.histogram.clear();
+        latencies.for_each(|latency| match latency {
+            Some(ns) => self.histogram.record(ns),
+            None => self.histogram.record_lost(1),
+        });
+        self.histogram.to_sparse()
+    }
+
+    /// The histogram of a round that is whole, whose messages are counted.
+    fn tallied(
+        &mut self,
+        round: &RoundRecord,
+        latencies: impl Iterator<Item = Option<u64>> + Clone,
+    ) -> SparseHistogram {
+        let built = self.built(latencies.clone());
+        let slack = |ns: u64| if ns == u64::MAX { 0 } else { (ns as f64 * BIN) as u64 + 1 };
+        let mut up_to = Vec::new();
+        for (_, stored) in self.cases.get(&round.case).into_iter().flatten() {
+            let counts = latencies.clone().fold([0, 0], |[near, faster], latency| {
+                let ns = latency.unwrap_or(u64::MAX);
+                let (low, high) = (ns.saturating_sub(slack(ns)), ns.saturating_add(slack(ns)));
+                [near + u64::from(low <= *stored), faster + u64::from(high < *stored)]
+            });
+            up_to.push(counts);
+        }
+        self.whole.entry(round.case).or_default().push(Tally {
+            pass: round.pass,
+            messages: built.total(),
+            arrived: built.total() - built.lost(),
+            sum_ns: latencies.flatten().map(u128::from).sum(),
+            fastest_ns: built.min(),
+            slowest_ns: built.max(),
+            up_to,
+        });
+        built
+    }
+}
+
+/// What the messages say, by case, of the rounds that the log holds whole; their histograms are compared on the way.
+fn from_messages(
+    run: &Run,
+    messages: &dyn Messages,
+    cases: &[CaseSummary],
+    check: &mut Check,
+) -> BTreeMap<u32, Vec<Tally>> {
     // The first messages of a periodic run are in the log, and in a histogram of their own.
     let plan = &run.header.plan;
     let first = if plan.workload == Workload::Periodic { plan.trim } else { 0 };
-    for row in messages.iter().filter(|row| row.sequence >= first) {
-        rows.entry((row.case, row.pass)).or_default().push(row);
-    }
-    let mut whole: BTreeMap<u32, Vec<Whole>> = BTreeMap::new();
-    let mut histogram = Histogram::new();
-    let mut built = |values: &mut dyn Iterator<Item = Option<u64>>| -> SparseHistogram {
-        histogram.clear();
-        for value in values {
-            match value {
-                Some(ns) => histogram.record(ns),
-                None => histogram.record_lost(1),
-            }
+    let mut again = Again::new(run, cases);
+    messages.rounds(&|_, _| true, &mut |rows| {
+        let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
+        let rows = || rows.iter().filter(|row| row.sequence >= first);
+        if (rows().count() as u64) < round.latency.total() {
+            return;
         }
-        histogram.to_sparse()
-    };
-    for round in &run.rounds {
-        let Some(rows) = rows.get(&(round.case, round.pass)) else { continue };
         let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
-        if (rows.len() as u64) < round.latency.total() {
-            continue;
-        }
-        let latencies: Vec<Option<u64>> = rows.iter().map(|row| row.latency_ns).collect();
-        let again = built(&mut latencies.iter().copied());
-        check.same(named("latencies against the messages"), outline(&round.latency), outline(&again));
+        let built = again.tallied(round, rows().map(|row| row.latency_ns));
+        check.same(named("latencies against the messages"), outline(&round.latency), outline(&built));
         if round.one_way.total() > 0 {
-            let again = built(&mut rows.iter().filter_map(|row| row.far_ns).map(Some));
-            check.same(named("one-way times against the messages"), outline(&round.one_way), outline(&again));
+            let built = again.built(rows().filter_map(|row| row.far_ns).map(Some));
+            check.same(named("one-way times against the messages"), outline(&round.one_way), outline(&built));
         }
-        whole.entry(round.case).or_default().push((round.pass, latencies));
-    }
-    whole
+    });
+    again.whole
 }
 
 /// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
-fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, Vec<Whole>> {
+fn from_calls(run: &Run, calls: &[RpcRow], cases: &[CaseSummary], check: &mut Check) -> BTreeMap<u32, Vec<Tally>> {
     let mut rows: BTreeMap<(u32, u32), Vec<&RpcRow>> = BTreeMap::new();
     for row in calls {
         rows.entry((row.case, row.pass)).or_default().push(row);
     }
-    let mut whole: BTreeMap<u32, Vec<Whole>> = BTreeMap::new();
-    let mut histogram = Histogram::new();
+    let mut again = Again::new(run, cases);
     for round in run.rounds.iter().filter(|_| run.header.plan.workload == Workload::Rpc) {
         let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
         let Some(rows) =
@@ -304,23 +366,15 @@ fn from_calls(run: &Run, calls: &[RpcRow], check: &mut Check) -> BTreeMap<u32, V
             continue;
         };
         // The time of a call with a schedule counts from its intended send. Calls whose T4 is not known are in no histogram.
-        let latencies: Vec<Option<u64>> = rows
-            .iter()
-            .filter(|row| !is_unseen(row))
-            .map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))))
-            .collect();
-        histogram.clear();
-        latencies.iter().for_each(|latency| match latency {
-            Some(ns) => histogram.record(*ns),
-            None => histogram.record_lost(1),
-        });
-        check.same(named("latencies against the calls"), outline(&round.latency), outline(&histogram.to_sparse()));
+        let seen = rows.iter().filter(|row| !is_unseen(row));
+        let latencies = seen.map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))));
+        let built = again.tallied(round, latencies);
+        check.same(named("latencies against the calls"), outline(&round.latency), outline(&built));
         let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
         check.same(named("bytes of the requests"), round.near().bytes_sent, sum(|row| row.request_bytes));
         check.same(named("bytes of the replies"), round.near().bytes_received, sum(|row| row.reply_bytes));
-        whole.entry(round.case).or_default().push((round.pass, latencies));
     }
-    whole
+    again.whole
 }
 
 /// What two equal histograms share, short enough to be printed where they differ.
@@ -333,50 +387,32 @@ fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, 
 }
 
 /// Fastest and slowest of a case from all its messages, quantiles and mean from those of the rounds that make its
-/// headline, sorted, every round with the same weight.
-fn sorted(case: &CaseSummary, rounds: &[Whole], headline: &BTreeSet<u32>, check: &mut Check) {
-    let named = |what: &'static str| move || format!("case {} against its messages: {what}", case.case.id);
-    let arrived = || rounds.iter().flat_map(|(_, round)| round).flatten().copied();
-    check.same(named("fastest_ns"), case.fastest_ns, arrived().min());
-    check.same(named("slowest_ns"), case.slowest_ns, arrived().max());
-    let headline = rounds.iter().filter(|(pass, round)| headline.contains(pass) && !round.is_empty());
-    let filled: Vec<&Vec<Option<u64>>> = headline.map(|(_, round)| round).collect();
-    let mut all: Vec<(u64, f64)> = Vec::new();
-    for round in &filled {
-        let weight = 1.0 / (filled.len() as f64 * round.len() as f64);
-        all.extend(round.iter().map(|latency| (latency.unwrap_or(u64::MAX), weight)));
-    }
-    all.sort_unstable_by_key(|(latency, _)| *latency);
-    let arrived: Vec<u64> = all.iter().map(|(latency, _)| *latency).filter(|latency| *latency < u64::MAX).collect();
-    let mean = arrived.iter().map(|ns| u128::from(*ns)).sum::<u128>() as f64 / arrived.len() as f64;
+/// headline, every round with the same weight.
+fn against(case: &CaseSummary, rounds: &[Tally], headline: &BTreeSet<u32>, check: &mut Check) {
+    let named = |what: &str| format!("case {} against its messages: {what}", case.case.id);
+    check.same(|| named("fastest_ns"), case.fastest_ns, rounds.iter().filter_map(|round| round.fastest_ns).min());
+    check.same(|| named("slowest_ns"), case.slowest_ns, rounds.iter().filter_map(|round| round.slowest_ns).max());
+    let filled: Vec<&Tally> =
+        rounds.iter().filter(|round| headline.contains(&round.pass) && round.messages > 0).collect();
+    let arrived: u64 = filled.iter().map(|round| round.arrived).sum();
+    let mean = filled.iter().map(|round| round.sum_ns).sum::<u128>() as f64 / arrived as f64;
     match case.mean_ns {
         Some(stored) if (stored - mean).abs() > 1e-9 * mean => {
-            check.differ(&named("mean_ns")(), stored.to_string(), mean.to_string());
+            check.differ(&named("mean_ns"), stored.to_string(), mean.to_string());
         }
-        stored => check.same(named("whether there is a mean"), stored.is_some(), !arrived.is_empty()),
+        stored => check.same(|| named("whether there is a mean"), stored.is_some(), arrived > 0),
     }
-    let at = |p: f64| {
-        let mut sum = 0.0;
-        let reached = all.iter().find(|(_, weight)| {
-            sum += weight;
-            sum >= p
-        });
-        reached.or(all.last()).map(|(latency, _)| *latency)
-    };
-    for quantile in case.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p)) {
-        // The rounding of the sum may move the quantile by one message.
-        let (Some(low), Some(high)) = (at(quantile.p - 1e-9), at(quantile.p + 1e-9)) else { continue };
-        let stored = quantile.ns.unwrap_or(u64::MAX);
-        let slack = |ns: u64| if ns == u64::MAX { 0 } else { (ns as f64 * BIN) as u64 + 1 };
-        if (low.saturating_sub(slack(low))..=high.saturating_add(slack(high))).contains(&stored) {
+    for (at, (p, stored)) in quantiles(case).into_iter().enumerate().filter(|_| !filled.is_empty()) {
+        let shares = filled.iter().map(|round| round.up_to[at].map(|count| count as f64 / round.messages as f64));
+        let [near, faster] = shares.fold([0.0, 0.0], |[near, faster], round| [near + round[0], faster + round[1]]);
+        let [near, faster] = [near, faster].map(|sum| sum / filled.len() as f64);
+        // The rounding of the sums may move the quantile by one message.
+        if near >= p - 1e-9 && faster < p + 1e-9 {
             check.agreed += 1;
         } else {
-            let what = format!("{} ns", msgpath_stats::quantile::name(quantile.p));
-            check.differ(
-                &format!("case {} against its messages: {what}", case.case.id),
-                stored.to_string(),
-                low.to_string(),
-            );
+            let share = if near < p { near } else { faster };
+            let computed = format!("{} % of the messages are faster", three_digits(100.0 * share));
+            check.differ(&named(&format!("{} ns", msgpath_stats::quantile::name(p))), stored.to_string(), computed);
         }
     }
 }
@@ -386,7 +422,8 @@ mod tests {
     use super::*;
     use crate::summarise;
     use crate::testing::Build;
-    use msgpath_record::Damage;
+    use msgpath_core::schema::MessageRow;
+    use msgpath_record::{Damage, NO_MESSAGES};
     use msgpath_stats::simulate::normal;
 
     /// A run with the messages of every round, one of them lost.
@@ -431,7 +468,7 @@ mod tests {
         let calls = crate::testing_rpc::Calls::new(1, 0.0, 0.0).pings(100, 1e9);
         let (mut run, mut logs) = calls.run(&["ping"], 10);
         let bytes = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
-        let good = verify_with(&run, &[], &logs, Some(&bytes), "0.1.0");
+        let good = verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0");
         assert_eq!(
             (good.status, good.rounds_from_messages, good.cases_from_messages),
             (Status::Ok, 10, 1),
@@ -439,15 +476,18 @@ mod tests {
         );
         assert!(good.numbers > 100);
         logs.rpcs[42].latency_ns = logs.rpcs[42].latency_ns.map(|ns| ns * 2);
-        found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 4: latencies against the calls");
+        found(
+            &verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"),
+            "case 0, pass 4: latencies against the calls",
+        );
         let (_, logs) = calls.run(&["ping"], 10);
         run.rounds[3].near_mut().bytes_sent += 1;
-        found(&verify_with(&run, &[], &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
+        found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
         run.rounds[3].near_mut().bytes_sent -= 1;
         let mut stored: Value = serde_json::from_slice(&bytes).unwrap();
         stored["rpc"]["kinds"][0]["failed"] = 1.into();
         let stored = serde_json::to_vec(&stored).unwrap();
-        found(&verify_with(&run, &[], &logs, Some(&stored), "0.1.0"), "rpc.kinds[0].failed");
+        found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0"), "rpc.kinds[0].failed");
     }
 
     #[track_caller]
@@ -509,21 +549,45 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_sorted_messages() {
+    fn quantiles_are_those_of_the_messages() {
         let (run, messages) = recorded();
-        let summary = summarise(&run);
-        let whole = from_messages(&run, &messages, &mut Check::default());
-        let mut check = Check::default();
-        let mut case = summary.cases[0].clone();
-        sorted(&case, &whole[&0], &(0..6).collect(), &mut check);
+        let mut summary = summarise(&run);
+        let compared = |cases: &[CaseSummary]| {
+            let mut check = Check::default();
+            let whole = from_messages(&run, &messages, cases, &mut Check::default());
+            against(&cases[0], &whole[&0], &(0..6).collect(), &mut check);
+            check
+        };
+        let check = compared(&summary.cases);
         assert_eq!((check.agreed, check.disagreements.len()), (5, 0), "{:?}", check.disagreements);
-        // One percent is ten bins.
+        // Every round has its weight: that of the sorted messages, whatever the size of their rounds.
+        let own = || messages.iter().filter(|row| row.case == 0);
+        let weight = |row: &MessageRow| 1.0 / (6.0 * f64::from(200 + row.pass));
+        let mut all: Vec<(u64, f64)> = own().map(|row| (row.latency_ns.unwrap_or(u64::MAX), weight(row))).collect();
+        all.sort_unstable_by_key(|(ns, _)| *ns);
+        for (at, p) in [(0, 0.5), (2, 0.99)] {
+            assert_eq!(summary.cases[0].quantiles[at].p, p);
+            let mut sum = 0.0;
+            let exact = all.iter().find(|(_, weight)| {
+                sum += weight;
+                sum >= p
+            });
+            let exact = exact.unwrap().0;
+            // A bin is a thousandth: what is within one agrees, what is within ten does not.
+            for (change, agrees) in [(0.0, true), (0.0009, true), (-0.0009, true), (0.01, false), (-0.01, false)] {
+                let mut changed = summary.cases.clone();
+                changed[0].quantiles[at].ns = Some((exact as f64 * (1.0 + change)) as u64);
+                assert_eq!(compared(&changed).disagreements.is_empty(), agrees, "{p} {change}");
+            }
+        }
+        let case = &mut summary.cases[0];
         case.quantiles[2].ns = case.quantiles[2].ns.map(|ns| ns + ns / 100);
         case.mean_ns = case.mean_ns.map(|ns| ns * 1.000_1);
         case.slowest_ns = None;
-        sorted(&case, &whole[&0], &(0..6).collect(), &mut check);
-        let what: Vec<_> = check.disagreements.iter().map(|one| one.what.rsplit(": ").next().unwrap()).collect();
+        let found = compared(&summary.cases).disagreements;
+        let what: Vec<_> = found.iter().map(|one| one.what.rsplit(": ").next().unwrap()).collect();
         assert_eq!(what, ["slowest_ns", "mean_ns", "p99 ns"]);
+        assert!(found[2].computed.starts_with("99.") && found[2].computed.ends_with("faster"), "{found:?}");
     }
 
     #[test]
@@ -532,7 +596,7 @@ mod tests {
         found(&verify(&run, &messages, None, "0.1.0"), "summary.json");
         found(&verify(&run, &messages, Some(b"{"), "0.1.0"), "summary.json");
         let stored = stored(&run);
-        let part = verify(&run, &messages[..900], Some(&stored), "0.2.0");
+        let part = verify(&run, &&messages[..900], Some(&stored), "0.2.0");
         assert_eq!((part.status, part.rounds_from_messages, part.cases_from_messages), (Status::Ok, 4, 0));
         assert!(
             part.notes[0].contains("msgpath 0.1.0 wrote") && part.notes[1].contains("8 of 12 rounds"),
@@ -553,10 +617,10 @@ mod tests {
     fn streams_are_checked_by_their_counts() {
         let mut run = Build::stream(&["tcp:send"], &[64]).run();
         let stored = stored(&run);
-        let check = verify(&run, &[], Some(&stored), "0.1.0");
+        let check = verify(&run, &NO_MESSAGES, Some(&stored), "0.1.0");
         assert_eq!((check.status, check.rounds), (Status::Ok, 40), "{:?}", check.disagreements);
         run.rounds[0].far_mut().delivery.received -= 1;
-        found(&verify(&run, &[], Some(&stored), "0.1.0"), "case 0, pass 0: messages received");
+        found(&verify(&run, &NO_MESSAGES, Some(&stored), "0.1.0"), "case 0, pass 0: messages received");
     }
 
     #[test]
@@ -565,13 +629,13 @@ mod tests {
         let calls = Calls::new(1, 3e6, 0.0).pings(400, 2.0 * S);
         let (run, logs) = calls.run(&["ping"], 10);
         let stored = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
-        let found = verify_with(&run, &[], &logs, Some(&stored), "0.1.0");
+        let found = verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0");
         assert_eq!((found.disagreements, found.status), (vec![], Status::Ok));
         // Without the log of calls the parts are missing.
-        assert!(!verify_with(&run, &[], &Logs::default(), Some(&stored), "0.1.0").disagreements.is_empty());
+        assert!(!verify_with(&run, &NO_MESSAGES, &Logs::default(), Some(&stored), "0.1.0").disagreements.is_empty());
         let (mut run, logs) = calls.run(&["ping"], 10);
         run.rounds[0].near_mut().delivery.received -= 1;
-        let found = verify_with(&run, &[], &logs, None, "0.1.0");
+        let found = verify_with(&run, &NO_MESSAGES, &logs, None, "0.1.0");
         assert!(found.disagreements.iter().any(|one| one.what.contains("replies")), "{found:?}");
     }
 }

@@ -10,6 +10,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes one value from the front of `bytes`; `None` where it is cut off or longer than 64 bits.
+#[inline]
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..70).step_by(7) {

@@ -179,6 +179,10 @@ impl<R: Read> Blocks<R> {
         Self { input, offset: 0 }
     }
 
+    pub(crate) fn into_inner(self) -> R {
+        self.input
+    }
+
     /// The head of the next block; `None` at the end of the file.
     pub(crate) fn head(&mut self) -> Result<Option<Head>, Fault> {
         let mut raw = [0; HEAD];

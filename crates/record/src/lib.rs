@@ -22,6 +22,7 @@ pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod import;
+mod messages;
 mod older;
 mod originals;
 mod reader;
@@ -36,6 +37,7 @@ mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};
 pub use error::{RecordError, WrittenBy};
+pub use messages::{MessageLog, Messages, NO_MESSAGES};
 pub use reader::{
     Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,
 };

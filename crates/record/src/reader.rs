@@ -328,7 +328,12 @@ pub fn messages(folder: &Path) -> Result<Log<MessageRow>, RecordError> {
     Ok(log)
 }
 
-fn decode_messages(head: &Head, payload: &[u8], rows: &mut Vec<MessageRow>, header: &RunHeader) -> Result<(), Fault> {
+pub(crate) fn decode_messages(
+    head: &Head,
+    payload: &[u8],
+    rows: &mut Vec<MessageRow>,
+    header: &RunHeader,
+) -> Result<(), Fault> {
     expect(head.kind, Kind::Messages)?;
     Ok(case_exists(columns::decode(head.version, payload, rows)?.0, header)?)
 }
@@ -438,7 +443,8 @@ pub struct Events {
 pub fn events(folder: &Path) -> Result<EventsOfRounds, RecordError> {
     let header = header(folder)?;
     let blocks = open(folder, EVENTS_FILE)?;
-    Ok(EventsOfRounds { header, blocks, payload: Vec::new(), ahead: Events::default(), damage: None, foreign: None })
+    let (payload, ahead, damage, foreign) = (Vec::new(), Events::default(), None, None);
+    Ok(EventsOfRounds { header, blocks, only: None, payload, ahead, damage, foreign })
 }
 
 /// The events of one round after the other; holds one round and a block in memory. Ends with the first [`Damage`]; what
@@ -446,6 +452,7 @@ pub fn events(folder: &Path) -> Result<EventsOfRounds, RecordError> {
 pub struct EventsOfRounds {
     header: RunHeader,
     blocks: Option<Blocks<BufReader<File>>>,
+    only: Option<u32>,
     payload: Vec<u8>,
     /// A block that was read and not yet given: the begin of its round.
     ahead: Events,
@@ -455,10 +462,21 @@ pub struct EventsOfRounds {
 }
 
 impl EventsOfRounds {
+    /// Only those of this case.
+    pub fn of(self, case: u32) -> Self {
+        Self { only: Some(case), ..self }
+    }
+
     /// The next block; `None` at the end of the file.
     fn block(&mut self) -> Result<Option<Events>, Fault> {
         let Some(blocks) = &mut self.blocks else { return Ok(None) };
-        let Some(head) = blocks.next(&mut self.payload)? else { return Ok(None) };
+        let head = loop {
+            let Some(head) = blocks.next(&mut self.payload)? else { return Ok(None) };
+            let place = columns::take_head(&mut self.payload.as_slice());
+            if self.only.is_none_or(|only| place.is_none_or(|(_, case, _)| case == only)) {
+                break head;
+            }
+        };
         expect(head.kind, Kind::Events)?;
         let mut events = Vec::new();
         let (case, pass) = columns::decode(head.version, &self.payload, &mut events)?;

@@ -34,3 +34,12 @@ pub fn thread() -> Usage {
         major_faults: raw.ru_majflt as u64,
     }
 }
+
+/// The largest resident set of any process that this one started and waited for, bytes: `getrusage(RUSAGE_CHILDREN)`.
+pub fn largest_child() -> u64 {
+    let mut raw = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `raw` is valid for writing one rusage; RUSAGE_CHILDREN is a valid `who`, so the call cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, raw.as_mut_ptr()) };
+    // SAFETY: zeroed is a valid rusage, whatever the call wrote.
+    unsafe { raw.assume_init() }.ru_maxrss as u64 * 1024
+}

@@ -286,8 +286,11 @@ impl<'a> Work<'a> {
         // The queueing discipline may be bypassed: then no packet of ours is handed to the driver where one sees it.
         if shape.xmit && shape.stack.has_device() {
             let xmit = |event: &KernelEvent| event.kind == EventKind::NetDevStartXmit;
-            let own = logs.events.iter().filter(|events| events.case == replica.id);
-            shape.xmit = own.flat_map(|events| &events.events).any(xmit);
+            shape.xmit = false;
+            logs.events.rounds(replica.id, |round| {
+                shape.xmit = round.events.iter().any(xmit);
+                shape.xmit
+            });
         }
         Self {
             logs,
@@ -307,17 +310,22 @@ impl<'a> Work<'a> {
     }
 
     fn rounds(&mut self, rows: &[MessageRow]) {
-        let mut by_pass: BTreeMap<u32, &[KernelEvent]> = BTreeMap::new();
-        for events in self.logs.events.iter().filter(|events| events.case == self.replica.id) {
-            by_pass.insert(events.pass, &events.events);
-        }
-        for rows in rows.chunk_by(|a, b| a.pass == b.pass) {
-            let pass = rows[0].pass;
-            let events = by_pass.get(&pass).copied().unwrap_or_default();
-            match self.rounds.get(&pass).and_then(|round| round.trace.as_ref()) {
-                Some(trace) => self.round(rows, trace, events),
-                None => *self.refused.entry(Reason::NoEvents).or_default() += rows.len() as u64,
+        let mut left: BTreeMap<u32, &[MessageRow]> =
+            rows.chunk_by(|a, b| a.pass == b.pass).map(|rows| (rows[0].pass, rows)).collect();
+        let (logs, case) = (self.logs, self.replica.id);
+        logs.events.rounds(case, |round| {
+            if let Some(rows) = left.remove(&round.pass) {
+                self.of_pass(rows, &round.events);
             }
+            left.is_empty()
+        });
+        left.into_values().for_each(|rows| self.of_pass(rows, &[]));
+    }
+
+    fn of_pass(&mut self, rows: &[MessageRow], events: &[KernelEvent]) {
+        match self.rounds.get(&rows[0].pass).copied().and_then(|round| round.trace.as_ref()) {
+            Some(trace) => self.round(rows, trace, events),
+            None => *self.refused.entry(Reason::NoEvents).or_default() += rows.len() as u64,
         }
     }
 

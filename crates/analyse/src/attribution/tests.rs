@@ -12,7 +12,8 @@ fn answers(traced: &Traced) -> Vec<Result<split::Split, Reason>> {
     let tracing = traced.run.header.tracing.as_ref().unwrap();
     let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
     let mut out = Vec::new();
-    for (round, events) in traced.run.rounds.iter().filter(|round| round.case == 1).zip(&traced.logs.events) {
+    let mut all = traced.logs.events.clone();
+    for (round, events) in traced.run.rounds.iter().filter(|round| round.case == 1).zip(all.here()) {
         let rows: Vec<MessageRow> = traced.logs.traced.iter().filter(|row| row.pass == round.pass).copied().collect();
         let trace = round.trace.as_ref().unwrap();
         let round = Round::new(Question { case: replica, shape: &shape, trace, events: &events.events });
@@ -145,13 +146,13 @@ fn what_overlaps_or_is_lost_is_counted_and_not_split() {
     traced.logs.traced[3].far_sent_ns = None;
     traced.logs.traced[4].far_ns = Some(u64::MAX);
     // Of the second round one CPU was full half way.
-    let events = &mut traced.logs.events[1].events;
+    let events = &mut traced.logs.events.here()[1].events;
     let until = events[events.len() / 2].t_ns;
     events.retain(|event| event.t_ns <= until);
     let round = traced.run.rounds.iter_mut().find(|round| round.case == 1 && round.pass == 1).unwrap();
     round.trace.as_mut().unwrap().lost = 1;
     // The third has none, the fourth lacks the far end's thread.
-    traced.logs.events[2].events.clear();
+    traced.logs.events.here()[2].events.clear();
     let round = traced.run.rounds.iter_mut().find(|round| round.case == 1 && round.pass == 3).unwrap();
     round.trace.as_mut().unwrap().threads[1].clear();
     let answers = answers(&traced);
@@ -254,7 +255,7 @@ proptest! {
     ) {
         let mut traced = traced(&Way { set: StageSet::Full, ..Way::over("tcp:send") }, 5);
         for (at, what, value) in cut {
-            let events = &mut traced.logs.events[at % 40].events;
+            let events = &mut traced.logs.events.here()[at % 40].events;
             let n = events.len().max(1);
             match what {
                 0 if !events.is_empty() => drop(events.remove(at % n)),

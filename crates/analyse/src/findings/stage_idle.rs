@@ -49,7 +49,7 @@ mod tests {
 
     fn with_states(way: &Way) -> Traced {
         let mut traced = traced(way, 50);
-        for events in &mut traced.logs.events {
+        for events in traced.logs.events.here() {
             // The far end's wake-up of every slow message leaves the state 3.
             for at in 0..events.events.len() {
                 let event = events.events[at];

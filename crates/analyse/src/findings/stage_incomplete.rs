@@ -39,7 +39,7 @@ mod tests {
     fn says_why_there_are_no_stages() {
         let mut traced = traced(&Way::over("tcp:send"), 50);
         assert!(said(&traced, "W92").is_empty());
-        traced.logs.events.truncate(10);
+        traced.logs.events.here().truncate(10);
         let texts = said(&traced, "W92");
         assert!(
             texts[0].starts_with("The stages are not shown: the stages of 500 of 2000 messages are known"),

@@ -35,7 +35,7 @@ mod tests {
         let mut traced = traced(&Way { slow: Some(Kind::Device), ..Way::over("udp:send") }, 50);
         assert!(said(&traced, "W82").is_empty(), "the same core");
         let softirq = [EventKind::NetifReceiveSkb, EventKind::SkDataReady];
-        for event in traced.logs.events.iter_mut().flat_map(|events| &mut events.events) {
+        for event in traced.logs.events.here().iter_mut().flat_map(|events| &mut events.events) {
             event.cpu = if softirq.contains(&event.kind) { 3 } else { event.cpu };
         }
         let texts = said(&traced, "W82");

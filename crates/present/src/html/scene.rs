@@ -3,8 +3,8 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_record::Run;
+use msgpath_core::schema::RpcRow;
+use msgpath_record::{NO_MESSAGES, Run};
 
 use super::figures::chosen;
 use crate::view::{self, Grid};
@@ -25,14 +25,20 @@ pub struct Scene<'a> {
 }
 
 /// The per-message log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Messages<'a> {
-    /// Every message that the log kept, in the order in which it was written. Pictures that average messages use these.
-    pub logged: &'a [MessageRow],
+    /// Every message that the log kept, round by round. Pictures go through it as often as they need.
+    pub logged: &'a dyn msgpath_record::Messages,
     /// How many of them may go into the file, chosen by the timeline; 0: none.
     pub embed: usize,
     /// Messages that the log did not keep because its limit was reached.
     pub not_kept: u64,
+}
+
+impl Default for Messages<'_> {
+    fn default() -> Self {
+        Self { logged: &NO_MESSAGES, embed: 0, not_kept: 0 }
+    }
 }
 
 /// The first run of two.

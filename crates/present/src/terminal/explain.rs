@@ -8,9 +8,8 @@ use msgpath_analyse::attribution::scheduler::ThreadTimes;
 use msgpath_analyse::attribution::stage::Direction;
 use msgpath_analyse::stages::Band;
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::schema::MessageRow;
 use msgpath_core::units::three_digits;
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::bar_of;
@@ -28,7 +27,7 @@ const FACT: usize = 20;
 
 /// Everything that a run knows of where its time goes. Without a traced replica: what its stamps tell (`logged`), and how to
 /// record more.
-pub fn explain(run: &Run, summary: &Summary, logged: &[MessageRow], style: Style) -> String {
+pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(run, summary, &["where the time goes".into(), summary.target.clone()]);
     page.answer(summary);
@@ -380,17 +379,18 @@ mod tests {
     use super::*;
     use crate::fixture;
     use msgpath_core::units::Glyphs;
+    use msgpath_record::NO_MESSAGES;
 
     #[test]
     fn everything_fits_and_adds_up() {
         let (run, summary) = fixture::explained();
         for width in [100, 80, 60] {
-            let text = explain(&run, &summary, &[], Style { width, ..Style::default() });
+            let text = explain(&run, &summary, &NO_MESSAGES, Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
             insta::assert_snapshot!(format!("explain_{width}"), text);
         }
         let ascii = Style { glyphs: Glyphs::Ascii, ..Style::default() };
-        let text = explain(&run, &summary, &[], ascii);
+        let text = explain(&run, &summary, &NO_MESSAGES, ascii);
         assert!(text.is_ascii() && !text.contains('?'), "{text}");
     }
 
@@ -409,9 +409,9 @@ mod tests {
             )],
             ..Default::default()
         });
-        insta::assert_snapshot!("explain_not_known", explain(&run, &summary, &[], Style::default()));
+        insta::assert_snapshot!("explain_not_known", explain(&run, &summary, &NO_MESSAGES, Style::default()));
         let (run, summary) = fixture::echo();
-        let text = explain(&run, &summary, &[], Style::default());
+        let text = explain(&run, &summary, &NO_MESSAGES, Style::default());
         assert!(text.contains("    msgpath echo --stages light"), "{text}");
         assert_eq!(stages_of(&run, &summary, Style::default()), "");
     }

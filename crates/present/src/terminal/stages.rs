@@ -1,9 +1,8 @@
 //! Stage bars: where the time of messages goes, and whether that of slow ones goes elsewhere.
 
 use msgpath_analyse::stages::{Band, stages};
-use msgpath_core::schema::MessageRow;
 use msgpath_core::{Case, Workload};
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::bar_of;
@@ -17,7 +16,7 @@ const BANDS: usize = 3;
 
 /// Where the time goes, for the first case that has stages: usual messages, slow ones, the slowest. Empty where no
 /// message has a stamp beside its start and its end.
-pub fn stage_bars(run: &Run, logged: &[MessageRow], style: Style) -> String {
+pub fn stage_bars(run: &Run, logged: &dyn Messages, style: Style) -> String {
     let plan = &run.header.plan;
     let measured = plan.cases.iter().filter(|case| case.role == msgpath_core::CaseRole::Measured);
     let known = |case: &Case| Some((case.clone(), stages(run, case, logged).ok()?));
@@ -73,6 +72,8 @@ fn chosen(bands: &[Band]) -> Vec<&Band> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use msgpath_core::schema::MessageRow;
+    use msgpath_record::NO_MESSAGES;
 
     #[test]
     fn the_parts_stand_beside_each_other() {
@@ -102,6 +103,6 @@ mod tests {
     fn without_stamps_there_is_nothing() {
         let (run, _, rows) = fixture::trials();
         assert_eq!(stage_bars(&run, &rows, Style::default()), "");
-        assert_eq!(stage_bars(&run, &[], Style::default()), "");
+        assert_eq!(stage_bars(&run, &NO_MESSAGES, Style::default()), "");
     }
 }

@@ -189,7 +189,7 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
             is_seen("stream of shapes", &stream(run, &with(summary), style, BitUnits::Si), "bit/s");
             is_seen("write shape", &write_shape(run, &with(summary), style, BitUnits::Si), "Gbit/s");
             is_seen("rpc", &rpc(&rpc_run, &with(&rpc_summary), style), &median(&rpc_summary));
-            let text = explain(&explained_run, &with(&explained_summary), &[], style);
+            let text = explain(&explained_run, &with(&explained_summary), &msgpath_record::NO_MESSAGES, style);
             is_seen("explain", &text, "round trip ");
             let found = msgpath_analyse::diff::diff(&fixtures.echo.0, &fixtures.echo.0, &[]);
             is_seen("diff", &diff(&found, style), "+0.0 %");

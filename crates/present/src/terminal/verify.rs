@@ -18,7 +18,7 @@ pub fn verify(check: &Verification, style: Style) -> String {
     let messages = match check.rounds_from_messages {
         0 => "nothing to compare: the log holds no whole round, or the messages are not timed one by one".into(),
         rounds => format!(
-            "{} rebuilt from single messages; quantiles of {} sorted again",
+            "{} rebuilt from single messages; quantiles of {} compared with them",
             counted(rounds, "histogram"),
             counted(check.cases_from_messages, "case")
         ),

@@ -401,62 +401,96 @@ pub(crate) fn decode<R: Logged>(version: u8, mut payload: &[u8], rows: &mut Vec<
     let known = || R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
     if version < NAMED {
         for (_, stored) in known() {
-            take_cells(stored, &mut payload, rows).ok_or_else(damaged)?;
+            let mut cells = Cells::new(stored, payload);
+            cells.take(rows).ok_or_else(damaged)?;
+            payload = cells.left;
         }
         return if payload.is_empty() { Ok(place) } else { Err(damaged()) };
     }
     let sections = block::sections(payload)?;
     // In the order of the list, whatever theirs is: a form may need the kinds of the rows.
+    let mut columns = Vec::with_capacity(R::COLUMNS.len());
     for (column, stored) in known() {
         match block::column(&sections, column.name, stored.number())? {
-            Some(mut cells) => {
-                take_cells(stored, &mut cells, rows).filter(|()| cells.is_empty()).ok_or_else(damaged)?;
+            // As in a row by default.
+            Some(cells) if stored.is_optional() && cells.len() == rows.len() && cells.iter().all(|cell| *cell == 0) => {
             }
+            Some(cells) => columns.push(Cells::new(stored, cells)),
             None if column.required => return Err(Fault::Foreign(WrittenBy::Newer)),
             None => {}
         }
     }
-    Ok(place)
+    for rows in rows.chunks_mut(NEAR_ROWS) {
+        columns.iter_mut().try_for_each(|column| column.take(rows)).ok_or_else(damaged)?;
+    }
+    if columns.iter().all(|column| column.left.is_empty()) { Ok(place) } else { Err(damaged()) }
+}
+
+/// Number of rows, case and pass, which a payload begins with.
+pub(crate) fn take_head(bytes: &mut &[u8]) -> Option<(usize, u32, u32)> {
+    let mut take = || varint::take(bytes);
+    let count = usize::try_from(take()?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
+    Some((count, take()?.try_into().ok()?, take()?.try_into().ok()?))
 }
 
 /// Makes the rows, each with its case and pass.
 fn take_place<R: Logged>(bytes: &mut &[u8], rows: &mut Vec<R>) -> Option<(u32, u32)> {
-    let mut take = || varint::take(bytes);
-    let count = usize::try_from(take()?).ok().filter(|count| (1..=MAX_ROWS).contains(count))?;
-    let (case, pass) = (take()?.try_into().ok()?, take()?.try_into().ok()?);
+    let (count, case, pass) = take_head(bytes)?;
     let mut blank = R::default();
     blank.set_place(case, pass);
     rows.resize(count, blank);
     Some((case, pass))
 }
 
-/// Fills one column of all rows.
-fn take_cells<R: Logged>(stored: &Stored<R>, bytes: &mut &[u8], rows: &mut [R]) -> Option<()> {
-    match stored {
-        Stored::Number(form, _, set) => {
-            let mut before = [0; KINDS];
-            for row in rows {
-                let value = form.decode(varint::take(bytes)?, &mut before[form.kind(row)])?;
-                set(row, value)?;
-            }
-        }
-        Stored::Key(_, field) => {
-            let mut key = [0; 16];
-            for row in rows {
-                let length = varint::take(bytes)?;
-                if length != SAME_KEY {
-                    let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
-                    (*bytes, key) = (rest, [0; 16]);
-                    key.get_mut(..taken.len())?.copy_from_slice(taken);
-                }
-                *field(row) = key;
-            }
-        }
+/// Rows that stay in the cache while one column after the other is filled.
+const NEAR_ROWS: usize = 256;
+
+/// A column whose rows are filled one after the other.
+struct Cells<'a, R> {
+    stored: &'a Stored<R>,
+    left: &'a [u8],
+    /// The last value of each kind, and the last key.
+    before: [u64; KINDS],
+    key: [u8; 16],
+}
+
+impl<'a, R: Logged> Cells<'a, R> {
+    fn new(stored: &'a Stored<R>, left: &'a [u8]) -> Self {
+        Self { stored, left, before: [0; KINDS], key: [0; 16] }
     }
-    Some(())
+
+    /// Fills the column in the next rows.
+    fn take(&mut self, rows: &mut [R]) -> Option<()> {
+        let bytes = &mut self.left;
+        match self.stored {
+            Stored::Number(form, _, set) => {
+                for row in rows {
+                    let value = form.decode(varint::take(bytes)?, &mut self.before[form.kind(row)])?;
+                    set(row, value)?;
+                }
+            }
+            Stored::Key(_, field) => {
+                for row in rows {
+                    let length = varint::take(bytes)?;
+                    if length != SAME_KEY {
+                        let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+                        (*bytes, self.key) = (rest, [0; 16]);
+                        self.key.get_mut(..taken.len())?.copy_from_slice(taken);
+                    }
+                    *field(row) = self.key;
+                }
+            }
+        }
+        Some(())
+    }
 }
 
 impl<R> Stored<R> {
+    /// Whether a cell of 0 is one that is missing.
+    fn is_optional(&self) -> bool {
+        matches!(self, Stored::Number(Form::Optional | Form::OptionalDifference, ..))
+    }
+
     /// What stands for it in a block.
     fn number(&self) -> u64 {
         match self {

@@ -92,8 +92,8 @@ pub(crate) fn embed_calls(calls: &[RpcRow], cases: &[u32], clocks: &[PairClock],
     let mut weights = Vec::new();
     for (mut positions, share) in by_case.into_iter().zip(select::shares(&counts, limit)) {
         positions.sort_by_key(|at| calls[*at as usize].start_ns);
-        let rows: Vec<&RpcRow> = positions.iter().map(|at| &calls[*at as usize]).collect();
-        let selection = select::select(&rows, share);
+        let rows = positions.iter().map(|at| &calls[*at as usize]);
+        let selection = select::select::<RpcRow>(positions.len(), share, &select::in_memory(rows));
         weights.push(selection.weight);
         chosen.extend(selection.picked.iter().map(|(at, sampled)| (positions[*at as usize], *sampled)));
     }

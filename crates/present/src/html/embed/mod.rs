@@ -4,8 +4,12 @@ mod calls;
 mod pack;
 mod select;
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
 use msgpath_analyse::stages::Stage;
 use msgpath_core::schema::MessageRow;
+use msgpath_record::Messages;
 
 use super::encode::base64;
 pub(crate) use calls::kind::{CONTRADICTS, PLACED};
@@ -27,8 +31,8 @@ pub(crate) struct EmbeddedCase {
     pub(crate) weight: f64,
     /// Highest connection number and one.
     pub(crate) connections: u32,
-    /// Positions in the log given to [`embed`], in the order of the report.
-    pub(crate) rows: Vec<u32>,
+    /// The messages in the order of the report, and whether each is sampled.
+    pub(crate) rows: Vec<(MessageRow, bool)>,
 }
 
 /// A message log as the report carries it.
@@ -58,36 +62,63 @@ impl Embedded {
     }
 }
 
+/// The messages of one case, by rising start: rounds follow each other, and within one connections may mix.
+struct OfCase<'a> {
+    messages: &'a dyn Messages,
+    case: u32,
+    count: usize,
+    /// Of each pass the position of its first message, and its first and last start, as far as they are known.
+    rounds: BTreeMap<u32, (usize, Cell<(u64, u64)>)>,
+}
+
+impl OfCase<'_> {
+    /// As [`select::Walk`].
+    fn walk(&self, wanted: select::Wanted<'_>, each: select::Each<'_, MessageRow>) {
+        let is_wanted = |case: u32, pass: u32| {
+            let starts = self.rounds.get(&pass).filter(|_| case == self.case).map(|(_, starts)| starts.get());
+            starts.is_some_and(|(first, last)| wanted(first, last))
+        };
+        self.messages.rounds(&is_wanted, &mut |rows| {
+            let Some((base, starts)) = self.rounds.get(&rows[0].pass) else { return };
+            let mut order: Vec<&MessageRow> = rows.iter().collect();
+            order.sort_by_key(|row| (row.start_ns, row.connection));
+            starts.set((order[0].start_ns, order[order.len() - 1].start_ns));
+            order.into_iter().zip(*base as u32..).for_each(|(row, at)| each(at, row));
+        });
+    }
+}
+
 /// Chooses at most `limit` of the logged messages of these cases and packs them.
-pub(crate) fn embed(messages: &[MessageRow], cases: &[u32], limit: usize) -> Embedded {
-    let mut by_case: Vec<(u32, Vec<u32>)> = cases.iter().map(|case| (*case, Vec::new())).collect();
-    for (at, row) in messages.iter().enumerate() {
-        if let Some((_, positions)) = by_case.iter_mut().find(|(case, _)| *case == row.case) {
-            positions.push(at as u32);
+pub(crate) fn embed(messages: &dyn Messages, cases: &[u32], limit: usize) -> Embedded {
+    let mut all: Vec<OfCase<'_>> =
+        cases.iter().map(|case| OfCase { messages, case: *case, count: 0, rounds: BTreeMap::new() }).collect();
+    for (case, pass, count) in messages.index() {
+        if let Some(own) = all.iter_mut().find(|own| own.case == case) {
+            own.rounds.insert(pass, (own.count, Cell::new((0, u64::MAX))));
+            own.count += count;
         }
     }
-    let counts: Vec<usize> = by_case.iter().map(|(_, positions)| positions.len()).collect();
-    let shares = select::shares(&counts, limit);
-    let (mut cases, mut chosen) = (Vec::new(), Vec::new());
-    for ((case, mut positions), share) in by_case.into_iter().zip(shares) {
-        positions.sort_by_key(|at| (messages[*at as usize].start_ns, messages[*at as usize].connection));
-        let rows: Vec<&MessageRow> = positions.iter().map(|at| &messages[*at as usize]).collect();
-        let selection = select::select(&rows, share);
+    let counts: Vec<usize> = all.iter().map(|own| own.count).collect();
+    let mut cases = Vec::new();
+    for (own, share) in all.iter().zip(select::shares(&counts, limit)) {
+        let selection = select::select::<MessageRow>(own.count, share, &|wanted, each| own.walk(wanted, each));
         if selection.picked.is_empty() {
             continue;
         }
-        cases.push(EmbeddedCase {
-            case,
-            kept: selection.picked.len(),
-            logged: rows.len(),
-            weight: selection.weight,
-            connections: rows.iter().map(|row| row.connection).max().unwrap_or(0).saturating_add(1),
-            rows: selection.picked.iter().map(|(at, _)| positions[*at as usize]).collect(),
+        let mut picked = selection.picked.iter().peekable();
+        let (mut rows, mut connections) = (Vec::with_capacity(selection.picked.len()), 0);
+        own.walk(&|_, _| true, &mut |at, row| {
+            connections = connections.max(row.connection.saturating_add(1));
+            if let Some((_, sampled)) = picked.next_if(|(next, _)| *next == at) {
+                rows.push((*row, *sampled));
+            }
         });
-        chosen.push(selection.picked.iter().map(|(at, sampled)| (rows[*at as usize], *sampled)).collect());
+        let (kept, logged) = (rows.len(), own.count);
+        cases.push(EmbeddedCase { case: own.case, kept, logged, weight: selection.weight, connections, rows });
     }
-    let stages = Stage::of(chosen.iter().flat_map(|case: &Vec<(&MessageRow, bool)>| case.iter().map(|(row, _)| *row)));
-    let raw = pack::columns(&chosen, &stages);
+    let rows = cases.iter().flat_map(|case: &EmbeddedCase| case.rows.iter().map(|(row, _)| row));
+    let stages = Stage::of(rows);
+    let raw = pack::columns(&cases, &stages);
     let packed = pack::deflate(&raw);
     Embedded { stages, cases, raw_bytes: raw.len(), packed_bytes: packed.len(), text: base64(&packed) }
 }

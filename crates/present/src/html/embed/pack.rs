@@ -3,8 +3,9 @@
 
 use miniz_oxide::deflate::compress_to_vec;
 use msgpath_analyse::stages::Stage;
-use msgpath_core::schema::MessageRow;
 use msgpath_core::varint;
+
+use super::EmbeddedCase;
 
 /// Effort of deflate, 0 to 10: more takes twice the time for one hundredth less.
 const EFFORT: u8 = 6;
@@ -16,16 +17,16 @@ pub(super) const LOST: u64 = 2;
 /// Columns of a log, as bytes: start (ns, as difference to the message before, from 0 at the start of each case),
 /// connection, kind ([`SAMPLED`] and [`LOST`]), and the time in each stage (ns). Each case's messages come by rising
 /// start.
-pub(super) fn columns(cases: &[Vec<(&MessageRow, bool)>], stages: &[Stage]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(cases.iter().map(Vec::len).sum::<usize>() * 12);
+pub(super) fn columns(cases: &[EmbeddedCase], stages: &[Stage]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(cases.iter().map(|case| case.kept).sum::<usize>() * 12);
     for case in cases {
         let mut before = 0;
-        for (row, _) in case {
+        for (row, _) in &case.rows {
             varint::put(&mut out, row.start_ns.saturating_sub(before));
             before = row.start_ns.max(before);
         }
     }
-    let all = || cases.iter().flatten();
+    let all = || cases.iter().flat_map(|case| &case.rows);
     all().for_each(|(row, _)| varint::put(&mut out, row.connection.into()));
     for (row, sampled) in all() {
         let lost = if row.latency_ns.is_none() { LOST } else { 0 };

@@ -1,6 +1,9 @@
 //! Which messages go into the page: the slowest hundredth, what happened around the 20 slowest,
 //! and an even sample of the rest.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
 use msgpath_core::schema::{MessageRow, RpcRow};
 
 /// Slowest messages whose surroundings are kept.
@@ -66,78 +69,121 @@ pub(crate) fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
     shares
 }
 
-/// Chooses at most `budget` of the messages of one case, which come by rising start. A lost message counts as slower
-/// than any other.
-pub(crate) fn select<T: Timed>(rows: &[&T], budget: usize) -> Selection {
-    if rows.len() <= budget {
-        return Selection { picked: (0..rows.len() as u32).map(|at| (at, false)).collect(), weight: 1.0 };
+/// Whether messages that start between these two times are wanted.
+pub(crate) type Wanted<'a> = &'a dyn Fn(u64, u64) -> bool;
+/// Takes the position of a message, and the message.
+pub(crate) type Each<'a, T> = &'a mut dyn FnMut(u32, &T);
+/// Goes through the messages of a case by rising start. Those that are not wanted need not come.
+pub(crate) type Walk<'a, T> = dyn Fn(Wanted<'_>, Each<'_, T>) + 'a;
+
+/// Chooses at most `budget` of the `count` messages of one case. A lost message counts as slower than any other.
+pub(crate) fn select<T: Timed>(count: usize, budget: usize, walk: &Walk<'_, T>) -> Selection {
+    if count <= budget {
+        return Selection { picked: (0..count as u32).map(|at| (at, false)).collect(), weight: 1.0 };
     }
-    let mut certain = vec![false; rows.len()];
-    for at in first(rows, rows.len().div_ceil(100).min(budget / 2), |row| row.latency_ns().unwrap_or(u64::MAX)) {
-        certain[at as usize] = true;
-    }
-    let rare = (0..rows.len()).filter(|at| rows[*at].remarkable());
-    rare.take(budget / 8).for_each(|at| certain[at] = true);
+    let mut slowest = Top::new(count.div_ceil(100).min(budget / 2));
     // Of those that arrived, for a lost message has no end to look around.
-    let mut worst = first(rows, WORST.min(budget / 4), |row| row.latency_ns().map_or(0, |ns| ns.saturating_add(1)));
-    worst.sort_unstable_by_key(|at| (std::cmp::Reverse(rows[*at as usize].latency_ns()), *at));
-    let mut room = budget / 4;
-    for at in worst.into_iter().filter(|at| rows[*at as usize].latency_ns().is_some()) {
-        keep_around(rows, at as usize, &mut certain, &mut room);
-    }
-    let rest: Vec<u32> = (0..rows.len() as u32).filter(|at| !certain[*at as usize]).collect();
-    let places = budget - (rows.len() - rest.len());
-    let mut picked: Vec<(u32, bool)> =
-        (0..rows.len() as u32).filter(|at| certain[*at as usize]).map(|at| (at, false)).collect();
-    picked.extend((0..places).map(|place| (rest[(2 * place + 1) * rest.len() / (2 * places)], true)));
+    let mut worst = Top::new(WORST.min(budget / 4));
+    let mut certain = Vec::new();
+    walk(&|_, _| true, &mut |at, row| {
+        slowest.offer(row.latency_ns().unwrap_or(u64::MAX), at, 0);
+        if let Some(ns) = row.latency_ns() {
+            worst.offer(ns, at, row.start_ns());
+        }
+        if row.remarkable() && certain.len() < budget / 8 {
+            certain.push(at);
+        }
+    });
+    certain.extend(slowest.into_sorted().into_iter().map(|(_, at, _)| at));
+    certain.sort_unstable();
+    certain.dedup();
+    keep_around(&worst.into_sorted(), budget / 4, &mut certain, walk);
+    // Positions among the rest become positions among all by counting those before them that are certain.
+    let (rest, places) = (count - certain.len(), budget - certain.len());
+    let mut before = 0;
+    let sampled = (0..places).map(|place| {
+        let among = (2 * place + 1) * rest / (2 * places);
+        while certain.get(before).is_some_and(|at| *at as usize <= among + before) {
+            before += 1;
+        }
+        ((among + before) as u32, true)
+    });
+    let mut picked: Vec<(u32, bool)> = sampled.collect();
+    picked.extend(certain.iter().map(|at| (*at, false)));
     picked.sort_unstable();
-    Selection { picked, weight: rest.len() as f64 / places.max(1) as f64 }
+    Selection { picked, weight: rest as f64 / places.max(1) as f64 }
 }
 
-/// Positions of the `count` messages with the highest key, by position; among equals the earlier ones.
-fn first<T>(rows: &[&T], count: usize, key: impl Fn(&T) -> u64) -> Vec<u32> {
-    if count == 0 {
-        return Vec::new();
-    }
-    // Keys side by side: a million messages do not fit into the cache.
-    let keys: Vec<u64> = rows.iter().map(|row| key(row)).collect();
-    let mut by_size = keys.clone();
-    let (above, least, _) = by_size.select_nth_unstable_by(count.min(rows.len()) - 1, |a, b| b.cmp(a));
-    let mut equals = count - above.iter().filter(|key| *key > least).count();
-    let mut taken = |key: u64| {
-        let equal = key == *least && equals > 0;
-        equals -= usize::from(equal);
-        key > *least || equal
-    };
-    (0..rows.len() as u32).filter(|at| taken(keys[*at as usize])).collect()
+/// A latency, a position and a start.
+type Slow = (u64, u32, u64);
+
+/// The slowest of all that were offered; among equals the earlier ones.
+struct Top {
+    count: usize,
+    /// The fastest of them on top.
+    heap: BinaryHeap<Reverse<(u64, Reverse<u32>, u64)>>,
 }
 
-/// Marks the message at `at` and those around it, the nearest first, while there is room.
-fn keep_around<T: Timed>(rows: &[&T], at: usize, certain: &mut [bool], room: &mut usize) {
-    let from = rows[at].start_ns().saturating_sub(AROUND_NS);
-    let to = rows[at].start_ns().saturating_add(rows[at].latency_ns().unwrap_or(0)).saturating_add(AROUND_NS);
-    let (mut before, mut after) = (at, at);
-    // Whether it is marked; `false`: there is no room left.
-    let mut mark = |at: usize| {
-        if !certain[at] && *room > 0 {
-            (certain[at], *room) = (true, *room - 1);
-        }
-        certain[at]
-    };
-    if !mark(at) {
-        return;
+impl Top {
+    fn new(count: usize) -> Self {
+        Self { count, heap: BinaryHeap::with_capacity(count + 1) }
     }
-    loop {
-        let back = before.checked_sub(1).filter(|next| rows[*next].start_ns() >= from);
-        let forth = Some(after + 1).filter(|next| *next < rows.len() && rows[*next].start_ns() <= to);
-        if back.is_none() && forth.is_none() {
+
+    fn offer(&mut self, key: u64, at: u32, start_ns: u64) {
+        let offered = Reverse((key, Reverse(at), start_ns));
+        if self.heap.len() == self.count && self.heap.peek().is_none_or(|least| *least <= offered) {
             return;
         }
-        (before, after) = (back.unwrap_or(before), forth.unwrap_or(after));
-        if !back.into_iter().chain(forth).all(&mut mark) {
-            return;
+        self.heap.push(offered);
+        if self.heap.len() > self.count {
+            self.heap.pop();
         }
     }
+
+    /// The slowest first.
+    fn into_sorted(self) -> Vec<Slow> {
+        self.heap
+            .into_sorted_vec()
+            .into_iter()
+            .map(|Reverse((key, Reverse(at), start_ns))| (key, at, start_ns))
+            .collect()
+    }
+}
+
+/// Adds to `certain`, which is sorted, each of these messages and those around it, the nearest first, while there is room.
+fn keep_around<T: Timed>(worst: &[Slow], mut room: usize, certain: &mut Vec<u32>, walk: &Walk<'_, T>) {
+    let windows: Vec<(u64, u64)> = (worst.iter())
+        .map(|(ns, _, start)| (start.saturating_sub(AROUND_NS), start.saturating_add(*ns).saturating_add(AROUND_NS)))
+        .collect();
+    // How many lie within the window of each, before it and after it.
+    let mut around = vec![(0_u32, 0_u32); worst.len()];
+    walk(&|first, last| windows.iter().any(|(from, to)| first <= *to && last >= *from), &mut |at, row| {
+        for (((from, to), (_, own, _)), (before, after)) in windows.iter().zip(worst).zip(&mut around) {
+            *before += u32::from(at < *own && row.start_ns() >= *from);
+            *after += u32::from(at > *own && row.start_ns() <= *to);
+        }
+    });
+    let mut kept: BTreeSet<u32> = certain.iter().copied().collect();
+    for ((_, own, _), (before, after)) in worst.iter().zip(around) {
+        let back = (1..=before).map(|by| Some(own - by)).chain(std::iter::repeat(None));
+        let forth = (1..=after).map(|by| Some(own + by)).chain(std::iter::repeat(None));
+        let pairs = back.zip(forth).take(before.max(after) as usize).flat_map(|(back, forth)| [back, forth]);
+        for at in std::iter::once(*own).chain(pairs.flatten()) {
+            if !kept.contains(&at) {
+                if room == 0 {
+                    break;
+                }
+                room -= 1;
+                kept.insert(at);
+            }
+        }
+    }
+    *certain = kept.into_iter().collect();
+}
+
+/// The walk through rows in memory, which come by rising start.
+pub(crate) fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
+    move |_, each| rows.clone().zip(0..).for_each(|(row, at)| each(at, row))
 }
 
 #[cfg(test)]
@@ -150,7 +196,7 @@ mod tests {
     }
 
     fn choose(rows: &[MessageRow], budget: usize) -> Selection {
-        select(&rows.iter().collect::<Vec<_>>(), budget)
+        select::<MessageRow>(rows.len(), budget, &in_memory(rows.iter()))
     }
 
     #[test]

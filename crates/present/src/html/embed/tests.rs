@@ -97,7 +97,7 @@ fn what_is_left_out_is_stood_for() {
 
 #[test]
 fn an_empty_log_has_an_empty_page() {
-    let embedded = embed(&[], &[0], DEFAULT_EMBED);
+    let embedded = embed(&msgpath_record::NO_MESSAGES, &[0], DEFAULT_EMBED);
     assert_eq!((embedded.kept(), embedded.raw_bytes), (0, 0));
     assert!(unpack(&embedded).is_empty() && embedded.stages.is_empty());
     assert_eq!(embed(&open_loop(10), &[0], 0).kept(), 0);
@@ -113,7 +113,7 @@ fn every_case_has_its_own_messages() {
     let found: Vec<_> = embedded.cases.iter().map(|case| (case.case, case.kept, case.logged)).collect();
     assert_eq!(found, [(2, 100, 300), (5, 100, 150)]);
     for (case, messages) in embedded.cases.iter().zip(unpack(&embedded)) {
-        assert!(case.rows.iter().all(|at| rows[*at as usize].case == case.case));
+        assert!(case.rows.iter().all(|(row, _)| row.case == case.case));
         assert!(messages.windows(2).all(|pair| pair[0].0 <= pair[1].0));
     }
 }
@@ -136,8 +136,7 @@ proptest! {
         let embedded = embed(&rows, &[0, 1, 2], limit);
         prop_assert_eq!(embedded.kept(), limit.min(rows.len()));
         for (case, messages) in embedded.cases.iter().zip(unpack(&embedded)) {
-            for (position, (start, connection, kind, stages)) in case.rows.iter().zip(messages) {
-                let row = &rows[*position as usize];
+            for ((row, _), (start, connection, kind, stages)) in case.rows.iter().zip(messages) {
                 prop_assert_eq!((start, connection), (row.start_ns, u64::from(row.connection)));
                 prop_assert_eq!(kind & LOST > 0, row.latency_ns.is_none());
                 let sum: u64 = stages.iter().sum();

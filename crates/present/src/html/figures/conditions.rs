@@ -29,7 +29,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let (shown, _) = chosen(scene.summary, &cases);
     let Some((label, case)) = shown.first() else { return Drawn::Nothing };
     // The axis of the heat map, from the rounds alone: one column a round.
-    let Some(heat) = heat(scene.run, case.case.id, &[]) else { return Drawn::Nothing };
+    let Some(heat) = heat(scene.run, case.case.id, &msgpath_record::NO_MESSAGES) else { return Drawn::Nothing };
     let strips = strips(scene.run, case.case.id);
     let mut note = Vec::new();
     if shown.len() > 1 {

@@ -1,14 +1,15 @@
 //! One point per message over time, from the per-message log.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
 use msgpath_core::schema::MessageRow;
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 
 use super::super::G;
-use super::chart::{range, times_between};
+use super::chart::times_between;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, some_of};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 use crate::words;
@@ -34,40 +35,54 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 40.0;
 
 /// What is shown of the messages of a case.
-struct Chosen<'a> {
-    slowest: Vec<&'a MessageRow>,
-    others: Vec<&'a MessageRow>,
-    lost: Vec<&'a MessageRow>,
-}
-
-/// Time in a run as a scale of stretches: from the first start to the last, ns.
-fn span(rows: &[&MessageRow]) -> (u64, u64) {
-    let starts = || rows.iter().map(|row| row.start_ns);
-    (starts().min().unwrap_or(0), starts().max().unwrap_or(0) + 1)
+#[derive(Default)]
+struct Chosen {
+    slowest: Vec<MessageRow>,
+    others: Vec<MessageRow>,
+    lost: Vec<MessageRow>,
+    /// How many there are, and the first and last start of them, ns.
+    of: u64,
+    span: (u64, u64),
+    /// Fastest and slowest, at least 1 ns: the scale is logarithmic.
+    range: Option<(u64, u64)>,
 }
 
 /// The slowest of each stretch of time, and every n-th of the others up to `limit` in all. Lost messages count as others,
 /// but lie apart.
-fn choose<'a>(rows: &[&'a MessageRow], limit: usize) -> Chosen<'a> {
-    let (from, to) = span(rows);
-    let stretch = |row: &MessageRow| ((row.start_ns - from) as u128 * STRETCHES as u128 / (to - from) as u128) as usize;
-    let mut slowest: Vec<Option<&MessageRow>> = vec![None; STRETCHES];
-    for row in rows.iter().filter(|row| row.latency_ns.is_some()) {
-        let slot = &mut slowest[stretch(row)];
-        if slot.is_none_or(|known| known.latency_ns < row.latency_ns) {
-            *slot = Some(row);
+fn choose(messages: &dyn Messages, case: u32, limit: usize) -> Chosen {
+    let walk = |each: &mut dyn FnMut(&MessageRow)| {
+        messages.rounds(&|own, _| own == case, &mut |rows| rows.iter().for_each(&mut *each))
+    };
+    let mut out = Chosen { span: (u64::MAX, 0), ..Chosen::default() };
+    walk(&mut |row| {
+        out.of += 1;
+        out.span = (out.span.0.min(row.start_ns), out.span.1.max(row.start_ns + 1));
+        if let Some(ns) = row.latency_ns.map(|ns| ns.max(1)) {
+            let (low, high) = out.range.unwrap_or((ns, ns));
+            out.range = Some((low.min(ns), high.max(ns)));
         }
-    }
-    let rest: Vec<&MessageRow> = rows
-        .iter()
-        .copied()
-        .filter(|row| !slowest[stretch(row)].is_some_and(|slow| std::ptr::eq(slow, *row)))
-        .collect();
-    let slowest: Vec<&MessageRow> = slowest.into_iter().flatten().collect();
-    let room = limit.saturating_sub(slowest.len()).max(1);
-    let step = rest.len().div_ceil(room).max(1);
-    let (others, lost) = rest.into_iter().step_by(step).partition(|row| row.latency_ns.is_some());
-    Chosen { slowest, others, lost }
+    });
+    let (from, to) = out.span;
+    let step = if out.of <= limit as u64 { 1 } else { out.of.div_ceil(limit.saturating_sub(STRETCHES).max(1) as u64) };
+    // Each with its position in the log.
+    let mut slowest: Vec<Option<(u64, MessageRow)>> = vec![None; STRETCHES];
+    let (mut sample, mut at) = (Vec::new(), 0);
+    walk(&mut |row| {
+        let slot = &mut slowest[((row.start_ns - from) as u128 * STRETCHES as u128 / (to - from) as u128) as usize];
+        if row.latency_ns.is_some() && slot.is_none_or(|(_, known)| known.latency_ns < row.latency_ns) {
+            *slot = Some((at, *row));
+        }
+        if at % step == 0 {
+            sample.push((at, *row));
+        }
+        at += 1;
+    });
+    let slowest: Vec<(u64, MessageRow)> = slowest.into_iter().flatten().collect();
+    let is_slowest: BTreeSet<u64> = slowest.iter().map(|(at, _)| *at).collect();
+    let others = sample.into_iter().filter(|(at, _)| !is_slowest.contains(at)).map(|(_, row)| row);
+    (out.others, out.lost) = others.partition(|row| row.latency_ns.is_some());
+    out.slowest = slowest.into_iter().map(|(_, row)| row).collect();
+    out
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
@@ -76,16 +91,12 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let all = scene.messages.logged;
-    if all.is_empty() {
+    let logged: BTreeSet<u32> = all.index().into_iter().map(|(case, ..)| case).collect();
+    if logged.is_empty() {
         return Drawn::Unavailable(missing(run));
     }
-    let cases = scene.chosen();
-    let shown: Vec<(&CaseSummary, Vec<&MessageRow>)> = cases
-        .iter()
-        .map(|case| (*case, all.iter().filter(|row| row.case == case.case.id).collect::<Vec<_>>()))
-        .filter(|(_, rows)| !rows.is_empty())
-        .take(PANELS)
-        .collect();
+    let shown: Vec<&CaseSummary> =
+        scene.chosen().into_iter().filter(|case| logged.contains(&case.case.id)).take(PANELS).collect();
     if shown.is_empty() {
         return Drawn::Unavailable("the log holds no message of the cases that would be shown".into());
     }
@@ -98,10 +109,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         ("latency", "latency_ns"),
     ]);
     let (mut panels, mut drawn, mut of) = (Vec::new(), 0, 0);
-    for (case, rows) in &shown {
-        let chosen = choose(rows, POINTS / shown.len());
+    for case in &shown {
+        let chosen = choose(all, case.case.id, POINTS / shown.len());
         drawn += chosen.slowest.len() + chosen.others.len() + chosen.lost.len();
-        of += rows.len();
+        of += chosen.of;
         for row in &chosen.slowest {
             data.row([
                 case.case.path.to_string().into(),
@@ -112,12 +123,12 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 Datum::maybe_ns(row.latency_ns.map(|ns| ns as f64)),
             ]);
         }
-        panels.extend(panel(case, rows, &chosen));
+        panels.extend(panel(case, &chosen));
     }
     let mut note = format!(
         "{} of the {} logged messages: the slowest of each of {STRETCHES} stretches of time, and an even sample of the others. The numbers are those of the slowest.",
         G.thousands(drawn as u64),
-        G.thousands(of as u64)
+        G.thousands(of)
     );
     if scene.messages.not_kept > 0 {
         note.push_str(&format!(" The log did not keep {} more.", G.thousands(scene.messages.not_kept)));
@@ -140,10 +151,10 @@ fn missing(run: &Run) -> String {
     }
 }
 
-fn panel(case: &CaseSummary, rows: &[&MessageRow], chosen: &Chosen<'_>) -> Option<Svg> {
-    let latencies = rows.iter().filter_map(|row| row.latency_ns).map(|ns| ns.max(1) as f64);
-    let (low, high) = range(latencies).or_else(|| (!chosen.lost.is_empty()).then_some((1e3, 1e6)))?;
-    let (from, to) = span(rows);
+fn panel(case: &CaseSummary, chosen: &Chosen) -> Option<Svg> {
+    let range = chosen.range.map(|(low, high)| (low as f64, high as f64));
+    let (low, high) = range.or_else(|| (!chosen.lost.is_empty()).then_some((1e3, 1e6)))?;
+    let (from, to) = chosen.span;
     let x = Scale::linear((from as f64, to as f64), (LEFT, WIDTH - RIGHT));
     let y = Scale::log((low * 0.9, high * 1.15), (HEIGHT - BOTTOM, TOP));
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
@@ -198,8 +209,7 @@ mod tests {
     fn the_slowest_of_each_stretch_stay() {
         let rows: Vec<MessageRow> =
             (0..100_000).map(|n| row(n, Some(if n % 5_000 == 77 { 9_000_000 } else { 8_000 + n % 13 }))).collect();
-        let all: Vec<&MessageRow> = rows.iter().collect();
-        let chosen = choose(&all, POINTS);
+        let chosen = choose(&rows, 0, POINTS);
         let count = chosen.slowest.len() + chosen.others.len();
         assert!((4_500..=POINTS).contains(&count), "{count}");
         assert_eq!(chosen.slowest.len(), STRETCHES);
@@ -210,10 +220,10 @@ mod tests {
     #[test]
     fn few_messages_are_all_shown() {
         let rows = [row(0, Some(5)), row(1, None), row(2, Some(7))];
-        let chosen = choose(&rows.iter().collect::<Vec<_>>(), POINTS);
+        let chosen = choose(&rows, 0, POINTS);
         assert_eq!(chosen.slowest.len() + chosen.others.len() + chosen.lost.len(), 3);
         assert_eq!(chosen.lost[0].sequence, 1);
-        assert!(choose(&[], POINTS).slowest.is_empty());
+        assert!(choose(&msgpath_record::NO_MESSAGES, 0, POINTS).slowest.is_empty());
     }
 
     #[test]

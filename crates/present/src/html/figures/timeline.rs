@@ -3,7 +3,6 @@
 
 use msgpath_analyse::stages::Stage;
 use msgpath_core::Workload;
-use msgpath_core::schema::MessageRow;
 use serde::Serialize;
 
 use super::super::G;
@@ -88,7 +87,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Unavailable(missing(scene));
     }
     let names: Vec<String> = embedded.cases.iter().map(|one| name(scene, one.case)).collect();
-    let slowest = slowest(scene.messages.logged, &embedded);
+    let slowest = slowest(&embedded);
     let batch = |case: u32| cases.iter().find(|one| one.case.id == case).map_or(1, |one| one.batch.max(1));
     let info = Info {
         stages: (embedded.stages.iter())
@@ -118,7 +117,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let note = cases.iter().find_map(|case| words::batch(case));
     Drawn::Picture(Picture {
         panels: Vec::new(),
-        data: table(scene.timed().name, scene.messages.logged, &embedded, &names, &slowest),
+        data: table(scene.timed().name, &embedded, &names, &slowest),
         note: [Some(which(scene, &embedded)), note].into_iter().flatten().collect::<Vec<_>>().join(" "),
         after,
     })
@@ -126,7 +125,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 
 /// Why there is nothing to show, and what to type.
 fn missing(scene: &Scene<'_>) -> String {
-    if !scene.messages.logged.is_empty() && scene.messages.embed == 0 {
+    if !scene.messages.logged.index().is_empty() && scene.messages.embed == 0 {
         "no messages in this file. Make it without --embed 0".into()
     } else if scene.run.rounds.is_empty() {
         "no round was finished, so no message was measured".into()
@@ -174,10 +173,9 @@ fn name(scene: &Scene<'_>, id: u32) -> String {
 }
 
 /// Position of the case and of the message in it: the slowest that arrived, or the first lost ones where none did.
-fn slowest(messages: &[MessageRow], embedded: &Embedded) -> Vec<(usize, usize)> {
+fn slowest(embedded: &Embedded) -> Vec<(usize, usize)> {
     let mut all: Vec<(Option<u64>, usize, usize)> = (embedded.cases.iter().enumerate())
-        .flat_map(|(case, one)| one.rows.iter().enumerate().map(move |(at, row)| (*row, case, at)))
-        .map(|(row, case, at)| (messages[row as usize].latency_ns, case, at))
+        .flat_map(|(case, one)| one.rows.iter().enumerate().map(move |(at, (row, _))| (row.latency_ns, case, at)))
         .collect();
     all.sort_by_key(|(ns, case, at)| (std::cmp::Reverse(*ns), *case, *at));
     let arrived = all.iter().take_while(|(ns, ..)| ns.is_some()).count();
@@ -186,13 +184,7 @@ fn slowest(messages: &[MessageRow], embedded: &Embedded) -> Vec<(usize, usize)> 
 }
 
 /// `time`: what the times of messages are.
-fn table(
-    time: &str,
-    messages: &[MessageRow],
-    embedded: &Embedded,
-    names: &[String],
-    slowest: &[(usize, usize)],
-) -> DataTable {
+fn table(time: &str, embedded: &Embedded, names: &[String], slowest: &[(usize, usize)]) -> DataTable {
     let mut table =
         DataTable::new(&[("slowest messages", "case"), ("connection", "connection"), ("sent at", "start_ns")]);
     table.head(time, "latency_ns");
@@ -200,7 +192,7 @@ fn table(
     let stages = if embedded.stages.len() > 1 { embedded.stages.as_slice() } else { &[] };
     stages.iter().for_each(|stage| table.head(stage.name(), column(*stage)));
     for (case, at) in slowest {
-        let row = &messages[embedded.cases[*case].rows[*at] as usize];
+        let (row, _) = &embedded.cases[*case].rows[*at];
         let seconds = format!("{:.6} s", row.start_ns as f64 / 1e9);
         let mut cells = vec![
             names[*case].as_str().into(),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixture;
 use crate::html::{DEFAULT_EMBED, Messages};
+use msgpath_core::schema::MessageRow;
 
 /// TEST DATA: so many messages of case 0, 20 us apart, one of them very slow and one lost.
 fn rows(count: u64) -> Vec<MessageRow> {
@@ -22,7 +23,7 @@ fn drawn(logged: &[MessageRow], embed: usize, change: impl Fn(&mut msgpath_recor
     let (mut run, summary) = fixture::echo();
     change(&mut run);
     let mut scene = Scene::new(&run, &summary);
-    scene.messages = Messages { logged, embed, not_kept: 7 };
+    scene.messages = Messages { logged: &logged, embed, not_kept: 7 };
     picture(&scene)
 }
 

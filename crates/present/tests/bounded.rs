@@ -1,0 +1,84 @@
+//! What goes through the messages of a run holds a round of them, however many the run has.
+
+use std::path::Path;
+
+use msgpath_analyse::summarise;
+use msgpath_analyse::verify::verify;
+use msgpath_core::plan::{Case, Plan, Stamps, Workload};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::units::Pieces;
+use msgpath_core::{Histogram, PathName};
+use msgpath_present::html::{Messages, Scene, report};
+use msgpath_present::{Style, terminal};
+use msgpath_record::{MessageLog, Run, RunWriter};
+
+/// Messages of a round: a row of them has 112 bytes in memory.
+const ROUND: u64 = 2_000;
+
+/// A run of this many rounds, all of whose messages are logged and stamped at both ends.
+fn recorded(folder: &Path, rounds: u32) -> Run {
+    let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
+    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(Workload::Echo, vec![case]) };
+    let mut writer = RunWriter::create(folder, &RunHeader::new("long", "echo", plan)).unwrap();
+    let mut now = 0;
+    for pass in 0..rounds {
+        let (start_ns, mut histogram, mut rows) = (now, Histogram::new(), Vec::new());
+        for sequence in 0..ROUND {
+            let there = 6_000 + sequence * 7_919 % 4_000 + if sequence % 500 == 3 { 180_000 } else { 0 };
+            let latency = there + 9_000 + sequence * 104_729 % 6_000;
+            histogram.record(latency);
+            let (latency_ns, far_ns) = (Some(latency), Some(there));
+            rows.push(MessageRow { pass, sequence, start_ns: now, latency_ns, far_ns, ..MessageRow::default() });
+            now += latency + 200;
+        }
+        let mut round =
+            RoundRecord { pass, start_ns, batch: 1, latency: histogram.to_sparse(), ..RoundRecord::default() };
+        for end in round.reports_mut() {
+            (end.delivery.sent, end.delivery.received, end.delivery.verified) = (ROUND, ROUND, ROUND);
+            (end.bytes_sent, end.bytes_received) = (ROUND * 64, ROUND * 64);
+            (end.elapsed_ns, end.user_ns) = (now - start_ns, ROUND * 1_000);
+        }
+        writer.round(&round, &rows).unwrap();
+    }
+    let (status, granted) = (Status::Ok, Default::default());
+    let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
+    writer.finish(end).unwrap();
+    msgpath_record::read(folder).unwrap()
+}
+
+/// The most memory that reading, verifying and showing the run took at once, bytes: each for itself.
+fn peaks(rounds: u32) -> [u64; 4] {
+    let place = tempfile::tempdir().unwrap();
+    let run = recorded(place.path(), rounds);
+    let summary = summarise(&run);
+    let stored = serde_json::to_vec(&summary).unwrap();
+    let peak = |work: &mut dyn FnMut()| allocation_counter::measure(work).bytes_max;
+    [
+        peak(&mut || drop(msgpath_record::read(place.path()).unwrap())),
+        peak(&mut || {
+            let check = verify(&run, &MessageLog::open(&run).unwrap(), Some(&stored), &run.header.version);
+            assert_eq!((check.status, check.disagreements.len()), (Status::Ok, 0), "{:?}", check.disagreements);
+            assert_eq!((check.rounds_from_messages, check.cases_from_messages), (rounds.into(), 1));
+        }),
+        peak(&mut || {
+            let bars = terminal::stage_bars(&run, &MessageLog::open(&run).unwrap(), Style::default());
+            assert!(bars.contains("request"), "{bars}");
+        }),
+        peak(&mut || {
+            let log = MessageLog::open(&run).unwrap();
+            let messages = Messages { logged: &log, embed: 1_000, not_kept: 0 };
+            let page = report(&Scene { messages, ..Scene::new(&run, &summary) });
+            assert!(page.contains("id=\"log\"") && page.contains("Latency of single messages over time"));
+        }),
+    ]
+}
+
+#[test]
+fn four_times_the_messages_do_not_take_more_memory() {
+    let (few, many) = (peaks(20), peaks(80));
+    for (what, (few, many)) in ["read", "verify", "stages", "report"].iter().zip(few.into_iter().zip(many)) {
+        // What a round leaves behind, its histogram and its place in pictures, is little beside its messages.
+        let more = many.saturating_sub(few) as f64 / (60 * ROUND) as f64;
+        assert!(more < 5.0, "{what}: {few} bytes became {many}, {more:.1} a message");
+    }
+}
