@@ -20,7 +20,7 @@ use msgpath_stats::quantile::Range;
 use crate::cli::options::{Look, Options};
 use crate::place::Place;
 use crate::request::{Request, Verb};
-use crate::{looks, problems, progress, runs};
+use crate::{gates, looks, problems, progress, runs};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -139,8 +139,15 @@ pub(crate) fn presented(
         Some(file) => std::fs::write(file, text).map_err(|error| problems::cannot_write(file, &error))?,
         None => std::io::stdout().write_all(text.as_bytes())?,
     }
-    Ok(match verdict(run.header.plan.workload, &summary, options) {
-        Ok(()) => ExitCode::SUCCESS,
+    let held = verdict(run.header.plan.workload, &summary, options)
+        .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
+    Ok(match held {
+        Ok(()) => {
+            if result.quiet < 2 {
+                gates::note_undecided(&summary.gates);
+            }
+            ExitCode::SUCCESS
+        }
         Err(problem) => {
             if result.quiet < 2 {
                 eprintln!("{problem}");

@@ -29,6 +29,8 @@ mod events;
 mod exhaustion;
 #[path = "program/flood.rs"]
 mod flood;
+#[path = "program/gates.rs"]
+mod gates;
 #[path = "program/import.rs"]
 mod import;
 #[path = "program/judge.rs"]

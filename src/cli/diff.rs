@@ -6,14 +6,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::diff::{Diff, GateState, Judged, diff};
-use msgpath_core::foreign::shown;
-use msgpath_core::gate::{Gate, Watched};
-use msgpath_core::{Exit, Problem, Workload};
+use msgpath_core::gate::Gate;
+use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
 
 use super::options::Look;
-use crate::problems::usage;
-use crate::{looks, runs, typed};
+use crate::{gates, looks, runs, typed};
 
 /// Did it change; --fail-if for CI
 #[derive(Args, Debug)]
@@ -24,7 +22,8 @@ pub(super) struct Arguments {
     /// The run after
     #[arg(value_name = "RUN")]
     after: String,
-    /// Fail (exit 1) where this is surely so: 'p99 > +5%', 'p50 > 200us', 'throughput < -3%', 'loss > 0.1%'; repeatable
+    /// Fail (exit 1) where this is surely so: 'p99 > +5%', 'throughput < -3%', or of the run after alone 'p50 > 200us',
+    /// 'rate < 10k msg/s', 'loss > 0.1%'; repeatable
     #[arg(long, value_name = "GATE", value_parser = typed::gate)]
     fail_if: Vec<Gate>,
     /// Compare runs of other machines, days or options all the same
@@ -40,7 +39,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let read = |name: &str| runs::read(&runs::find(name)?);
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
-    suits(&arguments.fail_if, after.header.plan.workload)?;
+    gates::suit(&arguments.fail_if, after.header.plan.workload)?;
     let found = diff(&before, &after, &arguments.fail_if);
     comparable(&found, arguments.i_know)?;
     let text = if arguments.look.json {
@@ -52,8 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(match verdict(&found, arguments.strict) {
         Ok(()) => {
             for gate in found.gates_that(GateState::Undecided) {
-                let line = format!("warning: {} was not decided for {}, and passes", gate.gate, gate.case);
-                eprintln!("{}", shown(&line));
+                gates::pass_undecided(&gate.gate, &gate.case);
             }
             ExitCode::SUCCESS
         }
@@ -62,29 +60,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             problem.exit.code().into()
         }
     })
-}
-
-/// A gate must watch what these runs have.
-fn suits(gates: &[Gate], workload: Workload) -> Result<(), Problem> {
-    let has = |watched: Watched| match workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => watched != Watched::Throughput,
-        Workload::Stream => !matches!(watched, Watched::Quantile(_) | Watched::Mean),
-    };
-    match gates.iter().find(|gate| !has(gate.watched)) {
-        None => Ok(()),
-        Some(gate) => {
-            let (runs, instead) = match workload {
-                Workload::Echo | Workload::Rpc | Workload::Periodic => ("echoes", "p50, p99, mean, cpu or loss"),
-                Workload::Stream => ("streams", "throughput, cpu or loss"),
-            };
-            Err(usage(format!(
-                "--fail-if {:?}: these runs are {runs}, which have no {}",
-                gate.to_string(),
-                gate.watched
-            ))
-            .hint(format!("watch {instead}")))
-        }
-    }
 }
 
 /// Runs that differ in more than the program are refused.
@@ -123,14 +98,13 @@ fn verdict(diff: &Diff, strict: bool) -> Result<(), Problem> {
     };
     let failed = diff.gates_that(GateState::Failed);
     if !failed.is_empty() {
-        return Err(Problem::new("E25", Exit::CheckFailed, format!("--fail-if: {}", named(&failed)))
-            .why("the whole interval lies beyond the limit and the margin, after Holm over all gates and cases"));
+        let why = "the whole interval lies beyond the limit and the margin, after Holm over all gates and cases";
+        return Err(gates::failed_gate(&named(&failed), why));
     }
     let undecided = diff.gates_that(GateState::Undecided);
     if strict && !undecided.is_empty() {
-        return Err(Problem::new("E26", Exit::Strict, format!("--strict: not decided: {}", named(&undecided)))
-            .why(undecided[0].why.clone().unwrap_or_default())
-            .hint("longer runs (-t), more restarts, or both programs in one compare"));
+        let hint = "longer runs (-t), more restarts, or both programs in one compare";
+        return Err(gates::undecided_gate(&named(&undecided), undecided[0].why.clone(), hint));
     }
     Ok(())
 }
@@ -140,10 +114,6 @@ mod tests {
     use super::*;
     use msgpath_analyse::diff::{Compared, Difference};
     use msgpath_core::schema::Status;
-
-    fn gate(text: &str) -> Gate {
-        text.parse().unwrap()
-    }
 
     fn found(states: &[GateState]) -> Diff {
         let run = Compared {
@@ -207,14 +177,5 @@ mod tests {
         assert!(problem.hint.contains("--i-know"));
         diff.unpaired = vec!["tcp:send 64 B (only in a)".into()];
         assert!(comparable(&diff, true).unwrap_err().what.contains("no case in common"));
-    }
-
-    #[test]
-    fn a_gate_must_watch_what_there_is() {
-        assert_eq!(suits(&[gate("p99 > +5%"), gate("cpu > +5%"), gate("loss > 1%")], Workload::Echo), Ok(()));
-        assert_eq!(suits(&[gate("throughput < -3%"), gate("cpu > +5%")], Workload::Stream), Ok(()));
-        let refused = |text: &str, workload| suits(&[gate(text)], workload).unwrap_err();
-        assert!(refused("throughput < -3%", Workload::Echo).what.contains("are echoes"));
-        assert_eq!(refused("p99 > +5%", Workload::Stream).exit, Exit::Usage);
     }
 }

@@ -14,7 +14,7 @@ use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
 use crate::request::{Request, Verb, layers, request};
-use crate::runs;
+use crate::{gates, runs};
 
 /// Where the time of a message goes
 #[derive(Args, Debug)]
@@ -69,6 +69,10 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         .into());
     }
     if run.header.plan.stages.is_some() {
+        if let Some(gate) = arguments.options.evidence.fail_if.first() {
+            let what = format!("--fail-if '{gate}' is about what is measured now, and {name} was measured before");
+            return Err(usage(what).hint(format!("msgpath explain --fail-if '{gate}'")).into());
+        }
         let summary = runs::summarise(&run)?;
         let result = &arguments.options.result;
         let view = View {
@@ -111,7 +115,9 @@ fn target_of(header: &RunHeader) -> Target {
 
 /// The measured cases of a plan once more, traced.
 fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
+    gates::of_one_run(&options.evidence.fail_if, Workload::Echo)?;
     let mut plan = plan.clone();
+    plan.gates.clone_from(&options.evidence.fail_if);
     plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::html::figures::{self, FIGURES, Figure};
-use msgpath_present::{html, matplotlib};
+use msgpath_present::{export as analysed, html};
 use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter, exporter};
 
@@ -56,30 +56,32 @@ fn drawn(run: &str, figure: &Figure) -> Result<String, Problem> {
     })
 }
 
-/// A format: one of the record's list, or the script, which needs the analysis.
+/// A format: one of the record's list, or one that needs the analysis.
 #[derive(Clone, Copy)]
 enum Format {
     Record(&'static dyn Exporter),
-    Script,
+    Analysed(&'static analysed::Exporter),
 }
-
-/// What is typed for the script, and what it is for.
-const SCRIPT: (&str, &str) = ("matplotlib", "a Python script with the numbers and their intervals, to draw them again");
 
 impl Format {
     fn name(&self) -> &'static str {
         match self {
             Format::Record(format) => format.name(),
-            Format::Script => SCRIPT.0,
+            Format::Analysed(format) => format.name,
         }
     }
 
-    fn write(&self, run: &Run, out: &mut dyn Write) -> Result<(), msgpath_record::RecordError> {
+    fn find(name: &str) -> Option<Self> {
+        exporter(name).map(Format::Record).or_else(|| analysed::exporter(name).map(Format::Analysed))
+    }
+
+    fn write(&self, run: &Run, out: &mut dyn Write) -> Result<()> {
         match self {
-            Format::Record(format) => format.export(run, out),
-            Format::Script => out
-                .write_all(matplotlib::script(run, &msgpath_analyse::summarise(run)).as_bytes())
-                .map_err(msgpath_record::RecordError::Export),
+            Format::Record(format) => match format.export(run, out) {
+                Err(error) if error.is_broken_pipe() => Ok(()),
+                written => Ok(written.map_err(Problem::from)?),
+            },
+            Format::Analysed(format) => Ok(out.write_all((format.text)(run, &runs::summarise(run)?).as_bytes())?),
         }
     }
 }
@@ -92,9 +94,10 @@ impl std::fmt::Debug for Format {
 
 /// The values of `--to`, with what each is for.
 fn formats() -> impl TypedValueParser<Value = Format> {
-    let values = EXPORTERS.iter().map(|format| (format.name(), format.summary())).chain([SCRIPT]);
+    let record = EXPORTERS.iter().map(|format| (format.name(), format.summary()));
+    let values = record.chain(analysed::EXPORTERS.iter().map(|format| (format.name, format.summary)));
     PossibleValuesParser::new(values.map(|(name, help)| PossibleValue::new(name).help(help)))
-        .map(|name| exporter(&name).map_or(Format::Script, Format::Record))
+        .map(|name| Format::find(&name).expect("one of the names"))
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -110,7 +113,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let format = arguments.to;
     if let Some(file) = &arguments.out {
         let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
-        format.write(&run, &mut out).map_err(Problem::from)?;
+        format.write(&run, &mut out)?;
         out.flush().map_err(|error| cannot_write(file, &error))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -123,10 +126,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .into());
     }
     let mut out = BufWriter::new(stdout.lock());
-    match format.write(&run, &mut out) {
-        Ok(()) => out.flush()?,
-        Err(error) if error.is_broken_pipe() => {}
-        Err(error) => return Err(Problem::from(error).into()),
-    }
+    format.write(&run, &mut out)?;
+    // A pipe that nobody reads is no error: whoever starts the verbs knows.
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,7 +66,8 @@ const SHORT: [(&str, &str, &str); 4] = [
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST -x tcp:send,udp:send     two paths to another machine
-  msgpath echo --rate 1k..64k -t 1s          a load curve with its knee",
+  msgpath echo --rate 1k..64k -t 1s          a load curve with its knee
+  msgpath echo --fail-if 'p99 > 1ms'         for CI: exit 1 where that is sure",
     ),
     (
         "stream",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use msgpath_core::gate::Gate;
 use msgpath_core::path::Setting;
 use msgpath_core::plan::{Expectation, Metric, Placement, StageSet, Stamps, Work};
 use msgpath_core::schedule::{Arrivals, Rate};
@@ -148,7 +149,11 @@ pub(crate) struct EvidenceOptions {
     /// Fail (exit 1) when a case loses a larger share of its messages: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     pub(crate) max_loss: Option<f64>,
-    /// A result that is not what it claims to be is an error (exit 5)
+    /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'throughput < 5 Gbit/s', 'rate < 10k msg/s',
+    /// 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate)]
+    pub(crate) fail_if: Vec<Gate>,
+    /// A result that is not what it claims to be is an error (exit 5), and so is a gate that cannot be decided
     #[arg(long)]
     pub(crate) strict: bool,
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
+use msgpath_core::gate::Gate;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem, Workload};
@@ -14,7 +15,7 @@ use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 use super::options::{Options, ResultOptions};
 use crate::request::{channel_of, random_seed, resolve};
 use crate::typed::{self, List, PathArg};
-use crate::{looks, measure};
+use crate::{gates, looks, measure};
 
 /// Messages every period, from each to all
 #[derive(Args, Clone, Debug)]
@@ -70,6 +71,9 @@ pub(super) struct Arguments {
     /// Fail (exit 1) when an engine loses a larger share of its messages: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     max_loss: Option<f64>,
+    /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate)]
+    fail_if: Vec<Gate>,
     /// Network namespaces of the two halves of the processes: lab (made for this run unless one is up), a lab's name, or two
     /// places. Frames of eth cross the link between them; shm knows no network
     #[arg(long, value_name = "PLACES", conflicts_with = "interface", help_heading = "Connection and place")]
@@ -171,6 +175,7 @@ impl Arguments {
 
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
         periodic.validate(self.len)?;
+        gates::of_one_run(&self.fail_if, Workload::Periodic)?;
         let size = u32::try_from(self.len).map_err(|_| crate::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
         for path in &self.paths.0 {
@@ -204,6 +209,7 @@ impl Arguments {
             trim: periodic.first,
             options: channel_of(options)?,
             stamps: Stamps::Both,
+            gates: self.fail_if.clone(),
             message_log: self.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
             ..Plan::new(Workload::Periodic, cases)
         };

@@ -15,6 +15,7 @@ use msgpath_agent::rpc::server::ServerOptions;
 use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::RpcKind;
 use msgpath_core::foreign::shown;
+use msgpath_core::gate::Gate;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::Rate;
@@ -35,7 +36,7 @@ use crate::measure::{self, View};
 use crate::place::Place;
 use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
-use crate::{looks, progress, runs, typed};
+use crate::{gates, looks, progress, runs, typed};
 
 /// The target that stands for a server of this run.
 const HERE: &str = "here";
@@ -130,7 +131,11 @@ pub(super) struct Arguments {
     /// Fail (exit 1) when a larger share of the calls failed or had no reply: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share, help_heading = "Calls")]
     max_loss: Option<f64>,
-    /// A result that is not what it claims to be is an error (exit 5): calls that failed are
+    /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'rate < 10k msg/s', 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate, conflicts_with = "legacy", help_heading = "Calls")]
+    fail_if: Vec<Gate>,
+    /// A result that is not what it claims to be is an error (exit 5): calls that failed are, and gates that cannot be
+    /// decided
     #[arg(long, help_heading = "Calls")]
     strict: bool,
     /// CPUs of the threads, in turn: 0 or 0,2 [default: not pinned]
@@ -491,6 +496,7 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let result = &arguments.result;
     let target = arguments.target()?;
+    gates::of_one_run(&arguments.fail_if, Workload::Rpc)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
     // Both live until the run is over.
     let own = arguments.own_server()?;
@@ -526,6 +532,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         records: verbose || arguments.lab_log.is_some(),
         wire: arguments.wire.filter(|bits| *bits > 0),
         rounds: arguments.rounds,
+        gates: arguments.fail_if.clone(),
         seed: arguments.seed.unwrap_or_else(random_seed),
         cpus: arguments.cpu.clone(),
         between,
@@ -595,10 +602,16 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         Some(problem) => Err(problem),
         None => measure::verdict(Workload::Rpc, &summary, &options)
             // client4 looks at no status, and so does whoever asked for its text.
-            .and_then(|()| if arguments.legacy { Ok(()) } else { succeeded(&summary, arguments.max_loss) }),
+            .and_then(|()| if arguments.legacy { Ok(()) } else { succeeded(&summary, arguments.max_loss) })
+            .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     };
     Ok(match verdict {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            if result.quiet < 2 {
+                gates::note_undecided(&summary.gates);
+            }
+            ExitCode::SUCCESS
+        }
         Err(problem) => {
             if result.quiet < 2 {
                 eprintln!("{problem}");

@@ -19,6 +19,7 @@ use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
 use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, Options, StagesArg};
+use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
 
@@ -93,6 +94,7 @@ pub(crate) struct Request {
 /// cannot carry (E07), a path that cannot reach the target (E10).
 pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result<Request, Problem> {
     meaning::refuse_what_has_no_meaning(verb, options)?;
+    gates::of_one_run(&options.evidence.fail_if, verb.workload())?;
     let target = with_port(target, options.connection.port)?;
     let mut notes = Vec::new();
     let paths = varied(paths(verb, options, &target)?, options, &mut notes)?;
@@ -200,6 +202,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         working_set: options.message.working_set.unwrap_or(0),
         metric: options.evidence.metric,
         expect: options.evidence.expect,
+        gates: options.evidence.fail_if.clone(),
         stages: options.evidence.stages.into(),
         simulate: options.evidence.simulate_cache,
         events: options.evidence.events != EventsArg::Off,

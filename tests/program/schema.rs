@@ -23,6 +23,7 @@ fn every_verb_prints_what_the_schema_says() {
         "echo -l 64,1K -c 200 -r 5 -w 0 --name one",
         "echo -l 64,1K -c 200 -r 5 -w 0 --name two",
         "echo -c 60 -r 5 -w 0 --rate 2k --expect 30us --no-save",
+        "echo -l 64,1K -c 200 -r 5 -w 0 --fail-if p50>10s --fail-if loss>99% --no-save",
         "compare tcp:send,unix:send -l 64,4K -c 60 -r 5 -w 0 --no-save",
         "stream -x tcp:writes,tcp:writev -t 0.05s -r 5 -w 0 --no-save",
         "explain -x tcp:send -c 200 -r 5 -w 0 --no-save",

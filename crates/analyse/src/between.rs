@@ -90,7 +90,7 @@ pub fn alike(a: &RunHeader, b: &RunHeader) -> bool {
 
 /// A plan as it was typed.
 fn typed(plan: &Plan) -> Plan {
-    let mut plan = Plan { seed: 0, expect: None, message_log: 0, metric: None, ..plan.clone() };
+    let mut plan = Plan { seed: 0, expect: None, gates: Vec::new(), message_log: 0, metric: None, ..plan.clone() };
     plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
     plan.cases.iter_mut().for_each(|case| *case = same(case));
     plan

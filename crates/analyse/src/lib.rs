@@ -14,6 +14,7 @@ pub mod events;
 pub mod expected;
 pub mod findings;
 pub mod first;
+pub mod gates;
 pub mod heat;
 #[cfg(test)]
 mod known_answers;

@@ -18,6 +18,7 @@ use crate::attribution::attribute;
 use crate::calm::{Calm, all_rounds};
 use crate::causes::causes;
 use crate::compare::{Results, compare};
+use crate::diff::level::arrived;
 use crate::expected::expected;
 use crate::findings::{self, Input};
 use crate::load_curve::load_curves;
@@ -25,7 +26,7 @@ use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{CaseSummary, Cost, EndSummary, Summary, Throughput, Totals};
-use crate::{between, cost, events, first, layers, restarts, rpc, settled, threads, throughput};
+use crate::{between, cost, events, first, gates, layers, restarts, rpc, settled, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -74,6 +75,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         expectation: expected(&run.header, &cases),
         layers: layers::layers(plan, &rounds, &cases),
         attribution: attribute(run, logs, &ablations),
+        gates: gates::judge(run, &rounds, &all, &cases),
         cases,
         ablations,
         comparison,
@@ -255,8 +257,6 @@ fn kernel<'a>(rounds: impl Iterator<Item = &'a KernelCounts>) -> BTreeMap<String
 }
 
 fn rate(rounds: &[&RoundRecord]) -> Option<msgpath_stats::estimate::Estimate> {
-    let arrived =
-        |round: &RoundRecord| (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1));
     log_estimate_in_time(
         &rounds.iter().filter_map(|round| per_second(arrived(round), round.near().elapsed_ns)).collect::<Vec<_>>(),
     )

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attribution::CaseStages;
 use crate::between::Between;
+use crate::gates::RunGate;
 use crate::layers::Layer;
 use crate::periodic::PeriodicSummary;
 use crate::rpc::RpcSummary;
@@ -53,6 +54,9 @@ pub struct Summary {
     pub ablations: Vec<AblationResult>,
     /// The user's estimate beside what was measured.
     pub expectation: Option<Expected>,
+    /// What the result was to be held to (`--fail-if`), and what it comes to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<RunGate>,
     /// Calls, where the run has a log of them.
     pub rpc: Option<RpcSummary>,
     /// Engines of a periodic run.
@@ -580,6 +584,7 @@ impl Summary {
             load_curves: Vec::new(),
             ablations: Vec::new(),
             expectation: None,
+            gates: Vec::new(),
             rpc: None,
             periodic: None,
             attribution: Vec::new(),

@@ -1,7 +1,13 @@
-//! A condition that fails a comparison of two runs: `p99 > +5%`.
+//! Gates of `--fail-if`: conditions on one run (`p99 > 1ms`) or on a comparison of two (`p99 > +5%`).
 
 use std::fmt;
 use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Workload;
+use crate::units;
 
 /// What a gate looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +20,15 @@ pub enum Watched {
     Cpu,
     /// The receiver's payload bits per second.
     Throughput,
+    /// Messages that arrived per second.
+    Rate,
     /// Share of the messages that were lost.
     Loss,
 }
 
 /// Which side of the limit fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     /// `>`: more than the limit.
     Above,
@@ -32,12 +41,13 @@ pub enum Side {
 pub enum Limit {
     /// Change of the second run against the first: `+5%` is 0.05.
     Change(f64),
-    /// The second run's own value: ns for times, bits per second, a share for losses.
+    /// A run's own value, the second one's where there are two: in the unit of [`Watched::unit`].
     Value(f64),
 }
 
-/// One condition.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One condition. As text it is what was typed: parsing what is displayed gives the same gate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Gate {
     /// What is looked at.
     pub watched: Watched,
@@ -47,6 +57,71 @@ pub struct Gate {
     pub limit: Limit,
 }
 
+// Every number of a gate is finite.
+impl Eq for Watched {}
+impl Eq for Limit {}
+impl Eq for Gate {}
+
+impl From<Gate> for String {
+    fn from(gate: Gate) -> Self {
+        gate.to_string()
+    }
+}
+
+impl TryFrom<String> for Gate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl Watched {
+    /// Unit of its values: `ns`, `bit/s`, `1/s`, `share`.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Watched::Quantile(_) | Watched::Mean | Watched::Cpu => "ns",
+            Watched::Throughput => "bit/s",
+            Watched::Rate => "1/s",
+            Watched::Loss => "share",
+        }
+    }
+
+    /// The side on which it gets worse.
+    pub fn worse(self) -> Side {
+        if matches!(self, Watched::Throughput | Watched::Rate) { Side::Below } else { Side::Above }
+    }
+
+    /// Whether runs of this workload have it.
+    pub fn is_of(self, workload: Workload) -> bool {
+        match workload {
+            Workload::Echo => self != Watched::Throughput,
+            // A server does not report its CPU time.
+            Workload::Rpc => !matches!(self, Watched::Throughput | Watched::Cpu),
+            // Messages are made by a clock.
+            Workload::Periodic => !matches!(self, Watched::Throughput | Watched::Rate),
+            Workload::Stream => !matches!(self, Watched::Quantile(_) | Watched::Mean),
+        }
+    }
+
+    /// What runs of this workload have.
+    pub fn names(workload: Workload) -> &'static str {
+        match workload {
+            Workload::Echo => "p50, p99, mean, cpu, rate or loss",
+            Workload::Rpc => "p50, p99, mean, rate or loss",
+            Workload::Periodic => "p50, p99, mean, cpu or loss",
+            Workload::Stream => "throughput, rate, cpu or loss",
+        }
+    }
+}
+
+impl Gate {
+    /// Whether it compares a run with an earlier one.
+    pub fn is_relative(&self) -> bool {
+        matches!(self.limit, Limit::Change(_))
+    }
+}
+
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,6 +129,7 @@ impl fmt::Display for Watched {
             Watched::Mean => f.write_str("mean"),
             Watched::Cpu => f.write_str("cpu"),
             Watched::Throughput => f.write_str("throughput"),
+            Watched::Rate => f.write_str("rate"),
             Watched::Loss => f.write_str("loss"),
         }
     }
@@ -66,16 +142,42 @@ impl fmt::Display for Gate {
         match (self.limit, self.watched) {
             (Limit::Change(change), _) => write!(f, "{:+}%", (change * 1e6).round() / 1e4),
             (Limit::Value(share), Watched::Loss) => write!(f, "{}%", (share * 1e6).round() / 1e4),
-            (Limit::Value(bits), Watched::Throughput) => {
-                f.write_str(&crate::units::bits_per_second(bits, crate::units::BitUnits::Si))
+            (Limit::Value(bits), Watched::Throughput) => f.write_str(&exact(
+                bits as u64,
+                &[(1, " bit/s"), (1_000, " kbit/s"), (MEGA, " Mbit/s"), (GIGA, " Gbit/s")],
+            )),
+            (Limit::Value(rate), Watched::Rate) => {
+                // In thousandths, as a rate is kept.
+                let milli = (rate * 1e3).round() as u64;
+                f.write_str(&exact(milli, &[(1_000, " msg/s"), (MEGA, "k msg/s"), (GIGA, "M msg/s")]))
             }
-            (Limit::Value(ns), _) => f.write_str(&crate::units::Glyphs::Unicode.time(ns)),
+            (Limit::Value(ns), _) => {
+                f.write_str(&exact(ns as u64, &[(1, "ns"), (1_000, "us"), (MEGA, "ms"), (GIGA, "s")]))
+            }
         }
     }
 }
 
+const MEGA: u64 = 1_000_000;
+const GIGA: u64 = 1_000_000_000;
+/// Larger times and throughputs have no exact floating-point number.
+const MOST: u64 = 1 << 53;
+
+/// `number` with all of its digits, in the largest of these units that it reaches, or the smallest.
+fn exact(number: u64, units: &[(u64, &str)]) -> String {
+    let (scale, unit) = units.iter().rfind(|(scale, _)| number >= *scale).unwrap_or(&units[0]);
+    let (whole, part) = (number / scale, number % scale);
+    if part == 0 {
+        return format!("{whole}{unit}");
+    }
+    let digits = scale.ilog10() as usize;
+    let part = format!("{part:0digits$}");
+    format!("{whole}.{}{unit}", part.trim_end_matches('0'))
+}
+
 /// What a gate looks like, said wherever one is refused.
-const FORMS: &str = "a gate looks like 'p99 > +5%', 'p50 > 200us', 'throughput < -3%' or 'loss > 0.1%'";
+const FORMS: &str = "a gate looks like 'p99 > 1ms', 'cpu > 20us', 'throughput < 5 Gbit/s', 'rate < 10k msg/s' or \
+                     'loss > 0.1%', and against an earlier run like 'p99 > +5%' or 'throughput < -3%'";
 
 impl FromStr for Gate {
     type Err = String;
@@ -85,42 +187,69 @@ impl FromStr for Gate {
         let Some(at) = text.find(['<', '>']) else { return refuse("there is neither > nor < in it".into()) };
         let (name, rest) = text.split_at(at);
         let side = if rest.starts_with('>') { Side::Above } else { Side::Below };
-        let (name, limit) = (name.trim(), rest[1..].trim());
-        let watched = match name {
+        let (name, typed) = (name.trim(), rest[1..].trim());
+        let mut watched = match name {
             "mean" => Watched::Mean,
             "cpu" => Watched::Cpu,
             "throughput" => Watched::Throughput,
+            "rate" => Watched::Rate,
             "loss" => Watched::Loss,
-            _ => match name.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok()) {
+            _ => match name.strip_prefix('p').and_then(percent).map(|percent| (percent * 1e6).round() / 1e6) {
                 Some(percent) if percent > 0.0 && percent < 100.0 => Watched::Quantile(percent / 100.0),
                 _ => return refuse(format!("{name:?} is nothing that can be watched")),
             },
         };
-        let limit = match limit.strip_suffix('%') {
-            Some(number) => match number.trim().parse::<f64>() {
-                Ok(percent) if percent.is_finite() && watched == Watched::Loss => Limit::Value(percent / 100.0),
-                Ok(percent) if percent.is_finite() && percent > -100.0 => Limit::Change(percent / 100.0),
-                _ => return refuse(format!("{limit:?} is no percentage")),
-            },
-            None => match watched {
-                Watched::Quantile(_) | Watched::Mean | Watched::Cpu => match crate::units::parse_time(limit) {
-                    Ok(ns) => Limit::Value(ns as f64),
-                    Err(_) => return refuse(format!("{limit:?} is neither a percentage nor a time")),
-                },
-                Watched::Throughput => match crate::units::parse_count(limit) {
-                    Ok(bits) => Limit::Value(bits as f64),
-                    Err(_) => return refuse(format!("{limit:?} is neither a percentage nor bits per second")),
-                },
-                Watched::Loss => return refuse("a loss is given in percent".into()),
-            },
+        // A throughput in messages is a rate.
+        if watched == Watched::Throughput && typed.ends_with("msg/s") {
+            watched = Watched::Rate;
+        }
+        let limit = match limit(watched, typed) {
+            Ok(limit) => limit,
+            Err(what) => return refuse(what),
         };
-        let gate = Gate { watched, side, limit };
-        let worse = if watched == Watched::Throughput { Side::Below } else { Side::Above };
-        if gate.side != worse {
-            let other = if worse == Side::Above { '>' } else { '<' };
+        if side != watched.worse() {
+            let other = if watched.worse() == Side::Above { '>' } else { '<' };
             return refuse(format!("{watched} gets worse on the other side: use {other}"));
         }
-        Ok(gate)
+        Ok(Gate { watched, side, limit })
+    }
+}
+
+/// A finite number.
+fn percent(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|percent| percent.abs() <= 1e6)
+}
+
+/// A limit for what is watched. Of a percentage four decimals count.
+fn limit(watched: Watched, text: &str) -> Result<Limit, String> {
+    if let Some(number) = text.strip_suffix('%') {
+        let percent = percent(number).map(|percent| (percent * 1e4).round() / 1e4);
+        let signed = number.trim_start().starts_with(['+', '-']);
+        return match percent {
+            Some(_) if watched == Watched::Loss && signed => Err("a loss is a share of its own, without + or -".into()),
+            Some(percent) if watched == Watched::Loss && percent <= 100.0 => Ok(Limit::Value(percent / 100.0)),
+            Some(percent) if watched != Watched::Loss && percent > -100.0 => Ok(Limit::Change(percent / 100.0)),
+            _ => Err(format!("{text:?} is no percentage")),
+        };
+    }
+    let (value, takes) = match watched {
+        Watched::Quantile(_) | Watched::Mean | Watched::Cpu => {
+            (units::parse_time(text).ok().map(|ns| (ns as f64, ns <= MOST)), "a time such as 200us or 1ms")
+        }
+        Watched::Throughput => {
+            let bits = units::parse_count(text.strip_suffix("bit/s").unwrap_or(text));
+            (bits.ok().map(|bits| (bits as f64, bits <= MOST)), "bits per second such as 5 Gbit/s")
+        }
+        Watched::Rate => {
+            let rate = units::parse_rate(text.strip_suffix("msg/s").unwrap_or(text));
+            (rate.ok().map(|rate| (rate.value(), true)), "messages per second such as 10k msg/s")
+        }
+        Watched::Loss => return Err("a loss is given in percent".into()),
+    };
+    match value {
+        Some((value, true)) if value > 0.0 => Ok(Limit::Value(value)),
+        Some(_) => Err(format!("{text:?} is out of range")),
+        None => Err(format!("{text:?} is neither a percentage nor {takes}")),
     }
 }
 
@@ -129,36 +258,148 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn gate(text: &str) -> Result<Gate, String> {
+        text.parse()
+    }
+
     #[test]
     fn gates_as_people_type_them() {
-        let gate = |text: &str| text.parse::<Gate>();
         assert_eq!(
             gate("p99 > +5%"),
             Ok(Gate { watched: Watched::Quantile(0.99), side: Side::Above, limit: Limit::Change(0.05) })
         );
         assert_eq!(gate("p99>5%"), gate("p99 > +5%"));
         assert_eq!(gate("p50 > 200us").unwrap().limit, Limit::Value(200_000.0));
+        assert_eq!(gate("p50 > 200 µs"), gate("p50 > 0.2ms"));
         assert_eq!(gate("throughput < -3%").unwrap().limit, Limit::Change(-0.03));
+        assert_eq!(gate("throughput < 5G").unwrap().limit, Limit::Value(5e9));
+        assert_eq!(gate("throughput < 5Gbit/s"), gate("throughput<5000 Mbit/s"));
+        assert_eq!(gate("rate < 10k").unwrap().limit, Limit::Value(1e4));
+        assert_eq!(gate("throughput < 10k msg/s"), gate("rate < 10k/s"));
+        assert_eq!(gate("rate < 0.5 msg/s").unwrap().limit, Limit::Value(0.5));
         assert_eq!(gate("loss > 0.1%").unwrap().limit, Limit::Value(0.001));
-        for text in ["p99 > +5%", "p99.9 > +12.5%", "loss > 0.1%", "cpu > +3%", "mean > +1%"] {
+        for text in [
+            "p99 > +5%",
+            "p99.9 > +12.5%",
+            "loss > 0.1%",
+            "loss > 0%",
+            "cpu > +3%",
+            "cpu > 1.5us",
+            "mean > +1%",
+            "p50 > 1ns",
+            "p50 > 999ns",
+            "p99 > 123.456us",
+            "p99 > 1ms",
+            "p99.99 > 10s",
+            "throughput < 5 Gbit/s",
+            "throughput < 1.000000001 Gbit/s",
+            "throughput < 12 bit/s",
+            "rate < 10k msg/s",
+            "rate < 1.234567M msg/s",
+            "rate < 0.001 msg/s",
+        ] {
             assert_eq!(gate(text).unwrap().to_string(), text);
         }
+        assert!(gate("p99 > +5%").unwrap().is_relative() && !gate("loss > 5%").unwrap().is_relative());
     }
 
     #[test]
     fn nonsense_is_refused_with_the_forms() {
-        for text in
-            ["", "p99", "p99 > ", "p100 > 5%", "p0 > 5%", "latency > 5%", "p99 < 5%", "throughput > 5%", "loss > 3us"]
-        {
-            let error = text.parse::<Gate>().unwrap_err();
-            assert!(error.contains("a gate looks like"), "{text}: {error}");
+        for (text, what) in [
+            ("", "neither > nor <"),
+            ("p99", "neither > nor <"),
+            ("p99 > ", "neither a percentage nor a time such as 200us"),
+            ("p99 > 5", "neither a percentage nor a time"),
+            ("p99 > 5Gbit/s", "neither a percentage nor a time"),
+            ("p99 > 0ns", "out of range"),
+            ("p99 > 999999h", "out of range"),
+            ("p100 > 5%", "nothing that can be watched"),
+            ("p0 > 5%", "nothing that can be watched"),
+            ("pinf > 5%", "nothing that can be watched"),
+            ("latency > 5%", "nothing that can be watched"),
+            ("p99 < 5%", "use >"),
+            ("throughput > 5%", "use <"),
+            ("throughput < 5ms", "bits per second such as 5 Gbit/s"),
+            ("throughput < 5GB/s", "bits per second such as 5 Gbit/s"),
+            ("throughput < 0.5bit/s", "out of range"),
+            ("rate < 5ms", "messages per second such as 10k msg/s"),
+            ("loss > 3us", "in percent"),
+            ("loss > +1%", "without + or -"),
+            ("loss > 101%", "no percentage"),
+            ("mean > nan%", "no percentage"),
+            ("mean > -100%", "no percentage"),
+        ] {
+            let error = gate(text).unwrap_err();
+            assert!(error.contains(what) && error.contains("; a gate looks like 'p99 > 1ms'"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn every_workload_has_what_it_names() {
+        for workload in [Workload::Echo, Workload::Stream, Workload::Rpc, Workload::Periodic] {
+            let named =
+                |watched: Watched| Watched::names(workload).split([',', ' ']).any(|name| name == watched.to_string());
+            for watched in
+                [Watched::Quantile(0.5), Watched::Mean, Watched::Cpu, Watched::Throughput, Watched::Rate, Watched::Loss]
+            {
+                assert_eq!(watched.is_of(workload), named(watched), "{workload:?} {watched}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_is_a_string_in_json() {
+        let json = serde_json::to_string(&gate("p99 > 1ms").unwrap()).unwrap();
+        assert_eq!(json, "\"p99 > 1ms\"");
+        assert_eq!(serde_json::from_str::<Gate>(&json).unwrap(), gate("p99 > 1ms").unwrap());
+        assert!(serde_json::from_str::<Gate>("\"p99\"").is_err());
+    }
+
+    /// Any gate there is.
+    fn any_gate() -> impl Strategy<Value = Gate> {
+        let quantile = (1..100_000_000_u64).prop_map(|millionths| Watched::Quantile(millionths as f64 / 1e6 / 100.0));
+        let watched = prop_oneof![
+            quantile,
+            Just(Watched::Mean),
+            Just(Watched::Cpu),
+            Just(Watched::Throughput),
+            Just(Watched::Rate),
+            Just(Watched::Loss),
+        ];
+        // All magnitudes alike.
+        let number = (0..53_u32, any::<u64>()).prop_map(|(bits, random)| (random >> (63 - bits)).max(1));
+        (watched, any::<bool>(), number, -999_999..=10_000_000_000_i64).prop_map(
+            |(watched, relative, number, percent)| {
+                let percent = percent as f64 / 1e4 / 100.0;
+                let limit = match watched {
+                    Watched::Loss => Limit::Value((number % 1_000_001) as f64 / 1e4 / 100.0),
+                    _ if relative => Limit::Change(percent),
+                    Watched::Rate => Limit::Value((number % 100_000_000_000).max(1) as f64 / 1e3),
+                    _ => Limit::Value(number as f64),
+                };
+                Gate { watched, side: watched.worse(), limit }
+            },
+        )
     }
 
     proptest! {
         #[test]
+        fn what_is_displayed_is_what_is_typed(gate in any_gate()) {
+            prop_assert_eq!(gate.to_string().parse(), Ok(gate));
+        }
+
+        #[test]
         fn any_text_is_answered(text in ".{0,40}") {
-            let _ = text.parse::<Gate>();
+            if let Ok(gate) = text.parse::<Gate>() {
+                prop_assert_eq!(gate.to_string().parse(), Ok(gate));
+            }
+        }
+
+        #[test]
+        fn any_condition_is_answered(text in "(p[0-9.]{1,9}|mean|cpu|rate|throughput|loss) ?[<>] ?[+-]?[0-9.e]{1,12} ?(%|ns|us|ms|s|Gbit/s|k msg/s)?") {
+            if let Ok(gate) = text.parse::<Gate>() {
+                prop_assert_eq!(gate.to_string().parse(), Ok(gate));
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::Gate;
 use crate::path::{PathName, Setting};
 use crate::schedule::{Arrivals, Rate};
 use crate::schema::NEAR;
@@ -578,6 +579,9 @@ pub struct Plan {
     /// The user's estimate.
     #[serde(default)]
     pub expect: Option<Expectation>,
+    /// What the result is held to (`--fail-if`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
     /// Suspected causes may be tried in short rounds beside the case.
     #[serde(default)]
     pub try_causes: bool,
@@ -631,6 +635,7 @@ impl Plan {
             working_set: 0,
             metric: None,
             expect: None,
+            gates: Vec::new(),
             try_causes: false,
             refine: false,
             extend: false,
@@ -895,7 +900,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_json() {
-        let plan = plan();
+        let mut plan = plan();
+        plan.gates = vec!["p99 > 1ms".parse().unwrap(), "loss > 0.1%".parse().unwrap()];
         assert_eq!(serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
     }
 }

@@ -140,7 +140,10 @@ pub fn parse_sizes(text: &str) -> Result<Vec<u64>, ParseError> {
 }
 
 /// A rate in messages a second: `10k`, `0.5`, `20k/s`. `k M G` are powers of 1000.
-fn parse_rate(text: &str) -> Result<Rate, ParseError> {
+///
+/// # Errors
+/// Not a number, an unknown suffix, or not from 0.001 to 100 million.
+pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const WHAT: &str = "a rate in messages a second such as 500, 10k or 1k..200k";
     let text = text.trim();
     // In thousandths, as a rate is kept.

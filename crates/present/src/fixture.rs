@@ -38,6 +38,7 @@ pub(crate) fn all() -> Vec<(Run, Summary)> {
     vec![
         echo(),
         echo_sizes(),
+        gated(),
         compare(),
         shapes(),
         stream(),
@@ -299,6 +300,48 @@ pub(crate) fn echo() -> (Run, Summary) {
 pub(crate) fn slower_echo() -> (Run, Summary) {
     let (mut run, summary) = build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 25_300.0)]);
     run.header.name = "test-data-later".into();
+    (run, summary)
+}
+
+/// [`echo_sizes`] with gates of which one failed, one passed, and one is not decided.
+pub(crate) fn gated() -> (Run, Summary) {
+    use msgpath_analyse::gates::{CaseGate, GateState, RunGate};
+    use msgpath_core::gate::Side;
+    let (run, mut summary) = echo_sizes();
+    let gate = |text: &str, watched: &str, unit: &str, limit: f64, value: f64, states: [GateState; 4]| {
+        let case = |(summary, state): (&CaseSummary, GateState)| {
+            let value = value * (1.0 + f64::from(summary.case.id));
+            CaseGate {
+                case: summary.case.id,
+                name: format!("{} {}", summary.case.path, msgpath_core::units::size(summary.case.size)),
+                state,
+                value: Some(value),
+                low: Some(value * 0.95),
+                high: Some(value * 1.05),
+                p: Some(0.01),
+                because: (state == GateState::Undecided).then(|| "the range has the limit in it".into()),
+            }
+        };
+        let cases: Vec<CaseGate> = summary.cases.iter().zip(states).map(case).collect();
+        let state = states[3];
+        RunGate {
+            gate: text.into(),
+            watched: watched.into(),
+            unit: unit.into(),
+            limit,
+            fails: Side::Above,
+            state,
+            worst: Some(3),
+            cases,
+        }
+    };
+    use GateState::{Failed, Passed, Undecided};
+    let gates = vec![
+        gate("p99 > 1ms", "p99", "ns", 1e6, 400_000.0, [Passed, Passed, Failed, Failed]),
+        gate("p50 > 10s", "p50", "ns", 1e10, 23_000.0, [Passed; 4]),
+        gate("loss > 0.1%", "loss", "share", 0.001, 0.000_25, [Passed, Passed, Passed, Undecided]),
+    ];
+    summary.gates = gates;
     (run, summary)
 }
 

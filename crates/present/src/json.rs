@@ -16,6 +16,7 @@ use std::path::Path;
 use crate::answers::{Answer, Missing, Page, Settled, Table};
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
+use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
@@ -83,6 +84,9 @@ struct Document<'a> {
     /// The user's estimate beside what was measured; null: none was typed.
     #[schemars(with = "Option<Expected>")]
     expectation: Value,
+    /// What the result was to be held to (`--fail-if`), and what it comes to; empty: nothing was asked.
+    #[schemars(with = "Vec<RunGate>")]
+    gates: Vec<Value>,
     /// What changes the meaning of the numbers.
     #[schemars(with = "Vec<Warning>")]
     warnings: Value,
@@ -323,6 +327,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         totals: summary.totals,
         calm: value(&summary.calm),
         expectation: parts::expectation(&summary.expectation),
+        gates: summary.gates.iter().map(parts::gate).collect(),
         warnings: value(&summary.warnings),
         findings: parts::findings(&summary.findings),
         cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),

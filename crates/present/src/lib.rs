@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod export;
 pub mod html;
 pub mod json;
 pub mod matplotlib;

@@ -3,6 +3,7 @@
 mod cases;
 mod crossing;
 pub(crate) mod events;
+pub(crate) mod gates;
 mod load;
 mod rpc;
 mod timed;

@@ -9,13 +9,13 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_core::{SparseHistogram, Workload};
 use msgpath_stats::level::{self, Level, of_quantiles, of_values};
 
-use crate::series::{per_second, receiver};
+use crate::series::{per_second, receiver, sender};
 
 /// The number in the rounds of one case, which are in the order of their passes.
 ///
 /// # Errors
 /// Why it is withheld.
-pub(super) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed: u64) -> Result<Level, String> {
+pub(crate) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed: u64) -> Result<Level, String> {
     if rounds.len() < MIN_ROUNDS_FOR_CLAIMS as usize {
         return Err(format!("an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds, have {}", rounds.len()));
     }
@@ -44,20 +44,19 @@ pub(super) fn cuts(rounds: &[&RoundRecord]) -> Vec<Vec<Range<usize>>> {
 fn missing(watched: Watched) -> String {
     match watched {
         Watched::Cpu => "the CPU time of some rounds is below what the kernel counts".into(),
+        Watched::Mean => "some rounds have no mean: they lost a message, which is infinitely slow, or had none".into(),
         _ => format!("some rounds have no {watched}"),
     }
 }
 
 /// The number of one round: its logarithm, but for losses.
 fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
-    let messages = match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.sent,
-        Workload::Stream => receiver(plan, round).delivery.received,
-    };
+    let timed = plan.workload != Workload::Stream;
+    let messages = if timed { round.near().delivery.sent } else { receiver(plan, round).delivery.received };
     let value = match watched {
         // Of all rounds together.
         Watched::Quantile(_) => return None,
-        Watched::Mean => round.latency.mean()?,
+        Watched::Mean => round.latency.mean().filter(|_| round.latency.lost() == 0)?,
         Watched::Cpu => {
             let time = [round.near(), round.far()].map(|end| end.user_ns + end.system_ns).iter().sum::<u64>();
             time as f64 / messages.max(1) as f64
@@ -66,15 +65,26 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
             let end = receiver(plan, round);
             per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)?
         }
-        Watched::Loss => return (messages > 0).then(|| lost(plan, round) as f64 / messages as f64),
+        Watched::Rate if timed => per_second(arrived(round), round.near().elapsed_ns)?,
+        Watched::Rate => per_second(messages as f64, receiver(plan, round).elapsed_ns)?,
+        Watched::Loss => return lost(plan, round),
     };
     (value > 0.0).then(|| value.ln())
 }
 
-/// Messages of a round that were lost.
-fn lost(plan: &Plan, round: &RoundRecord) -> u64 {
-    match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.lost,
-        Workload::Stream => receiver(plan, round).delivery.lost,
-    }
+/// Round trips of a round that arrived.
+pub(crate) fn arrived(round: &RoundRecord) -> f64 {
+    (round.latency.total() - round.latency.lost()) as f64 * f64::from(round.batch.max(1))
+}
+
+/// Share of the messages of a round that were lost. Of a stream the receiver cannot know that its end is missing.
+fn lost(plan: &Plan, round: &RoundRecord) -> Option<f64> {
+    let (sent, lost) = match plan.workload {
+        Workload::Echo | Workload::Rpc | Workload::Periodic => (round.near().delivery.sent, round.near().delivery.lost),
+        Workload::Stream => {
+            let (sent, end) = (sender(plan, round).delivery.sent, receiver(plan, round));
+            (sent, end.delivery.lost.max(sent.saturating_sub(end.delivery.received)))
+        }
+    };
+    (sent > 0).then(|| lost as f64 / sent as f64)
 }

@@ -7,7 +7,7 @@
 mod events;
 mod gates;
 mod identity;
-mod level;
+pub(crate) mod level;
 pub mod shift;
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,8 @@ use crate::summary::CaseSummary;
 use gates::judge;
 use level::level;
 
-pub use gates::{GateState, Judged};
+pub use crate::gates::GateState;
+pub use gates::Judged;
 pub use identity::{Difference, identity};
 
 /// The version of [`Diff`] as JSON.
@@ -90,7 +91,7 @@ pub struct DiffRow {
     pub case: String,
     /// `p50`, `p99`, `mean`, `cpu`, `throughput`, or a hardware event and its end: `cycles, near`.
     pub metric: String,
-    /// Unit of the values: `ns`, `bit/s`, `a message`.
+    /// Unit of the values: `ns`, `bit/s`, `1/s`, `a message`.
     pub unit: String,
     /// In the first run: geometric mean of the rounds, or the quantile of all rounds together.
     pub a: Option<f64>,
@@ -146,10 +147,9 @@ pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
         identity: identity(a, b),
         margin,
         rows: rows(&pairs, margin, |one, two| {
-            let watched = metrics(&b.header.plan, gates).into_iter().map(|watched| {
-                let unit = if watched == Watched::Throughput { "bit/s" } else { "ns" };
-                (watched.to_string(), unit, [of(a, one, watched), of(b, two, watched)])
-            });
+            let watched = metrics(&b.header.plan, gates)
+                .into_iter()
+                .map(|watched| (watched.to_string(), watched.unit(), [of(a, one, watched), of(b, two, watched)]));
             let events = events::levels((a, one), (b, two)).into_iter();
             watched.chain(events.map(|(name, levels)| (name, "a message", levels))).collect()
         }),
@@ -200,7 +200,7 @@ fn key(case: &Case) -> impl PartialEq + use<> {
 }
 
 /// `tcp:send 4 KiB, 2 threads, 10k/s`.
-fn name(case: &Case) -> String {
+pub fn name(case: &Case) -> String {
     let message = if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) };
     let mut out = match &case.label {
         Some(label) => format!("{label} {message} ({})", case.path),
@@ -219,7 +219,8 @@ fn name(case: &Case) -> String {
     out
 }
 
-fn seed(run: &Run, case: &Case) -> u64 {
+/// Seed of what is drawn again for a case.
+pub(crate) fn seed(run: &Run, case: &Case) -> u64 {
     run.header.plan.seed ^ u64::from(case.id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -293,5 +294,5 @@ fn rows(
 /// As in `compare`: beyond the margin and after Holm, or within it.
 fn verdict(row: &DiffRow, margin: f64) -> Verdict {
     let (Some(low), Some(high)) = (row.low, row.high) else { return Verdict::Undecided };
-    verdict::verdict((low.ln(), high.ln()), row.holm, margin, row.unit == "bit/s")
+    verdict::verdict((low.ln(), high.ln()), row.holm, margin, matches!(row.unit.as_str(), "bit/s" | "1/s"))
 }

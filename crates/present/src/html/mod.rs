@@ -59,6 +59,7 @@ pub fn report(scene: &Scene<'_>) -> String {
         page.raw(&format!("<h3>{} by itself</h3>\n", escape(&summary.name)));
     }
     verdict(&mut page, run, summary);
+    tables::gates(&mut page, summary);
     figures::all(&mut page, scene);
     if let Some(earlier) = &scene.earlier {
         compared::tables(&mut page, earlier);

@@ -1,6 +1,7 @@
 //! The tables of the report: every number of the summary that a picture does not carry.
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::gates::{CaseGate, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::CaseRole;
 use msgpath_core::schema::{FAR, NEAR};
@@ -239,6 +240,27 @@ pub(crate) fn events(page: &mut Page, cases: &[&CaseSummary]) {
     }
     for reason in reasons {
         page.note(&format!("{reason}."));
+    }
+}
+
+/// What the result was to be held to, every gate on every case.
+pub(crate) fn gates(page: &mut Page, summary: &Summary) {
+    let of_gate = |gate: &RunGate| {
+        let row = |case: &CaseGate| {
+            let said = words::gates::judged(case, &gate.unit, G);
+            vec![
+                words::gates::state(case.state).into(),
+                Cell::of("l", gate.gate.as_str()),
+                Cell::of("l", case.name.as_str()),
+                Cell::of("w l", said),
+            ]
+        };
+        gate.cases.iter().map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<Cell>> = summary.gates.iter().flat_map(of_gate).collect();
+    if !rows.is_empty() {
+        page.heading("Gates");
+        page.long_table(&heads(&["", "gate", "case", "what was measured"]), &rows);
     }
 }
 

@@ -135,6 +135,7 @@ fn every_tag_that_opens_closes() {
     for (run, summary) in [
         fixture::echo(),
         fixture::echo_sizes(),
+        fixture::gated(),
         fixture::compare(),
         fixture::shapes(),
         fixture::hostile(),
@@ -161,6 +162,18 @@ fn every_picture_says_what_it_shows() {
     assert_eq!(html.matches("role=\"img\" aria-label=\"").count(), pictures);
     assert_eq!(html.matches("<summary>Numbers</summary>").count(), html.matches("<p class=\"q\">").count());
     assert!(html.contains("<title>tcp:zerocopy p50: "));
+}
+
+#[test]
+fn gates_stand_after_the_sentences() {
+    let (run, mut summary) = fixture::gated();
+    summary.gates[0].cases[0].name = fixture::HOSTILE.into();
+    let html = report(&Scene::new(&run, &summary));
+    let (gates, figure) = (html.find("<h2>Gates</h2>").unwrap(), html.find("<figure").unwrap());
+    assert!(gates < figure && html.contains("failed (sure)") && html.contains("p99 &gt; 1ms"), "{html}");
+    assert!(!html.contains(fixture::HOSTILE));
+    let (run, summary) = fixture::echo_sizes();
+    assert!(!report(&Scene::new(&run, &summary)).contains("<h2>Gates</h2>"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
+use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
 use msgpath_core::plan::{Case, Expectation, Workload};
@@ -23,6 +24,19 @@ pub(super) fn findings(findings: &[Finding]) -> Value {
         rename(finding, "Finding");
     }
     findings
+}
+
+pub(super) fn gate(gate: &RunGate) -> Value {
+    let mut out = value(gate);
+    explain(&mut out, |path| {
+        match path {
+            "worst" => "nothing was measured",
+            "cases.high" => "a bound from below, or not known: because beside it says why",
+            _ => "not known: because beside it says why",
+        }
+        .to_owned()
+    });
+    out
 }
 
 /// What a case is.

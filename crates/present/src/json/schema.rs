@@ -22,6 +22,7 @@ const EXPLAINED: &[&str] = &[
     "Floors",
     "LoadCurve",
     "Rpc",
+    "RunGate",
     "AblationResult",
 ];
 /// Shapes in which a field that has nothing to say is left out.
@@ -208,6 +209,15 @@ mod tests {
             summary.rpc = None;
             fits("Run", &summary_json(&run, &summary));
         }
+    }
+
+    #[test]
+    fn gates_that_are_not_known_fit() {
+        let (run, mut summary) = fixture::gated();
+        let case = &mut summary.gates[0].cases[0];
+        (case.value, case.low, case.high, case.p, case.because) = (None, None, None, None, Some("too few".into()));
+        (summary.gates[1].worst, summary.gates[1].cases) = (None, Vec::new());
+        fits("Run", &summary_json(&run, &summary));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use msgpath_analyse::summary::{CaseSummary, Confidence, Finding, Warning};
 use msgpath_record::Run;
 
 use super::known::known;
-use super::page::{Page, Paint, width, wrap};
+use super::page::{Page, Paint, Style, width, wrap};
 use crate::{view, words};
 
 /// Where the text of a finding starts.
@@ -43,7 +43,7 @@ fn rank(finding: &Finding, verb: &str) -> usize {
 
 /// The findings that stand above the first table: as many as fit, at least one, and only what was decided unless nothing
 /// was.
-fn answers(summary: &Summary, columns: usize) -> Vec<&Finding> {
+fn chosen(summary: &Summary, columns: usize) -> Vec<&Finding> {
     let mut ranked: Vec<&Finding> = summary.findings.iter().collect();
     ranked.sort_by_key(|finding| rank(finding, &summary.verb));
     let decided = ranked.iter().any(|finding| rank(finding, &summary.verb) < 50);
@@ -60,8 +60,13 @@ fn answers(summary: &Summary, columns: usize) -> Vec<&Finding> {
     chosen
 }
 
+/// The findings that answer what was asked.
+pub(crate) fn answers(summary: &Summary) -> Vec<&Finding> {
+    chosen(summary, Style::default().columns())
+}
+
 /// The warnings by code, what `--strict` refuses first, each code with its first warning and how many there are.
-fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
+pub(crate) fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     let mut kinds: Vec<(&Warning, usize)> = Vec::new();
     for warning in warnings {
         match kinds.iter_mut().find(|(first, _)| first.code == warning.code) {
@@ -119,15 +124,16 @@ pub(super) fn in_a_line(text: &str, room: usize) -> String {
 }
 
 impl Page {
-    /// The sentences that a reader came for, each with its confidence word.
+    /// The sentences that a reader came for, each with its confidence word; then the gates that were asked for.
     pub(crate) fn answer(&mut self, summary: &Summary) {
-        let chosen = answers(summary, self.style.columns());
+        let chosen = chosen(summary, self.style.columns());
         if !chosen.is_empty() {
             self.gap();
         }
         for finding in chosen {
             self.finding(finding);
         }
+        self.gates(summary);
     }
 
     /// One sentence with its confidence word.
@@ -237,7 +243,7 @@ impl Page {
 
     /// The command that tells most, what `-v` adds, and where the run is.
     pub(crate) fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
-        let chosen = answers(summary, self.style.columns());
+        let chosen = chosen(summary, self.style.columns());
         let all = chosen.iter().copied().chain(&summary.findings);
         let resume = view::goes_on(run, summary);
         let next = resume.as_ref().or_else(|| all.flat_map(|finding| &finding.next).next());

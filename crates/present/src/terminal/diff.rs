@@ -1,12 +1,14 @@
 //! `diff`: did it change, and which gates failed.
 
-use msgpath_analyse::diff::{Diff, DiffRow, GateState, Judged};
+use msgpath_analyse::diff::{Diff, DiffRow, Judged};
+use msgpath_core::gate::Gate;
 use msgpath_core::schema::Status;
-use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::page::{Page, Paint, Span, Style};
+use super::sections::gate_state;
 use super::table::{Align, Table};
+use crate::words;
 
 /// Two runs: in what they differ, every metric before and after with the interval of its change, and the gates.
 pub fn diff(diff: &Diff, style: Style) -> String {
@@ -129,35 +131,25 @@ fn gates(page: &mut Page, diff: &Diff) {
         .column("", Align::Left)
         .wrap_last();
     for gate in &diff.gates {
-        let state = match gate.state {
-            GateState::Passed => Paint::Green.span("passed"),
-            GateState::Failed => Paint::Red.span("failed (sure)"),
-            GateState::Undecided => Paint::Yellow.span("can't tell"),
-        };
         let (value, why) = (judged(gate, style), gate.why.as_deref().unwrap_or_default());
         let said = match (value.as_str(), why) {
             ("", why) => why.into(),
             (value, "") => value.into(),
             (value, why) => format!("{value}: {why}"),
         };
-        table.row([state, gate.gate.as_str().into(), gate.case.as_str().into(), said.as_str().into()]);
+        table.row([gate_state(gate.state), gate.gate.as_str().into(), gate.case.as_str().into(), said.as_str().into()]);
     }
     page.table(table);
 }
 
 /// What a gate looked at: `+30 % (+29 to +32)`, or the second run's own value.
 fn judged(gate: &Judged, style: Style) -> String {
-    let Some(value) = gate.value else { return String::new() };
-    if gate.gate.ends_with('%') && !gate.gate.starts_with("loss") {
+    let (Some(value), Ok(typed)) = (gate.value, gate.gate.parse::<Gate>()) else { return String::new() };
+    if typed.is_relative() {
         let (change, interval) = change(gate.value, gate.low, gate.high);
         return format!("{change} ({interval})");
     }
-    let unit = ["loss", "throughput"].into_iter().find(|name| gate.gate.starts_with(name));
-    let text = |value: f64| match unit {
-        Some("loss") => format!("{:.3} %", 100.0 * value.max(0.0)),
-        Some(_) => value_in("bit/s", value, style),
-        None => value_in("ns", value, style),
-    };
+    let text = |value: f64| value_in(typed.watched.unit(), value, style);
     match (gate.low, gate.high) {
         (Some(low), Some(high)) => format!("{} ({} to {})", text(value), text(low), text(high)),
         _ => text(value),
@@ -166,9 +158,8 @@ fn judged(gate: &Judged, style: Style) -> String {
 
 fn value_in(unit: &str, value: f64, style: Style) -> String {
     match unit {
-        "bit/s" => bits_per_second(value, BitUnits::Si),
-        "a message" => crate::words::per_message(value),
-        _ => style.glyphs.time(value),
+        "a message" => words::per_message(value),
+        unit => words::gates::value(value, unit, style.glyphs),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The parts that every result has: head, warnings, findings, cost, what was granted, where it was saved.
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::gates::GateState;
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
@@ -40,7 +41,37 @@ pub fn verdict(run: &Run, summary: &Summary, style: Style) -> String {
     page.finish()
 }
 
+/// What a gate comes to, in its colour.
+pub(super) fn gate_state(state: GateState) -> Span {
+    let paint = match state {
+        GateState::Passed => Paint::Green,
+        GateState::Failed => Paint::Red,
+        GateState::Undecided => Paint::Yellow,
+    };
+    paint.span(words::gates::state(state))
+}
+
 impl Page {
+    /// What the result was to be held to: a line for each gate with its worst case, with `-v` one for each case.
+    pub(crate) fn gates(&mut self, summary: &Summary) {
+        if summary.gates.is_empty() {
+            return;
+        }
+        self.heading("gates");
+        let glyphs = self.style.glyphs;
+        let mut table =
+            Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
+        for gate in &summary.gates {
+            let said = words::gates::sentence(gate, glyphs);
+            table.row([gate_state(gate.state), gate.gate.as_str().into(), said.into()]);
+            for case in gate.cases.iter().filter(|_| self.style.verbose && gate.cases.len() > 1) {
+                let said = format!("{}: {}", case.name, words::gates::judged(case, &gate.unit, glyphs));
+                table.row([gate_state(case.state), Span::default(), said.into()]);
+            }
+        }
+        self.table(table);
+    }
+
     /// The computed sentences, each with its confidence word and the commands to run next.
     pub fn findings(&mut self, findings: &[Finding]) {
         if findings.is_empty() {

@@ -52,6 +52,7 @@ fn run_rows() -> Vec<RunRow> {
 struct Fixtures {
     echo: (Run, Summary),
     sizes: (Run, Summary),
+    gated: (Run, Summary),
     compare: (Run, Summary),
     stream: (Run, Summary),
     shapes: (Run, Summary),
@@ -66,6 +67,7 @@ struct Fixtures {
 static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| Fixtures {
     echo: fixture::echo(),
     sizes: fixture::echo_sizes(),
+    gated: fixture::gated(),
     compare: fixture::compare(),
     stream: fixture::stream(),
     shapes: fixture::shapes(),
@@ -95,6 +97,8 @@ fn forms(style: Style) -> Vec<(&'static str, String)> {
         ("paths", paths(&path_rows(), style)),
         ("runs", runs(&run_rows(), style)),
         ("verdict", verdict(compare_run, compare_summary, style)),
+        ("gates", echo(&FIXTURES.gated.0, &FIXTURES.gated.1, style)),
+        ("gates_quiet", verdict(&FIXTURES.gated.0, &FIXTURES.gated.1, style)),
         ("open_loop", echo(&FIXTURES.open.0, &FIXTURES.open.1, style)),
         ("overloaded", echo(&FIXTURES.overloaded.0, &FIXTURES.overloaded.1, style)),
         ("load_curve", echo(&FIXTURES.curve.0, &FIXTURES.curve.1, style)),
@@ -120,7 +124,7 @@ fn every_form_at_every_width() {
     let wide = forms(Style { width: 200, ..Style::default() });
     assert_eq!(wide, forms(Style::default()), "a wider terminal shows the same");
     for (name, text) in forms(Style { width: 80, verbose: true, ..Style::default() }) {
-        if ["echo", "echo_sizes", "compare", "stream", "stream_cases", "crossings"].contains(&name) {
+        if ["echo", "echo_sizes", "compare", "stream", "stream_cases", "crossings", "gates"].contains(&name) {
             insta::assert_snapshot!(format!("{name}_80_verbose"), text);
         }
     }

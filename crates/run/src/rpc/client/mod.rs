@@ -25,6 +25,7 @@ use msgpath_agent::rpc::client::team::Team;
 use msgpath_agent::rpc::client::wire::{LAB_HEAD, Wire, random_seed};
 use msgpath_agent::{counters, environment, floors, route, speed};
 use msgpath_core::doctor::{Doctor, Examine};
+use msgpath_core::gate::Gate;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Extent, Load, Workload};
 use msgpath_core::schema::{
     ClockFacts, DeviceKind, EndReport, EndRound, Environment, FAR, NEAR, OpenRound, RoundRecord, Route, RpcFacts,
@@ -76,6 +77,8 @@ pub struct RpcRequest {
     pub wire: Option<u64>,
     /// Rounds of each command; `None`: [`ROUNDS`], or fewer for few calls.
     pub rounds: Option<u32>,
+    /// What the result is held to.
+    pub gates: Vec<Gate>,
     /// Seed of registers and schedules.
     pub seed: u64,
     /// CPUs of the threads, in turn; empty: not pinned.
@@ -227,6 +230,7 @@ fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         seed: request.seed,
         trim: 0,
         message_log: 0,
+        gates: request.gates.clone(),
         ..Plan::new(Workload::Rpc, cases)
     };
     plan.declare(msgpath_paths::traits);
