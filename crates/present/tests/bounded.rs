@@ -8,9 +8,9 @@ use msgpath_core::plan::{Case, Plan, Stamps, Workload};
 use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
-use msgpath_present::html::{Messages, Scene, report};
+use msgpath_present::html::{self, Scene};
 use msgpath_present::{Style, terminal};
-use msgpath_record::{MessageLog, Run, RunWriter};
+use msgpath_record::{MessageLog, Messages, NO_MESSAGES, Run, RunWriter};
 
 /// Messages of a round: a row of them has 112 bytes in memory.
 const ROUND: u64 = 2_000;
@@ -46,37 +46,40 @@ fn recorded(folder: &Path, rounds: u32) -> Run {
     msgpath_record::read(folder).unwrap()
 }
 
-/// The most memory that reading, verifying and showing the run took at once, bytes: each for itself.
-fn peaks(rounds: u32) -> [u64; 4] {
+/// How much more memory verifying and showing the run took at once because of its messages, bytes; and reading it.
+fn peaks(rounds: u32) -> [(&'static str, u64); 4] {
     let place = tempfile::tempdir().unwrap();
     let run = recorded(place.path(), rounds);
     let summary = summarise(&run);
     let stored = serde_json::to_vec(&summary).unwrap();
-    let peak = |work: &mut dyn FnMut()| allocation_counter::measure(work).bytes_max;
+    let log = MessageLog::open(&run).unwrap();
+    let peak = |work: &dyn Fn()| allocation_counter::measure(work).bytes_max;
+    let more = |work: &dyn Fn(&dyn Messages)| peak(&|| work(&log)).saturating_sub(peak(&|| work(&NO_MESSAGES)));
+    let verified = |messages: &dyn Messages| {
+        let check = verify(&run, messages, Some(&stored), &run.header.version);
+        assert_eq!((check.status, check.disagreements.len()), (Status::Ok, 0), "{:?}", check.disagreements);
+        assert_eq!(check.cases_from_messages, u64::from(!messages.index().is_empty()));
+    };
+    let barred = |messages: &dyn Messages| {
+        let bars = terminal::stage_bars(&run, messages, Style::default());
+        assert_eq!(bars.contains("request"), !messages.index().is_empty(), "{bars}");
+    };
+    let reported = |logged: &dyn Messages| {
+        let messages = html::Messages { logged, embed: 1_000, not_kept: 0 };
+        let page = html::report(&Scene { messages, ..Scene::new(&run, &summary) });
+        assert_eq!(page.contains("id=\"log\""), !logged.index().is_empty());
+    };
     [
-        peak(&mut || drop(msgpath_record::read(place.path()).unwrap())),
-        peak(&mut || {
-            let check = verify(&run, &MessageLog::open(&run).unwrap(), Some(&stored), &run.header.version);
-            assert_eq!((check.status, check.disagreements.len()), (Status::Ok, 0), "{:?}", check.disagreements);
-            assert_eq!((check.rounds_from_messages, check.cases_from_messages), (rounds.into(), 1));
-        }),
-        peak(&mut || {
-            let bars = terminal::stage_bars(&run, &MessageLog::open(&run).unwrap(), Style::default());
-            assert!(bars.contains("request"), "{bars}");
-        }),
-        peak(&mut || {
-            let log = MessageLog::open(&run).unwrap();
-            let messages = Messages { logged: &log, embed: 1_000, not_kept: 0 };
-            let page = report(&Scene { messages, ..Scene::new(&run, &summary) });
-            assert!(page.contains("id=\"log\"") && page.contains("Latency of single messages over time"));
-        }),
+        ("read", peak(&|| drop(msgpath_record::read(place.path()).unwrap()))),
+        ("verify", more(&verified)),
+        ("stages", more(&barred)),
+        ("report", more(&reported)),
     ]
 }
 
 #[test]
 fn four_times_the_messages_do_not_take_more_memory() {
-    let (few, many) = (peaks(20), peaks(80));
-    for (what, (few, many)) in ["read", "verify", "stages", "report"].iter().zip(few.into_iter().zip(many)) {
+    for ((what, few), (_, many)) in peaks(20).into_iter().zip(peaks(80)) {
         // What a round leaves behind, its histogram and its place in pictures, is little beside its messages.
         let more = many.saturating_sub(few) as f64 / (60 * ROUND) as f64;
         assert!(more < 5.0, "{what}: {few} bytes became {many}, {more:.1} a message");
