@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::command::{Home, Running, free_port};
@@ -186,4 +187,25 @@ fn an_idle_connection_delays_nobody() {
     let _running = serve(&home, &format!("127.0.0.1:{port}"));
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0);
+}
+
+/// To a peer in another process namespace the kernel gives the process number 0.
+#[test]
+fn a_far_end_in_another_process_namespace_is_still_ones_own() {
+    const APART: [&str; 3] = ["--pid", "--fork", "--kill-child"];
+    let made = Command::new("unshare").args(APART).arg("true").stderr(Stdio::null()).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: a process namespace cannot be had");
+    }
+    let home = Home::new();
+    let name = format!("msgpath-apart-{}", std::process::id());
+    let serve = home.command(&["serve", &format!("shm:{name}")]);
+    let mut apart = Command::new("unshare");
+    apart.args(APART).arg(serve.get_program()).args(serve.get_args()).current_dir(home.path()).stdin(Stdio::null());
+    apart.envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let running = Running::new(apart);
+    running.until_it_says("serving at");
+    for path in ["shm:ring/futex", "pipe:write", "unix:send"] {
+        home.run(&format!("echo shm:{name} -x {path} {SHORT}")).ends_with(0);
+    }
 }

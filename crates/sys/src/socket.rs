@@ -69,10 +69,16 @@ pub fn get(fd: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
     Ok(value)
 }
 
-/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED).
+/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED). Read as it is: to a peer in another process
+/// namespace the kernel gives the number 0, which types that know process numbers do not have.
 pub fn is_own(fd: BorrowedFd<'_>) -> bool {
-    let peer = sockopt::socket_peercred(fd).map(|peer| peer.uid);
-    peer.is_ok_and(|uid| uid == rustix::process::geteuid() || uid.is_root())
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` and `length` are valid to write to, and `length` is the size of `peer`.
+    let told = check_int(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length)
+    });
+    told.is_ok() && (peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
 }
 
 /// SO_RCVTIMEO and SO_SNDTIMEO.
