@@ -40,10 +40,14 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
             eprintln!("note: {}", shown(note));
         }
     }
-    let result = &options.result;
+    let mut options = options.clone();
+    // The last line is the object that --json prints.
+    options.result.look.json |= options.jsonl;
+    let (options, result) = (&options, &options.result);
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {
-        let mut progress = progress::progress(result, looks::glyphs(&result.look), result.units.into());
+        let shown = progress::progress(result, looks::glyphs(&result.look), result.units.into());
+        let mut progress = if options.jsonl { progress::with_lines(shown) } else { shown };
         msgpath_run::execute(
             msgpath_run::Request {
                 plan: request.plan,

@@ -1,14 +1,16 @@
 //! What is shown on standard error while a run goes on. It is drawn between rounds only, never inside a measured one.
 
-use std::fmt::Write;
-use std::io::IsTerminal;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
+use msgpath_analyse::round_line::round_line;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
-use msgpath_core::{Case, CaseRole, PathName, Workload};
+use msgpath_core::{Case, CaseRole, PathName, Plan, Workload};
+use msgpath_present::json;
 use msgpath_run::Progress;
 
 use crate::cli::options::{ProgressStyle, ResultOptions};
@@ -30,6 +32,46 @@ pub(crate) fn progress(result: &ResultOptions, glyphs: Glyphs, units: BitUnits) 
 /// No progress at all.
 pub(crate) fn silent() -> Box<dyn Progress> {
     Box::new(Silent)
+}
+
+/// `--jsonl`: every round as a line on standard output, beside what is shown on standard error.
+struct Lines {
+    shown: Box<dyn Progress>,
+    run: String,
+    plan: Option<Plan>,
+    /// Nobody reads any more.
+    gone: bool,
+}
+
+/// Adds the lines of `--jsonl` to what is shown.
+pub(crate) fn with_lines(shown: Box<dyn Progress>) -> Box<dyn Progress> {
+    Box::new(Lines { shown, run: String::new(), plan: None, gone: false })
+}
+
+impl Progress for Lines {
+    fn started(&mut self, header: &RunHeader) {
+        self.run.clone_from(&header.name);
+        self.shown.started(header);
+    }
+
+    fn planned(&mut self, plan: &Plan) {
+        self.plan = Some(plan.clone());
+        self.shown.planned(plan);
+    }
+
+    fn warming(&mut self, case: &Case, done: usize, of: usize) {
+        self.shown.warming(case, done, of);
+    }
+
+    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
+        self.shown.round(round, done, of);
+        let line = self.plan.as_ref().and_then(|plan| round_line(&self.run, plan, round, done, of));
+        if let (Some(line), false) = (line, self.gone) {
+            let mut out = std::io::stdout().lock();
+            // A reader that left is no reason to stop measuring.
+            self.gone = writeln!(out, "{}", json::round(&line)).and_then(|()| out.flush()).is_err();
+        }
+    }
 }
 
 struct Silent;

@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitC
 fn asks_for_json(word: &str) -> bool {
     let switches =
         word.strip_prefix('-').is_some_and(|letters| letters.chars().all(|letter| "JqvuZR46".contains(letter)));
-    word == "--json" || switches && word.contains('J')
+    word == "--json" || word == "--jsonl" || switches && word.contains('J')
 }
 
 fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
@@ -237,9 +237,16 @@ pub(crate) mod tests {
 
     #[test]
     fn json_is_seen_in_words_that_do_not_parse() {
-        for (word, asked) in
-            [("--json", true), ("-J", true), ("-qqJ", true), ("-oJ", false), ("J", false), ("-", false), ("-q", false)]
-        {
+        for (word, asked) in [
+            ("--json", true),
+            ("--jsonl", true),
+            ("-J", true),
+            ("-qqJ", true),
+            ("-oJ", false),
+            ("J", false),
+            ("-", false),
+            ("-q", false),
+        ] {
             assert_eq!(asks_for_json(word), asked, "{word}");
         }
     }

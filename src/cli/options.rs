@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// The result
     #[command(flatten)]
     pub(crate) result: ResultOptions,
+    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
+    #[arg(long, help_heading = "Result", conflicts_with_all = ["json", "out"])]
+    pub(crate) jsonl: bool,
 }
 
 /// What is sent, by which path.

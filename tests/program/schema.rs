@@ -35,6 +35,16 @@ fn every_verb_prints_what_the_schema_says() {
         println!("{line}");
         fits(&schema, "Run", &output.json());
     }
+    let lines =
+        home.run("compare tcp:send,unix:send -l 64 -c 60 -r 5 -w 0 --no-ablations --jsonl --no-save").ends_with(0).out;
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line is an object")).collect();
+    let (run, rounds) = lines.split_last().expect("lines");
+    fits(&schema, "Run", run);
+    rounds.iter().for_each(|round| fits(&schema, "Round", round));
+    let measured: u64 = run["cases"].as_array().unwrap().iter().map(|case| case["rounds"].as_u64().unwrap()).sum();
+    assert_eq!(rounds.len() as u64, measured, "{}", run["totals"]);
+    assert_eq!(rounds.last().unwrap()["done"], rounds.len());
     fits(&schema, "Run", &home.run("show one --json").ends_with(0).json());
     fits(&schema, "Diff", &home.run("diff one two --i-know --json").ends_with(0).json());
     fits(&schema, "Verification", &home.run("verify one --json").ends_with(0).json());

@@ -25,6 +25,7 @@ pub mod open_loop;
 pub mod periodic;
 pub mod refine;
 pub mod restarts;
+pub mod round_line;
 pub mod rpc;
 pub mod series;
 pub mod settled;

@@ -18,6 +18,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::periodic::PeriodicSummary;
+use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
@@ -363,6 +364,11 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
     }
     // Strings, numbers and maps with string keys always serialize; only a folder name that is not UTF-8 can fail.
     serde_json::to_string(&document).unwrap_or_else(|error| failure("E90", &error.to_string(), "", Status::Failed))
+}
+
+/// A round as one JSON object on one line.
+pub fn round(line: &RoundLine) -> String {
+    serde_json::to_string(line).unwrap_or_default()
 }
 
 /// A failure as one JSON object on one line: `status` is `failed`, the exit code stays the caller's business.

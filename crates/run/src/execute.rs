@@ -52,6 +52,8 @@ pub struct Request {
 pub trait Progress {
     /// Both ends are up; environment and plan are known.
     fn started(&mut self, _header: &RunHeader) {}
+    /// The plan as its rounds begin, and again where cases were added to it.
+    fn planned(&mut self, _plan: &Plan) {}
     /// Case number `done` of `of` is being warmed up.
     fn warming(&mut self, _case: &Case, _done: usize, _of: usize) {}
     /// A round was recorded.
@@ -488,6 +490,7 @@ impl<'a> Run<'a> {
         progress: &mut dyn Progress,
         stop: &AtomicBool,
     ) -> Result<bool, Problem> {
+        progress.planned(&self.header.plan);
         let (rounds, restarts, seed) = (self.header.plan.rounds, self.header.plan.restarts, self.header.plan.seed);
         let own: Vec<usize> =
             self.header.plan.cases.iter().filter(|case| case.stage == stage).map(|case| case.id as usize).collect();

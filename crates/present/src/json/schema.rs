@@ -2,6 +2,7 @@
 //! undergo on their way.
 
 use msgpath_analyse::diff::Diff;
+use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::verify::Verification;
 use msgpath_core::CallCounts;
 use schemars::generate::SchemaSettings;
@@ -40,6 +41,7 @@ pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let documents = [
         generator.subschema_for::<Document<'_>>(),
+        generator.subschema_for::<RoundLine>(),
         generator.subschema_for::<Diff>(),
         generator.subschema_for::<PresetPage<'_>>(),
         generator.subschema_for::<DoctorReport<'_>>(),
@@ -208,6 +210,15 @@ mod tests {
             fits("Run", &summary_json(&run, &summary));
             summary.rpc = None;
             fits("Run", &summary_json(&run, &summary));
+        }
+    }
+
+    #[test]
+    fn every_round_fits() {
+        for (run, _) in [fixture::echo(), fixture::stream()] {
+            let plan = &run.header.plan;
+            let line = msgpath_analyse::round_line::round_line("test-data", plan, &run.rounds[0], 1, 8).unwrap();
+            fits("Round", &crate::json::round(&line));
         }
     }
 
