@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod foreign;
 pub mod gate;
 pub mod histogram;
+pub mod launch;
 pub mod path;
 pub mod plan;
 pub mod problem;
@@ -23,6 +24,7 @@ pub mod varint;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};
+pub use launch::Launch;
 pub use path::{PathName, PathSpec};
 pub use plan::{Case, CaseRole, Plan, Workload};
 pub use problem::{Exit, Problem, Unavailable};
