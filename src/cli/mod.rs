@@ -205,7 +205,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Schema(_) => schema::run(),
         Verb::Lab(arguments) => lab::run(&arguments),
-        Verb::Agent(_) => agent::run(),
+        Verb::Agent(arguments) => agent::run(&arguments),
         Verb::Complete(arguments) => complete::run(&arguments),
     }
 }

@@ -15,10 +15,10 @@ use msgpath_core::plan::{
 };
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
+use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target, Workload};
 use msgpath_paths::traits;
 
-use crate::cli::options::{EventsArg, Options, StagesArg};
+use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
 use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
@@ -193,7 +193,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: channel_of(options)?,
+        options: ChannelOptions { launch: launch_of(&options.connection.launch, &target)?, ..channel_of(options)? },
         placement: options.connection.cpu.clone().unwrap_or_default(),
         unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: options.evidence.stamps.into(),
@@ -494,6 +494,26 @@ pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
         queued_signals: typed.queued_signals,
         ..ChannelOptions::default()
     })
+}
+
+/// What starts the far end on its host.
+///
+/// # Errors
+/// The target is no host, or names a port.
+pub(crate) fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, Problem> {
+    let Some(launch) = &typed.launch else { return Ok(None) };
+    let by = &launch.by;
+    let Target::Host { host, port, .. } = target else {
+        return Err(usage(format!("--launch {by} starts the far end on a host, and none was named"))
+            .hint(format!("msgpath echo HOST --launch {by}")));
+    };
+    if *port != DEFAULT_PORT {
+        return Err(usage(format!("{target} names a port, and nothing listens at one"))
+            .why(format!("--launch {by} gives a pipe to the far end"))
+            .hint(format!("{host}, without a port")));
+    }
+    let launch = Launch { program: typed.program.clone(), address: typed.address, ..launch.clone() };
+    launch.on(host).map(Some).map_err(|error| usage(error.to_string()))
 }
 
 /// A seed from the standard library's random keys; it is recorded.

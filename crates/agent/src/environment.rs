@@ -76,9 +76,14 @@ pub fn read() -> Environment {
         kernel: either(line("/proc/sys/kernel/osrelease")),
         cpu: field("model name").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()),
         cpus: affinity::allowed(),
-        boot_id: either(line("/proc/sys/kernel/random/boot_id")),
+        boot_id: boot_id(),
         facts,
     }
+}
+
+/// What tells this machine since its start from all others.
+pub fn boot_id() -> String {
+    either(line("/proc/sys/kernel/random/boot_id"))
 }
 
 /// CRC-32 of this program's file, read once. It tells builds apart; it is no proof against forgery.

@@ -14,6 +14,7 @@ pub mod floors;
 mod given_up;
 pub mod greeting;
 pub mod lateness;
+pub mod launched;
 pub mod loops;
 pub mod memory;
 mod meter;

@@ -9,6 +9,7 @@ use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 use serde::{Deserialize, Serialize};
 
+use crate::launched::Surroundings;
 use crate::rpc::server::ServerOptions;
 use crate::wire::{self, Frame};
 
@@ -24,6 +25,8 @@ pub enum Role {
         /// Both; nothing: it stays where it was started.
         places: Option<Box<[EndPlace; 2]>>,
     },
+    /// An end of messages that a launcher started, on another host perhaps.
+    OnHost(Box<Surroundings>),
     /// One process of a periodic run.
     Component,
     /// The server of a run of calls.

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -149,6 +149,8 @@ pub enum FromEnd {
         granted: Vec<Granted>,
         /// Bytes that a reply can wait in without a reader.
         room: Option<u64>,
+        /// The far end: from where its first connection comes, over IP.
+        seen: Option<IpAddr>,
         /// The measuring threads, for whoever traces them.
         threads: Vec<TracedThread>,
     },

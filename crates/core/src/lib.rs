@@ -11,6 +11,7 @@ pub mod gate;
 pub mod histogram;
 pub mod hosts;
 pub mod hosts_file;
+pub mod launch;
 pub mod mesh;
 pub mod path;
 pub mod plan;
@@ -26,6 +27,7 @@ pub mod varint;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};
+pub use launch::Launch;
 pub use path::{PathName, PathSpec};
 pub use plan::{Case, CaseRole, Plan, Workload};
 pub use problem::{Exit, Problem, Unavailable};

@@ -5,13 +5,14 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::launched::FoundBy;
 use msgpath_agent::team::no_thread;
 use msgpath_agent::wire::{self, FromEnd, ToEnd};
 use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::{Environment, EventFacts};
+use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
-use crate::launch::{self, Launcher as _, Stream};
+use crate::launch::{self, Errors, Launcher as _, Stream};
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -39,6 +40,9 @@ pub struct Link {
     pub events: EventFacts,
     /// Its address, where it was reached over IP.
     pub peer: Option<std::net::IpAddr>,
+    /// How that was found, by an agent that a launcher started on a host.
+    pub found: Option<FoundBy>,
+    errors: Option<Errors>,
     last_sent: Instant,
 }
 
@@ -79,7 +83,7 @@ impl Link {
 
     fn greet(
         name: &'static str,
-        Stream { to, mut from, process: child, peer }: Stream,
+        Stream { to, mut from, process: child, peer, found, errors }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
         let (sender, frames) = channel();
@@ -105,6 +109,8 @@ impl Link {
             counters: Vec::new(),
             events: EventFacts::default(),
             peer,
+            found,
+            errors,
             last_sent: Instant::now(),
         };
         let version = env!("CARGO_PKG_VERSION");
@@ -192,14 +198,23 @@ impl Link {
 
     /// E17: it is gone.
     pub fn vanished(&self, why: impl std::fmt::Display) -> Problem {
-        vanished(self.name, why)
+        match self.errors.as_ref().map(Errors::text).filter(|text| !text.is_empty()) {
+            Some(text) => vanished(self.name, format!("{why}; what started it says: {text}")),
+            None => vanished(self.name, why),
+        }
     }
 
     /// Ends a far end that this process started and that does not answer: it is our own child.
     pub fn end_child(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+            match self.found {
+                Some(_) => launch::end_now(child),
+                // An agent of this program ignores what asks it to end.
+                None => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
         }
     }
 
@@ -212,15 +227,11 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = wire::write(&mut self.to, &ToEnd::Bye, &[]);
-        let Some(child) = &mut self.child else { return };
-        // It ends by itself; if it does not within a second, it is ended: it is our own child.
-        for _ in 0..100 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        // Its input ends as well: a launcher may wait for that.
+        self.to = Box::new(io::sink());
+        if self.child.as_mut().is_some_and(|child| !launch::ends_by_itself(child)) {
+            self.end_child();
         }
-        self.end_child();
     }
 }
 
@@ -239,6 +250,8 @@ pub struct Pair {
     pub near: Link,
     /// The end that answers.
     pub far: Link,
+    /// Where their data connections go, once there was one over IP.
+    pub data: Option<DataRoute>,
 }
 
 impl Pair {
@@ -248,7 +261,7 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self { near: Link::near_here()?, far })
+        Ok(Self { near: Link::near_here()?, far, data: None })
     }
 
     /// Both read one CLOCK_MONOTONIC.

@@ -1,6 +1,6 @@
 //! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
@@ -28,7 +28,7 @@ impl Launcher for Listening<'_> {
             let mut stream = stream.map_err(problem)?;
             greeting::expect(&mut stream, self.target)?;
             let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
-            Ok(both(read, stream))
+            Ok(Stream::new(read, stream))
         };
         match self.target {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
@@ -38,7 +38,7 @@ impl Launcher for Listening<'_> {
                 let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
                 let _ = stream.set_nodelay(true);
                 let peer = stream.peer_addr().ok().map(|address| address.ip());
-                Ok(Stream { peer, ..both(read, stream) })
+                Ok(Stream { peer, ..Stream::new(read, stream) })
             }
             Target::Socket { path, .. } => over(UnixStream::connect(path)),
             Target::Name { name, .. } => {
@@ -47,10 +47,6 @@ impl Launcher for Listening<'_> {
             }
         }
     }
-}
-
-fn both(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Stream {
-    Stream { to: Box::new(to), from: Box::new(from), process: None, peer: None }
 }
 
 fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
