@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::Gate;
 use crate::histogram::SparseHistogram;
 use crate::hosts_file::{HostSpec, Limit};
+use crate::launch::Launch;
 use crate::plan::Plan;
 use crate::problem::{Problem, Unavailable};
 use crate::resume::Resumption;
@@ -39,8 +40,8 @@ pub struct MeshHeader {
     pub version: String,
     /// The cases and rounds of one pair, and the seed.
     pub plan: Plan,
-    /// How agents are started on the hosts.
-    pub launch: String,
+    /// How agents are started on the hosts; the host of it is empty.
+    pub launch: Launch,
     /// Where they are.
     pub hosts: Vec<MeshHost>,
     /// Who is measured with whom, and when.

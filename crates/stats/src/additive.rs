@@ -2,7 +2,7 @@
 //! medians, so that a few nodes or pairs may be arbitrarily wrong (docs/method/mesh.md).
 
 use crate::describe::median;
-use crate::distributions::t_quantile;
+use crate::distributions::{normal_quantile, normal_share, t_quantile};
 
 /// Sweeps at most; they end when nothing moves any more.
 const SWEEPS: usize = 40;
@@ -204,24 +204,14 @@ pub fn power(factor: f64, least: f64, confidence: f64, pairs: u32, spread: f64) 
     if error <= 0.0 {
         return if factor > least { 1.0 } else { 0.0 };
     }
-    phi((factor.ln() - least.ln()) / error - bound)
+    normal_share((factor.ln() - least.ln()) / error - bound)
 }
 
 /// The smallest factor that is found with this power.
 pub fn detectable(power: f64, least: f64, confidence: f64, pairs: u32, spread: f64) -> f64 {
     let error = MEDIAN_ERROR * spread / f64::from(pairs.max(1)).sqrt();
     let bound = t_quantile(confidence, f64::from(pairs.saturating_sub(1).max(1)));
-    least * ((bound + t_quantile(power, 1e9)) * error).exp()
-}
-
-/// The normal distribution function, by bisection of its inverse.
-fn phi(z: f64) -> f64 {
-    let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
-    for _ in 0..40 {
-        let middle = (low + high) / 2.0;
-        if t_quantile(middle, 1e9) < z { low = middle } else { high = middle }
-    }
-    low
+    least * ((bound + normal_quantile(power)) * error).exp()
 }
 
 #[cfg(test)]

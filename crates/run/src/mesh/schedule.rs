@@ -227,7 +227,9 @@ impl Resources {
                 }
                 Of::Rack => {
                     let first = own.capacity.len() as u32;
-                    racks.iter().for_each(|_| drop(own.thing(limit.pairs)));
+                    for _ in &racks {
+                        own.thing(limit.pairs);
+                    }
                     let rack = own.rack.clone();
                     let leaving = own.leaving.iter_mut().zip(rack);
                     leaving.for_each(|(leaving, rack)| leaving.extend(rack.map(|rack| first + rack)));
