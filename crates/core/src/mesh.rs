@@ -46,7 +46,10 @@ pub struct MeshHeader {
     pub hosts: Vec<MeshHost>,
     /// Who is measured with whom, and when.
     pub order: MeshOrder,
-    /// What the result is held to.
+    /// Pairs that are asked for.
+    #[serde(default)]
+    pub planned: u64,
+    /// What the result is held to: what must not be so.
     #[serde(default)]
     pub sla: Vec<Gate>,
     /// When it went on after it had been cut short.

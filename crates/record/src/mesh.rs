@@ -360,6 +360,7 @@ pub(crate) mod tests {
                 retests: 2,
                 alone_ppm: 0,
             },
+            planned: 3,
             sla: vec!["p99 > 200us".parse().unwrap()],
             resumed: Vec::new(),
         }

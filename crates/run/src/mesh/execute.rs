@@ -75,6 +75,7 @@ pub fn execute(
     for (host, found) in header.hosts.iter_mut().zip(&fleet.hosts) {
         host.environment.clone_from(&found.environment);
     }
+    header.planned = pairs(&header)?.len() as u64;
     let writer = MeshWriter::create(folder, &header)?;
     Mesh { header, fleet, writer, done: HashSet::new(), next_step: 0, begun: Instant::now(), before_ns: 0 }
         .carry_out(progress, suspects, stop)
@@ -204,10 +205,8 @@ impl Mesh {
         suspects: Suspects<'_>,
         stop: &AtomicBool,
     ) -> Result<Outcome, Problem> {
-        let racks: Vec<Option<&str>> = self.header.hosts.iter().map(|host| host.spec.rack.as_deref()).collect();
-        let wrong = |what| Problem::new("E11", Exit::Usage, what);
         let seed = self.header.plan.seed;
-        let pairs = schedule::pairs(&self.header.order, &racks, seed).map_err(wrong)?;
+        let pairs = pairs(&self.header)?;
         let resources = self.resources(self.header.order.parallel);
         let mut complete =
             self.measured(pairs.iter().map(|pair| slot(*pair, Purpose::Mesh, 0)), &resources, progress, stop)?;
@@ -352,6 +351,15 @@ impl Mesh {
         progress.pair(&self.header, &block);
         Ok(())
     }
+}
+
+/// The pairs of a mesh, near end first.
+///
+/// # Errors
+/// E11: what is asked for does not fit the hosts.
+pub fn pairs(header: &MeshHeader) -> Result<Vec<(u32, u32)>, Problem> {
+    let racks: Vec<Option<&str>> = header.hosts.iter().map(|host| host.spec.rack.as_deref()).collect();
+    schedule::pairs(&header.order, &racks, header.plan.seed).map_err(|what| Problem::new("E11", Exit::Usage, what))
 }
 
 /// What the pairs of a mesh share.

@@ -6,4 +6,4 @@ mod fleet;
 mod pair;
 pub mod schedule;
 
-pub use execute::{MeshProgress, Outcome, Suspects, execute, resources, resume, time_of_a_pair};
+pub use execute::{MeshProgress, Outcome, Suspects, execute, pairs, resources, resume, time_of_a_pair};

@@ -429,15 +429,14 @@ mod tests {
         let racks: Vec<Option<&str>> = (0..64).map(|host| Some(names[host / 8].as_str())).collect();
         let hosts: Vec<_> = racks.iter().map(|rack| Sharing { rack: *rack, ..Sharing::default() }).collect();
         let found = slots(&pairs(&wanted(Pairs::All), &racks, 3).unwrap());
-        // mesh.md had 68, 117, 233 and 451 steps.
-        for (uplink, fewest, most) in [(8, 63, 68), (4, 112, 117), (2, 224, 233), (1, 448, 451)] {
+        for (uplink, fewest) in [(8, 63), (4, 112), (2, 224), (1, 448)] {
             let limit = Limit { name: "uplink".into(), of: Of::Rack, pairs: uplink };
             let resources = Resources::new(&hosts, &[limit], None);
             let steps = steps(&found, &resources, 3, 10);
             is_sound(&steps, &found, &resources, 10);
             println!("uplink {uplink}: {} steps of at least {}", steps.len(), resources.fewest(&found));
             assert_eq!(resources.fewest(&found), fewest);
-            assert!(steps.len() <= most, "uplink {uplink}: {} steps", steps.len());
+            assert!(steps.len() as u32 <= fewest + fewest * 8 / 100, "uplink {uplink}: {} steps", steps.len());
         }
     }
 
