@@ -2,6 +2,7 @@
 
 mod layers;
 mod meaning;
+pub(crate) mod mesh;
 mod schedules;
 
 pub(crate) use layers::layers;
