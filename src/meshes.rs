@@ -31,7 +31,7 @@ pub(crate) fn instead_of_a_run(text: &str) -> Option<PathBuf> {
 pub(crate) fn summary(folder: &Path) -> Result<(MeshHeader, MeshSummary), Problem> {
     let mut fold = Fold::new(&mesh_header(folder)?.sla);
     let mesh = read_mesh(folder, |block| fold.take(&block))?;
-    let summary = fold.finish(&mesh);
+    let summary = fold.finish(&mesh.header, mesh.end.as_ref(), mesh.damage.as_ref());
     Ok((mesh.header, summary))
 }
 

@@ -43,6 +43,8 @@ mod ladder;
 mod lies;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/mesh.rs"]
+mod mesh;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]

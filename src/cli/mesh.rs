@@ -39,16 +39,14 @@ const OWN_MEMORY: u64 = 12 << 20;
 
 /// Many hosts, each measured with the others: which of them, or which link, is slow?
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples
+#[command(after_help = "Examples
   msgpath mesh n[1-64]                       ssh, every pair, tcp 64 B, 2 s a pair
   msgpath mesh --hosts hosts.toml --dry-run  steps, time, bytes, what would be found
   msgpath mesh n[1-1000] --pairs k:24        a sample finds slow hosts in a minute
   msgpath mesh n[1-8] --sla 'p99<200us'      exit 1 where a pair surely breaks it
   msgpath mesh --resume @last                what is missing or failed
 
-Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md."
-)]
+Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md.")]
 pub(crate) struct Arguments {
     /// Hosts as Slurm writes them: n[1-4,7],gpu[001-003]!n3, @FILE [default: those of --hosts, of SLURM_JOB_NODELIST]
     #[arg(value_name = "HOSTS", conflicts_with = "resume")]
@@ -160,18 +158,27 @@ fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome
     if !arguments.quiet {
         std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
     }
-    let broken: Vec<String> =
-        summary.sla.iter().filter(|sla| sla.broken > 0).map(|sla| format!("{} of {} pairs", sla.gate, sla.broken)).collect();
+    let broken: Vec<String> = summary
+        .sla
+        .iter()
+        .filter(|sla| sla.broken > 0)
+        .map(|sla| format!("{} of {} pairs", sla.gate, sla.broken))
+        .collect();
     let problem = if outcome.stopped && summary.measured == 0 {
         Problem::new("E15", Exit::Interrupted, "interrupted before the first pair was measured")
     } else if outcome.stopped {
-        Problem::new("E82", Exit::Unfinished, format!("interrupted: {} of {} pairs are measured", summary.measured, summary.planned))
-            .hint(format!("msgpath mesh --resume {}", header.name))
+        Problem::new(
+            "E82",
+            Exit::Unfinished,
+            format!("interrupted: {} of {} pairs are measured", summary.measured, summary.planned),
+        )
+        .hint(format!("msgpath mesh --resume {}", header.name))
     } else if !outcome.complete {
         let first = summary.missing.first().map(|missing| missing.problem.clone());
         let why = first.map_or(String::new(), |problem| format!("{} {}", problem.what, problem.why));
         let missing = summary.missing.len();
-        Problem::new("E82", Exit::Unfinished, format!("{missing} pairs have no result")).why(why.trim().to_string())
+        Problem::new("E82", Exit::Unfinished, format!("{missing} pairs have no result"))
+            .why(why.trim().to_string())
             .hint(format!("msgpath mesh --resume {}", header.name))
     } else if broken.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -194,9 +201,9 @@ fn preview(header: &MeshHeader) -> Result<Preview, Problem> {
     let count = (pairs.len() + alone) as u64;
     let name = |at: u32| header.host(at).to_string();
     let hosts = header.hosts.len() as u64;
-    let powers = [0.1, 0.3].iter().filter_map(|spread| {
-        msgpath_analyse::mesh::planned_power(&pairs, header.hosts.len() as u32, *spread)
-    });
+    let powers = [0.1, 0.3]
+        .iter()
+        .filter_map(|spread| msgpath_analyse::mesh::planned_power(&pairs, header.hosts.len() as u32, *spread));
     Ok(Preview {
         fewest: resources.fewest(&slots),
         widest: steps.iter().map(Vec::len).max().unwrap_or(0),
@@ -207,7 +214,11 @@ fn preview(header: &MeshHeader) -> Result<Preview, Problem> {
         record: hosts * HELLO + count * (PAIR_BYTES + cases * rounds * ROUND_BYTES),
         memory: OWN_MEMORY + hosts * HOST_MEMORY + count * cases * PAIR_MEMORY,
         power: powers.collect(),
-        first: steps.iter().take(3).map(|step| step.iter().map(|slot| (name(slot.near), name(slot.far))).collect()).collect(),
+        first: steps
+            .iter()
+            .take(3)
+            .map(|step| step.iter().map(|slot| (name(slot.near), name(slot.far))).collect())
+            .collect(),
         steps: steps.len(),
     })
 }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use msgpath_core::gate::{Gate, Limit as GateLimit, Watched};
 use msgpath_core::hosts_file::{self, HostSpec, HostsFile};
-use msgpath_core::mesh::{Directions, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PARTNERS, Pairs};
+use msgpath_core::mesh::{
+    Directions, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PARTNERS, Pairs,
+};
 use msgpath_core::plan::Extent;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan, Problem, Workload, hosts};
@@ -13,7 +15,7 @@ use msgpath_paths::traits;
 use crate::cli::mesh::Arguments;
 use crate::input;
 use crate::problems::{bad_value, usage};
-use crate::request::random_seed;
+use crate::request::{OF_A_MESH, random_seed};
 use crate::typed::{List, PathArg, launch};
 
 /// The largest file of hosts or pairs that is read.
@@ -80,7 +82,8 @@ fn read(file: &Path) -> Result<String, Problem> {
 
 fn read_hosts(file: &Path) -> Result<HostsFile, Problem> {
     let text = read(file)?;
-    hosts_file::parse(&text).map_err(|why| usage(format!("{}: {why}", file.display())).hint("docs/mesh.md shows such a file"))
+    hosts_file::parse(&text)
+        .map_err(|why| usage(format!("{}: {why}", file.display())).hint("docs/mesh.md shows such a file"))
 }
 
 /// The names in a list.
@@ -109,7 +112,7 @@ fn chosen(arguments: &Arguments, file: &HostsFile, allocated: Option<&str>) -> R
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Problem> {
-    let default = [PathArg::Spec("tcp".parse().expect("a path"))];
+    let default = [PathArg::Spec(OF_A_MESH.parse().expect("a path"))];
     let typed = arguments.paths.as_ref().map_or(&default[..], |List(paths)| paths);
     let sizes = arguments.len.as_ref().map_or(&[64][..], |List(sizes)| sizes);
     let mut cases = Vec::new();
@@ -129,8 +132,11 @@ fn plan(arguments: &Arguments) -> Result<Plan, Problem> {
     }
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
     if cases.len() as u64 * u64::from(rounds) > MAX_ROUNDS_OF_A_PAIR {
-        return Err(usage(format!("{} cases of {rounds} rounds: a pair has at most {MAX_ROUNDS_OF_A_PAIR}", cases.len()))
-            .hint("fewer sizes or paths, or a smaller -r"));
+        return Err(usage(format!(
+            "{} cases of {rounds} rounds: a pair has at most {MAX_ROUNDS_OF_A_PAIR}",
+            cases.len()
+        ))
+        .hint("fewer sizes or paths, or a smaller -r"));
     }
     let time = arguments.time.unwrap_or(TIME);
     Ok(Plan {
@@ -149,7 +155,8 @@ fn pairs(text: &str, specs: &[HostSpec]) -> Result<Pairs, Problem> {
     let position = |name: &str| specs.iter().position(|host| host.name == name).map(|at| at as u32);
     let unknown = |name: &str| usage(format!("--pairs names {name}, which is none of the hosts"));
     if let Some(partners) = text.strip_prefix("k:") {
-        let partners = partners.parse().map_err(|_| bad_value("--pairs", "a number of partners such as k:24".into()))?;
+        let partners =
+            partners.parse().map_err(|_| bad_value("--pairs", "a number of partners such as k:24".into()))?;
         return Ok(Pairs::Sample { partners });
     }
     if let Some(file) = text.strip_prefix('@') {
@@ -273,9 +280,13 @@ mod tests {
 
     #[test]
     fn globs() {
-        for (pattern, name, fits) in
-            [("gpu*", "gpu1", true), ("*1", "gpu1", true), ("g*u*2", "gpu2", true), ("g*1", "gpu2", false), ("*", "", true)]
-        {
+        for (pattern, name, fits) in [
+            ("gpu*", "gpu1", true),
+            ("*1", "gpu1", true),
+            ("g*u*2", "gpu2", true),
+            ("g*1", "gpu2", false),
+            ("*", "", true),
+        ] {
             assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
         }
     }

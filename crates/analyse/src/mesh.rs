@@ -2,14 +2,16 @@
 
 mod answers;
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 
 use msgpath_core::gate::{Gate, Limit, Watched};
 use msgpath_core::mesh::{MeshHeader, PairCase, Purpose, Slot};
-use msgpath_core::schema::Status;
+use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::{Problem, SparseHistogram, Unavailable};
-use msgpath_record::{Damage, Mesh, PairBlock};
+use msgpath_record::{Damage, PairBlock};
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile;
 use serde::Serialize;
@@ -222,12 +224,11 @@ impl Fold {
     }
 
     /// What it all says.
-    pub fn finish(mut self, mesh: &Mesh) -> MeshSummary {
-        let header = &mesh.header;
+    pub fn finish(mut self, header: &MeshHeader, end: Option<&RunEnd>, damage: Option<&Damage>) -> MeshSummary {
         self.pairs.retain(|pair| (pair.case as usize) < header.plan.cases.len());
         let count = |purpose: Purpose| self.seen.iter().filter(|(_, _, own, _)| *own == purpose).count();
         let missing: Vec<Missing> = self.failed.into_values().collect();
-        let status = match &mesh.end {
+        let status = match end {
             Some(end) if end.status == Status::Ok && !missing.is_empty() => Status::Partial,
             Some(end) => end.status,
             None => Status::Partial,
@@ -248,7 +249,7 @@ impl Fold {
             cases: Vec::new(),
             sla: Vec::new(),
             missing,
-            damage: mesh.damage.clone(),
+            damage: damage.cloned(),
             pairs: self.pairs,
         };
         for (at, gate) in header.sla.iter().enumerate() {

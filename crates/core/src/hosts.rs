@@ -137,7 +137,8 @@ fn combine(
             let from = read.take().ok_or("a file of hosts cannot name another file")?;
             let text = from(file)?;
             let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-            let found = set(&lines.collect::<Vec<_>>().join("\n"), &mut None).map_err(|why| format!("{file}: {why}"))?;
+            let found =
+                set(&lines.collect::<Vec<_>>().join("\n"), &mut None).map_err(|why| format!("{file}: {why}"))?;
             *read = Some(from);
             found
         }
@@ -199,9 +200,8 @@ fn ranges(text: &str) -> Result<Vec<String>, String> {
         let bad = || format!("[{}] is not a range such as [1-4,7] or [001-128]", shorten(text));
         let (span, step) = range.split_once('/').unwrap_or((range, "1"));
         let (first, last) = span.split_once('-').unwrap_or((span, span));
-        let is_number = |digits: &str| {
-            (1..=MAX_DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
-        };
+        let is_number =
+            |digits: &str| (1..=MAX_DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
         if ![first, last, step].into_iter().all(is_number) {
             return Err(bad());
         }
@@ -332,8 +332,27 @@ mod tests {
     #[test]
     fn what_is_not_a_list_is_refused() {
         for list in [
-            "n[1-", "n]1", "n[]", "n[3-1]", "n[1-2,]", "n[001-1000]", "n[1-010]", "n[1-2][3-4]", "n[1-99999]", "n[1-2]!",
-            "-oProxyCommand=x", "n;ls", "n[a]", "n[1-5/0]", "@nowhere", "@loop", "n[[1]]", "a..b", "/etc", "n$x", "é",
+            "n[1-",
+            "n]1",
+            "n[]",
+            "n[3-1]",
+            "n[1-2,]",
+            "n[001-1000]",
+            "n[1-010]",
+            "n[1-2][3-4]",
+            "n[1-99999]",
+            "n[1-2]!",
+            "-oProxyCommand=x",
+            "n;ls",
+            "n[a]",
+            "n[1-5/0]",
+            "@nowhere",
+            "@loop",
+            "n[[1]]",
+            "a..b",
+            "/etc",
+            "n$x",
+            "é",
             "n[9999999999999999]",
         ] {
             assert!(hosts(list).is_err(), "{list}: {:?}", hosts(list));

@@ -43,9 +43,24 @@ fn ours(list: &str) -> String {
 #[test]
 fn lists_mean_what_they_mean_to_clustershell() {
     let mut lists: Vec<String> = [
-        "n[1-4,7],gpu[001-003]!n3", "n[01-10]", "n[1-010]", "n[0-10/3]", "n[1-2]-ib[0-1]", "a,b,n1,n01,n001", "n[9-11]",
-        "n[1-3]&n[2-5]^n2", "n[3-1]", "n[]", "n[1-2,]", "n[1-2][3-4]", "n[001-1000]", "n[08-12]", "n[1-2]x", "[1-3]",
-        "n[1-8]!n[2-3],n2", "n[1-3]^n[3-5]",
+        "n[1-4,7],gpu[001-003]!n3",
+        "n[01-10]",
+        "n[1-010]",
+        "n[0-10/3]",
+        "n[1-2]-ib[0-1]",
+        "a,b,n1,n01,n001",
+        "n[9-11]",
+        "n[1-3]&n[2-5]^n2",
+        "n[3-1]",
+        "n[]",
+        "n[1-2,]",
+        "n[1-2][3-4]",
+        "n[001-1000]",
+        "n[08-12]",
+        "n[1-2]x",
+        "[1-3]",
+        "n[1-8]!n[2-3],n2",
+        "n[1-3]^n[3-5]",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -61,7 +76,8 @@ fn lists_mean_what_they_mean_to_clustershell() {
         }
         lists.push(list);
     }
-    let short: Vec<String> = lists.iter().map(|list| fold(ours(list).split(' ').filter(|name| *name != "error"))).collect();
+    let short: Vec<String> =
+        lists.iter().map(|list| fold(ours(list).split(' ').filter(|name| *name != "error"))).collect();
     let (Some(theirs), Some(folded)) = (oracle(&lists), oracle(&short)) else {
         return eprintln!("skipped: no python3 with ClusterShell");
     };

@@ -83,16 +83,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Round,
-        Kind::Messages,
-        Kind::End,
-        Kind::Calls,
-        Kind::Events,
-        Kind::Pass,
-        Kind::Pair,
-        Kind::FailedPair,
-    ];
+    const ALL: [Kind; 8] =
+        [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events, Kind::Pass, Kind::Pair, Kind::FailedPair];
 
     fn from_byte(byte: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)

@@ -45,9 +45,9 @@ impl PairBlock {
     fn framed(&self) -> Result<Vec<u8>, RecordError> {
         let payload = match self {
             PairBlock::Pair(pair) => encode(pair).map(|payload| (Kind::Pair, payload)),
-            PairBlock::Failed(failed) => serde_json::to_vec(failed)
-                .map(|payload| (Kind::FailedPair, payload))
-                .map_err(|error| error.to_string()),
+            PairBlock::Failed(failed) => {
+                serde_json::to_vec(failed).map(|payload| (Kind::FailedPair, payload)).map_err(|error| error.to_string())
+            }
         };
         payload.and_then(|(kind, payload)| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
     }
@@ -65,7 +65,9 @@ fn check(pair: &PairRecord) -> Result<(), String> {
     }
     let mut rounds = pair.cases.iter().flat_map(|case| &case.rounds);
     let too_large = |number: &u64| *number > MAX_COUNT;
-    match rounds.any(|one| [one.sent, one.received, one.lost, one.elapsed_ns, one.latency.total()].iter().any(too_large)) {
+    match rounds
+        .any(|one| [one.sent, one.received, one.lost, one.elapsed_ns, one.latency.total()].iter().any(too_large))
+    {
         true => Err(format!("a number of a pair above {MAX_COUNT}")),
         false => Ok(()),
     }
@@ -341,8 +343,12 @@ pub(crate) mod tests {
     use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem, Workload};
 
     pub(crate) fn header() -> MeshHeader {
-        let plan = Plan { rounds: 2, ..Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]) };
-        let host = |name: &str| MeshHost { spec: HostSpec { name: name.into(), ..HostSpec::default() }, environment: None };
+        let plan = Plan {
+            rounds: 2,
+            ..Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))])
+        };
+        let host =
+            |name: &str| MeshHost { spec: HostSpec { name: name.into(), ..HostSpec::default() }, environment: None };
         MeshHeader {
             schema: MESH_SCHEMA.into(),
             name: "brisk-otter".into(),

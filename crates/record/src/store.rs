@@ -141,7 +141,8 @@ pub fn resolve_mesh(root: &Path, text: &str) -> Result<PathBuf, Problem> {
         }
     };
     if let Some(back) = text.strip_prefix('@') {
-        let number = if back == "last" { Some(1) } else { back.strip_prefix('-').and_then(|number| number.parse().ok()) };
+        let number =
+            if back == "last" { Some(1) } else { back.strip_prefix('-').and_then(|number| number.parse().ok()) };
         let at = number.filter(|number| *number > 0).ok_or_else(unknown)?;
         return meshes(root).into_iter().nth(at - 1).map(|(_, folder)| folder).ok_or_else(unknown);
     }
@@ -154,7 +155,9 @@ pub fn mesh_instead(root: &Path, text: &str) -> Option<PathBuf> {
         return named_mesh(root, text);
     }
     let (started, folder) = meshes(root).into_iter().next()?;
-    let newer = list(root).first().is_none_or(|run| (&run.header.started, changed(&run.folder)) < (&started, changed_mesh(&folder)));
+    let newer = list(root)
+        .first()
+        .is_none_or(|run| (&run.header.started, changed(&run.folder)) < (&started, changed_mesh(&folder)));
     newer.then_some(folder)
 }
 

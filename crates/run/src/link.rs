@@ -143,7 +143,9 @@ impl Link {
                 Ok(link)
             }
             (FromEnd::Busy { reason }, _) => Err(cannot_start(reason)),
-            _ => Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name))),
+            _ => {
+                Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name)))
+            }
         }
     }
 
@@ -173,7 +175,11 @@ impl Link {
     /// E17 where none will come, E03 for what is none.
     pub fn hear(&mut self, wait: Duration) -> Result<Option<(FromEnd, Vec<u8>)>, Problem> {
         if self.until.is_some_and(|until| Instant::now() > until) {
-            return Err(Problem::new("E81", Exit::Unfinished, format!("the {} was cut off: its time was over", self.name)));
+            return Err(Problem::new(
+                "E81",
+                Exit::Unfinished,
+                format!("the {} was cut off: its time was over", self.name),
+            ));
         }
         match self.frames.recv_timeout(wait) {
             Ok(Ok(Some(frame))) => Ok(Some(frame)),

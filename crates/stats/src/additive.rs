@@ -270,11 +270,18 @@ mod tests {
     fn two_camps_are_compared_within_themselves() {
         let all: Vec<Between> = (0..5_u32)
             .flat_map(|a| (5..10_u32).map(move |b| (a, b)))
-            .map(|(a, b)| Between { a, b, level: 0, value: if a == 1 { 1.0 } else { 0.0 } + if b == 7 { 0.4 } else { 0.0 } })
+            .map(|(a, b)| Between {
+                a,
+                b,
+                level: 0,
+                value: if a == 1 { 1.0 } else { 0.0 } + if b == 7 { 0.4 } else { 0.0 },
+            })
             .collect();
         let fitted = fit(10, 1, &all);
         let log = |node: usize| fitted.effects[node].unwrap().log;
-        assert!((log(1) - 1.0).abs() < 1e-6 && (log(7) - 0.4).abs() < 1e-6 && log(0).abs() < 1e-6 && log(5).abs() < 1e-6);
+        assert!(
+            (log(1) - 1.0).abs() < 1e-6 && (log(7) - 0.4).abs() < 1e-6 && log(0).abs() < 1e-6 && log(5).abs() < 1e-6
+        );
         assert_ne!(fitted.effects[0].unwrap().camp, fitted.effects[5].unwrap().camp);
     }
 

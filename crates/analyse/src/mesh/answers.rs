@@ -184,7 +184,11 @@ fn slow_rack_pairs(
         let effect = msgpath_stats::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
         if let Some(confidence) = judged(|share| effect.at_least(share)) {
             let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
-            let text = format!("{place} is {} than their hosts explain, over {} pairs{several}", times(effect.factor()), residuals.len());
+            let text = format!(
+                "{place} is {} than their hosts explain, over {} pairs{several}",
+                times(effect.factor()),
+                residuals.len()
+            );
             push(summary, "M03", confidence, text, &[("factor", log.exp()), ("pairs", residuals.len() as f64)], &[]);
             found.insert((a.to_string(), b.to_string()));
         }
@@ -240,7 +244,9 @@ fn slow_links(
         let back = residual_of.get(&(far, near)).filter(|_| header.order.directions == Directions::Both);
         let text = match back {
             Some(back) if *back < residual / 2.0 => {
-                format!("{near_name} to {far_name} is {factor} times slower than its hosts explain, {far_name} to {near_name} is not")
+                format!(
+                    "{near_name} to {far_name} is {factor} times slower than its hosts explain, {far_name} to {near_name} is not"
+                )
             }
             _ => format!("between {near_name} and {far_name} it is {factor} times slower than the hosts explain"),
         };
@@ -257,17 +263,31 @@ fn alone(pairs: &[PairValues], case: u32, several: &str) -> Option<Finding> {
         own.filter_map(|pair| Some(((pair.slot.near, pair.slot.far), log(pair)?))).collect::<BTreeMap<_, _>>()
     };
     let together = of(Purpose::Mesh);
-    let ratios: Vec<f64> = of(Purpose::Alone).iter().filter_map(|(pair, alone)| Some(together.get(pair)? - alone)).collect();
+    let ratios: Vec<f64> =
+        of(Purpose::Alone).iter().filter_map(|(pair, alone)| Some(together.get(pair)? - alone)).collect();
     let found = mean_estimate(&ratios)?;
     let percent = |log: f64| format!("{:.1}", (log.exp() - 1.0) * 100.0);
     let (Some(low), Some(high)) = (found.low, found.high) else {
-        let text = format!("{} pairs were measured alone as well: too few to say what parallel steps cost{several}", ratios.len());
-        return Some(Finding { code: "M05".into(), confidence: Confidence::CantTell, text, evidence: BTreeMap::new(), next: Vec::new() });
+        let text = format!(
+            "{} pairs were measured alone as well: too few to say what parallel steps cost{several}",
+            ratios.len()
+        );
+        return Some(Finding {
+            code: "M05".into(),
+            confidence: Confidence::CantTell,
+            text,
+            evidence: BTreeMap::new(),
+            next: Vec::new(),
+        });
     };
     let range = format!("(95 %: {} to {} %, {} pairs alone)", percent(low), percent(high), ratios.len());
     let (confidence, text) = match (low > 0.0, high < 0.0) {
-        (true, _) => (Confidence::Sure, format!("pairs in parallel are {} % slower {range}{several}", percent(found.value))),
-        (_, true) => (Confidence::Sure, format!("pairs in parallel are {} % faster {range}{several}", percent(-found.value))),
+        (true, _) => {
+            (Confidence::Sure, format!("pairs in parallel are {} % slower {range}{several}", percent(found.value)))
+        }
+        (_, true) => {
+            (Confidence::Sure, format!("pairs in parallel are {} % faster {range}{several}", percent(-found.value)))
+        }
         _ => (Confidence::Likely, format!("pairs in parallel do not disturb each other {range}{several}")),
     };
     let next = if low > 0.02 { vec!["--parallel with half as many".to_string()] } else { Vec::new() };
@@ -295,7 +315,12 @@ fn missing(header: &MeshHeader, summary: &mut MeshSummary) {
     let pairs = if count == 1 { "1 pair has".into() } else { format!("{count} pairs have") };
     let text = match dead.is_empty() {
         true => format!("{pairs} no result: {} {}", why.what, why.why),
-        false => format!("{pairs} no result: nothing was measured with {}: {} {}", fold(dead.iter().copied()), why.what, why.why),
+        false => format!(
+            "{pairs} no result: nothing was measured with {}: {} {}",
+            fold(dead.iter().copied()),
+            why.what,
+            why.why
+        ),
     };
     let next = [format!("msgpath mesh --resume {}", header.name)];
     push(summary, "M07", Confidence::Sure, text.trim().into(), &[("pairs", count as f64)], &next);

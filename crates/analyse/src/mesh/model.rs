@@ -84,7 +84,9 @@ pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Mod
     }
     let (mut of, mut values) = (Vec::new(), Vec::new());
     for (at, pair) in pairs.iter().enumerate() {
-        let Some(first) = log(pair).filter(|_| pair.case == case && pair.slot.purpose == Purpose::Mesh) else { continue };
+        let Some(first) = log(pair).filter(|_| pair.case == case && pair.slot.purpose == Purpose::Mesh) else {
+            continue;
+        };
         let (near, far) = (pair.slot.near, pair.slot.far);
         let value = match again.get(&(near, far)) {
             Some(others) => median(&others.iter().copied().chain([first]).collect::<Vec<_>>()),

@@ -4,7 +4,7 @@ use msgpath_analyse::mesh::{HostEffect, MeshSummary, PairValues, Power};
 use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::hosts::fold;
 use msgpath_core::mesh::{MeshHeader, Purpose};
-use msgpath_core::units::{size_short, three_digits};
+use msgpath_core::units::{size, three_digits};
 
 use super::page::{Page, Paint, Span, Style, wrap};
 use super::table::{Align, Table};
@@ -58,7 +58,7 @@ fn long(ns: u64) -> String {
 
 /// The hosts, how they are reached, and what is measured between them.
 fn lead(header: &MeshHeader) -> String {
-    let cases = header.plan.cases.iter().map(|case| format!("{} {}", case.path, size_short(case.size)));
+    let cases = header.plan.cases.iter().map(|case| format!("{} {}", case.path, size(case.size)));
     let names = fold(header.hosts.iter().map(|host| host.spec.name.as_str()));
     let names: String = if names.len() > 40 { names.chars().take(39).chain(['…']).collect() } else { names };
     format!("{} hosts ({names}) by {}, {}", header.hosts.len(), header.launch.by, cases.collect::<Vec<_>>().join(", "))
@@ -69,13 +69,20 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
     let mut page = Page::new(style);
     page.text(0, &format!("mesh of {}", lead(header)), Paint::Bold);
     page.gap();
-    let mut row = |name: &str, text: String| page.hanging(&[format!("{name:<TEXT$}").into()], TEXT, &text, Paint::Plain);
+    let mut row =
+        |name: &str, text: String| page.hanging(&[format!("{name:<TEXT$}").into()], TEXT, &text, Paint::Plain);
     row("pairs", style.glyphs.thousands(header.planned));
     let least = match preview.steps as u32 > preview.fewest {
         true => format!(", at least {} by what hosts share", preview.fewest),
         false => String::new(),
     };
-    row("steps", format!("{} of up to {} pairs{least}, in random order (seed {})", preview.steps, preview.widest, header.plan.seed));
+    row(
+        "steps",
+        format!(
+            "{} of up to {} pairs{least}, in random order (seed {})",
+            preview.steps, preview.widest, header.plan.seed
+        ),
+    );
     if preview.alone > 0 {
         row("alone", format!("{} pairs once more, one a step", preview.alone));
     }
@@ -83,8 +90,8 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
         row("retests", format!("pairs that are slower than their hosts explain, {} times each", header.order.retests));
     }
     row("time", format!("{} (one pair after the other: {})", long(preview.time_ns), long(preview.one_by_one_ns)));
-    row("bytes", format!("{} of orders and reports, {} of record", size_short(preview.control), size_short(preview.record)));
-    row("memory", format!("{} of this process", size_short(preview.memory)));
+    row("bytes", format!("{} of orders and reports, {} of record", size(preview.control), size(preview.record)));
+    row("memory", format!("{} of this process", size(preview.memory)));
     for power in &preview.power {
         let text = format!(
             "where pairs scatter by {:.0} %, a host that is {} times slower is found with {:.0} % ({} pairs each)",
@@ -95,8 +102,7 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
         );
         row("finds", text);
     }
-    let lines = wrap("", style.columns(), TEXT, TEXT).len().max(1) * 4;
-    for (number, step) in (1..).zip(preview.first.iter().take(lines)) {
+    for (number, step) in (1..).zip(&preview.first) {
         let pairs = step.iter().map(|(near, far)| format!("{near}→{far}")).collect::<Vec<_>>().join(" ");
         let text: String = match wrap(&pairs, style.columns(), TEXT, TEXT).as_slice() {
             [one] => one.clone(),
@@ -152,7 +158,12 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
             .column("times slower", Align::Left);
         let cell = |ns: Option<f64>| Span::from(ns.map_or_else(|| "n/a".into(), time));
         for level in &case.levels {
-            table.row([level.name.as_str().into(), level.pairs.to_string().into(), cell(level.p50_ns), cell(level.p99_ns)]);
+            table.row([
+                level.name.as_str().into(),
+                level.pairs.to_string().into(),
+                cell(level.p50_ns),
+                cell(level.p99_ns),
+            ]);
         }
         for host in slowest(&case.hosts).into_iter().take(rows) {
             let factor = host.factor.map_or("n/a".into(), |[low, value, high]| {
@@ -163,7 +174,9 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
         }
         for pair in worst(&summary.pairs, case.case).into_iter().take(rows) {
             let name = format!("{}→{}", header.host(pair.slot.near), header.host(pair.slot.far));
-            let than = pair.residual.map_or(String::new(), |factor| format!("{} than its hosts explain", three_digits(factor)));
+            let than = pair
+                .residual
+                .map_or(String::new(), |factor| format!("{} than its hosts explain", three_digits(factor)));
             table.row([
                 name.into(),
                 Span::default(),
@@ -205,7 +218,8 @@ fn slowest(hosts: &[HostEffect]) -> Vec<&HostEffect> {
 
 /// The pairs that are slowest beyond what their hosts explain.
 fn worst(pairs: &[PairValues], case: u32) -> Vec<&PairValues> {
-    let own = pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Mesh && pair.residual.is_some());
+    let own =
+        pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Mesh && pair.residual.is_some());
     let mut sorted: Vec<&PairValues> = own.collect();
     sorted.sort_by(|a, b| b.residual.unwrap_or(0.0).total_cmp(&a.residual.unwrap_or(0.0)));
     sorted

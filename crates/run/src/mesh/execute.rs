@@ -105,7 +105,9 @@ pub fn resume(
     for (host, found) in header.hosts.iter_mut().zip(&fleet.hosts) {
         let (before, now) = (&mut host.environment, &found.environment);
         if let (Some(before), Some(now)) = (&before, now) {
-            for (what, before, now) in [("start", &before.boot_id, &now.boot_id), ("kernel", &before.kernel, &now.kernel)] {
+            for (what, before, now) in
+                [("start", &before.boot_id, &now.boot_id), ("kernel", &before.kernel, &now.kernel)]
+            {
                 if before != now {
                     differs.push(format!("{} has another {what} than before", host.spec.name));
                 }
@@ -145,7 +147,9 @@ fn started(header: &MeshHeader, progress: &mut dyn MeshProgress, stop: &AtomicBo
         let first = fleet.hosts.iter().find_map(|host| host.why.clone());
         let problem = Problem::new("E80", Exit::CannotStart, format!("{up} of {of} hosts answered: a mesh needs two"));
         return Err(match first {
-            Some(first) => problem.why(format!("the first that did not: {} {}", first.what, first.why)).hint(first.hint),
+            Some(first) => {
+                problem.why(format!("the first that did not: {} {}", first.what, first.why)).hint(first.hint)
+            }
             None => problem,
         });
     }
@@ -375,7 +379,8 @@ pub fn resources(header: &MeshHeader, parallel: Option<u32>) -> Resources {
         .hosts
         .iter()
         .map(|host| {
-            let shared = host.environment.as_ref().filter(|found| of_machine.get(&*found.boot_id).is_some_and(|n| *n > 1));
+            let shared =
+                host.environment.as_ref().filter(|found| of_machine.get(&*found.boot_id).is_some_and(|n| *n > 1));
             let machine = shared.map(|found| (&*found.boot_id, (found.cpus.len() as u32 / 2).max(1)));
             let (rack, nic) = (host.spec.rack.as_deref(), host.spec.nic.as_deref());
             Sharing { rack, nic, machine: machine.filter(|_| header.order.parallel.is_none()) }

@@ -130,8 +130,10 @@ impl Fleet {
     /// Ends all agents, many at a time: each may take a moment.
     pub(super) fn end(&mut self) {
         let links = Mutex::new(self.hosts.iter_mut().filter_map(|host| host.link.take()).collect::<Vec<_>>());
-        let work = || while let Some(link) = { links.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop() } {
-            drop(link);
+        let work = || {
+            while let Some(link) = { links.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop() } {
+                drop(link);
+            }
         };
         std::thread::scope(|scope| {
             (0..AT_ONCE).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, work)));

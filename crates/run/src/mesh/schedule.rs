@@ -211,7 +211,8 @@ impl Resources {
         for host in hosts {
             let mut needs = vec![own.thing(1)];
             let nic = host.nic.map(|nic| ("nic", nic, 1));
-            for (kind, name, pairs) in nic.into_iter().chain(host.machine.map(|(name, pairs)| ("machine", name, pairs))) {
+            for (kind, name, pairs) in nic.into_iter().chain(host.machine.map(|(name, pairs)| ("machine", name, pairs)))
+            {
                 needs.push(*shared.entry((kind, name)).or_insert_with(|| own.thing(pairs)));
             }
             own.of_host.push(needs);
@@ -448,7 +449,10 @@ mod tests {
             assert_eq!(each.len(), found.len());
             let least = partners.min(hosts - 1) - hosts % 2;
             let degrees = degrees(&found, hosts);
-            assert!(degrees.iter().all(|(near, far)| (least..=partners).contains(&(near + far))), "{hosts} {degrees:?}");
+            assert!(
+                degrees.iter().all(|(near, far)| (least..=partners).contains(&(near + far))),
+                "{hosts} {degrees:?}"
+            );
             assert!(degrees.iter().all(|(near, far)| near.abs_diff(*far) <= 1));
             assert!(joins_all(hosts, &found));
             let resources = Resources::new(&plain(hosts), &[], None);
