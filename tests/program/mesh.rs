@@ -28,7 +28,7 @@ fn launcher(before: &str) -> String {
 fn mesh(home: &Home, before: &str, words: &[&str]) -> Command {
     let launcher = launcher(before);
     let mut all = vec!["mesh", "--launch", &launcher];
-    all.extend(SHORT);
+    all.extend(SHORT.iter().filter(|_| !words.contains(&"-t")));
     all.extend(words);
     home.command(&all)
 }
@@ -108,7 +108,7 @@ fn what_would_be_done_is_said_before() {
         assert!(output.out.lines().all(|line| line.chars().count() <= 80), "{}", output.out);
     }
     home.run("mesh n[1-64] --dry-run").ends_with(0).shows(&["63 of up to 32 pairs"]);
-    home.run("mesh n[1-1000] --pairs all").ends_with(2).says(&["more than 2 h", "--dry-run"]);
+    home.run("mesh n[1-1000] --pairs all --both -t 10s").ends_with(2).says(&["more than 2 h", "--dry-run"]);
     let toml = "[[host]]\nname = 'n[1-8]'\nrack = 'r{(i-1)/4+1}'\n[limits]\nuplink = { of = 'rack', pairs = 1 }\n";
     std::fs::write(home.path().join("hosts.toml"), toml).unwrap();
     home.run("mesh --hosts hosts.toml --dry-run").ends_with(0).shows(&["28", "at least 16"]);
