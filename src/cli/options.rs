@@ -241,6 +241,10 @@ pub(crate) struct LaunchOptions {
     /// in which {host} and {program} stand for what they say: 'ssh -J gate {host} {program}'
     #[arg(long, value_name = "LAUNCHER", value_parser = typed::launch)]
     pub(crate) launch: Option<Launch>,
+    /// The token that the far end asks for: a copy of the file of its msgpath serve --token-file [default: the file that
+    /// MSGPATH_TOKEN_FILE names]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "launch")]
+    pub(crate) token_file: Option<PathBuf>,
     /// With --launch: what msgpath is called on that host [default: msgpath]
     #[arg(long, value_name = "PROGRAM", requires = "launch")]
     pub(crate) program: Option<String>,
