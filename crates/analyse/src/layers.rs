@@ -87,7 +87,7 @@ mod tests {
         let summary = crate::summarise(&run);
         let layers = &summary.layers;
         let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
-        assert_eq!(names, ["tcp:send, 20.0 \u{b5}s of work", "tcp:send", "tcp:send/spin", "shm:ring/spin"]);
+        assert_eq!(names, ["tcp:send, service time 20.0 \u{b5}s", "tcp:send", "tcp:send/spin", "shm:ring/spin"]);
         let base = layers[1].median.ns.unwrap() as f64;
         for (layer, share) in layers.iter().zip([1.0, 0.5, 0.4]) {
             let adds = layer.adds.as_ref().unwrap();
