@@ -218,7 +218,7 @@ fn impossible_schedules_are_refused() {
         ("--rate nonsense", "rate"),
         ("--rate 10k --every 1ms", "every"),
         ("--rate 1k --each", "each"),
-        ("--service-time never", "work"),
+        ("--service-time never", "service"),
         ("--expect soon", "expect"),
         ("--rate 1k -P 4 -T 2", "thread"),
         ("--working-set 1T", "working"),
