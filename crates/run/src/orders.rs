@@ -55,7 +55,7 @@ impl Orders<'_> {
             events: Plan::counted(case),
             // What starts the ends and lets them in is not theirs to know.
             options: ChannelOptions { launch: None, token_file: None, ..plan.options_of(case) },
-            work: plan.work_of(case),
+            service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),
         }
