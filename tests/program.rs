@@ -39,6 +39,8 @@ mod judge;
 mod lab;
 #[path = "program/ladder.rs"]
 mod ladder;
+#[path = "program/launch.rs"]
+mod launch;
 #[path = "program/lies.rs"]
 mod lies;
 #[path = "program/load.rs"]
@@ -69,6 +71,8 @@ mod schema;
 mod serve;
 #[path = "program/sigio.rs"]
 mod sigio;
+#[path = "program/slurm.rs"]
+mod slurm;
 #[path = "program/spoken.rs"]
 mod spoken;
 #[path = "program/strangers.rs"]
@@ -77,5 +81,7 @@ mod strangers;
 mod stream;
 #[path = "program/threads.rs"]
 mod threads;
+#[path = "program/token.rs"]
+mod token;
 #[path = "program/usage.rs"]
 mod usage;

@@ -62,8 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         needs_root()?;
     }
     let stop = msgpath_sys::signal::stop_flag();
-    let options =
-        ChannelOptions { launch: request::launch_of(&arguments.launch, &target)?, ..ChannelOptions::default() };
+    let options = request::reached(&arguments.launch, &target, ChannelOptions::default())?;
     let spin = arguments.poll;
     let mut doctor =
         examine(&DoctorRequest { target: target.clone(), options: options.clone(), full: true, spin }, stop)?;

@@ -196,12 +196,12 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: ChannelOptions { launch: launch_of(&options.connection.launch, &target)?, ..channel_of(options)? },
+        options: reached(&options.connection.launch, &target, channel_of(options)?)?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
         unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: options.evidence.stamps.into(),
         message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
-        work: options.message.work,
+        service_time: options.message.service_time,
         working_set: options.message.working_set.unwrap_or(0),
         metric: options.evidence.metric,
         expect: options.evidence.expect,
@@ -499,11 +499,30 @@ pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
     })
 }
 
+/// The options, with how the far end is reached.
+///
+/// # Errors
+/// As [`launch_of`]; a token for a far end that nobody has to ask.
+pub(crate) fn reached(
+    typed: &LaunchOptions,
+    target: &Target,
+    options: ChannelOptions,
+) -> Result<ChannelOptions, Problem> {
+    if typed.token_file.is_some() && *target == Target::Local {
+        return Err(usage("--token-file is for a far end that was started by hand, and none was named")
+            .hint("msgpath echo HOST --token-file FILE"));
+    }
+    // The folder may be another one when the run goes on.
+    let token_file = typed.token_file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let token_file = token_file.map(|file| file.to_string_lossy().into_owned());
+    Ok(ChannelOptions { launch: launch_of(typed, target)?, token_file, ..options })
+}
+
 /// What starts the far end on its host.
 ///
 /// # Errors
 /// The target is no host, or names a port.
-pub(crate) fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, Problem> {
+fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, Problem> {
     let Some(launch) = &typed.launch else { return Ok(None) };
     let by = &launch.by;
     let Target::Host { host, port, .. } = target else {

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
 
+use crate::confine;
 use crate::doctor::read::field;
 use crate::doctor::stat::ticks;
 
@@ -71,6 +72,7 @@ pub fn read() -> Environment {
         facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
     }
     facts.insert("binary".into(), binary());
+    facts.extend(confine::state().map(|state| ("confinement".into(), state.into())));
     Environment {
         host: either(line("/proc/sys/kernel/hostname")),
         kernel: either(line("/proc/sys/kernel/osrelease")),

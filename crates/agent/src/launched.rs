@@ -6,10 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
 use msgpath_core::{Exit, Problem};
-use serde::{Deserialize, Serialize};
 
+use crate::confine::confine;
+use crate::role::{Found, FoundBy, Network, Surroundings};
 use crate::session::{Peer, Reach, agent_at};
-use crate::wire::{self, Frame, VERSION};
+use crate::wire::{self, VERSION};
 use crate::{environment, route};
 
 /// What comes before the version. Who started the agent sends nothing before it has read this: until then a login shell or
@@ -17,13 +18,6 @@ use crate::{environment, route};
 pub const MARK: [u8; 10] = *b"\xf5msgpath\n\0";
 /// What a terminal makes of the mark.
 pub const MARK_OF_A_TERMINAL: [u8; 11] = *b"\xf5msgpath\r\n\0";
-
-/// A network namespace: the same for all that are in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
-    boot_id: String,
-    namespace: u64,
-}
 
 impl Network {
     /// That of this process.
@@ -34,66 +28,11 @@ impl Network {
     }
 }
 
-/// What is known of the hosts before the agent has said anything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Surroundings {
-    /// Where data connections go, as the user says.
-    pub address: Option<IpAddr>,
-    /// What the host's name means where the agent was started from.
-    pub named: Vec<IpAddr>,
-    /// Addresses of the host from which it was started.
-    pub near: Vec<IpAddr>,
-    /// The network namespace from which it was started.
-    pub network: Option<Network>,
-}
-
 impl Surroundings {
     /// Those of this process.
     pub fn here(address: Option<IpAddr>, named: Vec<IpAddr>) -> Self {
         Self { address, named, near: route::addresses(), network: Network::own() }
     }
-}
-
-/// How an agent found where its data connections go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FoundBy {
-    /// The user says so.
-    Typed,
-    /// It runs in the same network namespace.
-    SameNetwork,
-    /// Its ssh session came in there.
-    Ssh,
-    /// The host's name means it where the run was started, and the agent has it.
-    Name,
-    /// Its way back leaves from there.
-    Route,
-}
-
-impl std::fmt::Display for FoundBy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            FoundBy::Typed => "as typed",
-            FoundBy::SameNetwork => "the network of this end",
-            FoundBy::Ssh => "where its ssh session came in",
-            FoundBy::Name => "what its name means here",
-            FoundBy::Route => "from where its route back leaves",
-        })
-    }
-}
-
-/// First answer of an agent that a launcher started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// Where its data connections go, and how it knows; nothing: no rule finds an address.
-    pub address: Option<(IpAddr, FoundBy)>,
-    /// Addresses that it has.
-    pub own: Vec<IpAddr>,
-}
-
-impl Frame for Found {
-    const MAX_JSON: usize = 64 << 10;
-    const MAX_BYTES: usize = 0;
 }
 
 /// What the agent sees around it.
@@ -169,6 +108,7 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>) -> ExitCode {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
     let near = ssh.map(|(client, _)| client).or_else(|| known.near.iter().copied().find(|near| !is_own(*near)));
+    confine(&[&std::env::temp_dir()]);
     agent_at(Peer { host: Some(host), address: near, reach: Reach::Own })
 }
 

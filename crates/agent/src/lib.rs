@@ -4,6 +4,7 @@
 //! counted. It knows no plan, no case and no record: those are the coordinator's.
 #![forbid(unsafe_code)]
 
+pub mod confine;
 pub mod counters;
 pub mod doctor;
 pub mod ends;
@@ -32,6 +33,7 @@ mod session;
 pub mod speed;
 pub mod team;
 pub mod thread;
+pub mod token;
 pub mod wire;
 
 pub use memory::Budget;

@@ -444,6 +444,8 @@ fn converse<F: Read + AsFd>(
                 }
             }
             ToEnd::Alive => continue,
+            // Who had to prove something has, before there was a session.
+            ToEnd::Prove { .. } => return out_of_turn("a proof that was not asked for"),
             ToEnd::Bye => return Ok(()),
         };
         wire::write(to, &answer, &bytes)?;

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
 use msgpath_core::doctor::{Check, Examine};
-use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps, Work, Workload};
+use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
@@ -28,6 +28,14 @@ pub const MAX_HELLO: usize = 4 << 10;
 const PART: usize = 1 << 20;
 const MAGIC: [u8; 2] = *b"mp";
 const HEADER: usize = 16;
+
+/// A random number that is said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonce(pub [u8; 16]);
+
+/// That whoever says this has the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof(pub [u8; 32]);
 
 /// What can be in a frame, and how large it may be.
 pub trait Frame: Serialize + DeserializeOwned {
@@ -59,6 +67,13 @@ pub enum ToEnd {
         version: String,
         /// The lease.
         lease_ms: u64,
+    },
+    /// Answer to `Challenge`.
+    Prove {
+        /// Of the near end.
+        nonce: Nonce,
+        /// That it has the token.
+        proof: Proof,
     },
     /// Examine your machine.
     Examine(Examine),
@@ -104,6 +119,18 @@ pub enum FromEnd {
         /// Events of CPU and kernel that its threads can count.
         events: Box<EventFacts>,
     },
+    /// Answer to `Hello` where a token is asked for.
+    Challenge {
+        /// Of the far end.
+        nonce: Nonce,
+    },
+    /// Answer to `Prove`; that to `Hello` follows.
+    Proven {
+        /// That the far end has the token, too.
+        proof: Proof,
+    },
+    /// Answer to `Prove`: that was another token.
+    Refused,
     /// Answer to `Hello` where there is no room for a session now.
     Busy {
         /// Why, and what may help.
@@ -286,9 +313,9 @@ pub struct RoundOrder {
     pub events: bool,
     /// Connection options.
     pub options: ChannelOptions,
-    /// Work for each message before it is answered (echo).
-    pub work: Option<Work>,
-    /// Seed of the work.
+    /// Service time of each message before it is answered (echo).
+    pub service_time: Option<ServiceTime>,
+    /// Seed of the service times.
     pub seed: u64,
     /// Bytes over which message buffers rotate; 0: one buffer.
     pub working_set: u64,
@@ -313,7 +340,7 @@ impl RoundOrder {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
-        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SIZE, MAX_WORK_NS, MAX_WORKING_SET};
+        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
@@ -331,8 +358,10 @@ impl RoundOrder {
         if self.messages == 0 || self.messages > 1 << 40 || self.trim > 1 << 40 {
             return Err("a number of messages out of range");
         }
-        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) || self.working_set > MAX_WORKING_SET {
-            return Err("work or a working set out of range");
+        if self.service_time.is_some_and(|time| time.mean_ns > MAX_SERVICE_TIME_NS)
+            || self.working_set > MAX_WORKING_SET
+        {
+            return Err("service time or working set out of range");
         }
         Ok(())
     }

@@ -5,14 +5,15 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use msgpath_agent::launched::FoundBy;
+use msgpath_agent::role::FoundBy;
 use msgpath_agent::team::no_thread;
-use msgpath_agent::wire::{self, FromEnd, ToEnd};
+use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
+use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
-use crate::launch::{self, Errors, Launcher as _, Stream};
+use crate::launch::{self, Credential, Errors, Launcher as _, Stream};
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -93,7 +94,7 @@ impl Link {
 
     fn greet(
         name: impl Into<String>,
-        Stream { to, mut from, process: child, peer, found, errors }: Stream,
+        Stream { to, mut from, process: child, peer, token, found, errors }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
         let (sender, frames) = channel();
@@ -126,7 +127,8 @@ impl Link {
         };
         let version = env!("CARGO_PKG_VERSION");
         link.send(&ToEnd::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
-        match link.answer_within(patience)? {
+        let answer = link.answer_within(patience)?;
+        match link.proven(answer, token)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {
                 if far != version {
                     return Err(Problem::new(
@@ -146,6 +148,43 @@ impl Link {
             _ => {
                 Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name)))
             }
+        }
+    }
+
+    /// The answer to the greeting, where both sides have proven that they have the token, if there is one.
+    ///
+    /// # Errors
+    /// E73: one of them has not.
+    fn proven(
+        &mut self,
+        answer: (FromEnd, Vec<u8>),
+        credential: Option<Credential>,
+    ) -> Result<(FromEnd, Vec<u8>), Problem> {
+        let refused = |what: String| Problem::new("E73", Exit::CannotStart, what);
+        let name = self.name;
+        let (far, token) = match (answer.0, credential) {
+            (FromEnd::Challenge { nonce }, Some(Credential { token, .. })) => (nonce, token),
+            (FromEnd::Challenge { .. }, None) => {
+                return Err(refused(format!("the {name} asks for a token"))
+                    .why("it was started with --token-file: only who has the same file is let in")
+                    .hint(format!("--token-file with a copy of that file, or {ENVIRONMENT}=FILE")));
+            }
+            (FromEnd::Hello { .. }, Some(Credential { expected: true, .. })) => {
+                return Err(refused(format!("the {name} does not ask for a token, so it may be anybody's"))
+                    .hint("msgpath serve --token-file FILE there, or no --token-file here"));
+            }
+            (other, _) => return Ok((other, answer.1)),
+        };
+        let cannot = |error: io::Error| refused(format!("no random number can be had: {error}"));
+        let nonces = Nonces { near: Nonce::new().map_err(cannot)?, far };
+        let proof = token.proof(Prover::Near, &nonces);
+        self.send(&ToEnd::Prove { nonce: nonces.near, proof })?;
+        match self.answer()?.0 {
+            FromEnd::Proven { proof } if token.is_proven(Prover::Far, &nonces, &proof) => self.answer(),
+            FromEnd::Refused => Err(refused(format!("the {name} has another token"))
+                .hint("a copy of the file that msgpath serve --token-file has there")),
+            _ => Err(refused(format!("the {name} cannot prove that it has the token"))
+                .why("something else than the msgpath serve that is meant answers there")),
         }
     }
 

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use msgpath_agent::launched::{Found, MARK, MARK_OF_A_TERMINAL, Surroundings};
-use msgpath_agent::role::Role;
+use msgpath_agent::launched::{MARK, MARK_OF_A_TERMINAL};
+use msgpath_agent::role::{Found, Role, Surroundings};
 use msgpath_agent::wire::{Frame, Incoming, VERSION};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::{Exit, Launch, Problem};
