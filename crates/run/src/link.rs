@@ -161,7 +161,7 @@ impl Link {
         credential: Option<Credential>,
     ) -> Result<(FromEnd, Vec<u8>), Problem> {
         let refused = |what: String| Problem::new("E73", Exit::CannotStart, what);
-        let name = self.name;
+        let name = self.name.clone();
         let (far, token) = match (answer.0, credential) {
             (FromEnd::Challenge { nonce }, Some(Credential { token, .. })) => (nonce, token),
             (FromEnd::Challenge { .. }, None) => {
