@@ -37,7 +37,7 @@ const HOST_MEMORY: u64 = 96 << 10;
 const PAIR_MEMORY: u64 = 320;
 const OWN_MEMORY: u64 = 12 << 20;
 
-/// Many hosts, each measured with the others: which of them, or which link, is slow?
+/// Many hosts: which of them, or which link, is slow
 #[derive(Args, Debug)]
 #[command(after_help = "Examples
   msgpath mesh n[1-64]                       ssh, every pair, tcp 64 B, 2 s a pair
@@ -110,7 +110,7 @@ pub(crate) struct Arguments {
     /// Name of the run [default: two words]
     #[arg(long, value_name = "NAME", value_parser = typed::run_name)]
     pub(crate) name: Option<String>,
-    /// Nothing but findings of the exit code
+    /// Nothing but what is wrong
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
     /// All findings, more hosts and pairs

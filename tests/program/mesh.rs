@@ -93,6 +93,22 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
     assert_eq!(again["cases"][0]["hosts"].as_array().unwrap().len(), 4);
     home.msgpath(&["mesh", "--resume", "@last"]).ends_with(0).shows(&["6 of 6 pairs"]);
     assert_eq!(measured(&folder(&home, "four")).len(), 6, "nothing was missing");
+    let page = home.path().join("page.html");
+    home.msgpath(&["report", "four", "-o", page.to_str().unwrap()]).ends_with(0).shows(&["page.html"]);
+    let page = std::fs::read_to_string(page).unwrap();
+    for part in ["Which pairs are slow?", "Which hosts are slow to everyone?", "Schedule", "h1 → ", "<svg"] {
+        assert!(page.contains(part), "{part} is not on the page");
+    }
+    let metrics = home.msgpath(&["export", "four", "--to", "openmetrics"]).ends_with(0);
+    let metrics = metrics.shows(&["msgpath_mesh_host_effect_ratio{run=\"four\"", "host=\"h4\"", "level=\"all pairs\""]);
+    assert!(metrics.out.ends_with("# EOF\n") && !metrics.out.contains("near="), "{}", metrics.out);
+    let tables = home.msgpath(&["export", "four", "--to", "parquet", "-o", "tables"]).ends_with(0);
+    tables.shows(&["hosts.parquet, pairs.parquet, histograms.parquet"]);
+    for table in ["hosts", "pairs", "histograms"] {
+        let bytes = std::fs::read(home.path().join(format!("tables/{table}.parquet"))).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}");
+    }
+    home.msgpath(&["export", "four", "--to", "hgrm"]).ends_with(2).says(&["a mesh is not exported as hgrm"]);
     let broken = finish(mesh(&home, "", &["h[1-2]", "--sla", "p50<1ns"]));
     broken.ends_with(1).shows(&["broken", "1 of 1 pairs surely have p50 > 1ns"]).says(&["E83"]);
 }

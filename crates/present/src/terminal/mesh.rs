@@ -12,7 +12,7 @@ use super::table::{Align, Table};
 /// Where the text of a finding starts.
 const TEXT: usize = 12;
 /// Lines of the sentences.
-const SENTENCES: usize = 8;
+const SENTENCES: usize = 7;
 /// The slowest hosts and pairs that are shown.
 const ROWS: usize = 3;
 /// The same with `-v`.
@@ -143,8 +143,12 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
         let text = format!("{} of {} pairs surely have {}", sla.broken, sla.of, sla.gate);
         page.hanging(&[paint.span(format!("{lead:<TEXT$}"))], TEXT, &text, Paint::Plain);
     }
-    let rows = if style.verbose { MORE_ROWS } else { ROWS };
     let several = summary.cases.len() > 1;
+    let rows = match (style.verbose, several) {
+        (true, _) => MORE_ROWS,
+        (_, true) => 1,
+        _ => ROWS,
+    };
     for case in summary.cases.iter().take(if style.verbose { usize::MAX } else { 2 }) {
         page.gap();
         if several {
