@@ -210,7 +210,7 @@ pub fn mesh_header(folder: &Path) -> Result<MeshHeader, RecordError> {
     }
 }
 
-fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError> {
+pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError> {
     #[derive(Deserialize)]
     struct Versioned {
         schema: String,
