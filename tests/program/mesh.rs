@@ -127,7 +127,7 @@ fn what_would_be_done_is_said_before() {
     home.run("mesh n[1-1000] --pairs all --both -t 10s").ends_with(2).says(&["more than 2 h", "--dry-run"]);
     let toml = "[[host]]\nname = 'n[1-8]'\nrack = 'r{(i-1)/4+1}'\n[limits]\nuplink = { of = 'rack', pairs = 1 }\n";
     std::fs::write(home.path().join("hosts.toml"), toml).unwrap();
-    home.run("mesh --hosts hosts.toml --dry-run").ends_with(0).shows(&["28", "at least 16"]);
+    home.run("mesh --hosts hosts.toml --dry-run").ends_with(0).shows(&["28", "16 of up to"]);
     home.run("mesh --hosts hosts.toml n9 --dry-run").ends_with(2).says(&["n9 is not in the file"]);
     home.run("mesh n[1-4] --pairs racks --dry-run").ends_with(2).says(&["rack of every host"]);
     home.run("mesh n[1-4] -x unix --dry-run").ends_with(2).says(&["does not run over IP"]);
