@@ -150,7 +150,7 @@ fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut M
         let Some(effect) = model.fitted.effects[at] else { continue };
         let (name, factor) = (&header.hosts[at].spec.name, effect.factor());
         let text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
-        let next = [format!("msgpath doctor on {name}")];
+        let next = [format!("msgpath doctor   # on {name}")];
         push(summary, "M01", confidence, text, &[("factor", factor[1]), ("pairs", f64::from(effect.pairs))], &next);
     }
     slow_racks

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
-use msgpath_core::mesh::{MeshHeader, Purpose};
+use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
 use msgpath_core::units::{Glyphs, three_digits};
 
 use crate::answers::{Answer, Cell, Page, Pictured, Table, cell::Value, html};
@@ -18,6 +18,8 @@ const PAIRS: usize = 200;
 /// The matrix, pixels.
 const SIDE: f64 = 900.0;
 const MARGIN: f64 = 110.0;
+/// The largest cell.
+const LARGEST: f64 = 48.0;
 /// Cells with a text of their own when pointed at: more of them would make the page too large.
 const TITLES: usize = 12_000;
 /// A factor that has the strongest colour.
@@ -42,8 +44,9 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
         pictures.push(Pictured {
             name: format!("matrix-{}", case.case),
             title: format!("Which pairs are slow? {}", case.name),
-            how: "Rows are near ends, columns far ends; hosts stand by rack, then from the fastest to the slowest. The stronger the \
-                  colour, the slower the pair is than the median of all; white was not measured, a cross has no result."
+            how: "Hosts stand by rack, then from the fastest to the slowest; a pair has both of its cells, or with --both rows are \
+                  near ends. The stronger the colour, the slower the pair is than the fastest tenth; white was not measured, a \
+                  cross has no result."
                 .into(),
             panels: vec![matrix(header, summary, case)],
         });
@@ -114,23 +117,28 @@ fn middle(values: &mut [f64]) -> f64 {
 
 fn matrix(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Svg {
     let Axis { groups, of_host } = axis(case);
-    let size = (SIDE - MARGIN) / groups.len().max(1) as f64;
+    let size = ((SIDE - MARGIN) / groups.len().max(1) as f64).min(LARGEST);
+    let side = MARGIN + size * groups.len() as f64;
     let own = |pair: &&PairValues| pair.case == case.case && pair.slot.purpose == Purpose::Mesh;
     let place = |at: u32| of_host.get(at as usize).copied().flatten();
     let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
     for pair in summary.pairs.iter().filter(own) {
         if let (Some(near), Some(far), Some(value)) = (place(pair.slot.near), place(pair.slot.far), pair.p50) {
             cells.entry((near, far)).or_default().push(value.ns);
+            if header.order.directions == Directions::One {
+                cells.entry((far, near)).or_default().push(value.ns);
+            }
         }
     }
     let mut all: Vec<f64> = cells.values().flatten().copied().collect();
-    let typical = if all.is_empty() { 1.0 } else { middle(&mut all) };
-    let mut drawing = Drawing::new(SIDE + 8.0, SIDE + 8.0);
+    all.sort_unstable_by(f64::total_cmp);
+    let fast = all.get(all.len() / 10).copied().unwrap_or(1.0).max(1.0);
+    let mut drawing = Drawing::new(side.max(SIDE / 2.0) + 8.0, side + 8.0);
     let at = |position: usize| MARGIN + position as f64 * size;
     let titled = cells.len() <= TITLES;
     for ((near, far), values) in &mut cells {
         let ns = middle(values);
-        let strength = ((ns / typical).max(1.0).ln() / STRONGEST.ln()).min(1.0);
+        let strength = ((ns / fast).max(1.0).ln() / STRONGEST.ln()).min(1.0);
         let title = match titled {
             true => format!("{} → {}: p50 {}", groups[*near].0, groups[*far].0, Glyphs::Unicode.time(ns)),
             false => String::new(),
@@ -147,20 +155,20 @@ fn matrix(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Svg 
     let mut before = "";
     for (position, (name, rack)) in groups.iter().enumerate() {
         if position > 0 && rack != before {
-            drawing.line("axis", (at(position), MARGIN), (at(position), SIDE));
-            drawing.line("axis", (MARGIN, at(position)), (SIDE, at(position)));
+            drawing.line("axis", (at(position), MARGIN), (at(position), side));
+            drawing.line("axis", (MARGIN, at(position)), (side, at(position)));
         }
         before = rack;
         if size >= 11.0 {
             drawing.text("small", (MARGIN - 6.0, at(position) + size / 2.0 + 4.0), Anchor::End, name);
         }
     }
-    let label = format!("p50 of {} pairs of {} hosts", cells.len(), header.hosts.len());
+    let label = format!("p50 of the pairs of {} hosts", header.hosts.len());
     drawing.text(
         "small",
         (MARGIN, MARGIN - 12.0),
         Anchor::Start,
-        &format!("{label}; the median is {}", Glyphs::Unicode.time(typical)),
+        &format!("{label}; the fastest tenth is below {}", Glyphs::Unicode.time(fast)),
     );
     drawing.finish(&label)
 }
