@@ -361,6 +361,8 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("json.new");
+    // What a program left that was killed just here; whoever writes a run has locked it.
+    let _ = fs::remove_file(&beside);
     let mut file = File::create_new(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
