@@ -37,7 +37,8 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
         }
         let typical = fitted.effects.iter().flatten().map(|effect| f64::from(effect.pairs)).collect::<Vec<_>>();
         let pairs_of_a_host = if typical.is_empty() { 0 } else { median(&typical) as u32 };
-        let power = (pairs_of_a_host > 0).then(|| power(pairs_of_a_host, fitted.spread));
+        let known = fitted.spread.is_finite();
+        let power = (known && pairs_of_a_host > 0).then(|| power(pairs_of_a_host, fitted.spread));
         let mut failed = vec![0; header.hosts.len()];
         for slot in summary.missing.iter().map(|one| one.slot).filter(|slot| slot.purpose == Purpose::Mesh) {
             failed[slot.near as usize] += 1;
@@ -46,7 +47,7 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
         let hosts = header.hosts.iter().zip(&fitted.effects).zip(&failed).map(|((host, effect), failed)| HostEffect {
             host: host.spec.name.clone(),
             rack: host.spec.rack.clone(),
-            factor: effect.map(|effect| effect.factor()),
+            factor: effect.filter(|_| known).map(|effect| effect.factor()),
             pairs: effect.map_or(0, |effect| effect.pairs),
             failed: *failed,
         });
@@ -61,9 +62,13 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             name,
             hosts,
             levels,
-            spread: (!of.is_empty()).then_some(fitted.spread),
+            spread: known.then_some(fitted.spread),
             power,
         });
+    }
+    if summary.findings.is_empty() && summary.cases.iter().all(|case| case.spread.is_none()) && summary.measured > 0 {
+        let text = "so few pairs do not tell which host is slow: a mesh of four hosts or more does".into();
+        push(summary, "M06", Confidence::CantTell, text, &[], &[]);
     }
     let culprit = |finding: &Finding| ["M01", "M02", "M03", "M04"].contains(&finding.code.as_str());
     if !summary.findings.iter().any(culprit)
