@@ -283,7 +283,7 @@ pub(crate) mod tests {
         let mut count = 0;
         for page in ["README.md", "docs/tutorial.md", "docs/how-to/two-machines.md", "docs/how-to/ci.md"]
             .into_iter()
-            .chain(["docs/how-to/containers.md", "docs/parquet.md"])
+            .chain(["docs/how-to/containers.md", "docs/how-to/other-hosts.md", "docs/parquet.md"])
         {
             let text = std::fs::read_to_string(root.join(page)).unwrap();
             let mut fenced = false;

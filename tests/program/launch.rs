@@ -80,6 +80,9 @@ fn a_template_is_started_without_a_shell_and_may_say_the_address() {
     let line = format!("{SHORT} --program {PROGRAM}");
     let output = echo(&home, "n2", &template, &line).ends_with(0);
     assert_eq!(output.json()["target"], "n2 (enter) at 127.0.0.2");
+    echo(&home, "n2", &template, &format!("{line} -6"))
+        .ends_with(3)
+        .says(&["error[E72]", "not an address of the family"]);
     // What is typed here is believed rather than what is typed there.
     let output = echo(&home, "n2", &template, &format!("{line} --address 127.0.0.3 -x udp:send")).ends_with(0);
     assert_eq!(output.json()["target"], "n2 (enter) at 127.0.0.3");
@@ -317,6 +320,18 @@ fn an_ssh_that_dies_ends_the_run_and_the_agent() {
     let Some(output) = beside_sshd(&Home::new(), text) else { return };
     let output = output.ends_with(0).shows(&["code 4", "error[E17]: the far end vanished"]);
     assert!(output.err.contains("/cmdline") && !output.out.contains("lives on"), "{output:?}");
+}
+
+#[test]
+fn a_tunnel_carries_no_data_and_the_error_says_what_does() {
+    let text = "
+        ip netns exec n2 \"$0\" serve & serve=$!
+        ssh -N -L 5210:127.0.0.1:5210 n2 & tunnel=$!
+        for i in $(seq 100); do ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
+        code=0; \"$0\" echo localhost -4 -c 10 --no-save || code=$?
+        kill $serve $tunnel; exit $code";
+    let Some(output) = beside_sshd(&Home::new(), text) else { return };
+    output.ends_with(3).says(&["error[E72]: 127.0.0.1 leads to", "through a tunnel", "--launch ssh"]);
 }
 
 #[test]

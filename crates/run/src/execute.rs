@@ -86,6 +86,7 @@ pub fn execute(
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
+    reach::no_tunnel(&pair)?;
     if let Some(launch) = &plan.options.launch {
         reach::prove(&mut pair, &launch.host, &plan, stop)?;
     }

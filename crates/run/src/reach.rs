@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use msgpath_core::plan::{ChannelOptions, Plan, Workload};
+use msgpath_core::plan::{ChannelOptions, Family, Plan, Workload};
 use msgpath_core::schema::DataRoute;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, PathName, Problem};
 use msgpath_paths::registry::traits;
 use msgpath_paths::transport;
 
-use crate::link::Pair;
+use crate::link::{Link, Pair};
 use crate::orders::Orders;
 use crate::round::RoundError;
 
@@ -30,12 +30,45 @@ pub(crate) fn data(pair: &Pair, local: &str, seen: Option<std::net::IpAddr>) -> 
     })
 }
 
+/// Whether the control stream goes through a tunnel to another network (ssh -L, a published port of a container): it seems to
+/// lead to this machine, and data connections would.
+///
+/// # Errors
+/// E72.
+pub(crate) fn no_tunnel(pair: &Pair) -> Result<(), Problem> {
+    let network = |link: &Link| {
+        let text = link.environment.facts.get("network namespace")?;
+        let number: u64 = text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()?;
+        Some((link.environment.boot_id.clone(), number))
+    };
+    let (Some(peer), Some(near), Some(far)) = (pair.far.peer, network(&pair.near), network(&pair.far)) else {
+        return Ok(());
+    };
+    if near == far || !peer.is_loopback() || pair.far.found.is_some() {
+        return Ok(());
+    }
+    let what =
+        format!("{peer} leads to {} through a tunnel, which data connections do not take", pair.far.environment.host);
+    Err(Problem::new("E72", Exit::CannotStart, what)
+        .why(format!("from {peer} here nothing goes to {peer} there, which is another network"))
+        .hint("msgpath echo HOST --launch ssh, or msgpath serve at an address of that machine which this one reaches"))
+}
+
 /// Sends a few messages to a far end that a launcher started on `host`, over the transport of the first case: it found its
 /// address by a rule, and nobody has tried it yet.
 ///
 /// # Errors
 /// E72: no message came back. As the ends otherwise.
 pub(crate) fn prove(pair: &mut Pair, host: &str, plan: &Plan, stop: &AtomicBool) -> Result<(), Problem> {
+    let wrong_family = pair.far.peer.filter(|far| match plan.options.family {
+        Family::Any => false,
+        Family::V4 => far.is_ipv6(),
+        Family::V6 => far.is_ipv4(),
+    });
+    if let Some(far) = wrong_family {
+        let what = format!("{host} was found at {far}, which is not an address of the family asked for");
+        return Err(Problem::new("E72", Exit::CannotStart, what).hint("--address ADDR, or without -4 and -6"));
+    }
     let first = plan.cases.iter().find(|case| traits(&case.path).inet);
     let Some(meta) = first.and_then(|case| transport(&case.path.transport)).map(|found| found.meta()) else {
         return Ok(());

@@ -39,17 +39,27 @@ pub fn no_new_privileges() -> io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-/// Executes no program any more, and changes no file but beneath these folders. Descriptors that are open stay as they are.
+/// What may be changed beneath the folders alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All files: nothing is made, removed or written elsewhere.
+    Files,
+    /// Names of files: nothing is made, removed or cut elsewhere, but what is there can be written to.
+    Names,
+}
+
+/// Executes no program any more, and changes files beneath these folders only. Descriptors that are open stay as they are.
 /// The version of Landlock. Needs [`no_new_privileges`].
 ///
 /// # Errors
 /// A kernel without Landlock, or a folder that is not there; then nothing is taken.
-pub fn write_only_beneath(folders: &[&Path]) -> io::Result<i32> {
+pub fn change_only_beneath(folders: &[&Path], kept: Kept) -> io::Result<i32> {
     // SAFETY: without attributes and with this flag landlock_create_ruleset(2) answers its version and touches no memory.
     let version =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<Ruleset>(), 0_usize, VERSION) };
     let version = checked(version)?;
-    let change = WRITE | CHANGE | if version >= KNOWS_TRUNCATE { TRUNCATE } else { 0 };
+    let truncate = if version >= KNOWS_TRUNCATE { TRUNCATE } else { 0 };
+    let change = CHANGE | truncate | if kept == Kept::Files { WRITE } else { 0 };
     let ruleset = Ruleset { handled: EXECUTE | change };
     // SAFETY: the attributes are of the size that is given, and live during the call.
     let fd = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const ruleset, size_of::<Ruleset>(), 0) };
@@ -136,7 +146,7 @@ mod tests {
         let (own, other) = (inside.clone(), outside.clone());
         let confined = std::thread::spawn(move || {
             no_new_privileges().unwrap();
-            if let Err(error) = write_only_beneath(&[&own]) {
+            if let Err(error) = change_only_beneath(&[&own], Kept::Files) {
                 return eprintln!("skipped: no Landlock here: {error}");
             }
             std::fs::write(own.join("file"), "x").unwrap();
@@ -149,6 +159,25 @@ mod tests {
         });
         confined.join().unwrap();
         assert!(Command::new("true").status().unwrap().success(), "this thread took nothing from itself");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn where_names_are_kept_what_is_there_can_be_written() {
+        let folder = std::env::temp_dir().join(format!("msgpath-names-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("there"), "x").unwrap();
+        let own = folder.clone();
+        let confined = std::thread::spawn(move || {
+            no_new_privileges().unwrap();
+            if let Err(error) = change_only_beneath(&[], Kept::Names) {
+                return eprintln!("skipped: no Landlock here: {error}");
+            }
+            assert!(std::fs::OpenOptions::new().write(true).open(own.join("there")).is_ok());
+            assert!(std::fs::write(own.join("new"), "x").is_err());
+            assert!(Command::new("true").spawn().is_err());
+        });
+        confined.join().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -168,7 +197,7 @@ mod tests {
     fn a_folder_that_is_not_there_takes_nothing() {
         std::thread::spawn(|| {
             no_new_privileges().unwrap();
-            assert!(write_only_beneath(&[Path::new("/nowhere/at/all")]).is_err());
+            assert!(change_only_beneath(&[Path::new("/nowhere/at/all")], Kept::Files).is_err());
             assert!(Command::new("true").status().unwrap().success());
         })
         .join()

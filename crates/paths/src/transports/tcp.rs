@@ -93,9 +93,12 @@ fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
     net::connect(fd, &address).map_err(|error| match error {
         rustix::io::Errno::INPROGRESS => {
-            io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", CONNECT.as_secs()))
+            io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer within {} s", CONNECT.as_secs()))
         }
-        error => error.into(),
+        error => {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("no connection to {address}: {error}"))
+        }
     })?;
     Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
 }
