@@ -45,6 +45,8 @@ mod launch;
 mod lies;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/mesh.rs"]
+mod mesh;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]

@@ -7,6 +7,7 @@ mod execute;
 pub mod lab;
 pub mod launch;
 mod link;
+pub mod mesh;
 pub mod observe;
 mod orders;
 mod others;
