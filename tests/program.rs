@@ -77,3 +77,5 @@ mod stream;
 mod threads;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/watch.rs"]
+mod watch;

@@ -243,8 +243,12 @@ fn only_sys_is_unchecked() {
 #[test]
 fn every_computed_sentence_has_its_page() {
     let folder = root().join("docs/findings");
-    let codes: BTreeSet<String> =
-        msgpath_analyse::findings::DETECTORS.iter().map(|detector| detector.code.to_string()).collect();
+    let codes: BTreeSet<String> = msgpath_analyse::findings::DETECTORS
+        .iter()
+        .map(|detector| detector.code)
+        .chain(msgpath_analyse::watch::CODES)
+        .map(String::from)
+        .collect();
     let mut pages = Vec::new();
     files(&folder, ".md", &mut pages);
     let pages: BTreeSet<String> =

@@ -46,6 +46,7 @@ pub mod threads;
 pub mod throughput;
 pub mod trials;
 pub mod verify;
+pub mod watch;
 pub mod words;
 
 pub use logs::Logs;

@@ -9,6 +9,7 @@ pub const SCHEMA: &str = "msgpath.watch/1";
 /// A part of a request's time, in the order of time. Those of one request add up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WatchedStage")]
 #[allow(missing_docs)] // `words` says what each is
 #[repr(u8)]
 pub enum Stage {
@@ -80,7 +81,7 @@ impl Stage {
     };
 
     /// What people read.
-    pub fn words(self) -> &'static str {
+    pub const fn words(self) -> &'static str {
         match self {
             Stage::Send => "send call to data ready",
             Stage::Queued => "queued behind other requests",
@@ -324,7 +325,10 @@ mod tests {
     fn buckets_follow_each_other_and_quantiles_lie_in_theirs() {
         for bucket in 0..Times::BUCKETS as u16 - 1 {
             let ((from, to), (next, _)) = (Times::range(bucket), Times::range(bucket + 1));
-            assert!(to == next && (to - from) as f64 <= 1.0_f64.max(from as f64 / 127.0), "{bucket}: {from}..{to}, {next}");
+            assert!(
+                to == next && (to - from) as f64 <= 1.0_f64.max(from as f64 / 127.0),
+                "{bucket}: {from}..{to}, {next}"
+            );
         }
         let times = Times(vec![(100, 98), (1000, 1), (2000, 1)]);
         assert_eq!((times.total(), times.quantile(0.5), Times::default().quantile(0.5)), (100, Some(100.0), None));

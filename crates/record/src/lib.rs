@@ -12,7 +12,7 @@
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! [`block`] describes the bytes of the `.mpl` files.
+//! What was watched of other programs is a folder of its own kind, see [`watch`]. [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -33,6 +33,7 @@ pub mod temporary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;
+pub mod watch;
 mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};

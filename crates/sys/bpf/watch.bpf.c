@@ -43,7 +43,7 @@ static void *(*as_unix_socket)(void *sk) = (void *)178;
 #define NO_WAKEUP 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1; };
+struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1; char comm[16]; };
 struct task_struct___renamed { u32 __state; };
 struct task_struct___before { long state; };
 struct pt_regs___x86 { u64 orig_ax; };
@@ -104,6 +104,7 @@ struct thread {
 	u64 sending;             /* the connection on which it is in a send call */
 	struct who block, run;   /* the longest of each since it read a request */
 	struct who run_before;   /* the last wait for a CPU */
+	struct who taker;        /* who took the CPU where it was taken away; pid 0: it was not */
 	u64 run_ended;
 	struct last last[2];     /* by role */
 	char name[16];
@@ -1015,19 +1016,29 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 		}
 		if (lock(from)) {
 			from->call = call;
+			from->taker.pid = new == RUNNABLE ? next->pid : 0;
+			copy_name(from->taker.name, next->comm);
 			go(from, new, now);
 			unlock(from);
 		}
 	}
 	if (to && lock(to)) {
 		if (to->state == RUNNABLE && now > to->since) {
-			/* The task that had the CPU is still the current one. */
+			/*
+			 * Whoever took the CPU away; after a wake-up, whoever had it last. Others may have had it in between: to know
+			 * them would cost every switch of the machine.
+			 */
 			struct who *who = &to->run_before;
+			int taken = to->taker.pid != 0;
 			who->ns = now - to->since;
-			who->pid = prev->pid;
+			who->pid = taken ? to->taker.pid : prev->pid;
 			who->call = NO_CALL;
 			who->cpu = this_cpu();
+			/* The previous task is still the current one. */
 			current_name(who->name, sizeof(who->name));
+			if (taken)
+				copy_name(who->name, to->taker.name);
+			to->taker.pid = 0;
 			to->run_ended = now;
 			if (who->ns > to->run.ns)
 				to->run = *who;

@@ -65,6 +65,58 @@ pub enum CallKind {
     Sleep = 7,
 }
 
+/// System calls in which threads usually block: number here, name, and what it means; none: just its name.
+pub fn calls() -> Vec<(i16, &'static str, Option<CallKind>)> {
+    use CallKind::{Disk, Lock, Poll, Sleep, Socket};
+    let mut calls = vec![
+        (libc::SYS_epoll_pwait, "epoll_wait", Some(Poll)),
+        (libc::SYS_epoll_pwait2, "epoll_wait", Some(Poll)),
+        (libc::SYS_ppoll, "poll", Some(Poll)),
+        (libc::SYS_pselect6, "select", Some(Poll)),
+        (libc::SYS_io_uring_enter, "io_uring_enter", Some(Poll)),
+        (libc::SYS_recvfrom, "recvfrom", Some(Socket)),
+        (libc::SYS_recvmsg, "recvmsg", Some(Socket)),
+        (libc::SYS_recvmmsg, "recvmmsg", Some(Socket)),
+        (libc::SYS_sendto, "sendto", Some(Socket)),
+        (libc::SYS_sendmsg, "sendmsg", Some(Socket)),
+        (libc::SYS_sendmmsg, "sendmmsg", Some(Socket)),
+        (libc::SYS_accept, "accept", Some(Socket)),
+        (libc::SYS_accept4, "accept4", Some(Socket)),
+        (libc::SYS_connect, "connect", Some(Socket)),
+        (libc::SYS_sendfile, "sendfile", Some(Socket)),
+        (libc::SYS_futex, "futex", Some(Lock)),
+        (libc::SYS_flock, "flock", Some(Lock)),
+        (libc::SYS_fsync, "fsync", Some(Disk)),
+        (libc::SYS_fdatasync, "fdatasync", Some(Disk)),
+        (libc::SYS_sync_file_range, "sync_file_range", Some(Disk)),
+        (libc::SYS_msync, "msync", Some(Disk)),
+        (libc::SYS_pread64, "pread", Some(Disk)),
+        (libc::SYS_pwrite64, "pwrite", Some(Disk)),
+        (libc::SYS_nanosleep, "nanosleep", Some(Sleep)),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep", Some(Sleep)),
+        // A pipe, a file or a socket.
+        (libc::SYS_read, "read", None),
+        (libc::SYS_readv, "readv", None),
+        (libc::SYS_write, "write", None),
+        (libc::SYS_writev, "writev", None),
+        (libc::SYS_openat, "openat", None),
+        (libc::SYS_wait4, "wait4", None),
+        (libc::SYS_waitid, "waitid", None),
+        (libc::SYS_mmap, "mmap", None),
+        (libc::SYS_munmap, "munmap", None),
+        (libc::SYS_sched_yield, "sched_yield", None),
+        (libc::SYS_semtimedop, "semtimedop", Some(Lock)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        (libc::SYS_epoll_wait, "epoll_wait", Some(Poll)),
+        (libc::SYS_poll, "poll", Some(Poll)),
+        (libc::SYS_select, "select", Some(Poll)),
+        (libc::SYS_pause, "pause", None),
+    ]);
+    calls.into_iter().filter_map(|(number, name, kind)| Some((i16::try_from(number).ok()?, name, kind))).collect()
+}
+
 /// What was counted of all connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -105,7 +157,15 @@ impl Watch {
         }
         let rows = ebpf.take_map("rows").ok_or_else(|| Refusal::Other("the object has no map rows".into()))?;
         let rows = RingBuf::try_from(rows).map_err(|error| other(&error))?;
-        Ok((Self { ebpf, loaded, control, services, ports, listening, rows }, missing))
+        let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows };
+        calls().into_iter().for_each(|(call, _, kind)| {
+            if let Some(kind) = kind {
+                watch.set_kind(call, kind);
+            }
+        });
+        // Until somebody says otherwise, every request has a row.
+        (0..SERVICES).for_each(|service| watch.set_sampling(service as u32, u64::MAX, 1));
+        Ok((watch, missing))
     }
 
     /// Attaches every program. Those that the kernel does not attach are returned with the reason.
@@ -125,7 +185,7 @@ impl Watch {
     }
 
     /// What it means to block in a call.
-    pub fn set_kind(&mut self, call: i64, kind: CallKind) {
+    fn set_kind(&mut self, call: i16, kind: CallKind) {
         if let Some(call) = usize::try_from(call).ok().filter(|call| *call < CALLS) {
             self.control.write(CALL_KINDS + call, &[kind as u8]);
         }
@@ -170,11 +230,17 @@ impl Watch {
     /// What was counted of each server so far.
     pub fn services(&self) -> Vec<ServiceCounts> {
         let numbers = self.ebpf.map("numbers").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
-        let mut keys: Vec<(u32, u64)> =
-            numbers.iter().flat_map(|map| map.iter().filter_map(Result::ok)).map(|(key, number)| (number, key)).collect();
+        let mut keys: Vec<(u32, u64)> = numbers
+            .iter()
+            .flat_map(|map| map.iter().filter_map(Result::ok))
+            .map(|(key, number)| (number, key))
+            .collect();
         keys.sort_unstable();
         keys.dedup_by_key(|(number, _)| *number);
-        keys.into_iter().filter(|(number, _)| (*number as usize) < SERVICES).map(|(n, key)| self.service(n, key)).collect()
+        keys.into_iter()
+            .filter(|(number, _)| (*number as usize) < SERVICES)
+            .map(|(n, key)| self.service(n, key))
+            .collect()
     }
 
     fn service(&self, number: u32, key: u64) -> ServiceCounts {
