@@ -400,6 +400,42 @@ fn several_requests_in_flight_are_not_split() {
     assert_eq!((&server["findings"][0]["code"], &server["stages"]), (&"X14".into(), &Value::Array(Vec::new())));
 }
 
+/// Ends with the test.
+struct Redis(std::process::Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_slow_command_of_redis_is_found() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let (home, port) = (Home::new(), free_port());
+    let redis = ["-f", "1", "redis-server", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""];
+    let child = Command::new("chrt").args(redis).current_dir(home.path()).stdout(std::process::Stdio::null()).spawn();
+    let Ok(redis) = child.map(Redis) else { return println!("skipped: no chrt") };
+    if !within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
+        return println!("skipped: no redis-server");
+    }
+    let ((), result) = watch(port, move || {
+        let mut stream = connect(port);
+        for n in 0..60 {
+            // Some 200 ms in one command; the others take microseconds.
+            let slow: &[u8] = b"EVAL \"local n=0 for i=1,30000000 do n=n+i end return n\" 0\r\n";
+            stream.write_all(if n % 6 == 5 { slow } else { b"PING\r\n" }).expect("redis reads");
+            assert!(stream.read(&mut [0; 100]).expect("redis answers") > 0);
+        }
+    });
+    drop(redis);
+    is_sound(&result, 60);
+    let server = server(&result);
+    assert_eq!((&server["name"], &server["findings"][0]["code"]), (&"redis-server".into(), &"X01".into()));
+}
+
 const UNIX: &str = "
 import os, socket, threading, time
 here, there = '/proc/self/comm', os.path.join(os.getcwd(), 's')

@@ -83,6 +83,9 @@ pub struct Log {
 /// Tracepoints that have no program, with the reason for each.
 pub type Missing = Vec<(&'static str, String)>;
 
+/// Programs that are loaded: the tracepoint, and the program's name in the object.
+pub(crate) type Loaded = Vec<(&'static str, String)>;
+
 /// Why nothing could be loaded.
 #[derive(Debug)]
 pub enum Refusal {
@@ -99,8 +102,7 @@ pub enum Refusal {
 /// Loaded programs and their maps.
 pub struct Bpf {
     ebpf: Ebpf,
-    /// Programs that are loaded, by the tracepoint's name.
-    loaded: Vec<(&'static str, String)>,
+    loaded: Loaded,
     /// Programs that are attached: their names in the object, and what takes each off again.
     attached: Vec<(String, BtfTracePointLinkId)>,
     control: Mapping,
@@ -186,11 +188,7 @@ pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, bytes: &[u8]
 }
 
 /// Loads a program for each of these tracepoints: their names in the object, and what has none with the reason.
-pub(crate) fn programs(
-    ebpf: &mut Ebpf,
-    tracepoints: &[&'static str],
-    btf: &Btf,
-) -> Result<(Vec<(&'static str, String)>, Missing), Refusal> {
+pub(crate) fn programs(ebpf: &mut Ebpf, tracepoints: &[&'static str], btf: &Btf) -> Result<(Loaded, Missing), Refusal> {
     let (mut loaded, mut missing) = (Vec::new(), Vec::new());
     for tracepoint in tracepoints {
         match load(ebpf, tracepoint, btf) {

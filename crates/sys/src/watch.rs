@@ -12,7 +12,7 @@ use aya::programs::BtfTracePoint;
 use aya::{Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Times};
 
-use crate::bpf::{Missing, Refusal, kernel_types, mapped, object, other, program, programs};
+use crate::bpf::{Loaded, Missing, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
@@ -131,7 +131,7 @@ pub struct Totals {
 /// Loaded programs, their maps and their rows.
 pub struct Watch {
     ebpf: Ebpf,
-    loaded: Vec<(&'static str, String)>,
+    loaded: Loaded,
     control: Mapping,
     services: Mapping,
     ports: Mapping,
