@@ -10,8 +10,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 4] = [
+const PAIRS: [(&str, &str, &str); 5] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
+    ("diff", "report", "did it change; a report as HTML"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),

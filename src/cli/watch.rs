@@ -22,7 +22,7 @@ use crate::{looks, runs, typed};
 /// The longest that programs are watched.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Where the time goes in programs that nobody changed
+/// Where the time of other programs goes
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   sudo msgpath watch --port 6379               whoever answers on this port
