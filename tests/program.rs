@@ -85,3 +85,5 @@ mod threads;
 mod token;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/watch.rs"]
+mod watch;

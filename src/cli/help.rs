@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("measure", &["serve", "echo", "rpc", "stream", "compare", "mesh", "periodic", "compat", "preset"]),
-    ("understand", &["explain", "diff", "report"]),
+    ("understand", &["explain", "watch", "diff", "report"]),
     ("keep", &["runs", "show", "resume", "verify", "export", "import"]),
     ("prepare", &["doctor", "paths", "lab"]),
 ];

@@ -28,6 +28,7 @@ mod serve;
 mod show;
 mod stream;
 mod verify;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -60,6 +61,7 @@ enum Verb {
     Stream(Box<stream::Arguments>),
     Compare(Box<compare::Arguments>),
     Explain(Box<explain::Arguments>),
+    Watch(Box<watch::Arguments>),
     Rpc(Box<rpc::Arguments>),
     Periodic(Box<periodic::Arguments>),
     Mesh(Box<mesh::Arguments>),
@@ -189,6 +191,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Stream(arguments) => stream::run(&arguments, words),
         Verb::Compare(arguments) => compare::run(&arguments, words),
         Verb::Explain(arguments) => explain::run(&arguments, words),
+        Verb::Watch(arguments) => watch::run(&arguments, words),
         Verb::Rpc(arguments) => rpc::run(&arguments, words),
         Verb::Periodic(arguments) => periodic::run(&arguments, words),
         Verb::Mesh(arguments) => mesh::run(&arguments, words),

@@ -43,7 +43,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let run = runs::read(&runs::find(&arguments.run)?)?;
+    let folder = runs::find(&arguments.run)?;
+    if msgpath_record::watch::is_watched(&folder) {
+        return super::watch::show(&folder, &arguments.look);
+    }
+    let run = runs::read(&folder)?;
     let mut summary = runs::summarise(&run)?;
     runs::with_earlier(&run, &mut summary);
     if arguments.each && run.header.plan.workload == Workload::Stream {

@@ -47,6 +47,7 @@ pub mod threads;
 pub mod throughput;
 pub mod trials;
 pub mod verify;
+pub mod watch;
 pub mod words;
 
 pub use logs::Logs;

@@ -24,6 +24,7 @@ pub mod target;
 pub mod traits;
 pub mod units;
 pub mod varint;
+pub mod watch;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 
 use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd};
+use msgpath_core::watch::WatchEnd;
 use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
@@ -80,11 +81,25 @@ pub(crate) enum Kind {
     Pair = 7,
     /// A pair of a mesh of which nothing was measured.
     FailedPair = 8,
+    /// Requests of watched programs.
+    Requests = 9,
+    /// How watching ended.
+    WatchEnd = 10,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] =
-        [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events, Kind::Pass, Kind::Pair, Kind::FailedPair];
+    const ALL: [Kind; 10] = [
+        Kind::Round,
+        Kind::Messages,
+        Kind::End,
+        Kind::Calls,
+        Kind::Events,
+        Kind::Pass,
+        Kind::Pair,
+        Kind::FailedPair,
+        Kind::Requests,
+        Kind::WatchEnd,
+    ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -101,14 +116,15 @@ impl Kind {
             Kind::Pass => "passes",
             Kind::Pair => "pairs",
             Kind::FailedPair => "failed pairs",
+            Kind::Requests => "requests",
+            Kind::WatchEnd => "the end of watching",
         }
     }
 
     fn max_length(self) -> usize {
         match self {
             Kind::Round | Kind::Messages | Kind::Events | Kind::Pass | Kind::FailedPair => 4 << 20,
-            Kind::Pair => 16 << 20,
-            Kind::Calls => 16 << 20,
+            Kind::Calls | Kind::Pair | Kind::Requests | Kind::WatchEnd => 16 << 20,
             Kind::End => 64 << 20,
         }
     }
@@ -437,6 +453,14 @@ pub(crate) fn decode_end(payload: &[u8]) -> Result<RunEnd, Fault> {
     serde_json::from_slice(payload).map_err(|error| json_fault("the end", &error))
 }
 
+pub(crate) fn encode_watch_end(end: &WatchEnd) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(end).map_err(|error| error.to_string())
+}
+
+pub(crate) fn decode_watch_end(payload: &[u8]) -> Result<WatchEnd, Fault> {
+    serde_json::from_slice(payload).map_err(|error| json_fault("the end of watching", &error))
+}
+
 pub(crate) fn encode_pass(pass: &PassRecord) -> Result<Vec<u8>, String> {
     serde_json::to_vec(pass).map_err(|error| error.to_string())
 }
@@ -464,6 +488,12 @@ pub fn fuzz_blocks(bytes: &[u8]) {
         Kind::Calls => rows_again::<RpcRow>(version, payload),
         Kind::Events => rows_again::<KernelEvent>(version, payload),
         Kind::End => drop(decode_end(payload)),
+        Kind::Requests => rows_again::<msgpath_core::watch::RequestRow>(version, payload),
+        Kind::WatchEnd => {
+            if let Ok(end) = decode_watch_end(payload) {
+                assert_eq!(decode_watch_end(&encode_watch_end(&end).expect("what was read can be written")), Ok(end));
+            }
+        }
         Kind::Pass => {
             if let Ok(pass) = decode_pass(payload) {
                 assert_eq!(decode_pass(&encode_pass(&pass).expect("what was read can be written")), Ok(pass));
@@ -611,7 +641,7 @@ mod tests {
             (2, 3, WrittenBy::Older),
             (VERSION + 1, 1, WrittenBy::Newer),
             (u8::MAX, 200, WrittenBy::Newer),
-            (VERSION, 7, WrittenBy::Newer),
+            (VERSION, 9, WrittenBy::Newer),
         ] {
             let mut bytes = foreign(version, kind, b"what it holds is not looked at");
             assert_eq!(of(&bytes), Fault::Foreign(by), "version {version}, kind {kind}");

@@ -12,7 +12,8 @@
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair.
+//! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
+//! kind as well, see [`watch`].
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ pub mod temporary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;
+pub mod watch;
 mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};

@@ -305,7 +305,13 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
             passes.push(pass);
         }
         Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages | Kind::Calls | Kind::Events | Kind::Pair | Kind::FailedPair => {
+        Kind::Messages
+        | Kind::Calls
+        | Kind::Events
+        | Kind::Pair
+        | Kind::FailedPair
+        | Kind::Requests
+        | Kind::WatchEnd => {
             return Err(format!("{} among the rounds", head.kind.name()).into());
         }
     }

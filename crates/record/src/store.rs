@@ -11,6 +11,7 @@ use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
 use crate::summary::read_summary;
+use crate::watch::is_watched;
 use crate::{HEADER_FILE, MESH_FILE, RecordError, mesh_header, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
@@ -120,7 +121,7 @@ pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
     if let Some(back) = text.strip_prefix('@') {
         return newest(root, text, back);
     }
-    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file();
+    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file() || is_watched(folder);
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
     let named = is_name.then(|| root.join(text)).filter(is_run);
     let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));

@@ -35,7 +35,7 @@ pub(crate) struct Appender<F> {
 }
 
 impl Appender<File> {
-    fn create(path: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, RecordError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|source| RecordError::Create { file: path.into(), source })?;
         Ok(Self { file, length: 0 })
@@ -332,7 +332,7 @@ fn length_of(path: &Path) -> u64 {
 }
 
 /// A whole block of what was encoded.
-fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
+pub(crate) fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
     payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
 }
 

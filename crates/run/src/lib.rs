@@ -21,6 +21,7 @@ mod round;
 pub mod rpc;
 mod simulate;
 mod suspects;
+pub mod watch;
 mod who;
 
 pub use diagnose::{DoctorRequest, WHO_ANSWERS, examine};

@@ -28,6 +28,7 @@ mod stream;
 mod table;
 mod threads;
 mod verify;
+mod watch;
 
 pub(crate) use answer::{answers, kinds as warning_kinds};
 pub use compare::compare;
@@ -53,6 +54,7 @@ pub use stages::stage_bars;
 pub use stream::{stream, write_shape};
 pub use table::{Align, Table};
 pub use verify::verify;
+pub use watch::{watch, watching};
 
 #[cfg(test)]
 mod tests;
