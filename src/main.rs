@@ -10,6 +10,7 @@ mod input;
 mod log;
 mod looks;
 mod measure;
+mod metrics;
 mod place;
 mod preset;
 mod problems;

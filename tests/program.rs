@@ -41,6 +41,8 @@ mod lab;
 mod ladder;
 #[path = "program/lies.rs"]
 mod lies;
+#[path = "program/live.rs"]
+mod live;
 #[path = "program/load.rs"]
 mod load;
 #[path = "program/others.rs"]
