@@ -47,7 +47,7 @@ fn a_span_of_the_heat_map_is_seen_in_the_other_figures() {
 fn every_drawing_is_read_off_by_keys() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let line = "compare -x tcp:send,unix:send,pipe:write --len 64,1K -c 200 -r 5 -w 0 --name keys";
+    let line = "compare -x tcp:send,unix:send,pipe:write --len 64,1K -c 1000 -r 10 -w 0 --no-refine --name keys";
     let report = runs::report(&home, line);
     let mut browser = open(&program, &report);
     browser.until(READY);
