@@ -258,7 +258,7 @@ fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
         return;
     }
     let glyphs = page.style.glyphs;
-    page.heading("nothing beats");
+    page.heading("unbeaten");
     let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
     page.text(2, &format!("{}   · all tie at 95 %", names.join("   ")), Paint::Dim);
     let mut table = Table::new().gap(3).column("", Align::Left);

@@ -51,6 +51,26 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     Drawn::Picture(Picture { panels, data, note: note.join(" "), ..Picture::default() })
 }
 
+/// The kernel's names of what it counts for the whole machine, and what they mean.
+const PLAIN: [(&str, &str); 10] = [
+    ("pressure.cpu.some_usec", "µs in which some task of the machine waited for a CPU"),
+    ("pressure.io.some_usec", "µs in which some task of the machine waited for I/O"),
+    ("pressure.memory.some_usec", "µs in which some task of the machine waited for memory"),
+    ("stat.intr", "interrupts of the machine"),
+    ("stat.ctxt", "context switches of the machine"),
+    ("stat.softirq", "softirqs of the machine"),
+    ("stat.processes", "processes started on the machine"),
+    ("stat.procs_running", "runnable tasks of the machine"),
+    ("stat.steal", "CPU time that the hypervisor took"),
+    ("irq.cpu", "interrupts on CPU "),
+];
+
+/// The name of a strip in words.
+fn plain(name: &str) -> String {
+    let known = PLAIN.iter().find(|(kernel, _)| name.contains(kernel));
+    known.map_or_else(|| name.to_owned(), |(kernel, words)| name.replace(kernel, words))
+}
+
 fn value(strip: &Strip, value: f64) -> String {
     if strip.time { G.time(value) } else { words::decimal(value) }
 }
@@ -97,7 +117,7 @@ fn draw(strips: &Strips, columns: &[Column]) -> Svg {
         };
         let mark = if strip.follows { "● " } else { "" };
         let class = if strip.follows { "b" } else { "m" };
-        drawing.text(class, (LEFT, base - STRIP - 3.0), Anchor::Start, &format!("{mark}{}{rho}", strip.name));
+        drawing.text(class, (LEFT, base - STRIP - 3.0), Anchor::Start, &format!("{mark}{}{rho}", plain(&strip.name)));
         drawing.text("m", (LEFT - 7.0, base - STRIP + 9.0), Anchor::End, &value(strip, most));
         drawing.text("m", (LEFT - 7.0, base + 1.0), Anchor::End, "0");
         drawing.line("grid", (LEFT, base), (right, base));

@@ -22,7 +22,7 @@ pub(super) const SCALING: Figure = Figure {
     draw: scaling,
 };
 
-const SIZE: (f64, f64) = (600.0, 320.0);
+const SIZE: (f64, f64) = (960.0, 400.0);
 
 /// The size in the middle; `None` with one thread count.
 fn middle(grid: &Grid) -> Option<Shape> {
