@@ -6,6 +6,7 @@ mod encode;
 mod explained;
 pub mod figures;
 mod front;
+mod mesh;
 pub(crate) mod page;
 mod png;
 mod scene;
@@ -15,6 +16,7 @@ use msgpath_core::units::Glyphs;
 
 use crate::svg::{self, escape};
 pub use embed::DEFAULT_EMBED;
+pub use mesh::mesh;
 use page::Page;
 pub use scene::{Earlier, Messages, Scene};
 
