@@ -63,7 +63,7 @@ MSGPATH_TOKEN_FILE (--token-file of a near end).";
 const SHORT: [(&str, &str, &str); 4] = [
     (
         "echo",
-        "path len time rounds connections rate poll each launch between cpu json verbose",
+        "path len time rounds connections rate each launch between cpu json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST --launch ssh             to another machine; ssh starts the far end
@@ -72,7 +72,7 @@ const SHORT: [(&str, &str, &str); 4] = [
     ),
     (
         "stream",
-        "path len pieces time rounds connections reverse udp launch between cpu json verbose",
+        "path len pieces time rounds connections reverse launch between cpu json verbose",
         "Examples:
   msgpath stream                             128 KiB messages over TCP, on this machine
   msgpath stream HOST -R                     the other machine sends
@@ -80,7 +80,7 @@ const SHORT: [(&str, &str, &str); 4] = [
     ),
     (
         "compare",
-        "path len time rounds threads baseline metric stream launch between cpu json verbose",
+        "path len time rounds baseline metric stream launch between cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, on this machine
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
