@@ -43,8 +43,12 @@ mod ladder;
 mod launch;
 #[path = "program/lies.rs"]
 mod lies;
+#[path = "program/live.rs"]
+mod live;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/mesh.rs"]
+mod mesh;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]
@@ -83,3 +87,5 @@ mod threads;
 mod token;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/watch.rs"]
+mod watch;

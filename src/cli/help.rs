@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 /// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "compat", "preset"]),
-    ("understand", &["explain", "diff", "report"]),
+    ("measure", &["serve", "echo", "rpc", "stream", "compare", "mesh", "periodic", "compat", "preset"]),
+    ("understand", &["explain", "watch", "diff", "report"]),
     ("keep", &["runs", "show", "resume", "verify", "export", "import"]),
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 4] = [
+const PAIRS: [(&str, &str, &str); 5] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
+    ("diff", "report", "did it change; HTML page of runs"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),

@@ -9,7 +9,10 @@ pub mod doctor;
 pub mod foreign;
 pub mod gate;
 pub mod histogram;
+pub mod hosts;
+pub mod hosts_file;
 pub mod launch;
+pub mod mesh;
 pub mod path;
 pub mod plan;
 pub mod problem;
@@ -21,6 +24,7 @@ pub mod target;
 pub mod traits;
 pub mod units;
 pub mod varint;
+pub mod watch;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};

@@ -696,7 +696,7 @@ fn interrupted() -> Problem {
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.
-fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
+pub(crate) fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
     let span = match (plan.workload, case.load, plan.extent) {
         (Workload::Stream, ..) => return 0,
         (_, Load::Open { rate, .. }, _) => {

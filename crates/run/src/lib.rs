@@ -7,6 +7,7 @@ mod execute;
 pub mod lab;
 pub mod launch;
 mod link;
+pub mod mesh;
 pub mod observe;
 mod orders;
 mod others;
@@ -20,6 +21,7 @@ mod round;
 pub mod rpc;
 mod simulate;
 mod suspects;
+pub mod watch;
 mod who;
 
 pub use diagnose::{DoctorRequest, WHO_ANSWERS, examine};

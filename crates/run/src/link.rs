@@ -27,7 +27,7 @@ type Frame = io::Result<Option<(FromEnd, Vec<u8>)>>;
 /// An end that answers.
 pub struct Link {
     /// As the user reads it: `far end`.
-    name: &'static str,
+    name: String,
     to: Box<dyn Write + Send>,
     frames: Receiver<Frame>,
     child: Option<Child>,
@@ -45,6 +45,8 @@ pub struct Link {
     pub found: Option<FoundBy>,
     errors: Option<Errors>,
     last_sent: Instant,
+    /// Then nothing is waited for any more.
+    pub(crate) until: Option<Instant>,
 }
 
 /// E17.
@@ -82,8 +84,16 @@ impl Link {
         Self::greet("near end", stream, patience)
     }
 
+    /// An agent on a host of a mesh, by which name it is spoken of.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    pub(crate) fn of_host(host: &str, stream: Stream) -> Result<Self, Problem> {
+        Self::greet(format!("agent of {host}"), stream, ANSWER)
+    }
+
     fn greet(
-        name: &'static str,
+        name: impl Into<String>,
         Stream { to, mut from, process: child, peer, token, found, errors }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
@@ -101,7 +111,7 @@ impl Link {
             return Err(cannot_start(no_thread(&error)));
         }
         let mut link = Self {
-            name,
+            name: name.into(),
             to,
             frames,
             child,
@@ -113,9 +123,12 @@ impl Link {
             found,
             errors,
             last_sent: Instant::now(),
+            until: None,
         };
         let version = env!("CARGO_PKG_VERSION");
-        link.send(&ToEnd::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
+        // What takes long to answer, as a program that is simulated does, takes long to listen as well.
+        let lease_ms = LEASE.max(patience).as_millis() as u64;
+        link.send(&ToEnd::Hello { version: version.into(), lease_ms })?;
         let answer = link.answer_within(patience)?;
         match link.proven(answer, token)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {
@@ -123,7 +136,7 @@ impl Link {
                     return Err(Problem::new(
                         "E03",
                         Exit::CannotStart,
-                        format!("the {name} is msgpath {far}, this is {version}"),
+                        format!("the {} is msgpath {far}, this is {version}", link.name),
                     )
                     .hint("the same version at both ends"));
                 }
@@ -134,7 +147,9 @@ impl Link {
                 Ok(link)
             }
             (FromEnd::Busy { reason }, _) => Err(cannot_start(reason)),
-            _ => Err(Problem::new("E03", Exit::CannotStart, format!("the {name} does not greet as msgpath does"))),
+            _ => {
+                Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name)))
+            }
         }
     }
 
@@ -148,7 +163,7 @@ impl Link {
         credential: Option<Credential>,
     ) -> Result<(FromEnd, Vec<u8>), Problem> {
         let refused = |what: String| Problem::new("E73", Exit::CannotStart, what);
-        let name = self.name;
+        let name = self.name.clone();
         let (far, token) = match (answer.0, credential) {
             (FromEnd::Challenge { nonce }, Some(Credential { token, .. })) => (nonce, token),
             (FromEnd::Challenge { .. }, None) => {
@@ -200,6 +215,13 @@ impl Link {
     /// # Errors
     /// E17 where none will come, E03 for what is none.
     pub fn hear(&mut self, wait: Duration) -> Result<Option<(FromEnd, Vec<u8>)>, Problem> {
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            return Err(Problem::new(
+                "E81",
+                Exit::Unfinished,
+                format!("the {} was cut off: its time was over", self.name),
+            ));
+        }
         match self.frames.recv_timeout(wait) {
             Ok(Ok(Some(frame))) => Ok(Some(frame)),
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.vanished("it closed the control channel")),
@@ -238,8 +260,8 @@ impl Link {
     /// E17: it is gone.
     pub fn vanished(&self, why: impl std::fmt::Display) -> Problem {
         match self.errors.as_ref().map(Errors::text).filter(|text| !text.is_empty()) {
-            Some(text) => vanished(self.name, format!("{why}; what started it says: {text}")),
-            None => vanished(self.name, why),
+            Some(text) => vanished(&self.name, format!("{why}; what started it says: {text}")),
+            None => vanished(&self.name, why),
         }
     }
 
@@ -301,6 +323,11 @@ impl Pair {
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
         Ok(Self { near: Link::near_here()?, far, data: None })
+    }
+
+    /// Two agents that run.
+    pub(crate) fn of(near: Link, far: Link) -> Self {
+        Self { near, far, data: None }
     }
 
     /// Both read one CLOCK_MONOTONIC.

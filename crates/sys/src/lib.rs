@@ -45,6 +45,7 @@ pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod watch;
 
 use std::io;
 
