@@ -10,12 +10,13 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 5] = [
+const PAIRS: [(&str, &str, &str); 6] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
     ("diff", "report", "did it change; HTML page of runs"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),
+    ("paths", "lab", "which paths work here; make namespaces"),
 ];
 
 /// Operands of a verb take so many characters on the screen.
