@@ -151,6 +151,7 @@ pub(crate) mod tests {
             work: None,
             seed: 1,
             working_set: 0,
+            program: None,
         }
     }
 

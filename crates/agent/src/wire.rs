@@ -15,8 +15,11 @@ use msgpath_core::schema::{
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
+use msgpath_core::program::ProgramFacts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::program::ProgramOrder;
 
 /// Both ends must speak the same version.
 pub const VERSION: u8 = 6;
@@ -125,6 +128,9 @@ pub enum FromEnd {
     Offered {
         /// One a connection.
         addresses: Vec<String>,
+        /// What is known of the program of others that listens there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<Box<ProgramFacts>>,
     },
     /// Answer to `Dial`.
     Connected {
@@ -290,6 +296,9 @@ pub struct RoundOrder {
     pub seed: u64,
     /// Bytes over which message buffers rotate; 0: one buffer.
     pub working_set: u64,
+    /// The far end is a program of others, which the agent of the far end starts and watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Box<ProgramOrder>>,
 }
 
 impl RoundOrder {
@@ -331,6 +340,9 @@ impl RoundOrder {
         }
         if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) || self.working_set > MAX_WORKING_SET {
             return Err("work or a working set out of range");
+        }
+        if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.work.is_some()) {
+            return Err("a program of others answers echoes, untraced and with its own work");
         }
         Ok(())
     }
@@ -468,7 +480,7 @@ mod tests {
     #[test]
     fn frames_cross_and_damage_is_seen() {
         let mut bytes = Vec::new();
-        let message = FromEnd::Offered { addresses: vec!["a".into(), "b".into()] };
+        let message = FromEnd::Offered { addresses: vec!["a".into(), "b".into()], program: None };
         write(&mut bytes, &message, &[1, 2, 3]).unwrap();
         let (read_back, extra) = read::<FromEnd>(&mut bytes.as_slice()).unwrap().unwrap();
         assert_eq!((read_back, extra), (message, vec![1, 2, 3]));

@@ -589,6 +589,14 @@ impl AnyChannel {
         }
     }
 
+    /// Its socket, where it is one.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            AnyChannel::Socket(socket) => Some(socket.fd()),
+            _ => None,
+        }
+    }
+
     /// The same channel once more, so that one thread sends and another receives. Made before the first message. The
     /// connection ends with `self`, not with the duplicate.
     ///

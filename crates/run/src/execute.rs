@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::loops::LOST;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
-use msgpath_core::plan::{Between, CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
+use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
@@ -106,7 +106,7 @@ pub fn execute(
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, plan.options.between.as_ref()),
+        target: target_of(&target, &plan),
         unavailable,
         ..RunHeader::new(name.clone(), verb, plan)
     };
@@ -144,6 +144,7 @@ pub fn execute(
     let blame = |problem| lab::blame(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
+    run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     let ended = carry_out(run, writer, progress, next_stage, stop);
@@ -206,10 +207,11 @@ pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
 }
 
 /// Between whom is measured, and over which link, for people.
-fn target_of(target: &Target, between: Option<&Between>) -> String {
-    match between {
-        None => target.to_string(),
-        Some(between) => {
+fn target_of(target: &Target, plan: &Plan) -> String {
+    match (&plan.options.between, plan.programs.as_slice()) {
+        (None, [program]) if plan.cases.iter().all(|case| case.traits.program) => program.source.to_string(),
+        (None, _) => target.to_string(),
+        (Some(between), _) => {
             let link = if between.properties.is_empty() { String::new() } else { format!(" ({})", between.properties) };
             format!("{} → {}{link}", between.of(NEAR).name, between.of(FAR).name)
         }
@@ -250,6 +252,10 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
             format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),
             "a smaller -l",
         ));
+    }
+    if case.traits.program && !entry.transport.reaches_programs() {
+        let transport = entry.transport.meta().meta.name;
+        return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
     }
     if entry.transport.meta().lossy && case.inflight > 1 && case.connections > case.threads {
         return Err(Unavailable::new(
@@ -439,6 +445,11 @@ impl<'a> Run<'a> {
                     self.paces.push(pace);
                 }
                 Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
+                // A program of others that fails at once is no reason to give up the rest of a comparison.
+                Err(RoundError::Problem(problem)) if case.traits.program && self.pair.is_there() => {
+                    let reason = Unavailable::new(problem.what, problem.hint);
+                    self.header.unavailable.push(UnavailableCase { case, reason });
+                }
                 Err(RoundError::Problem(problem)) => return Err(problem),
                 Err(RoundError::Stopped) => return Err(interrupted()),
             }

@@ -13,6 +13,7 @@ mod others;
 pub mod periodic;
 mod pilot;
 mod placement;
+mod program;
 mod replicas;
 pub mod resume;
 mod round;

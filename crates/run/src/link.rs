@@ -1,5 +1,6 @@
 //! The coordinator's end of the stream to an agent: greeted, kept alive, asked and answered.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use msgpath_agent::team::no_thread;
 use msgpath_agent::wire::{self, FromEnd, ToEnd};
 use msgpath_core::plan::ChannelOptions;
+use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
@@ -239,6 +241,8 @@ pub struct Pair {
     pub near: Link,
     /// The end that answers.
     pub far: Link,
+    /// Programs of others at the far end, as they were started first.
+    pub programs: BTreeMap<String, ProgramFacts>,
 }
 
 impl Pair {
@@ -248,7 +252,12 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self { near: Link::near_here()?, far })
+        Ok(Self { near: Link::near_here()?, far, programs: BTreeMap::new() })
+    }
+
+    /// Whether both ends answer, as far as is known without waiting.
+    pub fn is_there(&mut self) -> bool {
+        !self.near.is_gone() && !self.far.is_gone()
     }
 
     /// Both read one CLOCK_MONOTONIC.

@@ -90,7 +90,8 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
 /// # Errors
 /// E59: the record does not say it in a way that can be read.
 fn target(header: &RunHeader) -> Result<Target, Problem> {
-    if header.plan.options.between.is_some() || header.target == Target::Local.to_string() {
+    let started_here = header.plan.options.between.is_some() || !header.plan.programs.is_empty();
+    if started_here || header.target == Target::Local.to_string() {
         return Ok(Target::Local);
     }
     let unknown = |_| refused(format!("{} cannot be resumed: {:?} is not a target", header.name, header.target));

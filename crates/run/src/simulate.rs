@@ -189,7 +189,8 @@ fn once(
     let own = Own { near: true, cpus: cpus.to_vec(), batch: 1, keep: 0, load: None };
     let done = Link::near(stream, PATIENCE).map_err(RoundError::Problem).and_then(|near| {
         // An agent that hears nothing ends, and valgrind takes its time to start: the far end is started at its first word.
-        let mut pair = Pair { near, far: Link::open(&Target::Local, &plan.options)? };
+        let far = Link::open(&Target::Local, &plan.options)?;
+        let mut pair = Pair { near, far, programs: BTreeMap::new() };
         carry_out(&mut pair, order, &own, deadline, stop)
     });
     let status = loop {

@@ -207,8 +207,8 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
         }
     }
     page.note("Per message, mean over all rounds.");
-    if cases.iter().any(|case| case.ends.iter().any(|end| end.cost.unread)) {
-        page.note(&format!("n/a: {}.", msgpath_analyse::cost::UNREAD));
+    for why in words::why_unread(cases.iter().copied()) {
+        page.note(&format!("n/a: {why}."));
     }
     page.long_table(&columns, &rows);
 }

@@ -1,5 +1,7 @@
 //! The parts that every result has: head, warnings, findings, cost, what was granted, where it was saved.
 
+use std::iter::repeat_n;
+
 use msgpath_analyse::Summary;
 use msgpath_analyse::gates::GateState;
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
@@ -162,6 +164,9 @@ impl Page {
         }
         self.gap();
         self.table(table);
+        for why in words::why_unread(cases.iter().map(|(_, case)| *case).filter(|case| case.case.traits.program)) {
+            self.text(2, &format!("n/a: {why}"), Paint::Dim);
+        }
         self.events(cases);
     }
 
@@ -244,6 +249,10 @@ pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
     if cost.unread {
         return std::array::from_fn(|_| "n/a".into());
     }
+    if cost.cpu_only {
+        let both = format!("{} both", glyphs.time(cost.user_ns));
+        return [both].into_iter().chain(repeat_n("n/a".to_owned(), 6)).collect::<Vec<_>>().try_into().expect("seven");
+    }
     // The sum is what the scheduler counted; its parts are told apart by ticks. Where none fell into one of them it may
     // still have taken a part of the time.
     let [user, system] = match (cost.user_ns, cost.system_ns) {
@@ -275,5 +284,7 @@ mod tests {
         assert_eq!(cells(0.0, 8_100.0), ["n/a: no tick", "8.10 us both"]);
         assert_eq!(cells(8_100.0, 0.0), ["8.10 us both", "n/a: no tick"]);
         assert_eq!(cells(1_200.0, 6_900.0), ["1.20 us", "6.90 us"]);
+        let program = Cost { user_ns: 8_100.0, cpu_only: true, ..Cost::default() };
+        assert_eq!(cost_cells(&program, Glyphs::Ascii), ["8.10 us both", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a"]);
     }
 }
