@@ -347,10 +347,13 @@ impl Job {
         let (outgoing, incoming, lossy) = self.payloads();
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let mut inbox = self.begin(ends)?;
-        let outcome = match self.role {
+        let mut outcome = match self.role {
             Role::EchoNear => self.echo_near(ends, &messages, &mut inbox),
             _ => self.echo_far(ends, &messages, &mut inbox),
         }?;
+        if !incoming.is_compared() {
+            outcome.report.delivery.verified = 0;
+        }
         Ok(self.home(outcome))
     }
 

@@ -9,6 +9,8 @@ use crate::path::is_end_name;
 
 /// The scheme of a program that runs already.
 const RAW: &str = "raw://";
+/// The scheme of a server that comes with msgpath.
+const EXAMPLE: &str = "example:";
 /// The most words of a command line, and the most bytes of them all.
 const MOST_WORDS: usize = 256;
 const MOST_BYTES: usize = 16 << 10;
@@ -23,6 +25,18 @@ pub enum Source {
     Command(Vec<String>),
     /// It runs already: `HOST:PORT`.
     Address(String),
+    /// A small server in another language that comes with msgpath, by the name of the language. It is built before the run,
+    /// and then is a command.
+    Example(String),
+    /// An example that could not be built here.
+    Missing {
+        /// Its language.
+        example: String,
+        /// Why.
+        why: String,
+        /// What helps.
+        hint: String,
+    },
 }
 
 /// A far end of others, as the user named it.
@@ -173,6 +187,9 @@ impl Source {
             let plain = address.len() <= 300 && !address.chars().any(|c| c.is_whitespace() || c == '/');
             return if known && plain { Ok(Source::Address(address.into())) } else { Err(BadProgram::Address) };
         }
+        if let Some(name) = text.strip_prefix(EXAMPLE).filter(|name| is_end_name(name)) {
+            return Ok(Source::Example(name.into()));
+        }
         let words = words(text)?;
         match words.first() {
             Some(first) if !first.is_empty() => Ok(Source::Command(words)),
@@ -186,6 +203,7 @@ impl fmt::Display for Source {
         match self {
             Source::Command(words) => f.write_str(&words.join(" ")),
             Source::Address(address) => write!(f, "{RAW}{address}"),
+            Source::Example(name) | Source::Missing { example: name, .. } => write!(f, "{EXAMPLE}{name}"),
         }
     }
 }
@@ -209,7 +227,11 @@ impl Program {
 
     /// The name of a program that has none: its file's; the script's, where a program of the search path runs one.
     fn named_by(source: &Source) -> String {
-        let Source::Command(words) = source else { return "raw".into() };
+        let words = match source {
+            Source::Command(words) => words,
+            Source::Address(_) => return "raw".into(),
+            Source::Example(name) | Source::Missing { example: name, .. } => return name.clone(),
+        };
         let is_script = |word: &&String| !word.starts_with('-') && word.contains('.') && !word.contains(['{', '=']);
         let script = words.iter().skip(1).find(is_script).filter(|_| !words[0].contains('/'));
         let file = script.unwrap_or(&words[0]).rsplit('/').next().unwrap_or_default();
@@ -283,6 +305,7 @@ mod tests {
         assert_eq!(name("java -cp out Echo {port}"), "java");
         assert_eq!(name("new=./server {port}"), "new");
         assert_eq!(name("raw://localhost:7"), "raw");
+        assert_eq!((name("example:go"), name("mine=example:go")), ("go".into(), "mine".into()));
         assert_eq!(name("./a+b {port}"), "a_b");
         // What stands before the sign is no name: the whole is a command.
         assert_eq!(command("env X=1 ./server"), ["env", "X=1", "./server"]);

@@ -134,8 +134,8 @@ impl RunHeader {
         }
         let far = match self.plan.program_of(case).map(|program| &program.source) {
             None => Counted::All,
-            Some(Source::Command(_)) => Counted::CpuTime,
-            Some(Source::Address(_)) => Counted::Nothing,
+            Some(Source::Command(_) | Source::Example(_)) => Counted::CpuTime,
+            Some(Source::Address(_) | Source::Missing { .. }) => Counted::Nothing,
         };
         [Counted::All, far]
     }

@@ -27,7 +27,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, replicas, simulate, suspects};
+use crate::{capacity, lab, program, replicas, simulate, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -85,6 +85,7 @@ pub fn execute(
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
+    program::place(&plan, &mut pair)?;
     let one_machine = pair.one_machine();
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = pair.near.cpus.clone();

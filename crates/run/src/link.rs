@@ -243,6 +243,8 @@ pub struct Pair {
     pub far: Link,
     /// Programs of others at the far end, as they were started first.
     pub programs: BTreeMap<String, ProgramFacts>,
+    /// The far end is a program on another machine, for which an agent on this one stands.
+    pub away: bool,
 }
 
 impl Pair {
@@ -252,7 +254,7 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self { near: Link::near_here()?, far, programs: BTreeMap::new() })
+        Ok(Self { near: Link::near_here()?, far, programs: BTreeMap::new(), away: false })
     }
 
     /// Whether both ends answer, as far as is known without waiting.

@@ -10,7 +10,7 @@ use msgpath_core::{Exit, Plan, Problem, Target, Workload};
 use msgpath_record::{CutShort, Run as Recorded};
 
 use crate::execute::{NextStage, Progress, Run, carry_out, with_resume};
-use crate::lab;
+use crate::{lab, program};
 use crate::link::{Link, Pair};
 use crate::pilot::Pace;
 
@@ -152,8 +152,10 @@ pub fn resume(
     check(&cut)?;
     let header = cut.run.header.clone();
     let (target, paces) = (target(&header)?, paces(&header)?);
-    let pair = Pair::open(&target, &header.plan.options)?;
+    let mut pair = Pair::open(&target, &header.plan.options)?;
+    program::place(&header.plan, &mut pair)?;
     let mut differs = differences(&header, &pair.near.environment, &pair.far);
+    differs.extend(program::differences(&header));
     let rounds = std::mem::take(&mut cut.run.rounds);
     let done = rounds.len() as u64;
     let start_ns = rounds.iter().map(|round| round.start_ns.saturating_add(round.near().elapsed_ns)).max();

@@ -90,6 +90,9 @@ fn suits(case: &Case) -> Result<(), Unavailable> {
             "a receiver that spins executes as many instructions as it has to wait, and waits longer when simulated";
         return Err(Unavailable::new(why, "a wait that sleeps: /block"));
     }
+    if case.traits.program {
+        return Err(Unavailable::new("the far end is a program of others", "a case without --far"));
+    }
     if case.load != Load::Closed {
         return Err(Unavailable::new("a schedule is a matter of time, which is not simulated", "no --rate"));
     }
@@ -190,7 +193,7 @@ fn once(
     let done = Link::near(stream, PATIENCE).map_err(RoundError::Problem).and_then(|near| {
         // An agent that hears nothing ends, and valgrind takes its time to start: the far end is started at its first word.
         let far = Link::open(&Target::Local, &plan.options)?;
-        let mut pair = Pair { near, far, programs: BTreeMap::new() };
+        let mut pair = Pair { near, far, programs: BTreeMap::new(), away: false };
         carry_out(&mut pair, order, &own, deadline, stop)
     });
     let status = loop {

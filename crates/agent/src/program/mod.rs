@@ -49,6 +49,8 @@ impl Programs {
                 let address = resolve(address, family)?.to_string();
                 return Ok(ProgramFacts { name: program.name.clone(), address, ..ProgramFacts::default() });
             }
+            Source::Missing { why, hint, .. } => return Err(Unavailable::new(why.clone(), hint.clone())),
+            Source::Example(name) => return Err(Unavailable::new(format!("the example {name} was not built"), "")),
         };
         if let Some(running) = self.running.get_mut(&program.name) {
             return match running.ended() {

@@ -64,6 +64,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         }
     }
     page.threads(&cases);
+    page.programs(run, summary);
     page.limits(run, summary, &cases);
     // A map without a winner tells nothing that the marks above do not.
     let won = |comparison: &&Comparison| style.verbose || comparison.winners.iter().any(|winner| winner.path.is_some());

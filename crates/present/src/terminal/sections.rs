@@ -12,7 +12,7 @@ use msgpath_record::Run;
 use super::answer::{TEXT, kept};
 use super::page::{Page, Paint, Span, Style, width};
 use super::table::{Align, Table};
-use crate::view;
+use crate::{programs, view};
 use crate::words::{self, events};
 
 /// The computed sentences, each with its confidence word and the commands to run next. Empty where there is none.
@@ -229,6 +229,22 @@ impl Page {
             let text = if hint.is_empty() { why } else { format!("{why}; {hint}") };
             table.row([path.into(), text.into()]);
         }
+        self.table(table);
+    }
+
+    /// Programs of others at the far end, with what a message costs there.
+    pub(crate) fn programs(&mut self, run: &Run, summary: &Summary) {
+        let rows = programs::rows(run, summary, self.style.glyphs);
+        if rows.is_empty() {
+            return;
+        }
+        let [name, far, near, ready, which] = programs::HEADS;
+        let mut table = Table::new().column(name, Align::Left).column(far, Align::Right).column(near, Align::Right);
+        table = table.optional(ready, Align::Right, 1).column(which, Align::Left).wrap_last();
+        for row in rows {
+            table.row(row.map(Into::into));
+        }
+        self.gap();
         self.table(table);
     }
 
