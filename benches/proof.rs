@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use msgpath_analyse::{Summary, summarise};
-use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Extent, Load, Placement, Work, WorkLaw};
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Distribution, Extent, Load, Placement, ServiceTime};
 use msgpath_core::schedule::{Arrivals, Rate, exponential};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
@@ -64,18 +64,18 @@ fn queue(count: Option<u32>) -> bool {
     };
     println!("queue: service {} ms, transport {:.0} us, {runs} runs each", mean_ns / 1_000_000, transport_ns / 1e3);
     let mut fine = true;
-    for (name, law, load) in [
-        ("M/M/1", WorkLaw::Exponential, 0.5),
-        ("M/M/1", WorkLaw::Exponential, 0.8),
-        ("M/D/1", WorkLaw::Constant, 0.5),
-        ("M/D/1", WorkLaw::Constant, 0.8),
+    for (name, distribution, load) in [
+        ("M/M/1", Distribution::Exponential, 0.5),
+        ("M/M/1", Distribution::Exponential, 0.8),
+        ("M/D/1", Distribution::Constant, 0.5),
+        ("M/D/1", Distribution::Constant, 0.8),
     ] {
-        let theory = [0.5, 0.99].map(|p| time_in_system(law, load, mean_ns as f64, p));
+        let theory = [0.5, 0.99].map(|p| time_in_system(distribution, load, mean_ns as f64, p));
         let (mut inside, mut withheld) = ([0; 2], [0; 2]);
         for run in 0..runs {
             let mut plan = plan(Workload::Echo);
             plan.seed = u64::from(run) + 1;
-            plan.work = Some(Work { mean_ns, law });
+            plan.service_time = Some(ServiceTime { mean_ns, distribution });
             plan.extent = Extent::Time(16 * SECOND);
             let rate = Rate::per_second(load * 1e9 / mean_ns as f64).expect("a rate");
             plan.cases[0].load = Load::Open { rate, arrivals: Arrivals::Poisson };
@@ -109,13 +109,13 @@ fn queue(count: Option<u32>) -> bool {
 }
 
 /// The p-quantile of the time in an M/M/1 (formula) or M/D/1 (simulated) system, ns.
-fn time_in_system(law: WorkLaw, load: f64, mean_ns: f64, p: f64) -> f64 {
-    if law == WorkLaw::Exponential {
+fn time_in_system(distribution: Distribution, load: f64, mean_ns: f64, p: f64) -> f64 {
+    if distribution == Distribution::Exponential {
         return -(1.0 - p).ln() * mean_ns / (1.0 - load);
     }
     let mut random = SplitMix64::new(1);
     let mut waiting = 0.0_f64;
-    // Lindley: the next one waits for what is left of the work when it comes.
+    // Lindley: the next one waits for what is left of the service when it comes.
     let mut times: Vec<f64> = (0..10_000_000)
         .map(|_| {
             let time = waiting + mean_ns;
@@ -127,10 +127,10 @@ fn time_in_system(law: WorkLaw, load: f64, mean_ns: f64, p: f64) -> f64 {
     *times.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
-/// A case beside itself with `work` ns more at the far end.
-fn beside_itself(seed: u64, work: u64, rounds: u32, round_ns: u64) -> Verdict {
+/// A case beside itself with `service_ns` more at the far end.
+fn beside_itself(seed: u64, service_ns: u64, rounds: u32, round_ns: u64) -> Verdict {
     let mut plan = plan(Workload::Echo);
-    let ablation = Ablation { of: 0, change: Change::Work(work) };
+    let ablation = Ablation { of: 0, change: Change::ServiceTime(service_ns) };
     let case = Case { id: 1, role: CaseRole::Ablation, ablation: Some(ablation), ..plan.cases[0].clone() };
     plan.cases.push(case);
     (plan.seed, plan.rounds, plan.extent) = (seed, rounds, Extent::Time(u64::from(rounds) * round_ns));

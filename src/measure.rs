@@ -162,7 +162,7 @@ pub(crate) fn presented(
     })
 }
 
-/// Cases near the crossings that the first stage has found. A run that cannot be read back yet has none: what was measured
+/// Cases near the crossings that the first phase has found. A run that cannot be read back yet has none: what was measured
 /// stays, and the run says at its end what is wrong.
 pub(crate) fn next_stage(folder: &Path) -> Vec<Case> {
     match msgpath_record::read(folder) {

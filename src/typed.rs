@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use msgpath_core::gate::Gate;
 use msgpath_core::path::{PathSpec, Setting};
-use msgpath_core::plan::{Expectation, Metric, Placement, Work, WorkLaw};
+use msgpath_core::plan::{Distribution, Expectation, Metric, Placement, ServiceTime};
 use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
@@ -189,17 +189,18 @@ pub(crate) fn rates(text: &str) -> Result<List<Offered>, units::ParseError> {
     }))
 }
 
-/// `--work`: `5us`, or `exp:5us`.
-pub(crate) fn work(text: &str) -> Result<Work, Problem> {
-    let (law, time) = match text.split_once(':') {
-        Some(("exp", time)) => (Some(WorkLaw::Exponential), time),
+/// `--service-time`: `5us`, or `exp:5us`.
+pub(crate) fn service_time(text: &str) -> Result<ServiceTime, Problem> {
+    let (distribution, time) = match text.split_once(':') {
+        Some(("exp", time)) => (Some(Distribution::Exponential), time),
         Some(_) => (None, text),
-        None => (Some(WorkLaw::Constant), text),
+        None => (Some(Distribution::Constant), text),
     };
     let mean_ns = units::parse_time(time).ok().filter(|ns| *ns > 0);
-    law.zip(mean_ns)
-        .map(|(law, mean_ns)| Work { mean_ns, law })
-        .ok_or_else(|| problems::bad_value("--work", format!("a time such as 5us or exp:5us, got {text:?}")))
+    distribution
+        .zip(mean_ns)
+        .map(|(distribution, mean_ns)| ServiceTime { mean_ns, distribution })
+        .ok_or_else(|| problems::bad_value("--service-time", format!("a time such as 5us or exp:5us, got {text:?}")))
 }
 
 /// `--expect`: a time, or bits per second with the letter that a time does not have.
@@ -312,10 +313,13 @@ mod tests {
 
     #[test]
     fn work_has_a_law() {
-        assert_eq!(work("5us"), Ok(Work { mean_ns: 5_000, law: WorkLaw::Constant }));
-        assert_eq!(work("exp:1.5ms"), Ok(Work { mean_ns: 1_500_000, law: WorkLaw::Exponential }));
+        assert_eq!(service_time("5us"), Ok(ServiceTime { mean_ns: 5_000, distribution: Distribution::Constant }));
+        assert_eq!(
+            service_time("exp:1.5ms"),
+            Ok(ServiceTime { mean_ns: 1_500_000, distribution: Distribution::Exponential })
+        );
         for bad in ["", "5", "0us", "exp:", "exp:0us", "exp", "uniform:5us", "5us:exp", "-5us"] {
-            assert!(work(bad).unwrap_err().to_string().contains("exp:5us"), "{bad}");
+            assert!(service_time(bad).unwrap_err().to_string().contains("exp:5us"), "{bad}");
         }
     }
 

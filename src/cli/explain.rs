@@ -22,12 +22,12 @@ use crate::{gates, runs};
   msgpath explain                        64 bytes over TCP, split into stages
   msgpath explain -x udp:send -l 1K      another path, another size
   msgpath explain @last                  the last run, again if it was not traced
-  msgpath explain --layers --work 20us     what each layer of the stack adds")]
+  msgpath explain --layers --service-time 20us     what each layer of the stack adds")]
 pub(super) struct Arguments {
     /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Layer breakdown, the same message over ever fewer layers: a handler with its work (--work, 20us), the socket with each wait, raw
+    /// Layer breakdown, the same message over ever fewer layers: a handler with its service time (--service-time, 20us), the socket with each wait, raw
     /// Ethernet, shared memory; prints what each layer adds
     #[arg(long, conflicts_with = "run", help_heading = "Message and path")]
     layers: bool,
@@ -118,7 +118,7 @@ fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
     gates::of_one_run(&options.evidence.fail_if, Workload::Echo)?;
     let mut plan = plan.clone();
     plan.gates.clone_from(&options.evidence.fail_if);
-    plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
+    plan.cases.retain(|case| case.role == CaseRole::Measured && case.phase == 0);
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;
     }

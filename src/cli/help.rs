@@ -88,7 +88,7 @@ const SHORT: [(&str, &str, &str); 4] = [
   msgpath compare --metric p99               by the tail
   msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'   your servers, beside ours",
     ),
-    ("explain", "path len time rounds rate layers work stages between cpu json verbose", ""),
+    ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
 ];
 
 /// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use msgpath_core::gate::Gate;
 use msgpath_core::path::Setting;
-use msgpath_core::plan::{Expectation, Metric, Placement, StageSet, Stamps, Work};
+use msgpath_core::plan::{Expectation, Metric, Placement, ServiceTime, StageSet, Stamps};
 use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
@@ -75,9 +75,9 @@ pub(crate) struct MessageOptions {
     /// Gaps between the messages of a schedule: poisson (independent users) or constant [default: poisson]
     #[arg(long, value_enum, value_name = "LAW", hide_possible_values = true)]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Work of the far end for each message: 5us, or exp:5us (exponential, with this mean) [default: none]
-    #[arg(long, value_name = "TIME", value_parser = typed::work)]
-    pub(crate) work: Option<Work>,
+    /// Service time: what the far end computes for each message before it answers, 5us, or exp:5us (exponential, with this mean) [default: none]
+    #[arg(long, value_name = "TIME", value_parser = typed::service_time)]
+    pub(crate) service_time: Option<ServiceTime>,
     /// Bytes over which each end rotates its message buffers, so that they leave the cache [default: one buffer]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) working_set: Option<u64>,

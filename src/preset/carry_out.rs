@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ fn about(text: &str) -> String {
 /// Runs `msgpath` with these words; the exit code. A request to stop reaches it as well: from the terminal, or from here.
 fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
     let silent = wanted.quiet || wanted.look.json;
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = child::this_program();
     command.args(words).stdin(Stdio::null());
     if silent {
         command.stdout(Stdio::null());

@@ -1,6 +1,6 @@
 //! The layer breakdown, `explain --layers`: one message over ever fewer layers.
 
-use msgpath_core::plan::{Ablation, Change, WorkLaw};
+use msgpath_core::plan::{Ablation, Change, Distribution};
 use msgpath_core::{Case, CaseRole, Plan, Problem};
 
 use super::{Request, Verb, request};
@@ -20,13 +20,13 @@ const LAYERS: [&str; 9] = [
     "shm:ring/futex",
     "shm:ring/spin",
 ];
-/// Work of the handler when nobody says, ns.
+/// Service time of the handler when nobody says, ns.
 const WORK_NS: u64 = 20_000;
 
 /// The plan of a layer breakdown.
 ///
 /// # Errors
-/// As [`request`]; options that choose paths, or work that is not constant.
+/// As [`request`]; options that choose paths, or a service time that is not constant.
 pub(crate) fn layers(options: &Options) -> Result<Request, Problem> {
     let message = &options.message;
     if message.paths.is_some() || message.udp || message.zerocopy || message.poll {
@@ -35,13 +35,15 @@ pub(crate) fn layers(options: &Options) -> Result<Request, Problem> {
     if message.rate.is_some() || message.every.is_some() {
         return Err(usage("--layers sends one message after the other").hint("leave out --rate"));
     }
-    let work = match message.work {
+    let service_ns = match message.service_time {
         None => WORK_NS,
-        Some(work) if work.law == WorkLaw::Constant => work.mean_ns,
-        Some(_) => return Err(usage("--layers takes work that is always the same").hint("--work 20us")),
+        Some(time) if time.distribution == Distribution::Constant => time.mean_ns,
+        Some(_) => {
+            return Err(usage("--layers takes a service time that is always the same").hint("--service-time 20us"));
+        }
     };
     let mut options = options.clone();
-    options.message.work = None;
+    options.message.service_time = None;
     options.evidence.no_refine = true;
     let known = |layer: &&&str| layer.parse().is_ok_and(|spec| msgpath_paths::resolve(&spec, None).is_ok());
     let layers = LAYERS.iter().filter(known).map(|layer| PathArg::Spec(layer.parse().expect("a well-formed path")));
@@ -53,7 +55,7 @@ pub(crate) fn layers(options: &Options) -> Result<Request, Problem> {
     let handler = Case {
         id: plan.cases.len() as u32,
         role: CaseRole::Ablation,
-        ablation: Some(Ablation { of: 0, change: Change::Work(work) }),
+        ablation: Some(Ablation { of: 0, change: Change::ServiceTime(service_ns) }),
         ..plan.cases[0].clone()
     };
     plan.cases.push(handler);

@@ -27,9 +27,9 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
                 usage("a stream has no rate: it sends as fast as the path takes").hint("msgpath echo --rate 10k")
             );
         }
-        if message.work.is_some() {
-            return Err(usage("--work has no meaning here: a stream is answered once, at its end")
-                .hint("msgpath echo --work 5us"));
+        if message.service_time.is_some() {
+            return Err(usage("--service-time has no meaning here: a stream is answered once, at its end")
+                .hint("msgpath echo --service-time 5us"));
         }
     }
     if message.inflight.as_ref().is_some_and(|depths| depths.0.len() > 1)

@@ -203,7 +203,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: options.evidence.stamps.into(),
         message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
-        work: options.message.work,
+        service_time: options.message.service_time,
         working_set: options.message.working_set.unwrap_or(0),
         metric: options.evidence.metric,
         expect: options.evidence.expect,

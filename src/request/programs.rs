@@ -122,7 +122,9 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
         () if Stamps::from(evidence.stamps) == Stamps::Both => {
             no("a program of others stamps nothing", "leave out --stamps")
         }
-        () if message.work.is_some() => no("--work is done by the far end of msgpath", "leave out --work"),
+        () if message.service_time.is_some() => {
+            no("--service-time is spent by the far end of msgpath", "leave out --service-time")
+        }
         () if scheduled && unnumbered => no(
             "a schedule tells replies apart by the number in their messages",
             "leave out --rate, or --reply and --request-file",

@@ -266,14 +266,20 @@ fn schedules_fill_their_rounds() {
 
 #[test]
 fn work_and_working_sets_arrive() {
-    use msgpath_core::plan::{Work, WorkLaw};
-    assert_eq!(plan("echo --work exp:5us").work, Some(Work { mean_ns: 5_000, law: WorkLaw::Exponential }));
-    assert_eq!(plan("compare --work 5us").work, Some(Work { mean_ns: 5_000, law: WorkLaw::Constant }));
+    use msgpath_core::plan::{Distribution, ServiceTime};
+    assert_eq!(
+        plan("echo --service-time exp:5us").service_time,
+        Some(ServiceTime { mean_ns: 5_000, distribution: Distribution::Exponential })
+    );
+    assert_eq!(
+        plan("compare --service-time 5us").service_time,
+        Some(ServiceTime { mean_ns: 5_000, distribution: Distribution::Constant })
+    );
     assert_eq!((plan("stream --working-set 64M").working_set, plan("stream").working_set), (64 << 20, 0));
     assert!(plan("echo --hold-cork").options.hold_cork && !plan("echo --cork").options.hold_cork);
-    refused("stream --work 5us", "E11", "no meaning");
-    refused("echo --work 11s", "E11", "10 s");
-    refused("echo --work 5", "E11", "exp:5us");
+    refused("stream --service-time 5us", "E11", "no meaning");
+    refused("echo --service-time 11s", "E11", "10 s");
+    refused("echo --service-time 5", "E11", "exp:5us");
     refused("echo --working-set 2G", "E11", "1 GiB");
     refused("echo --cork --hold-cork", "E11", "cannot be used with");
 }

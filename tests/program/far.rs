@@ -272,7 +272,7 @@ fn what_cannot_be_started_or_never_listens_is_said() {
         (vec!["echo", "--frame", "line"], "--far"),
         (vec!["stream", "--far", "a"], "acknowledges no stream"),
         (vec!["echo", "--far", "a", "--stages", "light"], "--stages"),
-        (vec!["echo", "--far", "a", "--work", "5us"], "--work"),
+        (vec!["echo", "--far", "a", "--service-time", "5us"], "--service-time"),
         (vec!["echo", "127.0.0.1", "--far", "a"], "and so is a target"),
         (vec!["echo", "--far", "a", "--frame", "length", "-l", "4"], "no room for its length"),
         (vec!["echo", "-x", "tcp:send@b", "--far", "a=./a"], "names the program b"),

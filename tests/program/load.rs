@@ -110,7 +110,7 @@ fn constant_arrivals_are_equally_far_apart() {
 
 #[test]
 fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
-    let output = echo("-x unix:send --rate 2k --work 2ms -t 2s -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send --rate 2k --service-time 2ms -t 2s -r 5 --json").ends_with(0);
     let case = case(&output, 0);
     assert_eq!(case["open"]["sustained"], false, "{}", case["open"]);
     assert!(number(&case["open"]["backlog_per_s"]["value"]) > 1_000.0, "{}", case["open"]);
@@ -121,28 +121,28 @@ fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
             .iter()
             .all(|quantile| quantile["range"] != "interval" && quantile["hi_ns"].is_null())
     );
-    let text = echo("-x unix:send --rate 2k --work 2ms -t 2s -r 5").ends_with(0);
+    let text = echo("-x unix:send --rate 2k --service-time 2ms -t 2s -r 5").ends_with(0);
     text.shows(&["not sustained", "backlog"]);
 }
 
 #[test]
 fn the_messages_in_flight_can_be_limited() {
     for path in ["unix:send", "udp:send"] {
-        let line = format!("-x {path} --rate 1k --work 2ms --inflight 3 -t 500ms -r 5 --json");
+        let line = format!("-x {path} --rate 1k --service-time 2ms --inflight 3 -t 500ms -r 5 --json");
         let output = echo(&line).ends_with(0);
         let open = case(&output, 0)["open"].clone();
         assert!(number(&open["most_in_flight"]) <= 3.0, "{path}: {open}");
         // Where other work shares the CPUs, most of the lateness may be its own.
         assert!(number(&open["blocked_share"]) > 0.0, "{path}: the far end is a cause: {open}");
     }
-    let unlimited = echo("-x unix:send --rate 1k --work 2ms -t 500ms -r 5 --json").ends_with(0);
+    let unlimited = echo("-x unix:send --rate 1k --service-time 2ms -t 500ms -r 5 --json").ends_with(0);
     let most = number(&case(&unlimited, 0)["open"]["most_in_flight"]);
     assert!(most > 20.0, "{most}");
 }
 
 #[test]
 fn several_rates_are_a_load_curve() {
-    let output = echo("-x unix:send --rate 250..1k --work 100us -t 500ms -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send --rate 250..1k --service-time 100us -t 500ms -r 5 --json").ends_with(0);
     let value = output.json();
     let rates: Vec<f64> = value["load_curves"][0]["points"]
         .as_array()
@@ -151,12 +151,16 @@ fn several_rates_are_a_load_curve() {
         .map(|point| number(&point["asked_per_s"]))
         .collect();
     assert_eq!(rates, [250.0, 500.0, 1000.0]);
-    echo("-x unix:send --rate 250..1k --work 100us -t 500ms -r 5").ends_with(0).shows(&["250", "1k", "sustained"]);
+    echo("-x unix:send --rate 250..1k --service-time 100us -t 500ms -r 5").ends_with(0).shows(&[
+        "250",
+        "1k",
+        "sustained",
+    ]);
 }
 
 #[test]
 fn work_is_part_of_every_message() {
-    let output = echo("-x unix:send --work 3ms -c 40 -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send --service-time 3ms -c 40 -r 5 --json").ends_with(0);
     let fastest = number(&case(&output, 0)["fastest_ns"]);
     assert!(fastest >= 3e6, "{fastest}");
 }
@@ -214,7 +218,7 @@ fn impossible_schedules_are_refused() {
         ("--rate nonsense", "rate"),
         ("--rate 10k --every 1ms", "every"),
         ("--rate 1k --each", "each"),
-        ("--work never", "work"),
+        ("--service-time never", "service"),
         ("--expect soon", "expect"),
         ("--rate 1k -P 4 -T 2", "thread"),
         ("--working-set 1T", "working"),

@@ -13,7 +13,7 @@ use crate::command::{Home, Running, free_port, within};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Two paths, 20 rounds, of 40 messages each; a round takes 120 ms at least, so that the run can be met in its middle.
-const LONG: &str = "echo -x tcp:send,unix:send -c 400 -r 10 -w 0 --work 3ms --restarts 2 --no-ablations --no-extend --events off \
+const LONG: &str = "echo -x tcp:send,unix:send -c 400 -r 10 -w 0 --service-time 3ms --restarts 2 --no-ablations --no-extend --events off \
                     --name cut";
 /// The same in no time.
 const SHORT: &str = "echo -x tcp:send,unix:send -c 60 -r 6 -w 0 --no-ablations --no-extend --events off --name cut";

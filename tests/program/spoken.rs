@@ -80,7 +80,7 @@ fn waking_is_compared_with_not_waking() {
 
 #[test]
 fn a_rate_beyond_the_far_end_is_named() {
-    let said = said("echo -x unix:send --rate 2k --work 2ms -t 2s -r 5");
+    let said = said("echo -x unix:send --rate 2k --service-time 2ms -t 2s -r 5");
     under(&said, "W52");
 }
 

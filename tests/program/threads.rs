@@ -26,7 +26,7 @@ fn one_event_loop_serves_every_connection() {
         ("unix:write/epoll", "-P 16 -T 2 --inflight 4 -c 1600 -r 5"),
         ("pipe:writev/epoll", "-P 4 -T 1 -l 1M -c 40 -r 5"),
         ("tcp:send/epoll", "-P 16 -T 1 -l 1M -c 80 -r 5 --stamps both"),
-        ("unix:send/epoll", "-P 2 -T 1 --work 20us -c 200 -r 5"),
+        ("unix:send/epoll", "-P 2 -T 1 --service-time 20us -c 200 -r 5"),
     ] {
         let all = cases(&echo(&format!("-x {path} --event-loop {options} --json")).ends_with(0));
         let case = &all[0];

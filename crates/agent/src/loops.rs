@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::plan::{Work, WorkLaw};
+use msgpath_core::plan::{Distribution, ServiceTime};
 use msgpath_core::schedule::exponential;
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Delivery, Histogram};
@@ -521,7 +521,7 @@ pub struct Answer<'a> {
     pub same_bytes: bool,
     /// Set when the near end has finished: silence is then the end.
     pub finish: &'a AtomicBool,
-    /// Work before each answer.
+    /// Service time before each answer.
     pub service: &'a Service,
 }
 
@@ -534,12 +534,12 @@ impl Service {
     /// Exponential times are drawn this often before they repeat; a power of two.
     const DRAWN: usize = 1 << 16;
 
-    /// The times of `work`; none for `None`.
-    pub fn new(work: Option<Work>, seed: u64) -> Self {
-        let times = match work {
+    /// Drawn from `time`; none for `None`.
+    pub fn new(time: Option<ServiceTime>, seed: u64) -> Self {
+        let times = match time {
             None => Vec::new(),
-            Some(Work { mean_ns, law: WorkLaw::Constant }) => vec![mean_ns],
-            Some(Work { mean_ns, law: WorkLaw::Exponential }) => {
+            Some(ServiceTime { mean_ns, distribution: Distribution::Constant }) => vec![mean_ns],
+            Some(ServiceTime { mean_ns, distribution: Distribution::Exponential }) => {
                 let mut random = SplitMix64::new(seed);
                 (0..Self::DRAWN).map(|_| exponential(&mut random, mean_ns as f64) as u64).collect()
             }

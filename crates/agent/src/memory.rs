@@ -148,7 +148,7 @@ pub(crate) mod tests {
             urgent: false,
             events: false,
             options: ChannelOptions::default(),
-            work: None,
+            service_time: None,
             seed: 1,
             working_set: 0,
             program: None,

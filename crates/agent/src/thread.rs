@@ -476,7 +476,7 @@ impl Job {
         let order = &*self.order;
         // The very bytes go back where the reply is as long and lies in one buffer.
         let same_bytes = order.reply == order.pieces.total() && ends.end(0).is_whole()?;
-        let service = Service::new(order.work, order.seed);
+        let service = Service::new(order.service_time, order.seed);
         let answer = &Answer { same_bytes, finish: &self.finish, service: &service };
         let mut answering = |ends: &mut dyn EchoEnds, range, stamps: &mut FarStamps, delivery: &mut Delivery| {
             ends.far(range, &mut FarWork { messages, inbox, answer, stamps, delivery })

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
 use msgpath_core::doctor::{Check, Examine};
-use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps, Work, Workload};
+use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
@@ -290,9 +290,9 @@ pub struct RoundOrder {
     pub events: bool,
     /// Connection options.
     pub options: ChannelOptions,
-    /// Work for each message before it is answered (echo).
-    pub work: Option<Work>,
-    /// Seed of the work.
+    /// Service time of each message before it is answered (echo).
+    pub service_time: Option<ServiceTime>,
+    /// Seed of the service times.
     pub seed: u64,
     /// Bytes over which message buffers rotate; 0: one buffer.
     pub working_set: u64,
@@ -320,7 +320,7 @@ impl RoundOrder {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
-        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SIZE, MAX_WORK_NS, MAX_WORKING_SET};
+        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
@@ -338,11 +338,13 @@ impl RoundOrder {
         if self.messages == 0 || self.messages > 1 << 40 || self.trim > 1 << 40 {
             return Err("a number of messages out of range");
         }
-        if self.work.is_some_and(|work| work.mean_ns > MAX_WORK_NS) || self.working_set > MAX_WORKING_SET {
-            return Err("work or a working set out of range");
+        if self.service_time.is_some_and(|time| time.mean_ns > MAX_SERVICE_TIME_NS)
+            || self.working_set > MAX_WORKING_SET
+        {
+            return Err("service time or working set out of range");
         }
-        if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.work.is_some()) {
-            return Err("a program of others answers echoes, untraced and with its own work");
+        if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.service_time.is_some()) {
+            return Err("a program of others answers echoes, untraced and in its own time");
         }
         Ok(())
     }

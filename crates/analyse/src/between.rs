@@ -78,7 +78,7 @@ pub fn restarts(rounds: &[&RoundRecord]) -> Vec<Between> {
 }
 
 /// Whether two runs are of the same plan, made by the same version on the same machine: their numbers may be put beside
-/// each other. What differs from run to run by chance (the seed, what a first stage led to) does not count.
+/// each other. What differs from run to run by chance (the seed, what a first phase led to) does not count.
 pub fn alike(a: &RunHeader, b: &RunHeader) -> bool {
     let machine = |header: &RunHeader| {
         [header.host(NEAR), header.host(FAR)]
@@ -91,7 +91,7 @@ pub fn alike(a: &RunHeader, b: &RunHeader) -> bool {
 /// A plan as it was typed.
 fn typed(plan: &Plan) -> Plan {
     let mut plan = Plan { seed: 0, expect: None, gates: Vec::new(), message_log: 0, metric: None, ..plan.clone() };
-    plan.cases.retain(|case| case.role == CaseRole::Measured && case.stage == 0);
+    plan.cases.retain(|case| case.role == CaseRole::Measured && case.phase == 0);
     plan.cases.iter_mut().for_each(|case| *case = same(case));
     plan
 }

@@ -89,7 +89,7 @@ pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
 
 /// A seed for drawing the passes again: the same for all cases of a stage.
 pub(crate) fn redraw_seed(plan: &Plan, case: &Case) -> u64 {
-    plan.seed ^ (0x7a11 + u64::from(case.stage)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    plan.seed ^ (0x7a11 + u64::from(case.phase)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// A case, its counterpart, and what is known about their ratio.
@@ -179,7 +179,7 @@ fn tails(results: &Results, cases: &[&Case]) -> Vec<Ratio> {
     tails
 }
 
-/// The best path of every cell of the first stage: the second measures some paths only. It wins where it is better than
+/// The best path of every cell of the first phase: the second measures some paths only. It wins where it is better than
 /// every other path of the cell, after Holm over all these tests of the run.
 fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
     let metric = results.plan.metric();
@@ -191,7 +191,7 @@ fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
         };
         (!logs.is_empty()).then(|| if metric.larger_is_better() { -mean(&logs) } else { mean(&logs) })
     };
-    let mut cells: Vec<Cell> = cases.iter().filter(|case| case.stage == 0).map(|case| cell(case)).collect();
+    let mut cells: Vec<Cell> = cases.iter().filter(|case| case.phase == 0).map(|case| cell(case)).collect();
     cells.sort_unstable();
     cells.dedup();
     // Per cell: the cases from best to worst.
@@ -325,7 +325,7 @@ mod tests {
             let id = build.plan.cases.len() as u32;
             let like: &Case = &build.plan.cases[like];
             assert_eq!(like.path.to_string(), path);
-            build.plan.cases.push(Case { id, size: 512, reply: 512, stage: 1, ..like.clone() });
+            build.plan.cases.push(Case { id, size: 512, reply: 512, phase: 1, ..like.clone() });
         }
         let mut run = build.run();
         let rounds = build.plan.rounds;

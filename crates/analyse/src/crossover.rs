@@ -24,7 +24,7 @@ pub(crate) fn crossovers(plan: &Plan, compared: &[Compared], ratios: &[Ratio]) -
             units: pair.evidence.units(),
             verdict: ratio.verdict,
             holm: ratio.holm,
-            added: pair.case.stage > 0,
+            added: pair.case.phase > 0,
         };
         lines.entry((pair.case.threads, &pair.case.path)).or_default().push((pair.case, at));
     }
@@ -40,7 +40,7 @@ pub(crate) fn crossovers(plan: &Plan, compared: &[Compared], ratios: &[Ratio]) -
                 (pieces, connections, inflight, load, label)
             };
             let kinds: BTreeSet<_> = line.iter().map(|(case, _)| but_size(case)).collect();
-            line.sort_by_key(|(case, _)| (case.size, case.stage));
+            line.sort_by_key(|(case, _)| (case.size, case.phase));
             line.dedup_by_key(|(case, _)| case.size);
             if kinds.len() > 1 || line.len() < 2 {
                 return None;

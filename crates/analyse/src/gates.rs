@@ -2,8 +2,9 @@
 //! (docs/method/two-runs.md#gates). Those of two runs are judged alike ([`crate::diff`]).
 
 use msgpath_core::gate::{Gate, Limit, Side, Watched};
-use msgpath_core::plan::CaseRole;
+use msgpath_core::plan::{CaseRole, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
+use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 use msgpath_stats::level::Level;
 use msgpath_stats::pooled::Pooled;
@@ -112,6 +113,18 @@ impl Outcome {
         }
     }
 
+    /// No time is below that of the fastest message, however far its range would reach (rounds that differ a thousandfold have
+    /// one that begins at fractions of a ns), and whether or not it has one.
+    fn is_at_least(&mut self, gate: &Gate, fastest: f64, bound: f64) {
+        self.low = self.low.map(|low| low.max(self.value.map_or(fastest, |value| fastest.min(value))));
+        if gate.side == Side::Above && fastest > bound {
+            (self.beyond, self.p) = (true, Some(0.0));
+            if self.value.is_none() {
+                self.why = Some(format!("every message took longer: {} and more", Glyphs::Unicode.time(fastest)));
+            }
+        }
+    }
+
     /// Nothing is known, for this reason.
     pub(crate) fn unknown(why: String) -> Self {
         Self { why: Some(why), ..Self::default() }
@@ -182,6 +195,10 @@ fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], 
         }
         watched => watched == Watched::Mean,
     };
+    let enough = rounds.len() >= MIN_ROUNDS_FOR_CLAIMS as usize;
+    if let Some(fastest) = rounds.iter().filter_map(|round| round.latency.min()).min().filter(|_| timed && enough) {
+        out.is_at_least(gate, fastest as f64, value);
+    }
     if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()).filter(|_| timed) {
         out.high = None;
         if out.state == GateState::Passed {
@@ -322,6 +339,34 @@ mod tests {
         assert_eq!(judged(nothing, &["p50 > 1ns"])[0].state, Undecided);
         let relative = judged(Build::echo(&["tcp:send"], &[64]).run(), &["p50 > +5%"]);
         assert!(relative.is_empty(), "there is no earlier run: {relative:?}");
+    }
+
+    #[test]
+    fn no_range_reaches_below_the_fastest_message() {
+        // Messages of a few microseconds and of milliseconds, more of these or of those in turn: the range of their median
+        // spans more than both.
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        for round in &mut run.rounds {
+            let mut histogram = Histogram::new();
+            let slow = [1, 18, 8, 1, 19, 8, 3, 17, 12, 3][round.pass as usize % 10];
+            histogram.record_n(9_000, 20 - slow);
+            histogram.record_n(4_000_000, slow);
+            round.latency = histogram.to_sparse();
+        }
+        run.rounds.retain(|round| round.pass < 10);
+        let found = judged(run.clone(), &["p50 > 1us", "p50 > 1ms"]);
+        assert_eq!(states(&found), [Failed, Undecided], "{found:#?}");
+        assert!((8_900.0..=9_000.0).contains(&found[0].cases[0].low.unwrap()), "{found:#?}");
+        // Where there is no range at all it is as sure.
+        for round in &mut run.rounds {
+            let mut histogram = Histogram::new();
+            histogram.record_n([9_000, 4_000_000][usize::from(round.pass > 6)], 20);
+            round.latency = histogram.to_sparse();
+        }
+        let found = judged(run, &["p99 > 1us", "p99 > 1ms"]);
+        assert_eq!(states(&found), [Failed, Undecided], "{found:#?}");
+        let because = found[0].cases[0].because.as_deref();
+        assert!(because.is_some_and(|why| why.starts_with("every message took longer: 9.00 µs")), "{found:#?}");
     }
 
     /// A run of which every round loses `lost` of 200 messages.

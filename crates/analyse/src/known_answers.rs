@@ -1,7 +1,7 @@
 //! What is printed about an open loop, held against queueing theory (docs/method/open-loop.md#known-answers).
 
 use msgpath_core::SparseHistogram;
-use msgpath_core::plan::Work;
+use msgpath_core::plan::ServiceTime;
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{estimate_queued, mean_ns};
 
@@ -127,7 +127,7 @@ fn a_far_end_that_stops_for_a_second_is_seen_in_p99_and_in_a_closed_loop_by_time
     // 40 rounds of 1.5 s at 1,000/s, service 0.25 ms; one second of them the far end stands still.
     let queue = Queue {
         rate: 1_000.0,
-        work: Work { mean_ns: 250_000, ..Queue::mm1(0.5, 0, 0, 0).work },
+        service_time: ServiceTime { mean_ns: 250_000, ..Queue::mm1(0.5, 0, 0, 0).service_time },
         stall: Some((17, 200_000_000, 1_000_000_000)),
         ..Queue::mm1(0.25, 1_500, 50, 8)
     };

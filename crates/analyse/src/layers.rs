@@ -35,7 +35,7 @@ pub fn layers(plan: &Plan, rounds: &[Vec<&RoundRecord>], cases: &[CaseSummary]) 
     }
     // The handler with its work is an ablation of the first case: the same path, and something to do.
     let handler = |case: &&msgpath_core::Case| {
-        case.ablation.as_ref().is_some_and(|ablation| matches!(ablation.change, Change::Work(ns) if ns > 0))
+        case.ablation.as_ref().is_some_and(|ablation| matches!(ablation.change, Change::ServiceTime(ns) if ns > 0))
     };
     let of = |case: &msgpath_core::Case| series(plan, Metric::P50, &rounds[case.id as usize]);
     let in_order = plan.cases.iter().filter(handler).chain(plan.cases.iter().filter(|c| c.role == CaseRole::Measured));
@@ -79,15 +79,15 @@ mod tests {
 
     #[test]
     fn each_layer_adds_its_difference() {
-        let mut build =
-            Build::echo(&["tcp:send", "tcp:send/spin", "shm:ring/spin"], &[64]).ablation(0, Change::Work(20_000));
+        let mut build = Build::echo(&["tcp:send", "tcp:send/spin", "shm:ring/spin"], &[64])
+            .ablation(0, Change::ServiceTime(20_000));
         build.plan.layers = true;
         let factors = [1.0, 0.5, 0.1, 2.0];
         let run = build.factor(move |case| factors[case.id as usize]).run();
         let summary = crate::summarise(&run);
         let layers = &summary.layers;
         let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
-        assert_eq!(names, ["tcp:send, 20.0 \u{b5}s of work", "tcp:send", "tcp:send/spin", "shm:ring/spin"]);
+        assert_eq!(names, ["tcp:send, service time 20.0 \u{b5}s", "tcp:send", "tcp:send/spin", "shm:ring/spin"]);
         let base = layers[1].median.ns.unwrap() as f64;
         for (layer, share) in layers.iter().zip([1.0, 0.5, 0.4]) {
             let adds = layer.adds.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! Sizes to add near a crossing whose interval is wide (docs/method/crossover.md#sizes-that-are-added): a second stage
+//! Sizes to add near a crossing whose interval is wide (docs/method/crossover.md#sizes-that-are-added): a second phase
 //! of the same run.
 
 use std::collections::BTreeSet;
@@ -14,14 +14,14 @@ use crate::summary::Crossover;
 pub const GOOD_ENOUGH: f64 = 1.25;
 /// Most sizes for one crossing.
 const MOST_SIZES: usize = 6;
-/// Most cases of the second stage.
+/// Most cases of the second phase.
 const MOST_CASES: usize = 24;
 /// Sizes an octave.
 const STEPS: f64 = 4.0;
 /// Sizes are multiples of this many bytes, small ones of less.
 const GRAIN: f64 = 64.0;
 
-/// Cases of stage 1: the path and the baseline at sizes on a quarter-octave grid within the interval of every crossing
+/// cases of phase 1: the path and the baseline at sizes on a quarter-octave grid within the interval of every crossing
 /// whose ends are more than 25 % apart, or whose neighbouring sizes are: then how the curve runs between them is not known.
 /// At most 6 sizes a crossing and 24 cases. Both paths are measured afresh, since a pair needs common passes; ids continue
 /// those of the plan. Empty where nothing is to be gained.
@@ -94,7 +94,7 @@ fn resized(like: &Case, bytes: f64) -> Case {
     let grain = (piece.max(1.0).log2().floor() - 4.0).exp2().clamp(1.0, GRAIN);
     let pieces = Pieces { size: ((piece / grain).round() * grain).max(1.0) as u32, ..like.pieces };
     let reply = if like.reply == like.size { pieces.total() } else { like.reply };
-    Case { size: pieces.total(), reply, pieces, stage: 1, ..like.clone() }
+    Case { size: pieces.total(), reply, pieces, phase: 1, ..like.clone() }
 }
 
 /// At most `most` of them, evenly.
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!((pair[0].id, pair[1].id), (16 + 2 * at as u32, 17 + 2 * at as u32));
             for case in pair {
                 assert_eq!(
-                    (case.stage, case.role, case.reply, case.pieces.total()),
+                    (case.phase, case.role, case.reply, case.pieces.total()),
                     (1, CaseRole::Measured, case.size, case.size)
                 );
                 assert!(case.size % 64 == 0 && !SIZES.contains(&case.size));

@@ -85,7 +85,7 @@ pub(crate) fn cell(case: &Case) -> Cell {
         Load::Open { rate, arrivals } => Some((rate, arrivals == Arrivals::Constant)),
     };
     let (threads, label) = (case.threads, case.label.clone());
-    (case.size, case.pieces.count, case.reply, threads, case.connections, case.inflight, load, case.stage, label)
+    (case.size, case.pieces.count, case.reply, threads, case.connections, case.inflight, load, case.phase, label)
 }
 
 #[cfg(test)]
@@ -146,6 +146,6 @@ mod tests {
         };
         assert!(same_cell(&case, &case) && same_cell(&open(10.0), &open(10.0)));
         assert!(!same_cell(&open(10.0), &open(20.0)) && !same_cell(&open(10.0), &case));
-        assert!(!same_cell(&case, &Case { stage: 1, ..case.clone() }));
+        assert!(!same_cell(&case, &Case { phase: 1, ..case.clone() }));
     }
 }

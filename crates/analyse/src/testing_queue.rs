@@ -1,9 +1,9 @@
-//! A simulated server behind an open loop, for tests: one queue in the order of arrival and a known law of service, fed
+//! A simulated server behind an open loop, for tests: one queue in the order of arrival and a known distribution of service times, fed
 //! by the schedule of the generator and cut into rounds as the generator cuts them. What queueing theory says of it is
 //! exact, so what is printed can be held against it.
 
 use msgpath_core::Histogram;
-use msgpath_core::plan::{Case, Load, Plan, Work, WorkLaw, Workload};
+use msgpath_core::plan::{Case, Distribution, Load, Plan, ServiceTime, Workload};
 use msgpath_core::schedule::{Arrivals, Rate, Schedule, exponential, seed};
 use msgpath_core::schema::{OpenRound, RoundRecord};
 use msgpath_core::shuffle::SplitMix64;
@@ -20,7 +20,7 @@ pub struct Queue {
     /// How the gaps between them are distributed.
     pub arrivals: Arrivals,
     /// Service.
-    pub work: Work,
+    pub service_time: ServiceTime,
     /// Rounds; each begins with an empty queue.
     pub rounds: u32,
     /// Messages of a round that are measured.
@@ -36,15 +36,15 @@ pub struct Queue {
 impl Queue {
     /// Exponential service of 1 µs on average at this utilisation, 40 rounds.
     pub fn mm1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
-        let work = Work { mean_ns: 1_000, law: WorkLaw::Exponential };
+        let service_time = ServiceTime { mean_ns: 1_000, distribution: Distribution::Exponential };
         let arrivals = Arrivals::Poisson;
-        Self { rate: utilisation * 1e6, arrivals, work, rounds: 40, messages, trim, seed, stall: None }
+        Self { rate: utilisation * 1e6, arrivals, service_time, rounds: 40, messages, trim, seed, stall: None }
     }
 
     /// The same with constant service.
     pub fn md1(utilisation: f64, messages: u64, trim: u64, seed: u64) -> Self {
-        let work = Work { mean_ns: 1_000, law: WorkLaw::Constant };
-        Self { work, ..Self::mm1(utilisation, messages, trim, seed) }
+        let service_time = ServiceTime { mean_ns: 1_000, distribution: Distribution::Constant };
+        Self { service_time, ..Self::mm1(utilisation, messages, trim, seed) }
     }
 
     /// The case that is measured.
@@ -78,7 +78,7 @@ impl Queue {
             }
             // The server works on one at a time, in the order of their coming.
             let begun = if now > free { now } else { free };
-            free = begun + self.work(&mut random);
+            free = begun + self.draw(&mut random);
             if self.stall.is_some() && first < u64::MAX {
                 free += self.stalled(pass, first, begun, free);
             }
@@ -115,10 +115,10 @@ impl Queue {
         round
     }
 
-    fn work(&self, random: &mut SplitMix64) -> u64 {
-        match self.work.law {
-            WorkLaw::Constant => self.work.mean_ns,
-            WorkLaw::Exponential => exponential(random, self.work.mean_ns as f64).round() as u64,
+    fn draw(&self, random: &mut SplitMix64) -> u64 {
+        match self.service_time.distribution {
+            Distribution::Constant => self.service_time.mean_ns,
+            Distribution::Exponential => exponential(random, self.service_time.mean_ns as f64).round() as u64,
         }
     }
 
@@ -143,7 +143,7 @@ impl Queue {
             latency.clear();
             let (mut now, mut sent) = (0, 0);
             while now < length {
-                let work = self.work(&mut random);
+                let work = self.draw(&mut random);
                 let took = work + self.stalled(round.pass, 0, now, now + work);
                 latency.record(took);
                 (now, sent) = (now + took, sent + 1);
@@ -164,7 +164,7 @@ pub fn run(queues: &[Queue]) -> Run {
     let cases = queues.iter().zip(0..).map(|(queue, id)| Case { id, ..queue.case() }).collect();
     run.header.plan = Plan {
         trim: first.trim,
-        work: Some(first.work),
+        service_time: Some(first.service_time),
         rounds: first.rounds,
         seed: first.seed,
         message_log: 0,

@@ -215,8 +215,8 @@ fn base<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
         other.role == CaseRole::Measured
             && other.threads == 1
             && (&other.path, other.size, other.pieces, other.reply) == (&case.path, case.size, case.pieces, case.reply)
-            && (other.inflight, other.load, other.dispatch, other.stage)
-                == (case.inflight, case.load, case.dispatch, case.stage)
+            && (other.inflight, other.load, other.dispatch, other.phase)
+                == (case.inflight, case.load, case.dispatch, case.phase)
     };
     let mut own = plan.cases.iter().filter(like).filter(|_| case.threads > 1);
     let same = own.clone().find(|other| other.connections == case.connections);

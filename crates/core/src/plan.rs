@@ -20,7 +20,7 @@ pub const MAX_ROUNDS: u64 = 20_000;
 /// The most connections of one case.
 pub const MAX_CONNECTIONS: u32 = 256;
 /// The longest work for a message, 10 s.
-pub const MAX_WORK_NS: u64 = 10_000_000_000;
+pub const MAX_SERVICE_TIME_NS: u64 = 10_000_000_000;
 /// The most bytes that buffers rotate over, 1 GiB.
 pub const MAX_WORKING_SET: u64 = 1 << 30;
 /// The largest share of a capacity that can be asked for, millionths.
@@ -166,19 +166,20 @@ impl OfCapacity {
     }
 }
 
-/// Work that the far end does for each message before it answers: a server with a known service time.
+/// What the far end computes for each message before it answers: a server with a known service time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
-pub struct Work {
-    /// Mean service time, ns.
+pub struct ServiceTime {
+    /// Its mean, ns.
     pub mean_ns: u64,
     /// How it is distributed.
-    pub law: WorkLaw,
+    #[serde(alias = "law")]
+    pub distribution: Distribution,
 }
 
 /// How service times are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WorkLaw {
+pub enum Distribution {
     /// All the same.
     Constant,
     /// Exponential, from the seed of the plan.
@@ -206,9 +207,10 @@ pub enum Change {
     Priority,
     /// Buffers rotated over so many bytes at each end.
     WorkingSet(u64),
-    /// Work of so many ns for every message at the far end: a difference of known size. With 0 the case is measured
-    /// against itself.
-    Work(u64),
+    /// A service time of so many ns for every message at the far end: a difference of known size. With 0 the case is
+    /// measured against itself.
+    #[serde(alias = "work")]
+    ServiceTime(u64),
     /// Traced: from its rounds come the stages, and from the ratio to the case what tracing costs.
     Traced(StageSet),
     /// Events of CPU and kernel are counted in its rounds, and in no others.
@@ -228,7 +230,7 @@ impl std::fmt::Display for Change {
             Change::WorkingSet(bytes) => write!(f, "buffers over {}", crate::units::size(*bytes)),
             Change::Traced(set) => write!(f, "tracing ({})", set.name()),
             Change::Counted => f.write_str("counting events"),
-            Change::Work(ns) => write!(f, "{} of work", crate::units::Glyphs::Unicode.time(*ns as f64)),
+            Change::ServiceTime(ns) => write!(f, "service time {}", crate::units::Glyphs::Unicode.time(*ns as f64)),
         }
     }
 }
@@ -335,13 +337,13 @@ pub struct Case {
     /// Set for the role [`CaseRole::Ablation`].
     #[serde(default)]
     pub ablation: Option<Ablation>,
-    /// 0: planned from the start; 1: added near a crossing after the first stage. The rounds of stage s have the passes
+    /// 0: planned from the start; 1: added near a crossing after the first phase. The rounds of phase s have the passes
     /// from `s * rounds` on.
-    #[serde(default)]
-    pub stage: u32,
-    /// Work of the far end for each of its messages, where it is not the plan's.
-    #[serde(default)]
-    pub work: Option<Work>,
+    #[serde(default, alias = "stage")]
+    pub phase: u32,
+    /// Service time of the far end, where it is not the plan's.
+    #[serde(default, alias = "work")]
+    pub service_time: Option<ServiceTime>,
     /// What the case is called beside its path: the method of an RPC (`write`), the engine of a periodic run.
     #[serde(default)]
     pub label: Option<String>,
@@ -365,8 +367,8 @@ impl Case {
             load: Load::Closed,
             of_capacity: None,
             ablation: None,
-            stage: 0,
-            work: None,
+            phase: 0,
+            service_time: None,
             label: None,
         }
     }
@@ -568,9 +570,9 @@ pub struct Plan {
     pub stamps: Stamps,
     /// Messages kept one by one; histograms count every message whatever this says.
     pub message_log: u64,
-    /// Work of the far end for each message.
-    #[serde(default)]
-    pub work: Option<Work>,
+    /// Service time of the far end for each message.
+    #[serde(default, alias = "work")]
+    pub service_time: Option<ServiceTime>,
     /// Bytes over which each end rotates its message buffers; 0: always the same buffer, which stays in the cache.
     #[serde(default)]
     pub working_set: u64,
@@ -638,7 +640,7 @@ impl Plan {
             unpinned: false,
             stamps: Stamps::Near,
             message_log: DEFAULT_MESSAGE_LOG,
-            work: None,
+            service_time: None,
             working_set: 0,
             metric: None,
             expect: None,
@@ -688,12 +690,12 @@ impl Plan {
         options
     }
 
-    /// Work of the far end for each message of a case.
-    pub fn work_of(&self, case: &Case) -> Option<Work> {
+    /// Service time of the far end for each message of a case.
+    pub fn service_time_of(&self, case: &Case) -> Option<ServiceTime> {
         match case.ablation.as_ref().map(|ablation| &ablation.change) {
-            Some(Change::Work(0)) => None,
-            Some(Change::Work(ns)) => Some(Work { mean_ns: *ns, law: WorkLaw::Constant }),
-            _ => case.work.or(self.work),
+            Some(Change::ServiceTime(0)) => None,
+            Some(Change::ServiceTime(ns)) => Some(ServiceTime { mean_ns: *ns, distribution: Distribution::Constant }),
+            _ => case.service_time.or(self.service_time),
         }
     }
 
@@ -848,9 +850,9 @@ impl Plan {
                 );
             }
         }
-        let works = self.cases.iter().filter_map(|case| case.work).chain(self.work);
-        if works.into_iter().any(|work| work.mean_ns > MAX_WORK_NS) {
-            return usage("the far end works at most 10 s for a message".into(), "--work 10s or less");
+        let times = self.cases.iter().filter_map(|case| case.service_time).chain(self.service_time);
+        if times.into_iter().any(|time| time.mean_ns > MAX_SERVICE_TIME_NS) {
+            return usage("a service time is at most 10 s".into(), "--service-time 10s or less");
         }
         if self.working_set > MAX_WORKING_SET {
             return usage("buffers are rotated over at most 1 GiB".into(), "--working-set 1G or less");

@@ -35,8 +35,9 @@ pub struct Pilot {
 pub struct PassRecord {
     /// Number of the pass, from 0.
     pub pass: u32,
-    /// Stage of its cases.
-    pub stage: u32,
+    /// Phase of its cases.
+    #[serde(alias = "stage")]
+    pub phase: u32,
     /// Beyond the rounds of the plan: too few of the planned ones were calm.
     #[serde(default)]
     pub extra: bool,

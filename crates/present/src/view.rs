@@ -37,12 +37,12 @@ pub(crate) struct Grid<'a> {
 impl<'a> Grid<'a> {
     /// The cases that were planned from the start.
     pub(crate) fn new(summary: &'a Summary) -> Self {
-        Self::of(summary, measured(summary).into_iter().filter(|case| case.case.stage == 0).collect())
+        Self::of(summary, measured(summary).into_iter().filter(|case| case.case.phase == 0).collect())
     }
 
     /// The cases with this many threads that were added near a crossing, by size.
     pub(crate) fn near_crossing(summary: &'a Summary, threads: u32) -> Self {
-        let added = |case: &&CaseSummary| case.case.stage > 0 && case.case.threads == threads;
+        let added = |case: &&CaseSummary| case.case.phase > 0 && case.case.threads == threads;
         let mut grid = Self::of(summary, measured(summary).into_iter().filter(added).collect());
         grid.shapes.sort_by_key(|shape| shape.size);
         grid
@@ -192,7 +192,7 @@ pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<Strin
     text +=
         if calm.used { "the numbers are those of the calm rounds" } else { "too few, so the numbers are those of all" };
     let planned = u64::from(run.header.plan.rounds);
-    let most = summary.cases.iter().filter(|case| case.case.stage == 0).map(|case| case.rounds).max().unwrap_or(0);
+    let most = summary.cases.iter().filter(|case| case.case.phase == 0).map(|case| case.rounds).max().unwrap_or(0);
     if run.header.plan.extend && most > planned {
         text += &format!("; the run went on for {} passes more than the {planned} planned", most - planned);
     } else if run.header.plan.extend && most == planned && out_of_reach(calm.calm, calm.rounds, calm.rounds) {
@@ -229,16 +229,16 @@ pub(crate) fn placement(run: &Run) -> String {
 }
 
 /// What the far end does for each message before it answers; `None`: nothing.
-pub(crate) fn far_work(run: &Run, glyphs: units::Glyphs) -> Option<String> {
-    use msgpath_core::plan::WorkLaw;
-    let work = run.header.plan.work?;
-    let law = match work.law {
-        WorkLaw::Constant => "always",
-        WorkLaw::Exponential => "on average, exponential",
+pub(crate) fn service_time(run: &Run, glyphs: units::Glyphs) -> Option<String> {
+    use msgpath_core::plan::Distribution;
+    let time = run.header.plan.service_time?;
+    let distribution = match time.distribution {
+        Distribution::Constant => "always",
+        Distribution::Exponential => "on average, exponential",
     };
     Some(format!(
-        "the far end works {} for each message, {law}",
-        crate::words::chosen(&glyphs.time(work.mean_ns as f64))
+        "service time of the far end: {}, {distribution}",
+        crate::words::chosen(&glyphs.time(time.mean_ns as f64))
     ))
 }
 

@@ -67,7 +67,7 @@ const ROUND_PATIENCE: u64 = 10;
 /// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
 const OPEN_PATIENCE: f64 = 4.0;
 
-/// Asked once, when the rounds that were planned are recorded: cases to add near a crossing (stage 1). It gets the
+/// Asked once, when the rounds that were planned are recorded: cases to add near a crossing (phase 1). It gets the
 /// folder of the run, which is whole.
 pub type NextStage<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
 
@@ -78,7 +78,7 @@ pub type NextStage<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
 pub fn execute(
     request: Request,
     progress: &mut dyn Progress,
-    next_stage: NextStage<'_>,
+    next_phase: NextStage<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder, kept } = request;
@@ -148,7 +148,7 @@ pub fn execute(
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
-    let ended = carry_out(run, writer, progress, next_stage, stop);
+    let ended = carry_out(run, writer, progress, next_phase, stop);
     if kept { ended.map_err(|problem| with_resume(problem, &name)) } else { ended }
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn carry_out(
     mut run: Run<'_>,
     mut writer: RunWriter,
     progress: &mut dyn Progress,
-    next_stage: NextStage<'_>,
+    next_phase: NextStage<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let between = run.header.plan.options.between.clone();
@@ -165,7 +165,7 @@ pub(crate) fn carry_out(
     // Who used the CPUs is known from sample to sample: without one before the first round, that of a short run is lost.
     run.others.sample();
     run.begin = clock::now();
-    let result = run.stages(&mut writer, progress, next_stage, stop).map_err(blame);
+    let result = run.stages(&mut writer, progress, next_phase, stop).map_err(blame);
     if result.is_ok() {
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;
@@ -464,20 +464,20 @@ impl<'a> Run<'a> {
         &mut self,
         writer: &mut RunWriter,
         progress: &mut dyn Progress,
-        next_stage: NextStage<'_>,
+        next_phase: NextStage<'_>,
         stop: &AtomicBool,
     ) -> Result<bool, Problem> {
-        if !self.stage(0, writer, progress, stop)? {
+        if !self.phase(0, writer, progress, stop)? {
             return Ok(false);
         }
         if !self.header.plan.refine {
             return Ok(true);
         }
         let planned = self.header.plan.cases.len();
-        if self.header.plan.cases.iter().any(|case| case.stage == 1) {
-            return self.stage(1, writer, progress, stop); // a run that goes on
+        if self.header.plan.cases.iter().any(|case| case.phase == 1) {
+            return self.phase(1, writer, progress, stop); // a run that goes on
         }
-        let added: Vec<Case> = next_stage(writer.folder()).into_iter().map(|case| Case { stage: 1, ..case }).collect();
+        let added: Vec<Case> = next_phase(writer.folder()).into_iter().map(|case| Case { phase: 1, ..case }).collect();
         if added.is_empty() {
             return Ok(true);
         }
@@ -490,14 +490,14 @@ impl<'a> Run<'a> {
         self.header.plan.validate()?;
         self.header.pilots = self.pilots();
         writer.replace_header(&self.header).map_err(Problem::from)?;
-        self.stage(1, writer, progress, stop)
+        self.phase(1, writer, progress, stop)
     }
 
-    /// All rounds of all passes of one stage; those of the first go on while too few of them are calm and twice as many
+    /// All rounds of all passes of one phase; those of the first go on while too few of them are calm and twice as many
     /// as planned, which are the most, can bring enough.
-    fn stage(
+    fn phase(
         &mut self,
-        stage: u32,
+        phase: u32,
         writer: &mut RunWriter,
         progress: &mut dyn Progress,
         stop: &AtomicBool,
@@ -505,20 +505,20 @@ impl<'a> Run<'a> {
         progress.planned(&self.header.plan);
         let (rounds, restarts, seed) = (self.header.plan.rounds, self.header.plan.restarts, self.header.plan.seed);
         let own: Vec<usize> =
-            self.header.plan.cases.iter().filter(|case| case.stage == stage).map(|case| case.id as usize).collect();
+            self.header.plan.cases.iter().filter(|case| case.phase == phase).map(|case| case.id as usize).collect();
         let plan = &self.header.plan;
         let compared = |case: &Case| matches!(case.role, CaseRole::Measured | CaseRole::Control);
         let planned = own.iter().filter(|case| compared(&plan.cases[**case])).count() as u64 * u64::from(rounds);
-        let most = if stage == 0 && plan.extend { 2 * rounds } else { rounds };
+        let most = if phase == 0 && plan.extend { 2 * rounds } else { rounds };
         let in_pass = |at| -> Vec<usize> {
             own.iter().copied().filter(|case| plan.measures_in(&plan.cases[*case], at)).collect()
         };
         let passes: Vec<Vec<usize>> = (0..most).map(in_pass).collect();
         let mut of = self.done + passes[..rounds as usize].iter().map(|cases| cases.len() as u64).sum::<u64>();
         let (watch, mut seen) = (Watch::new(&self.header), Vec::new());
-        let mut restart = if stage == 0 { 0 } else { restarts - 1 };
+        let mut restart = if phase == 0 { 0 } else { restarts - 1 };
         for (at, own) in (0..most).zip(passes) {
-            let begun = self.before.passes.get(&self.passes).filter(|begun| begun.stage == stage).cloned();
+            let begun = self.before.passes.get(&self.passes).filter(|begun| begun.phase == phase).cloned();
             if at >= rounds {
                 let (calm, recorded) = (calm_ones(&seen), seen.len() as u64);
                 let in_vain = !too_few(calm, planned) || out_of_reach(calm, recorded, planned);
@@ -531,7 +531,7 @@ impl<'a> Run<'a> {
             self.passes += 1;
             // Rounds are spread evenly over the restarts, each with a fresh process at the far end.
             let due = (u64::from(pass) * u64::from(restarts) / u64::from(rounds)) as u32;
-            if stage == 0 && at < rounds && due > restart {
+            if phase == 0 && at < rounds && due > restart {
                 restart = due;
                 if !self.unused {
                     self.pair.far = Link::open(self.target, &self.header.plan.options)?;
@@ -541,7 +541,7 @@ impl<'a> Run<'a> {
                 Some(begun) => begun.cases,
                 None => {
                     let cases = order(seed, pass, own.len()).into_iter().map(|at| own[at] as u32).collect();
-                    let begun = PassRecord { pass, stage, extra: at >= rounds, cases };
+                    let begun = PassRecord { pass, phase, extra: at >= rounds, cases };
                     writer.pass(&begun).map_err(Problem::from)?;
                     begun.cases
                 }

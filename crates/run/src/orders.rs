@@ -55,7 +55,7 @@ impl Orders<'_> {
             urgent: Plan::urgent(case),
             events: Plan::counted(case),
             options: plan.options_of(case),
-            work: plan.work_of(case),
+            service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),
             program: plan.program_of(case).map(|program| {

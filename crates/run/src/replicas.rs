@@ -21,13 +21,13 @@ pub fn traced(plan: &Plan) -> Vec<Case> {
     replicas(plan, &Change::Traced(set), |case| plan.workload == Workload::Echo && apart(case))
 }
 
-/// A replica for each measured case of a stage in whose rounds events are counted. None where the plan has no room left for
+/// A replica for each measured case of a phase in whose rounds events are counted. None where the plan has no room left for
 /// their rounds.
-pub fn counted(plan: &Plan, stage: u32) -> Vec<Case> {
+pub fn counted(plan: &Plan, phase: u32) -> Vec<Case> {
     if !plan.events {
         return Vec::new();
     }
-    let replicas = replicas(plan, &Change::Counted, |case| case.stage == stage);
+    let replicas = replicas(plan, &Change::Counted, |case| case.phase == phase);
     let with = Plan { cases: plan.cases.iter().chain(&replicas).cloned().collect(), ..plan.clone() };
     if with.total_rounds() > MAX_ROUNDS { Vec::new() } else { replicas }
 }
@@ -99,7 +99,7 @@ mod tests {
         let mut plan = plan(None);
         let replicas = counted(&plan, 0);
         assert!(replicas.iter().all(Plan::counted) && replicas.len() == 3, "{replicas:?}");
-        assert_eq!(counted(&plan, 1), [], "each stage has its own");
+        assert_eq!(counted(&plan, 1), [], "each phase has its own");
         plan.cases.extend(replicas);
         assert_eq!(plan.validate(), Ok(()));
         let passes = |case: usize| (0..plan.rounds).filter(|pass| plan.measures_in(&plan.cases[case], *pass)).count();

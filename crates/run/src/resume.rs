@@ -116,9 +116,9 @@ fn paces(header: &RunHeader) -> Result<Vec<Pace>, Problem> {
 fn fits_the_plan(run: &Recorded, passes: &[PassRecord]) -> Result<(), String> {
     let plan = &run.header.plan;
     for (number, pass) in (0..).zip(passes) {
-        // Those of the second stage follow those of the first.
-        let at = passes[..number as usize].iter().filter(|before| before.stage == pass.stage).count() as u32;
-        let planned = plan.cases.iter().filter(|case| case.stage == pass.stage && plan.measures_in(case, at));
+        // Those of the second phase follow those of the first.
+        let at = passes[..number as usize].iter().filter(|before| before.phase == pass.phase).count() as u32;
+        let planned = plan.cases.iter().filter(|case| case.phase == pass.phase && plan.measures_in(case, at));
         let planned: HashSet<u32> = planned.map(|case| case.id).collect();
         let own: HashSet<u32> = pass.cases.iter().copied().collect();
         if pass.pass != number || own.len() != pass.cases.len() || own != planned {
@@ -278,7 +278,7 @@ mod tests {
             vec![pass(0, &[1, 0]), pass(2, &[0, 1])],
             vec![pass(0, &[1, 1]), pass(1, &[0, 1])],
             vec![pass(0, &[1, 0]), pass(1, &[0, 9])],
-            vec![pass(0, &[1, 0]), PassRecord { stage: 1, ..pass(1, &[0, 1]) }],
+            vec![pass(0, &[1, 0]), PassRecord { phase: 1, ..pass(1, &[0, 1]) }],
         ] {
             assert!(fits_the_plan(&recorded(), &wrong).is_err(), "{wrong:?}");
         }

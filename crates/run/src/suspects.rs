@@ -62,7 +62,7 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
     } else if tcp && slow && !options.nodelay {
         changes.push(Change::NoDelay);
     }
-    if plan.workload == Workload::Echo && !slow && plan.work.is_none() {
+    if plan.workload == Workload::Echo && !slow && plan.service_time.is_none() {
         changes.extend(wakes(header, case));
     }
     if tcp && (plan.workload == Workload::Stream || case.size >= PACED) && paces(pace) && knows_cubic(header) {

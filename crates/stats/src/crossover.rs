@@ -42,7 +42,7 @@ pub struct AtSize {
     pub verdict: Verdict,
     /// The difference stands after Holm: the interval of that level does not touch 0.
     pub holm: bool,
-    /// Added in a second stage.
+    /// Added in a second phase.
     pub added: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Crossing {
     pub undecided: Option<(u64, u64)>,
     /// Share of the resamples without a crossing inside the sizes measured, 0 to 1.
     pub outside: f64,
-    /// Sizes were added near the crossing in a second stage.
+    /// Sizes were added near the crossing in a second phase.
     pub refined: bool,
 }
 

@@ -1,8 +1,11 @@
 //! Processes that this program starts for itself: they hold nothing of the caller and end with who started them.
 //! close_range(2), PR_SET_PDEATHSIG in prctl(2).
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -23,6 +26,16 @@ pub enum MakerEnds {
     Asks,
     /// Its standard input ends: it has names in the system to remove.
     ClosesInput,
+}
+
+/// This program once more, not yet started: the same file, whatever has taken its name meanwhile. Where /proc is not mounted,
+/// as in an image that holds nothing else, the name it was started by (`AT_EXECFN` in getauxval(3)).
+pub fn this_program() -> Command {
+    const OPEN: &str = "/proc/self/exe";
+    if Path::new(OPEN).exists() {
+        return Command::new(OPEN);
+    }
+    Command::new(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()))
 }
 
 /// The same command for a process of our own. It gets standard input, output and error and no other descriptor: a lock

@@ -229,7 +229,7 @@ impl Setup {
         let each = self.deviation / 2.0_f64.sqrt();
         let mut one = |case: &Case| -> Series {
             let mut state = random.normal();
-            let from = case.stage * self.rounds;
+            let from = case.phase * self.rounds;
             let value = |pass: u32| {
                 let noise = match self.noise {
                     Noise::Normal => random.normal(),
@@ -420,7 +420,7 @@ impl Curves {
     }
 }
 
-/// Intervals of the crossing after the first stage, and after the second where there was one. `claimed` counts runs with
+/// Intervals of the crossing after the first phase, and after the second where there was one. `claimed` counts runs with
 /// a single crossing in the right direction; `wrong` any other claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crossings {

@@ -276,7 +276,7 @@ fn crossover_table(runs: u32) -> String {
         ]
     });
     let text = format!(
-        "Two paths at 8 sizes from 64 B to 1 MiB that cross once. {runs} runs. The first stage has every fourth size; the second\n\
+        "Two paths at 8 sizes from 64 B to 1 MiB that cross once. {runs} runs. The first phase has every fourth size; the second\n\
          adds sizes on a quarter-octave grid around the crossing. *Wrong*: any claim but one crossing in the true direction,\n\
          of either stage."
     );
@@ -287,7 +287,7 @@ fn crossover_table(runs: u32) -> String {
         "claimed",
         "holds the truth",
         "upper by lower end",
-        "second stage",
+        "second phase",
         "holds the truth",
         "upper by lower end",
         "wrong",

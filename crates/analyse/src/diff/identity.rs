@@ -96,11 +96,13 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
 /// What decides the numbers in a plan, beyond the cases and the connection options.
 fn planned(header: &RunHeader) -> Vec<(&'static str, String)> {
     let plan = &header.plan;
-    let work = plan.work.map_or("none".into(), |work| format!("{} ns, {:?}", work.mean_ns, work.law).to_lowercase());
+    let service = plan
+        .service_time
+        .map_or("none".into(), |time| format!("{} ns, {:?}", time.mean_ns, time.distribution).to_lowercase());
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     vec![
         ("workload", format!("{:?}{}", plan.workload, if plan.reverse { ", reversed" } else { "" }).to_lowercase()),
-        ("work", work),
+        ("service time", service),
         ("working set", format!("{} bytes", plan.working_set)),
         ("trimmed messages", plan.trim.to_string()),
         ("stamps", format!("{:?}", plan.stamps).to_lowercase()),

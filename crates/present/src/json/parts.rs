@@ -55,7 +55,7 @@ fn identity(case: &Case) -> Value {
             value(&CapacityShare { share: of.share(), capacity_per_s: capacity, attempts_per_s: attempts });
     }
     if let Value::Object(map) = &mut out {
-        map.retain(|key, value| !["label", "work"].contains(&key.as_str()) || !value.is_null());
+        map.retain(|key, value| !["label", "service_time"].contains(&key.as_str()) || !value.is_null());
         match map.get_mut("ablation") {
             Some(Value::Null) => drop(map.remove("ablation")),
             Some(ablation) => rename(&mut ablation["change"], "AblationChange"),

@@ -24,7 +24,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     under.extend(
         style.verbose.then(|| format!("clock {} a reading", style.glyphs.time(run.header.end(NEAR).clock.cost_ns))),
     );
-    under.extend(view::far_work(run, style.glyphs));
+    under.extend(view::service_time(run, style.glyphs));
     page.head_with(run, summary, &facts(summary, &cases, style.glyphs), &under);
     page.expectation(summary);
     page.answer(summary);

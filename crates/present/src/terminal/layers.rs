@@ -106,7 +106,7 @@ mod tests {
         let layer = Layer { case: case.case.id, name: "tcp:send".into(), median: p50.clone(), adds: Some(known) };
         let below = Estimate { value: -63.4e3, low: Some(-66.2e3), high: Some(-60.1e3) };
         let unknown = Estimate { value: 1.0, low: None, high: Some(104e3) };
-        let handler = Layer { name: "tcp:send, 20.0 µs of work".into(), adds: Some(below), ..layer.clone() };
+        let handler = Layer { name: "tcp:send, service time 20.0 µs".into(), adds: Some(below), ..layer.clone() };
         summary.layers = vec![handler, Layer { adds: Some(unknown), ..layer.clone() }, layer];
         let narrow = layers(&run, &summary, Style { width: 80, ..Style::default() });
         assert!(narrow.contains("-66.2 µs..-60.1 µs") && narrow.contains("at most 104 µs"), "{narrow}");

@@ -29,7 +29,7 @@ impl Launcher for Local {
 
 /// This program as an agent that is not yet started, with its streams.
 pub fn program() -> Command {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = child::this_program();
     command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
