@@ -44,11 +44,15 @@ impl Programs {
         for program in each.iter_mut().filter(|program| matches!(program.source, Source::Command(_))) {
             program.folder.clone_from(&folder);
         }
-        let mut talk =
-            Talk { framing: far.frame.unwrap_or_default(), any_reply: options.message.reply.is_some(), ..Talk::default() };
+        let mut talk = Talk {
+            framing: far.frame.unwrap_or_default(),
+            any_reply: options.message.reply.is_some(),
+            ..Talk::default()
+        };
         let mut request = None;
         if let Some(file) = &far.request_file {
-                let bytes = input::read(file, MAX_REQUEST as u64).map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))?;
+            let bytes = input::read(file, MAX_REQUEST as u64)
+                .map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))?;
             if bytes.is_empty() {
                 return Err(usage(format!("{} is empty: a request has a byte at least", file.display())));
             }

@@ -44,6 +44,7 @@ def serve(c):
         if mode == "upper": data = bytes(b ^ 0x20 for b in data)
         if mode == "hello": data = b"+PONG\r\n"
         if mode == "twice": data = data + data
+        if mode == "late" and count > 50 and count % 100 == 0: data = data + b"!"
         if mode == "silent": continue
         if mode == "dies" and count > 50:
             print("planted end", file=sys.stderr, flush=True)
@@ -112,9 +113,9 @@ const SHORT: &str = "-w 0 -r 10 -c 1000 --no-extend";
 #[test]
 fn a_program_is_started_measured_and_stopped() {
     let Some(home) = home() else { return };
-    run(&home, &format!("echo {SHORT} --name own --progress none"), &["python3 server.py {port}"])
-        .ends_with(0)
-        .shows(&["tcp:send@server.py", "python3 server.py {port}", "every payload checked", "cpu far", "listened after"]);
+    run(&home, &format!("echo {SHORT} --name own --progress none"), &["python3 server.py {port}"]).ends_with(0).shows(
+        &["tcp:send@server.py", "python3 server.py {port}", "every payload checked", "cpu far", "listened after"],
+    );
     nothing_is_left(&home);
     let json = home.run("show own --json").ends_with(0).json();
     let program = &json["programs"][0];
@@ -136,7 +137,8 @@ fn a_program_is_started_measured_and_stopped() {
     let csv = std::fs::read_to_string(home.path().join("out.csv")).unwrap();
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
-    let cell = |name: &str| row[head.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {head:?}"))];
+    let cell =
+        |name: &str| row[head.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {head:?}"))];
     assert!(cell("far_user_ns").parse::<u64>().unwrap() > 0 && cell("far_system_ns").is_empty(), "{row:?}");
     assert_eq!((cell("far_sent"), cell("far_voluntary_switches")), ("", ""));
 }
@@ -191,7 +193,8 @@ fn programs_are_compared_and_the_slow_one_is_named() {
     assert!(slow["verdict"] == "worse" && slow["low"].as_f64() > Some(1.0), "{slow}");
     let p50 = |path: &str| {
         let cases = json["cases"].as_array().unwrap();
-        let case = cases.iter().find(|case| case["case"]["path"] == path && case["case"]["role"] == "measured").unwrap();
+        let case =
+            cases.iter().find(|case| case["case"]["path"] == path && case["case"]["role"] == "measured").unwrap();
         case["quantiles"][0]["ns"].as_f64().unwrap()
     };
     let planted = p50("tcp:send@slow") - p50("tcp:send@quick");
@@ -209,7 +212,8 @@ fn programs_are_compared_and_the_slow_one_is_named() {
 fn a_change_that_made_a_server_slower_fails_in_ci() {
     let Some(home) = home() else { return };
     let measure = |name: &str| {
-        run(&home, &format!("echo -w 0 -r 20 -c 2000 --no-extend --name {name}"), &["python3 server.py {port}"]).ends_with(0)
+        run(&home, &format!("echo -w 0 -r 20 -c 2000 --no-extend --name {name}"), &["python3 server.py {port}"])
+            .ends_with(0)
     };
     measure("before");
     let source = SERVER.replace("count += 1", "count += 1; time.sleep(0.0003)");
@@ -254,6 +258,7 @@ fn a_fault_in_the_middle_ends_the_run_with_its_cause() {
     let later = SERVER.replace("count > 50", "count > 1500");
     std::fs::write(home.path().join("server.py"), later).unwrap();
     run(&home, line, &[&far("wrong", "wrong")]).ends_with(4).says(&["E06", "wrong: message", "came back different"]);
+    run(&home, &format!("{line} --reply 64"), &[&far("late", "late")]).ends_with(4).says(&["E06", "more came back"]);
     let died = run(&home, line, &[&far("dies", "dies")]).ends_with(4);
     assert!(died.err.contains("E63") && died.err.contains("status 3"), "{}", died.err);
     assert!(died.err.contains("planted end"), "its last line: {}", died.err);
@@ -357,7 +362,8 @@ fn examples_in_other_languages_are_built_where_they_can_be() {
     let mut command = home.command(&line.split_whitespace().collect::<Vec<_>>());
     command.args(["--far", "example:rust", "--far", "example:cobol", "--name", "built"]);
     for name in ["RUSTUP_HOME", "CARGO_HOME"] {
-        let usual = std::env::var_os("HOME").map(|home| Path::new(&home).join(format!(".{}", &name[..name.len() - 5].to_lowercase())));
+        let usual = std::env::var_os("HOME")
+            .map(|home| Path::new(&home).join(format!(".{}", &name[..name.len() - 5].to_lowercase())));
         if let Some(folder) = std::env::var_os(name).map(Into::into).or(usual) {
             command.env(name, folder);
         }

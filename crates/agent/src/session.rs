@@ -168,8 +168,9 @@ struct Started {
     since: Instant,
     /// Goes back when the round is over.
     _share: Option<Share>,
-    /// See [`Dialled::kept`].
-    _kept: Vec<AnyChannel>,
+    /// See [`Dialled::kept`]; and whether every message that was sent has been waited for.
+    kept: Vec<AnyChannel>,
+    answered: bool,
 }
 
 impl Started {
@@ -391,7 +392,8 @@ fn converse<F: Read + AsFd>(
                             before,
                             since,
                             _share: share,
-                            _kept: Vec::new(),
+                            kept: Vec::new(),
+                            answered: false,
                         });
                         FromEnd::Ready { granted: ready.granted, room: ready.room, threads }
                     }
@@ -441,7 +443,8 @@ fn converse<F: Read + AsFd>(
                             before: kernel().read(),
                             since: Instant::now(),
                             _share: None,
-                            _kept: kept,
+                            kept,
+                            answered: own.load.is_none(),
                         });
                         FromEnd::Ready { granted: ready.granted, room: ready.room, threads }
                     }
@@ -476,8 +479,12 @@ fn converse<F: Read + AsFd>(
                 let too_long = started.is_too_long(terms);
                 match team.take() {
                     Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
-                    Some(Started { team, speed_ns, stall, .. }) => {
-                        bring_home(team, counted, speed_ns, stall.is_some(), to)?
+                    Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
+                        let more = answered && trial::more_came(&kept);
+                        match bring_home(team, counted, speed_ns, stall.is_some(), to)? {
+                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(trial::too_much()), Vec::new()),
+                            home => home,
+                        }
                     }
                     None => return out_of_turn("the end of a round that was not begun"),
                 }
@@ -1099,6 +1106,22 @@ mod tests {
         }
         assert!(Reach::Own.allows(transport("eth").unwrap().meta()).is_ok());
         assert!(transport("eth").unwrap().meta().device && !transport("eth").unwrap().meta().inet);
+    }
+
+    #[test]
+    fn programs_are_started_for_a_parent_and_nobody_else() {
+        let program = msgpath_core::Program::parse("touch /tmp/msgpath-must-not-be-there {port}").unwrap();
+        let talk = msgpath_core::program::Talk::default();
+        let program = Some(Box::new(crate::program::ProgramOrder { program, talk }));
+        for reach in [Reach::Machine, Reach::Network] {
+            let answer = Near::new(reach, Terms::default())
+                .orders(&RoundOrder { program: program.clone(), ..order("tcp:send") });
+            assert!(
+                matches!(&answer, FromEnd::Unavailable(reason) if reason.why.contains("nobody else")),
+                "{answer:?}"
+            );
+        }
+        assert!(!std::path::Path::new("/tmp/msgpath-must-not-be-there").exists());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use msgpath_core::doctor::{Check, Examine};
 use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
+use msgpath_core::program::ProgramFacts;
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
@@ -15,7 +16,6 @@ use msgpath_core::schema::{
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
-use msgpath_core::program::ProgramFacts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -249,8 +249,8 @@ mod tests {
     fn full_names_round_trip() {
         for text in
             ["tcp:send", "tcp:send/epoll", "shm:ring/spin", "tcp:uring-zc", "tcp:writes/spin+nagle", "tcp:writes+cork"]
-            .into_iter()
-            .chain(["tcp:send@a", "tcp:send/epoll+nagle@echo.py"])
+                .into_iter()
+                .chain(["tcp:send@a", "tcp:send/epoll+nagle@echo.py"])
         {
             assert_eq!(text.parse::<PathName>().unwrap().to_string(), text);
         }

@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(name("./a+b {port}"), "a_b");
         // What stands before the sign is no name: the whole is a command.
         assert_eq!(command("env X=1 ./server"), ["env", "X=1", "./server"]);
-        assert_eq!(name("env X=1 ./server"), "env");
+        assert_eq!(name("env X=1 ./server"), "server");
     }
 
     #[test]

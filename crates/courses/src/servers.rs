@@ -106,7 +106,8 @@ impl Server {
     fn folder(&self) -> String {
         let build = self.build.join(" ");
         let sum = self.source.bytes().chain(build.bytes());
-        let sum = sum.fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let sum =
+            sum.fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{}-{sum:016x}", self.name)
     }
 

@@ -18,7 +18,8 @@ pub(crate) fn rows(run: &Run, summary: &Summary, glyphs: Glyphs) -> Vec<[String;
         return Vec::new();
     }
     let cases = view::measured(summary);
-    let first = |case: &&CaseSummary| cases.iter().find(|other| other.case.path == case.case.path).map(|one| one.case.id);
+    let first =
+        |case: &&CaseSummary| cases.iter().find(|other| other.case.path == case.case.path).map(|one| one.case.id);
     let each = cases.iter().filter(|case| case.rounds > 0 && first(case) == Some(case.case.id));
     let time = |cost: &Cost| cost.cpu_ns().filter(|ns| *ns > 0.0).map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
     let row = |case: &&CaseSummary| {

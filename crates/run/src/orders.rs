@@ -58,9 +58,9 @@ impl Orders<'_> {
             service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),
-            program: plan.program_of(case).map(|program| {
-                Box::new(ProgramOrder { program: program.clone(), talk: plan.talk.clone() })
-            }),
+            program: plan
+                .program_of(case)
+                .map(|program| Box::new(ProgramOrder { program: program.clone(), talk: plan.talk.clone() })),
         }
     }
 

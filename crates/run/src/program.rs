@@ -75,8 +75,8 @@ pub(crate) fn named(order: &RoundOrder, error: RoundError) -> RoundError {
 mod tests {
     use super::*;
     use msgpath_agent::program::ProgramOrder;
-    use msgpath_core::program::Talk;
     use msgpath_core::Program;
+    use msgpath_core::program::Talk;
 
     fn case() -> msgpath_core::Case {
         msgpath_core::Case::new("tcp:send".parse().unwrap(), msgpath_core::units::Pieces::whole(64))

@@ -10,9 +10,9 @@ use msgpath_core::{Exit, Plan, Problem, Target, Workload};
 use msgpath_record::{CutShort, Run as Recorded};
 
 use crate::execute::{NextStage, Progress, Run, carry_out, with_resume};
-use crate::{lab, program};
 use crate::link::{Link, Pair};
 use crate::pilot::Pace;
+use crate::{lab, program};
 
 /// What a record holds already, for a run that goes on; by default nothing.
 #[derive(Default)]

@@ -38,8 +38,7 @@ pub fn listening() -> io::Result<Vec<Listening>> {
         question.extend([0; 48]); // any address
         netlink.dump(BY_FAMILY, &question)
     };
-    let mut found: Vec<Listening> =
-        dump(libc::AF_INET as u8)?.iter().filter_map(|(_, answer)| read(answer)).collect();
+    let mut found: Vec<Listening> = dump(libc::AF_INET as u8)?.iter().filter_map(|(_, answer)| read(answer)).collect();
     // A kernel may be without IPv6.
     found.extend(dump(libc::AF_INET6 as u8).unwrap_or_default().iter().filter_map(|(_, answer)| read(answer)));
     Ok(found)

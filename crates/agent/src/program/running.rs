@@ -48,19 +48,16 @@ impl Running {
     ///
     /// # Errors
     /// It cannot be started, ends, or does not listen. No process is left behind.
-    pub(super) fn start(
-        program: &Program,
-        words: &[String],
-        cpus: &[u32],
-        host: IpAddr,
-    ) -> Result<Self, Unavailable> {
+    pub(super) fn start(program: &Program, words: &[String], cpus: &[u32], host: IpAddr) -> Result<Self, Unavailable> {
         let told = words.iter().any(|word| word.contains("{port}"));
         let port = if told { Some(free_port(host)?) } else { None };
         let command: Vec<String> = words.iter().map(|word| filled(word, port, host, cpus)).collect();
         let cannot = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::NotFound => "the path of the program, ./server where it is in this folder",
-                io::ErrorKind::PermissionDenied => "a file that may be executed: chmod +x, or its interpreter before it",
+                io::ErrorKind::PermissionDenied => {
+                    "a file that may be executed: chmod +x, or its interpreter before it"
+                }
                 _ => AGAIN,
             };
             Unavailable::new(format!("{} could not be started: {error}", command[0]), hint)

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use msgpath_core::Unavailable;
 use msgpath_core::program::Framing;
+use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::AnyChannel;
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::poll::{Interest, poll};
@@ -103,6 +103,18 @@ fn without_waiting(fd: BorrowedFd<'_>, message: &[u8], reply: &Payload, number: 
     reply.compare(&bytes, number).map_err(Fault::Different)
 }
 
+/// Whether more has come over one of these connections than the replies that were waited for.
+pub(crate) fn more_came(channels: &[AnyChannel]) -> bool {
+    channels.iter().filter_map(AnyChannel::socket).any(|fd| matches!(nothing_more(fd), Err(Fault::More)))
+}
+
+/// E06: it did. Later replies may have been answers to earlier messages.
+pub(crate) fn too_much() -> Problem {
+    Problem::new("E06", Exit::Unfinished, "more came back than the replies to what was sent")
+        .why("a reply that is longer than was said, or one too many, is taken for the answer to the next message")
+        .hint("the whole length of a reply: --reply BYTES")
+}
+
 fn nothing_more(fd: BorrowedFd<'_>) -> Result<(), Fault> {
     match msg::recv_now(fd, &mut [0]) {
         Ok(0) => Err(Fault::Closed(usize::MAX)),
@@ -140,7 +152,9 @@ impl Fault {
                 "it closes the connection after one message".into(),
                 "a server that keeps the connection: msgpath sends many messages over one",
             ),
-            Fault::Closed(came) => (format!("it closes the connection after {came} of {reply} bytes of a reply"), frames),
+            Fault::Closed(came) => {
+                (format!("it closes the connection after {came} of {reply} bytes of a reply"), frames)
+            }
             Fault::Different(Difference { byte, sent, got, .. }) => (
                 format!("its reply is no echo: byte {byte} was sent as {sent:#04x} and came back as {got:#04x}"),
                 "a server whose replies have a length of their own: --reply BYTES",
@@ -215,7 +229,9 @@ mod tests {
         let said = |reply, serves| told(Talk::default(), reply, serves).unwrap_err();
         let closes = said(64, |stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
         assert!(closes.contains("closes the connection"), "{closes}");
-        let silent = said(64, |stream| drop(read(stream)));
+        let silent = said(64, |stream| {
+            read(stream);
+        });
         assert!(silent.contains("does not answer") || silent.contains("closes"), "{silent}");
         let short = said(64, |stream| {
             read(stream);

@@ -122,7 +122,9 @@ fn talk(talk: &Talk) -> String {
 /// Each program of others that both runs had, as far as its files differ: that is what may have made it slower.
 fn programs(a: &RunHeader, b: &RunHeader) -> Vec<(String, String, String)> {
     let mut out = Vec::new();
-    for (one, two) in a.programs.iter().filter_map(|one| Some((one, b.programs.iter().find(|two| two.name == one.name)?))) {
+    for (one, two) in
+        a.programs.iter().filter_map(|one| Some((one, b.programs.iter().find(|two| two.name == one.name)?)))
+    {
         let short = |sum: &str| sum.chars().take(12).collect::<String>();
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let text = |files: Vec<&(String, String)>| {

@@ -168,7 +168,10 @@ struct FileRun {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text, a whole number, true for an option that takes no value, or texts for one that is repeated")]
+#[serde(
+    untagged,
+    expecting = "a text, a whole number, true for an option that takes no value, or texts for one that is repeated"
+)]
 enum Value {
     Given(bool),
     Number(i64),

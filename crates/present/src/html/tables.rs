@@ -183,7 +183,9 @@ pub(crate) fn programs(page: &mut Page, run: &Run, summary: &Summary) {
         return;
     }
     page.heading("Programs at the far end");
-    page.note("CPU time of a message, all processes of the program together; that is all that is seen of it from outside.");
+    page.note(
+        "CPU time of a message, all processes of the program together; that is all that is seen of it from outside.",
+    );
     let rows: Vec<Vec<Cell>> = rows
         .into_iter()
         .map(|[path, far, near, ready, which]| {

@@ -98,9 +98,12 @@ fn of_end(end: &EndSummary) -> Value {
         out["calls"] = Value::Null;
     }
     if end.cost.cpu_only {
-        for (_, field) in out["cost"].as_object_mut().into_iter().flatten().filter(|(name, _)| {
-            !["user_ns", "cpu_only"].contains(&name.as_str())
-        }) {
+        for (_, field) in out["cost"]
+            .as_object_mut()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !["user_ns", "cpu_only"].contains(&name.as_str()))
+        {
             *field = Value::Null;
         }
         out["calls"] = Value::Null;

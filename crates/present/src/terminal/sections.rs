@@ -12,8 +12,8 @@ use msgpath_record::Run;
 use super::answer::{TEXT, kept};
 use super::page::{Page, Paint, Span, Style, width};
 use super::table::{Align, Table};
-use crate::{programs, view};
 use crate::words::{self, events};
+use crate::{programs, view};
 
 /// The computed sentences, each with its confidence word and the commands to run next. Empty where there is none.
 pub fn findings(findings: &[Finding], style: Style) -> String {
