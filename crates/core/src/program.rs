@@ -120,7 +120,7 @@ impl Talk {
     /// The bytes of the request; `None`: there is none, or what the record has is none.
     pub fn request(&self) -> Option<Vec<u8>> {
         let text = self.request.as_bytes();
-        if text.is_empty() || text.len() % 2 != 0 || text.len() > 2 * MAX_REQUEST {
+        if text.is_empty() || !text.len().is_multiple_of(2) || text.len() > 2 * MAX_REQUEST {
             return None;
         }
         let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
