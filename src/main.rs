@@ -11,6 +11,9 @@ mod input;
 mod log;
 mod looks;
 mod measure;
+#[cfg(feature = "parquet")]
+mod mesh_tables;
+mod meshes;
 mod place;
 mod preset;
 mod problems;

@@ -48,6 +48,11 @@ pub(crate) fn find(text: &str) -> Result<PathBuf, Problem> {
 /// # Errors
 /// It cannot be read at all.
 pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
+    if msgpath_record::watch::is_watched(folder) {
+        let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+        let hint = format!("msgpath watch {name}, with --json for programs");
+        return Err(usage(format!("{name} was watched, not measured: it has no rounds")).hint(hint));
+    }
     let mut run = msgpath_record::read(folder)?;
     // A record from before paths declared their traits says nothing of them.
     if run.header.plan.cases.iter().all(|case| case.traits == Traits::default()) {

@@ -11,7 +11,7 @@ use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, Pieces};
-use msgpath_core::{Problem, Target};
+use msgpath_core::{Launch, Problem, Target};
 
 use crate::problems;
 
@@ -67,6 +67,18 @@ pub(crate) fn port(text: &str) -> Result<u16, Problem> {
 /// `TARGET`.
 pub(crate) fn target(text: &str) -> Result<Target, Problem> {
     text.parse().map_err(|error: BadTarget| problems::bad_target(text, &error))
+}
+
+/// `--launch`: a launcher by its name, or a template.
+pub(crate) fn launch(text: &str) -> Result<Launch, Problem> {
+    Launch::parse(text).map_err(|error| {
+        let names: Vec<&str> = Launch::names().collect();
+        let nearest = msgpath_core::path::nearest(text, names.iter().copied());
+        problems::usage(error.to_string()).hint(match nearest {
+            Some(name) => format!("--launch {name}"),
+            None => format!("{}, or a template: 'ssh -J gate {{host}} {{program}}'", names.join(", ")),
+        })
+    })
 }
 
 /// `--cpu`: `near,far`, or two lists `0,2:1,3`; `none`: no CPU at either end, so that nothing is pinned.

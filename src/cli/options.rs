@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use msgpath_core::Launch;
 use msgpath_core::gate::Gate;
 use msgpath_core::path::Setting;
 use msgpath_core::plan::{Expectation, Metric, Placement, ServiceTime, StageSet, Stamps};
@@ -201,12 +202,15 @@ pub(crate) struct ConnectionOptions {
     pub(crate) ipv6: bool,
     /// Network namespaces of the two ends: lab (that of `msgpath lab up`, else one made for this run), a lab's name, or two
     /// places: lab.a,lab.c, or two namespaces by name
-    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port"])]
+    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port", "launch"])]
     pub(crate) between: Option<String>,
     /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
     /// mtu=1400,offloads=off,netem=no
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     pub(crate) link: Option<Shape>,
+    /// What starts the far end
+    #[command(flatten)]
+    pub(crate) launch: LaunchOptions,
     /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3, or none: no thread is pinned [default: chosen and printed]
     #[arg(long, value_name = "NEAR,FAR", value_parser = typed::cpus)]
     pub(crate) cpu: Option<Placement>,
@@ -249,6 +253,26 @@ pub(crate) struct ConnectionOptions {
     /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
     #[arg(long)]
     pub(crate) queued_signals: bool,
+}
+
+/// How the far end gets to its host, where nobody started it there.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection and place")]
+pub(crate) struct LaunchOptions {
+    /// Start the far end on the host TARGET by ssh, slurm, docker, podman, kubectl, netns or mpi, or by a template of words
+    /// in which {host} and {program} stand for what they say: 'ssh -J gate {host} {program}'
+    #[arg(long, value_name = "LAUNCHER", value_parser = typed::launch)]
+    pub(crate) launch: Option<Launch>,
+    /// The token that the far end asks for: a copy of the file of its msgpath serve --token-file [default: the file that
+    /// MSGPATH_TOKEN_FILE names]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "launch")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// With --launch: what msgpath is called on that host [default: msgpath]
+    #[arg(long, value_name = "PROGRAM", requires = "launch")]
+    pub(crate) program: Option<String>,
+    /// With --launch: address of that host for data connections [default: found there and printed]
+    #[arg(long, value_name = "ADDRESS", requires = "launch")]
+    pub(crate) address: Option<std::net::IpAddr>,
 }
 
 /// Where the result goes and how it looks.

@@ -10,7 +10,7 @@ use msgpath_core::Workload;
 use super::options::{Look, UnitsArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
-use crate::runs;
+use crate::{meshes, runs};
 
 /// Print a run again
 #[derive(Args, Debug)]
@@ -38,7 +38,16 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let run = runs::read(&runs::find(&arguments.run)?)?;
+    if let Some(folder) = meshes::instead_of_a_run(&arguments.run) {
+        let (header, summary) = meshes::summary(&folder)?;
+        std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = runs::find(&arguments.run)?;
+    if msgpath_record::watch::is_watched(&folder) {
+        return super::watch::show(&folder, &arguments.look);
+    }
+    let run = runs::read(&folder)?;
     let mut summary = runs::summarise(&run)?;
     runs::with_earlier(&run, &mut summary);
     if arguments.each && run.header.plan.workload == Workload::Stream {

@@ -113,6 +113,10 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
             "--far is the far end, and so is a target",
             "one of the two; a program on another machine is started there: msgpath echo raw://HOST:PORT",
         ),
+        () if options.connection.launch.launch.is_some() => no(
+            "--far starts the program on this machine, and --launch a far end of msgpath on another",
+            "start it there, and msgpath echo raw://HOST:PORT",
+        ),
         () if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) => {
             no("a program of others acknowledges no stream", "msgpath echo --far")
         }

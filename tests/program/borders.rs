@@ -76,7 +76,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 24] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/rpc/", "methods of the RPC lab"),
     ("crates/agent/src/periodic/", "programs of courses"),
@@ -88,6 +88,7 @@ const NAMES: [(&str, &str); 23] = [
     ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
+    ("crates/sys/src/watch.rs", "names of system calls"),
     ("crates/run/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),
@@ -180,8 +181,9 @@ fn what_is_built_is_bounded() {
 const ESCAPES: [&str; 5] = [".escape_ascii(", ".escape_debug(", ".escape_default(", ".escape_unicode(", "is_control("];
 
 /// Files that may have one, and why. Whoever else shows a foreign text has `core::foreign` for it.
-const OWN_ESCAPES: [(&str, &str); 6] = [
+const OWN_ESCAPES: [(&str, &str); 7] = [
     ("crates/core/src/foreign.rs", "the one for all"),
+    ("crates/core/src/launch.rs", "refuses, and shows nothing"),
     ("crates/core/src/target.rs", "refuses, and shows nothing"),
     ("crates/run/src/rpc/client/target.rs", "refuses, and shows nothing"),
     ("crates/present/src/svg/drawing.rs", "XML cannot hold a control character, not even escaped"),
@@ -243,8 +245,12 @@ fn only_sys_is_unchecked() {
 #[test]
 fn every_computed_sentence_has_its_page() {
     let folder = root().join("docs/findings");
-    let codes: BTreeSet<String> =
-        msgpath_analyse::findings::DETECTORS.iter().map(|detector| detector.code.to_string()).collect();
+    let codes: BTreeSet<String> = msgpath_analyse::findings::DETECTORS
+        .iter()
+        .map(|detector| detector.code)
+        .chain(msgpath_analyse::watch::CODES)
+        .map(String::from)
+        .collect();
     let mut pages = Vec::new();
     files(&folder, ".md", &mut pages);
     let pages: BTreeSet<String> =

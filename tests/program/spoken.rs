@@ -32,7 +32,16 @@ fn under<'a>(said: &'a [(String, String)], code: &str) -> &'a str {
 
 #[test]
 fn nagle_is_named_with_its_counters_and_its_cure() {
-    let said = said("echo -x tcp:writes --pieces 2x32 --no-nodelay -t 2s -r 10");
+    let output =
+        Home::new().run("echo -x tcp:writes --pieces 2x32 --no-nodelay -t 2s -r 10 -w 0 --no-save --json").ends_with(0);
+    let json = output.json();
+    // One wait of 40 ms or two, as far as this machine lets them be so long.
+    let p50 = json["cases"][0]["quantiles"][0]["ns"].as_f64().unwrap();
+    if p50 > 90e6 {
+        println!("skipped: other programs keep the CPUs for so long that two waits of 40 ms take {:.0} ms", p50 / 1e6);
+        return;
+    }
+    let said = codes(&json);
     let text = under(&said, "W25");
     // Beside other work the cure may help and yet prove nothing; what is sure, and when, is tested where it is judged.
     assert!(text.starts_with("sure") || text.starts_with("likely"), "{text}");
@@ -167,7 +176,7 @@ fn in_namespace(script: &str, home: &Home) -> Result<Running, String> {
 fn an_address_of_the_network_that_stays_here_is_named() {
     let home = Home::new();
     let script = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && \
-                  { \"$MSGPATH\" serve 10.9.8.7 & pid=$!; sleep 1; \
+                  { \"$MSGPATH\" serve 10.9.8.7 --insecure & pid=$!; sleep 1; \
                     \"$MSGPATH\" echo 10.9.8.7 -w 0 -c 200 -r 5 --no-save --json; code=$?; kill $pid; wait $pid; exit $code; }";
     let output = match in_namespace(script, &home) {
         Ok(running) => running.finish(Duration::from_secs(60)).ends_with(0),

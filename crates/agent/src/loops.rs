@@ -240,27 +240,12 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
-    range: (u64, u64),
-    rows: &mut Vec<Row>,
-    sent: &mut Vec<u64>,
-    delivery: &mut Delivery,
-) -> Done {
-    // Two loops: what is not traced does not ask whether it is.
-    match sent.capacity() > 0 {
-        true => near::<C, S, W, true>(ends, messages, inbox, range, rows, sent, delivery),
-        false => near::<C, S, W, false>(ends, messages, inbox, range, rows, sent, delivery),
-    }
-}
-
-fn near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
-    ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
-    inbox: &mut Inbox,
     (first, count): (u64, u64),
     rows: &mut Vec<Row>,
     sent: &mut Vec<u64>,
     delivery: &mut Delivery,
 ) -> Done {
+    let traced = sent.capacity() > 0;
     for sequence in first..first + count {
         for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
             channel.limits().look()?;
@@ -269,7 +254,7 @@ fn near<C: Channel, S: Method<C>, W: Wait<C>, const TRACED: bool>(
             let start = clock::now();
             method.send(channel)?;
             method.flush(channel)?;
-            if TRACED && sent.len() < sent.capacity() {
+            if traced && sent.len() < sent.capacity() {
                 sent.push(clock::now());
             }
             let mut arrived = inbox.receive(channel, wait, messages.lossy)?;
@@ -581,26 +566,12 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
-    range: (u64, u64),
-    answer: &Answer<'_>,
-    stamps: &mut FarStamps,
-    delivery: &mut Delivery,
-) -> Done {
-    match answer.service.is_some() {
-        true => far::<C, S, W, true>(ends, messages, inbox, range, answer, stamps, delivery),
-        false => far::<C, S, W, false>(ends, messages, inbox, range, answer, stamps, delivery),
-    }
-}
-
-fn far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
-    ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
-    inbox: &mut Inbox,
     (first, count): (u64, u64),
     answer: &Answer<'_>,
     stamps: &mut FarStamps,
     delivery: &mut Delivery,
 ) -> Done {
+    let working = answer.service.is_some();
     let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
     let end = first + count;
     let (mut turn, mut is_last) = (first, !messages.lossy || count == 0);
@@ -621,7 +592,7 @@ fn far<C: Channel, S: Method<C>, W: Wait<C>, const WORKING: bool>(
             }
             delivery.received += 1;
             is_last = is_last || older(messages.incoming, &buffer[..message], end - 1).is_none();
-            if WORKING {
+            if working {
                 answer.service.work(turn);
             }
             // Bytes that go back as they came are compared at the near end: what this end sees is part of that.

@@ -201,8 +201,13 @@ pub fn no_such(path: &PathName) -> Unavailable {
 }
 
 #[doc(hidden)]
-pub fn ends<C, E>(channels: Vec<C>, end: impl FnMut(C) -> Result<E, Unavailable>) -> Result<Vec<E>, Unavailable> {
-    channels.into_iter().map(end).collect()
+pub fn ends<C, E>(channels: Vec<C>, mut end: impl FnMut(C) -> Result<E, Unavailable>) -> Result<Vec<E>, Unavailable> {
+    // A plain loop: as a chain of iterators it was an eighth of all that the loops of the registry are made of.
+    let mut ends = Vec::with_capacity(channels.len());
+    for channel in channels {
+        ends.push(end(channel)?);
+    }
+    Ok(ends)
 }
 
 /// Adds what is true of a send method or a wait.

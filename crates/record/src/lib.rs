@@ -12,6 +12,9 @@
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
+//! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
+//! kind as well, see [`watch`].
+//!
 //! [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
 
@@ -22,6 +25,7 @@ pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod import;
+mod mesh;
 mod messages;
 mod older;
 mod originals;
@@ -33,10 +37,12 @@ pub mod temporary;
 #[cfg(test)]
 mod test_run;
 pub mod utc;
+pub mod watch;
 mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};
 pub use error::{RecordError, WrittenBy};
+pub use mesh::{MESH_FILE, Mesh, MeshCutShort, MeshWriter, PAIRS_FILE, PairBlock, mesh_header, read_mesh};
 pub use messages::{MessageLog, Messages, NO_MESSAGES};
 pub use reader::{
     Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,

@@ -35,10 +35,25 @@ pub(crate) struct Appender<F> {
 }
 
 impl Appender<File> {
-    fn create(path: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, RecordError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|source| RecordError::Create { file: path.into(), source })?;
         Ok(Self { file, length: 0 })
+    }
+
+    /// A new file, for the one process that writes it.
+    pub(crate) fn create_locked(path: &Path) -> Result<Self, RecordError> {
+        let new = Self::create(path)?;
+        // A file system without locks is no reason not to measure.
+        let _ = new.file.try_lock();
+        Ok(new)
+    }
+
+    /// Removes what follows so many bytes.
+    pub(crate) fn cut_to(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.length = length;
+        Ok(())
     }
 
     /// A file that is there, for the one process that writes it: it is locked until the process ends.
@@ -60,7 +75,7 @@ impl Appender<File> {
 impl<F: Cut> Appender<F> {
     /// Hands the block to the kernel in one write. What a full disk took of it is removed again, so that the file stays
     /// whole; should that fail too, the reader stops before the piece.
-    fn append(&mut self, block: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, block: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(block) {
             let _ = self.file.cut(self.length);
             return Err(error);
@@ -102,9 +117,8 @@ impl RunWriter {
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
-        let rounds = Appender::create(&folder.join(ROUNDS_FILE))?;
-        // Until this process ends nobody else goes on with the run. A file system without locks is no reason not to measure.
-        let _ = rounds.file.try_lock();
+        // Until this process ends nobody else goes on with the run.
+        let rounds = Appender::create_locked(&folder.join(ROUNDS_FILE))?;
         let message_limit = header.plan.message_log;
         let messages = (message_limit > 0).then(|| Appender::create(&folder.join(MESSAGES_FILE))).transpose()?;
         // Last, and under its name only when whole: a folder with a header is a run.
@@ -318,7 +332,7 @@ fn length_of(path: &Path) -> u64 {
 }
 
 /// A whole block of what was encoded.
-fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
+pub(crate) fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
     payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
 }
 
@@ -347,6 +361,8 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("json.new");
+    // What a program left that was killed just here; whoever writes a run has locked it.
+    let _ = fs::remove_file(&beside);
     let mut file = File::create_new(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

@@ -1,6 +1,7 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +28,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, program, replicas, simulate, suspects};
+use crate::{capacity, lab, program, reach, replicas, simulate, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -85,6 +86,10 @@ pub fn execute(
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
+    reach::no_tunnel(&pair)?;
+    if let Some(launch) = &plan.options.launch {
+        reach::prove(&mut pair, &launch.host, &plan, stop)?;
+    }
     program::place(&plan, &mut pair)?;
     let one_machine = pair.one_machine();
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
@@ -107,7 +112,7 @@ pub fn execute(
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, &plan),
+        target: target_of(&target, &plan, pair.far.peer),
         unavailable,
         ..RunHeader::new(name.clone(), verb, plan)
     };
@@ -147,6 +152,7 @@ pub fn execute(
     run.open_tracer();
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
+    run.header.data = run.pair.data.clone();
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     let ended = carry_out(run, writer, progress, next_phase, stop);
     if kept { ended.map_err(|problem| with_resume(problem, &name)) } else { ended }
@@ -208,10 +214,19 @@ pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
 }
 
 /// Between whom is measured, and over which link, for people.
-fn target_of(target: &Target, plan: &Plan) -> String {
-    match (&plan.options.between, plan.programs.as_slice()) {
-        (None, [program]) if plan.cases.iter().all(|case| case.traits.program) => program.source.to_string(),
-        (None, _) => target.to_string(),
+fn target_of(target: &Target, plan: &Plan, far: Option<IpAddr>) -> String {
+    if let [program] = plan.programs.as_slice()
+        && plan.options.between.is_none()
+        && plan.cases.iter().all(|case| case.traits.program)
+    {
+        return program.source.to_string();
+    }
+    match (&plan.options.between, &plan.options.launch) {
+        (None, None) => target.to_string(),
+        (None, Some(launch)) => match far {
+            Some(far) if far.to_string() != launch.host => format!("{launch} at {far}"),
+            _ => launch.to_string(),
+        },
         (Some(between), _) => {
             let link = if between.properties.is_empty() { String::new() } else { format!(" ({})", between.properties) };
             format!("{} → {}{link}", between.of(NEAR).name, between.of(FAR).name)
@@ -698,7 +713,7 @@ fn interrupted() -> Problem {
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.
-fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
+pub(crate) fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
     let span = match (plan.workload, case.load, plan.extent) {
         (Workload::Stream, ..) => return 0,
         (_, Load::Open { rate, .. }, _) => {

@@ -83,6 +83,9 @@ pub struct Log {
 /// Tracepoints that have no program, with the reason for each.
 pub type Missing = Vec<(&'static str, String)>;
 
+/// Programs that are loaded: the tracepoint, and the program's name in the object.
+pub(crate) type Loaded = Vec<(&'static str, String)>;
+
 /// Why nothing could be loaded.
 #[derive(Debug)]
 pub enum Refusal {
@@ -99,8 +102,7 @@ pub enum Refusal {
 /// Loaded programs and their maps.
 pub struct Bpf {
     ebpf: Ebpf,
-    /// Programs that are loaded, by the tracepoint's name.
-    loaded: Vec<(&'static str, String)>,
+    loaded: Loaded,
     /// Programs that are attached: their names in the object, and what takes each off again.
     attached: Vec<(String, BtfTracePointLinkId)>,
     control: Mapping,
@@ -146,7 +148,7 @@ fn is_denied(code: Option<i32>) -> bool {
     matches!(code, Some(libc::EPERM | libc::EACCES))
 }
 
-fn other(error: &dyn std::error::Error) -> Refusal {
+pub(crate) fn other(error: &dyn std::error::Error) -> Refusal {
     Refusal::Other(brief(error))
 }
 
@@ -166,9 +168,38 @@ fn descriptor<'a>(ebpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>, Refusal>
     }
 }
 
-fn mapped(ebpf: &Ebpf, name: &str, bytes: usize) -> Result<Mapping, Refusal> {
+pub(crate) fn mapped(ebpf: &Ebpf, name: &str, bytes: usize) -> Result<Mapping, Refusal> {
     let bytes = bytes.next_multiple_of(rustix::param::page_size());
     Mapping::new(descriptor(ebpf, name)?, bytes).map_err(|error| other(&error))
+}
+
+/// The kernel's types, against which programs are loaded.
+pub(crate) fn kernel_types() -> Result<Btf, Refusal> {
+    Btf::from_sys_fs().map_err(|error| Refusal::NoBtf(brief(&error)))
+}
+
+/// An object's maps; its programs are loaded one by one.
+pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, bytes: &[u8]) -> Result<Ebpf, Refusal> {
+    loader.btf(Some(btf)).verifier_log_level(VerifierLogLevel::DISABLE).load(bytes).map_err(|error| match error {
+        EbpfError::MapError(error) => map_refusal(error),
+        error if is_denied(errno(&error)) => Refusal::Maps(io::Error::from_raw_os_error(libc::EPERM)),
+        error => other(&error),
+    })
+}
+
+/// Loads a program for each of these tracepoints: their names in the object, and what has none with the reason.
+pub(crate) fn programs(ebpf: &mut Ebpf, tracepoints: &[&'static str], btf: &Btf) -> Result<(Loaded, Missing), Refusal> {
+    let (mut loaded, mut missing) = (Vec::new(), Vec::new());
+    for tracepoint in tracepoints {
+        match load(ebpf, tracepoint, btf) {
+            Ok(program) => loaded.push((*tracepoint, program)),
+            Err(error) if is_denied(errno(&error)) => {
+                return Err(Refusal::Programs(io::Error::from_raw_os_error(libc::EPERM)));
+            }
+            Err(error) => missing.push((*tracepoint, brief(&error))),
+        }
+    }
+    Ok((loaded, missing))
 }
 
 impl Bpf {
@@ -182,33 +213,15 @@ impl Bpf {
         let count = u32::try_from(segments * capacity.max(1))
             .map_err(|_| Refusal::Other("a log of more than 2^32 records".into()))?;
         let per_segment = count / segments as u32;
-        let btf = Btf::from_sys_fs().map_err(|error| Refusal::NoBtf(brief(&error)))?;
+        let btf = kernel_types()?;
         let mut loader = EbpfLoader::new();
-        loader
-            .btf(Some(&btf))
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .override_global("capacity", &per_segment, true)
-            .map_max_entries("records", count);
-        let mut ebpf = loader.load(OBJECT).map_err(|error| match error {
-            EbpfError::MapError(error) => map_refusal(error),
-            error if is_denied(errno(&error)) => Refusal::Maps(io::Error::from_raw_os_error(libc::EPERM)),
-            error => other(&error),
-        })?;
+        loader.override_global("capacity", &per_segment, true).map_max_entries("records", count);
+        let mut ebpf = object(&mut loader, &btf, OBJECT)?;
         let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
         let records = mapped(&ebpf, "records", count as usize * RECORD_SIZE)?;
         let threads = mapped(&ebpf, "threads", THREADS / 8)?;
         let sockets = mapped(&ebpf, "sockets", SOCKETS / 8)?;
-        let mut loaded = Vec::new();
-        let mut missing = Vec::new();
-        for tracepoint in tracepoints {
-            match load(&mut ebpf, tracepoint, &btf) {
-                Ok(program) => loaded.push((*tracepoint, program)),
-                Err(error) if is_denied(errno(&error)) => {
-                    return Err(Refusal::Programs(io::Error::from_raw_os_error(libc::EPERM)));
-                }
-                Err(error) => missing.push((*tracepoint, brief(&error))),
-            }
-        }
+        let (loaded, missing) = programs(&mut ebpf, tracepoints, &btf)?;
         let capacity = per_segment as usize;
         let bpf = Self {
             ebpf,
@@ -350,7 +363,7 @@ impl Drop for Bpf {
     }
 }
 
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
+pub(crate) fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
     ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()
 }
 

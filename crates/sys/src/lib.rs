@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod child;
 pub mod clock;
 pub mod cmsg;
+pub mod confine;
 pub mod cookie;
 pub mod count;
 pub mod duplex;
@@ -46,6 +47,7 @@ pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod watch;
 
 use std::io;
 

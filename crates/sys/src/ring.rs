@@ -470,7 +470,7 @@ mod tests {
                 near.sleep_for_space(Duration::from_millis(100)).unwrap();
             }
         }
-        assert_eq!(receiver.join().unwrap(), (0..MESSAGES).map(|at| at % 4000 + 1).sum());
+        assert_eq!(receiver.join().unwrap(), (0..MESSAGES).map(|at| at % 4000 + 1).sum::<u64>());
     }
 
     #[test]

@@ -81,14 +81,13 @@ pub fn is_own(fd: BorrowedFd<'_>) -> bool {
     told.is_ok() && (peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
 }
 
-/// SO_RCVTIMEO and SO_SNDTIMEO; 0 for no limit.
+/// SO_RCVTIMEO and SO_SNDTIMEO.
 ///
 /// # Errors
 /// Not a socket.
 pub fn set_timeouts(fd: BorrowedFd<'_>, receive: Duration, send: Duration) -> io::Result<()> {
-    let limit = |time: Duration| (!time.is_zero()).then_some(time);
-    sockopt::set_socket_timeout(fd, sockopt::Timeout::Recv, limit(receive))?;
-    Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, limit(send))?)
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Recv, Some(receive))?;
+    Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(send))?)
 }
 
 /// How many connections wait at most until they are accepted: listen(2) may be called again, with another number.

@@ -16,9 +16,6 @@ use crate::transport::{Need, Offer, Transport};
 /// `tcp`.
 pub struct Tcp;
 
-/// How long a program of others may take to accept.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "tcp",
@@ -40,6 +37,9 @@ static META: TransportMeta = TransportMeta {
     default_method: "send",
     default_wait: "block",
 };
+
+/// How long a connection may take: three lost handshakes.
+const CONNECT: Duration = Duration::from_secs(8);
 
 fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
@@ -88,6 +88,21 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(fd)?)?)
 }
 
+/// Connects, or gives up where packets vanish: the kernel itself tries for two minutes.
+fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
+    net::connect(fd, &address).map_err(|error| match error {
+        rustix::io::Errno::INPROGRESS => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer within {} s", CONNECT.as_secs()))
+        }
+        error => {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("no connection to {address}: {error}"))
+        }
+    })?;
+    Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
+}
+
 struct Listening {
     fd: OwnedFd,
     keys: Keys,
@@ -129,7 +144,7 @@ impl Transport for Tcp {
         let (place, key) = admission::parse(address)?;
         let address = as_seen(parse(place)?, need);
         let fd = unconnected(address, need)?;
-        net::connect(&fd, &address)?;
+        connect(&fd, address)?;
         // At once, whatever the options say: the key is no part of what is measured.
         sockopt::set_tcp_nodelay(&fd, true)?;
         admission::introduce(&fd, &key)?;
@@ -145,13 +160,7 @@ impl Transport for Tcp {
     fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
         let address = parse(address)?;
         let fd = unconnected(address, need)?;
-        // Nobody answers for a host that is not there: connect(2) itself would go on for minutes.
-        msgpath_sys::socket::set_timeouts(fd.as_fd(), PATIENCE, PATIENCE)?;
-        net::connect(&fd, &address).map_err(|error| match error {
-            rustix::io::Errno::INPROGRESS => io::Error::from(io::ErrorKind::TimedOut),
-            other => other.into(),
-        })?;
-        msgpath_sys::socket::set_timeouts(fd.as_fd(), Duration::ZERO, Duration::ZERO)?;
+        connect(&fd, address)?;
         // To a port of this machine from which the kernel takes local ports, where nobody listens.
         if local_address(&fd)? == address {
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));

@@ -5,6 +5,7 @@ mod embed;
 mod encode;
 mod explained;
 pub mod figures;
+mod mesh;
 pub(crate) mod page;
 mod png;
 mod scene;
@@ -20,6 +21,7 @@ use crate::svg::{self, escape};
 use crate::view;
 use crate::words;
 pub use embed::DEFAULT_EMBED;
+pub use mesh::mesh;
 use page::Page;
 pub use scene::{Earlier, Messages, Scene};
 

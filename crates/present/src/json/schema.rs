@@ -4,6 +4,7 @@
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::verify::Verification;
+use msgpath_analyse::watch::WatchSummary;
 use msgpath_core::CallCounts;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -46,6 +47,7 @@ pub fn schema() -> Value {
         generator.subschema_for::<PresetPage<'_>>(),
         generator.subschema_for::<DoctorReport<'_>>(),
         generator.subschema_for::<Verification>(),
+        generator.subschema_for::<WatchSummary>(),
         generator.subschema_for::<PathList<'_>>(),
         generator.subschema_for::<RunList<'_>>(),
         generator.subschema_for::<Failure<'_>>(),

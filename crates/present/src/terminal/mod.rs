@@ -14,6 +14,7 @@ mod explain;
 mod known;
 mod layers;
 mod machines;
+mod mesh;
 mod nothing;
 mod page;
 mod paths;
@@ -27,6 +28,7 @@ mod stream;
 mod table;
 mod threads;
 mod verify;
+mod watch;
 
 pub(crate) use answer::{answers, kinds as warning_kinds};
 pub use compare::compare;
@@ -39,6 +41,7 @@ pub(crate) use explain::holder;
 pub use explain::{explain, stages_of};
 pub use layers::layers;
 pub use machines::machines;
+pub use mesh::{Preview, mesh, mesh_preview};
 pub use nothing::nothing;
 pub use page::{Page, Paint, Span, Style};
 pub use paths::{PathRow, paths};
@@ -51,6 +54,7 @@ pub use stages::stage_bars;
 pub use stream::{stream, write_shape};
 pub use table::{Align, Table};
 pub use verify::verify;
+pub use watch::{watch, watching};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use msgpath_core::schema::MessageRow;
 use super::calls::CALLS;
 use super::events::EVENTS;
 use super::messages::MESSAGES;
+use super::requests::REQUESTS;
 use super::{Column, Form, Kind, Stored, of_case};
 use crate::export::csv_rounds::{END, ROUND, RUN};
 
@@ -53,6 +54,7 @@ fn the_document_has_these_columns() {
         ("messages", table(&MESSAGES)),
         ("calls", table(&CALLS)),
         ("events", table(&EVENTS).replace("| int64 |", "|  |")),
+        ("requests", table(&REQUESTS).replace("| int64 |", "|  |")),
         ("case", table(&of_case::<MessageRow>())),
         ("rounds", table(RUN.iter().chain(&ROUND))),
         ("ends", table(&END)),

@@ -12,6 +12,7 @@ pub(crate) mod calls;
 mod document;
 mod events;
 pub(crate) mod messages;
+mod requests;
 
 use std::borrow::Cow;
 use std::fmt::Debug;

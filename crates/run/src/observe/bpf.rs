@@ -103,7 +103,7 @@ fn event(record: &Record) -> Option<KernelEvent> {
     })
 }
 
-fn explain(refusal: Refusal) -> Unavailable {
+pub(crate) fn explain(refusal: Refusal) -> Unavailable {
     match refusal {
         Refusal::NoBtf(why) => Unavailable::new(
             format!("no type information of the kernel: {why}"),

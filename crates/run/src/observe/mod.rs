@@ -13,7 +13,7 @@
 //! Between [`Tracer::end`] and the next [`Tracer::begin`] nothing is attached, so that a round that is not traced pays
 //! nothing. Whatever is attached lives in file descriptors of this process and ends with it.
 
-mod bpf;
+pub(crate) mod bpf;
 mod perf;
 mod self_test;
 mod threads;
@@ -287,7 +287,7 @@ fn unseen(events: &[KernelEvent], tid: i32) -> Unseen {
 }
 
 /// Thread ids mean the same to the kernel and to this process only in the first pid namespace.
-fn first_pid_namespace() -> Result<(), Unavailable> {
+pub(crate) fn first_pid_namespace() -> Result<(), Unavailable> {
     // PROC_PID_INIT_INO of the kernel.
     match std::fs::read_link("/proc/self/ns/pid") {
         Ok(link) if link.as_os_str() == "pid:[4026531836]" => Ok(()),

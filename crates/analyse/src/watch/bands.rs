@@ -1,0 +1,181 @@
+//! Requests of one slowness, averaged whole: the stages of a band add up to its mean.
+
+use msgpath_core::watch::{RequestRow, STAGES, Stage, Times, flag};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Fewer rows are no band.
+const FEWEST: usize = 5;
+
+/// Requests of about the same time.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedBand")]
+pub struct Band {
+    /// `p45–55`, `p98.5–99.5`, `slowest 5` or `from 1 ms`.
+    pub name: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// Their mean time, ns.
+    pub mean_ns: f64,
+    /// Page faults of the server's thread during the work, mean.
+    pub faults: f64,
+}
+
+/// A stage in both bands.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedStageTimes")]
+pub struct StageTimes {
+    /// Which.
+    pub stage: Stage,
+    /// What people read.
+    pub words: String,
+    /// Mean in usual requests, ns.
+    pub typical_ns: f64,
+    /// Mean in slow requests, ns.
+    pub slow_ns: f64,
+    /// Share of what slow requests take more.
+    pub share: f64,
+}
+
+/// Usual and slow requests.
+pub(super) struct Bands<'a> {
+    pub(super) typical: Band,
+    pub(super) slow: Band,
+    /// The rows of the slow band, in the order of time.
+    pub(super) slow_rows: Vec<&'a RequestRow>,
+    means: [[f64; STAGES]; 2],
+}
+
+/// The rows of the sample, by their time.
+pub(super) fn sample<'a>(rows: &[&'a RequestRow]) -> Vec<&'a RequestRow> {
+    let mut sample: Vec<&RequestRow> = rows.iter().copied().filter(|row| row.flags & flag::SAMPLED != 0).collect();
+    if sample.is_empty() {
+        sample = rows.to_vec();
+    }
+    sample.sort_by_key(|row| row.total_ns);
+    sample
+}
+
+/// The row at which the weights of `sample`, which is sorted, reach the share `p`.
+pub(super) fn weighted<'a>(sample: &[&'a RequestRow], p: f64) -> Option<&'a RequestRow> {
+    position(sample, p).map(|at| sample[at])
+}
+
+fn position(sample: &[&RequestRow], p: f64) -> Option<usize> {
+    let total: u64 = sample.iter().map(|row| u64::from(row.weight.max(1))).sum();
+    let rank = (p * total as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    sample.iter().position(|row| {
+        seen += u64::from(row.weight.max(1));
+        seen >= rank
+    })
+}
+
+fn means(rows: &[&RequestRow]) -> [f64; STAGES] {
+    std::array::from_fn(|stage| rows.iter().map(|row| row.stages[stage] as f64).sum::<f64>() / rows.len() as f64)
+}
+
+fn band(name: String, rows: &[&RequestRow]) -> Band {
+    let count = rows.len() as f64;
+    Band {
+        name,
+        rows: rows.len() as u64,
+        mean_ns: rows.iter().map(|row| row.total_ns as f64).sum::<f64>() / count,
+        faults: rows.iter().map(|row| f64::from(row.faults)).sum::<f64>() / count,
+    }
+}
+
+impl<'a> Bands<'a> {
+    /// `None`: too few rows. `slow_ns`: from when a request is slow; 0: around p99.
+    pub(super) fn of(rows: &[&'a RequestRow], times: &Times, slow_ns: u64) -> Option<Self> {
+        let sample = sample(rows);
+        if sample.len() < FEWEST {
+            return None;
+        }
+        let (from, to) = (position(&sample, 0.45)?, position(&sample, 0.55)?);
+        let usual = &sample[from..(to + 1).max((from + FEWEST).min(sample.len()))];
+        let (name, mut slow) = slow(rows, times, slow_ns);
+        let typical = band("p45–55".into(), usual);
+        let means = [means(usual), means(&slow)];
+        let slow_band = band(name, &slow);
+        slow.sort_by_key(|row| row.t0_ns);
+        Some(Self { typical, slow: slow_band, slow_rows: slow, means })
+    }
+
+    /// The mean of a stage in usual and in slow requests, ns.
+    pub(super) fn mean(&self, stage: Stage) -> [f64; 2] {
+        [0, 1].map(|band| self.means[band][stage as usize])
+    }
+
+    /// What slow requests take more, ns.
+    pub(super) fn more(&self) -> f64 {
+        self.slow.mean_ns - self.typical.mean_ns
+    }
+
+    /// Stages that take any time, in the order of time.
+    pub(super) fn stages(&self) -> Vec<StageTimes> {
+        let more = self.more();
+        let times = |stage: Stage| {
+            let [typical_ns, slow_ns] = self.mean(stage);
+            let share = if more > 0.0 { (slow_ns - typical_ns) / more } else { 0.0 };
+            StageTimes { stage, words: stage.words().into(), typical_ns, slow_ns, share }
+        };
+        Stage::ALL.into_iter().map(times).filter(|times| times.typical_ns + times.slow_ns > 0.0).collect()
+    }
+}
+
+/// Slow requests. Every one from p98 on has a row, so those around p99 are all there.
+fn slow<'a>(rows: &[&'a RequestRow], times: &Times, slow_ns: u64) -> (String, Vec<&'a RequestRow>) {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by_key(|row| row.total_ns);
+    if slow_ns > 0 {
+        let from = sorted.partition_point(|row| row.total_ns < slow_ns);
+        if from < sorted.len() {
+            return (
+                format!("from {}", msgpath_core::units::Glyphs::Unicode.time(slow_ns as f64)),
+                sorted.split_off(from),
+            );
+        }
+    }
+    if let (Some(low), Some(high)) = (times.quantile(0.985), times.quantile(0.995)) {
+        // Quantiles are the middles of buckets, which are at most 1/128 wide.
+        let from = sorted.partition_point(|row| (row.total_ns as f64) < low * (1.0 - 1.0 / 128.0));
+        let to = sorted.partition_point(|row| row.total_ns as f64 <= high * (1.0 + 1.0 / 128.0));
+        if to - from >= FEWEST {
+            return ("p98.5–99.5".into(), sorted[from..to].to_vec());
+        }
+    }
+    let count = FEWEST.max(rows.len() / 100).min(rows.len());
+    (format!("slowest {count}"), sorted.split_off(sorted.len() - count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::testing::{Load, watched};
+
+    #[test]
+    fn stages_of_a_band_add_up_to_its_mean() {
+        let watched = watched(&Load { stage: Stage::Queued, ..Load::default() });
+        let rows: Vec<&RequestRow> = watched.rows.iter().collect();
+        let times = &watched.end.as_ref().unwrap().services[0].times;
+        for slow_ns in [0, 1_000_000] {
+            let bands = Bands::of(&rows, times, slow_ns).unwrap();
+            for (band, mean) in [(0, bands.typical.mean_ns), (1, bands.slow.mean_ns)] {
+                let sum: f64 = bands.means[band].iter().sum();
+                assert!((sum - mean).abs() < 1e-6 * mean, "{sum} {mean}");
+            }
+            let share: f64 = bands.stages().iter().map(|stage| stage.share).sum();
+            assert!((share - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn one_in_a_sample_stands_for_many() {
+        let row = |total_ns, weight| RequestRow { total_ns, weight, flags: flag::SAMPLED, ..RequestRow::default() };
+        let rows = [row(1, 98), row(5, 1), row(9, 1)];
+        let rows: Vec<&RequestRow> = rows.iter().collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|p| weighted(&sample(&rows), p).unwrap().total_ns), [1, 5, 9]);
+        assert!(Bands::of(&rows, &Times::default(), 0).is_none());
+    }
+}

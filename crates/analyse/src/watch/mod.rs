@@ -1,0 +1,378 @@
+//! Watched programs: from the rows of a record to where the time of their requests goes.
+//!
+//! `bands` averages whole requests of one slowness, so that the stages of a band add up; `culprits` says who kept them waiting;
+//! `findings` makes sentences of both.
+
+mod bands;
+mod culprits;
+mod findings;
+#[cfg(test)]
+mod testing;
+
+use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, name_of};
+use msgpath_record::watch::Watched;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use bands::{Band, StageTimes};
+pub use findings::CODES;
+
+use crate::summary::Finding;
+use bands::Bands;
+
+/// Below this share of complete requests nothing is said about where their time goes.
+pub const ENOUGH: f64 = 0.95;
+/// Fewer requests say nothing about what one costs.
+const ENOUGH_FOR_COST: u64 = 1000;
+/// Names of clients that are listed.
+const CLIENTS: usize = 4;
+
+/// What is known of watched programs.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "Watched")]
+pub struct WatchSummary {
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    pub schema: String,
+    /// Name of the record.
+    pub name: String,
+    /// What was watched, in words.
+    pub target: String,
+    /// For how long, s.
+    pub seconds: f64,
+    /// Connections that were seen.
+    pub connections: u64,
+    /// Requests with a row of their own.
+    pub rows: u64,
+    /// Rows that found no room in the kernel's ring.
+    pub lost: u64,
+    /// Threads and connections that found no room.
+    pub no_room: u64,
+    /// Rows whose stages do not add up, which are left out.
+    pub not_adding_up: u64,
+    /// Rows beyond the limit of the record.
+    pub rows_not_kept: u64,
+    /// Why there is no more: the record is damaged, or was cut short.
+    pub cut_short: Option<String>,
+    /// Tracepoints that this kernel lacks.
+    pub missing: Vec<String>,
+    /// The servers, the one with most requests first.
+    pub servers: Vec<Server>,
+    /// What watching cost.
+    pub cost: Option<Cost>,
+}
+
+/// One server: a listening port, or a process with Unix sockets.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedServer")]
+pub struct Server {
+    /// Name of the threads that read requests.
+    pub name: String,
+    /// Process of the last row.
+    pub process: i32,
+    /// TCP port; none: Unix sockets.
+    pub port: Option<u32>,
+    /// Names of its clients.
+    pub clients: Vec<String>,
+    /// Requests that were split.
+    pub requests: u64,
+    /// Requests a second.
+    pub per_second: f64,
+    /// Requests that were not seen from beginning to end.
+    pub incomplete: u64,
+    /// Requests whose copies of a thread's totals did not fit together.
+    pub torn: u64,
+    /// Turns on connections on which several requests were in flight.
+    pub in_flight: u64,
+    /// Data from the server that nobody had asked for.
+    pub unasked: u64,
+    /// Share of the turns that were split.
+    pub complete: f64,
+    /// Half of all requests that were split take at most so long, ns.
+    pub p50_ns: Option<f64>,
+    /// 90 % take at most so long, ns.
+    pub p90_ns: Option<f64>,
+    /// 99 %.
+    pub p99_ns: Option<f64>,
+    /// 99.9 %.
+    pub p999_ns: Option<f64>,
+    /// Why its time is not split.
+    pub not_split: Option<String>,
+    /// Usual requests.
+    pub typical: Option<Band>,
+    /// Slow ones.
+    pub slow: Option<Band>,
+    /// Where the time of both goes; stages that take none are left out.
+    pub stages: Vec<StageTimes>,
+    /// What follows.
+    pub findings: Vec<Finding>,
+    /// The slowest requests.
+    pub slowest: Vec<Slow>,
+    /// Connections with most requests in the sample.
+    pub by_connection: Vec<Connection>,
+}
+
+/// One of the slowest requests.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "SlowRequest")]
+pub struct Slow {
+    /// When it began, s since the first row.
+    pub at_s: f64,
+    /// How long it took, ns.
+    pub total_ns: u64,
+    /// Its connection.
+    pub connection: u64,
+    /// Its number within the connection.
+    pub turn: u32,
+    /// The client's thread.
+    pub client: String,
+    /// Bytes of request and reply.
+    pub bytes: [u32; 2],
+    /// Its largest stage.
+    pub stage: String,
+    /// That stage, ns.
+    pub stage_ns: u64,
+    /// Who kept it waiting; empty: nobody.
+    pub culprit: String,
+}
+
+/// One connection, by its rows.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedConnection")]
+pub struct Connection {
+    /// Its number.
+    pub connection: u64,
+    /// The client's thread.
+    pub client: String,
+    /// Requests that its rows stand for.
+    pub requests: u64,
+    /// Median of its rows, ns.
+    pub p50_ns: f64,
+    /// p99 of its rows, ns.
+    pub p99_ns: f64,
+    /// The largest stage of its slowest hundredth.
+    pub stage: String,
+}
+
+/// What watching cost.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchingCost")]
+pub struct Cost {
+    /// CPU time of the BPF programs for a request, ns, at most; none: too few requests while it was measured.
+    pub ns_per_request: Option<f64>,
+    /// Times that they ran for a request.
+    pub runs_per_request: Option<f64>,
+    /// Share of one CPU that they took, 1 is all of it.
+    pub programs: f64,
+    /// The same of msgpath itself, which reads the rows.
+    pub reader: f64,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// Requests from this on are slow, ns; 0: those around p99.
+    pub slow_ns: u64,
+    /// Slowest requests that are listed of a server.
+    pub slowest: usize,
+}
+
+/// What a record says.
+pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
+    let (header, end) = (&watched.header, watched.end.clone().unwrap_or_else(|| counted(&watched.rows)));
+    let seconds = end.duration_ns as f64 / 1e9;
+    let begin = watched.rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
+    let mut servers: Vec<Server> = end
+        .services
+        .iter()
+        .map(|counts| {
+            let rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.service == counts.service).collect();
+            server(counts, &rows, seconds, choice, begin, &|call| {
+                header.calls.iter().find(|(number, _)| *number == call).map(|(_, name)| name.clone())
+            })
+        })
+        .filter(|server| server.requests + server.incomplete + server.in_flight + server.torn > 0)
+        .collect();
+    servers.sort_by(|a, b| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
+    WatchSummary {
+        schema: SCHEMA.into(),
+        name: header.name.clone(),
+        target: header.target.clone(),
+        seconds,
+        connections: end.connections,
+        rows: watched.rows.len() as u64,
+        lost: end.lost,
+        no_room: end.no_room,
+        not_adding_up: watched.not_adding_up,
+        rows_not_kept: end.rows_not_kept,
+        cut_short: watched.damage.clone().or_else(|| {
+            watched.end.is_none().then(|| "watching was cut short: only the rows that were written are known".into())
+        }),
+        missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
+        servers,
+        cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
+    }
+}
+
+/// What the rows alone tell, where the end is missing.
+fn counted(rows: &[RequestRow]) -> WatchEnd {
+    let numbers: std::collections::BTreeMap<u32, u64> = rows.iter().fold(Default::default(), |mut map, row| {
+        *map.entry(row.service).or_default() += 1;
+        map
+    });
+    let begin = rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
+    let last = rows.iter().map(|row| row.t0_ns.saturating_add(row.total_ns)).max().unwrap_or(0);
+    let services = numbers.into_iter().map(|(service, requests)| {
+        let port = rows.iter().find(|row| row.service == service).map_or(0, |row| row.port);
+        ServiceCounts { service, requests, port, ..ServiceCounts::default() }
+    });
+    WatchEnd { duration_ns: last - begin, services: services.collect(), ..WatchEnd::default() }
+}
+
+fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
+    // The programs also run for whatever else the machine does: with few requests that would be most of it.
+    let each = |value: u64| (cost.requests >= ENOUGH_FOR_COST).then(|| value as f64 / cost.requests as f64);
+    Cost {
+        ns_per_request: each(cost.programs_ns),
+        runs_per_request: each(cost.runs),
+        programs: cost.programs_ns as f64 / cost.window_ns.max(1) as f64,
+        reader: cost.reader_ns as f64 / duration_ns.max(1) as f64,
+    }
+}
+
+/// The name that most rows have.
+fn most<'a>(names: impl Iterator<Item = &'a [u8; 16]>, limit: usize) -> Vec<String> {
+    let mut counts = std::collections::BTreeMap::<&[u8; 16], u64>::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    counts.into_iter().take(limit).map(|(name, _)| name_of(name)).collect()
+}
+
+fn server(
+    counts: &ServiceCounts,
+    rows: &[&RequestRow],
+    seconds: f64,
+    choice: Choice,
+    begin: u64,
+    call: &dyn Fn(i16) -> Option<String>,
+) -> Server {
+    let turns = counts.requests + counts.incomplete + counts.in_flight + counts.torn;
+    let complete = counts.requests as f64 / turns.max(1) as f64;
+    let mut server = Server {
+        name: most(rows.iter().map(|row| &row.server_name), 1).pop().unwrap_or_default(),
+        process: rows.last().map_or(counts.process, |row| row.server_process),
+        port: (counts.port > 0).then_some(counts.port),
+        clients: most(rows.iter().map(|row| &row.client_name), CLIENTS),
+        requests: counts.requests,
+        per_second: if seconds > 0.0 { counts.requests as f64 / seconds } else { 0.0 },
+        incomplete: counts.incomplete,
+        torn: counts.torn,
+        in_flight: counts.in_flight,
+        unasked: counts.unasked,
+        complete,
+        p50_ns: counts.times.quantile(0.5),
+        p90_ns: counts.times.quantile(0.9),
+        p99_ns: counts.times.quantile(0.99),
+        p999_ns: counts.times.quantile(0.999),
+        ..Server::default()
+    };
+    if turns > 0 && counts.in_flight * 20 > turns {
+        let share = (100.0 * counts.in_flight as f64 / turns as f64).round();
+        server.not_split =
+            Some(format!("can't tell: several requests in flight on connections with {share} % of the turns"));
+    } else if complete < ENOUGH {
+        server.not_split =
+            Some(format!("only {:.0} % of the requests were seen from beginning to end", complete * 100.0));
+    }
+    if server.not_split.is_none()
+        && let Some(bands) = Bands::of(rows, &counts.times, choice.slow_ns)
+    {
+        server.stages = bands.stages();
+        server.typical = Some(bands.typical.clone());
+        server.slow = Some(bands.slow.clone());
+        server.findings = findings::of(&server, &bands, call);
+    } else {
+        server.findings = findings::not_split(&server);
+    }
+    server.slowest = slowest(rows, choice.slowest, begin, call);
+    server.by_connection = connections(rows);
+    server
+}
+
+fn largest(row: &RequestRow) -> Stage {
+    Stage::ALL.into_iter().max_by_key(|stage| row.stage(*stage)).expect("there are stages")
+}
+
+fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) -> Option<String>) -> Vec<Slow> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
+    let slow = |row: &&RequestRow| {
+        let stage = largest(row);
+        Slow {
+            at_s: (row.t0_ns - begin) as f64 / 1e9,
+            total_ns: row.total_ns,
+            connection: row.connection,
+            turn: row.turn,
+            client: name_of(&row.client_name),
+            bytes: [row.bytes_there, row.bytes_back],
+            stage: stage.words().into(),
+            stage_ns: row.stage(stage),
+            culprit: culprits::of_row(row, stage, call).unwrap_or_default(),
+        }
+    };
+    rows.iter().take(count).map(slow).collect()
+}
+
+/// Connections that are listed.
+const CONNECTIONS: usize = 20;
+
+fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
+    let mut by = std::collections::BTreeMap::<u64, Vec<&RequestRow>>::new();
+    rows.iter().for_each(|row| by.entry(row.connection).or_default().push(row));
+    let mut all: Vec<Connection> = by
+        .into_iter()
+        .map(|(connection, rows)| {
+            let sample = bands::sample(&rows);
+            let quantile = |p| bands::weighted(&sample, p).map_or(0.0, |row| row.total_ns as f64);
+            let slowest = rows.iter().max_by_key(|row| row.total_ns).expect("a connection with rows");
+            Connection {
+                connection,
+                client: name_of(&slowest.client_name),
+                requests: sample.iter().map(|row| u64::from(row.weight.max(1))).sum(),
+                p50_ns: quantile(0.5),
+                p99_ns: quantile(0.99),
+                stage: largest(slowest).words().into(),
+            }
+        })
+        .collect();
+    all.sort_by_key(|one| (std::cmp::Reverse(one.requests), one.connection));
+    all.truncate(CONNECTIONS);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{Load, watched};
+    use super::*;
+
+    #[test]
+    fn a_record_without_an_end_says_so_and_shows_its_rows() {
+        let mut watched = watched(&Load::default());
+        watched.end = None;
+        let summary = summarise(&watched, Choice::default());
+        assert!(summary.cut_short.is_some() && summary.servers[0].requests == watched.rows.len() as u64);
+        assert!(summarise(&Watched::default(), Choice::default()).servers.is_empty());
+    }
+
+    #[test]
+    fn the_slowest_are_listed_with_what_kept_them() {
+        let summary = summarise(
+            &watched(&Load { stage: Stage::WorkLock, ..Load::default() }),
+            Choice { slowest: 3, ..Choice::default() },
+        );
+        let slowest = &summary.servers[0].slowest;
+        assert_eq!((slowest.len(), slowest[0].stage.as_str()), (3, "work: lock (futex)"));
+        assert!(slowest[0].culprit.contains("holder"), "{slowest:?}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Requests of programs that nobody changed (`msgpath watch`): one row each, and what is known of the whole.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of the shapes below.
+pub const SCHEMA: &str = "msgpath.watch/1";
+
+/// A part of a request's time, in the order of time. Those of one request add up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "WatchedStage")]
+#[allow(missing_docs)] // `words` says what each is
+#[repr(u8)]
+pub enum Stage {
+    Send,
+    Queued,
+    WakeUp,
+    InFlight,
+    RunQueue,
+    Receive,
+    OtherThread,
+    WorkOnCpu,
+    WorkRunnable,
+    WorkWaking,
+    WorkPoll,
+    WorkSocket,
+    WorkLock,
+    WorkDisk,
+    WorkSleep,
+    WorkFault,
+    WorkOther,
+    WorkElsewhere,
+    Held,
+    Reply,
+    ClientQueued,
+    ClientWakeUp,
+    ClientInFlight,
+    ClientRunQueue,
+    ClientReceive,
+    ClientOtherThread,
+    Rest,
+}
+
+/// Stages there are.
+pub const STAGES: usize = 27;
+
+impl Stage {
+    /// All of them, in the order of time.
+    pub const ALL: [Stage; STAGES] = {
+        use Stage::*;
+        [
+            Send,
+            Queued,
+            WakeUp,
+            InFlight,
+            RunQueue,
+            Receive,
+            OtherThread,
+            WorkOnCpu,
+            WorkRunnable,
+            WorkWaking,
+            WorkPoll,
+            WorkSocket,
+            WorkLock,
+            WorkDisk,
+            WorkSleep,
+            WorkFault,
+            WorkOther,
+            WorkElsewhere,
+            Held,
+            Reply,
+            ClientQueued,
+            ClientWakeUp,
+            ClientInFlight,
+            ClientRunQueue,
+            ClientReceive,
+            ClientOtherThread,
+            Rest,
+        ]
+    };
+
+    /// What people read.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Stage::Send => "send call to data ready",
+            Stage::Queued => "queued behind other requests",
+            Stage::WakeUp => "wake-up call",
+            Stage::InFlight => "wake-up in flight",
+            Stage::RunQueue => "run-queue delay",
+            Stage::Receive => "server receives, on CPU",
+            Stage::OtherThread => "waiting for a thread",
+            Stage::WorkOnCpu => "work: on CPU",
+            Stage::WorkRunnable => "work: runnable, no CPU",
+            Stage::WorkWaking => "work: wake-ups",
+            Stage::WorkPoll => "work: poll",
+            Stage::WorkSocket => "work: socket call",
+            Stage::WorkLock => "work: lock (futex)",
+            Stage::WorkDisk => "work: disk",
+            Stage::WorkSleep => "work: sleep",
+            Stage::WorkFault => "work: page fault that blocks",
+            Stage::WorkOther => "work: another call",
+            Stage::WorkElsewhere => "work: in a thread not followed",
+            Stage::Held => "reply held back",
+            Stage::Reply => "reply's send call to data ready",
+            Stage::ClientQueued => "client busy with other replies",
+            Stage::ClientWakeUp => "back: wake-up call",
+            Stage::ClientInFlight => "back: wake-up in flight",
+            Stage::ClientRunQueue => "back: run-queue delay",
+            Stage::ClientReceive => "back: client receives, on CPU",
+            Stage::ClientOtherThread => "back: another thread receives",
+            Stage::Rest => "rest of the reply",
+        }
+    }
+}
+
+/// What kept a thread from going on, and for how long: who woke it, or who had the CPU before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Culprit {
+    /// How long the thread waited, ns; 0: it did not.
+    pub ns: u64,
+    /// Thread id; 0: the CPU was idle.
+    pub pid: i32,
+    /// Number of the call in which the thread blocked; negative: none.
+    pub call: i16,
+    /// Where the waker ran, or the CPU that was waited for.
+    pub cpu: u16,
+    /// Name, up to the first 0.
+    pub name: [u8; 16],
+}
+
+/// Marks of a row.
+pub mod flag {
+    /// It took at least what counted as slow then.
+    pub const SLOW: u32 = 1;
+    /// It is one of the sample.
+    pub const SAMPLED: u32 = 2;
+    /// The client sent again before it was answered.
+    pub const AGAIN: u32 = 8;
+    /// Another thread replied than the one that read it.
+    pub const HANDED: u32 = 16;
+    /// The reply came in several parts.
+    pub const PARTS: u32 = 32;
+}
+
+/// One request and its reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // as in `columns/requests.rs` of the record
+pub struct RequestRow {
+    /// CLOCK_MONOTONIC, ns.
+    pub t0_ns: u64,
+    pub total_ns: u64,
+    pub connection: u64,
+    pub service: u32,
+    pub flags: u32,
+    /// How many requests this one of the sample stands for.
+    pub weight: u32,
+    pub turn: u32,
+    pub bytes_there: u32,
+    pub bytes_back: u32,
+    pub server: i32,
+    pub server_process: i32,
+    pub client: i32,
+    pub client_process: i32,
+    pub faults: u32,
+    pub port: u32,
+    /// By [`Stage`], ns.
+    pub stages: [u64; STAGES],
+    /// The wait for a CPU before the request was read, the longest block and the longest wait for a CPU while it was worked on,
+    /// and the client's wait for a CPU.
+    pub run_there: Culprit,
+    pub block: Culprit,
+    pub run_work: Culprit,
+    pub run_back: Culprit,
+    pub server_name: [u8; 16],
+    pub client_name: [u8; 16],
+}
+
+impl RequestRow {
+    /// The time of a stage, ns.
+    pub fn stage(&self, stage: Stage) -> u64 {
+        self.stages[stage as usize]
+    }
+
+    /// Whether the stages add up to the whole.
+    pub fn adds_up(&self) -> bool {
+        self.stages.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns)) == self.total_ns
+    }
+}
+
+/// The text of a name as the kernel keeps it.
+pub fn name_of(name: &[u8; 16]) -> String {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// What was asked for and found when the programs began to be watched.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct WatchHeader {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name of the folder.
+    pub name: String,
+    /// When, RFC 3339 in UTC.
+    pub started: String,
+    /// What was typed.
+    pub command: Vec<String>,
+    /// What is watched, in words.
+    pub target: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPUs of this machine.
+    pub cpus: u32,
+    /// Tracepoints that this kernel lacks, and why.
+    pub missing: Vec<(String, String)>,
+    /// Names of this machine's system calls, by number.
+    pub calls: Vec<(i16, String)>,
+    /// Version of msgpath.
+    pub version: String,
+}
+
+/// What was counted of one server: all requests, whether they have a row or not.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct ServiceCounts {
+    /// The number that rows name it by.
+    pub service: u32,
+    /// TCP port; 0: Unix sockets.
+    pub port: u32,
+    /// Process, where there is no port.
+    pub process: i32,
+    /// Requests that were split.
+    pub requests: u64,
+    /// Requests whose copies of a thread's totals did not fit together.
+    pub torn: u64,
+    /// Requests that were not seen from beginning to end.
+    pub incomplete: u64,
+    /// Turns on connections on which several requests were in flight.
+    pub in_flight: u64,
+    /// Data from the server that nobody had asked for.
+    pub unasked: u64,
+    /// Times of all requests that were split.
+    pub times: Times,
+}
+
+/// How many requests took how long: buckets that hold any, by number. 128 of them double the time, so a bucket is at most 0.8 %
+/// wide; below 128 ns each holds one value.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Times(pub Vec<(u16, u64)>);
+
+impl Times {
+    /// Buckets that there may be.
+    pub const BUCKETS: usize = 4480;
+
+    /// The times of a bucket, ns: the least, and the least of the next.
+    pub fn range(bucket: u16) -> (u64, u64) {
+        let bucket = u64::from(bucket).min(Self::BUCKETS as u64 - 1);
+        if bucket < 128 {
+            return (bucket, bucket + 1);
+        }
+        let (octave, part) = (bucket / 128 - 1, bucket % 128);
+        ((128 + part) << octave, (129 + part) << octave)
+    }
+
+    /// Requests counted.
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// The middle of the bucket in which the quantile `p` lies, ns. `None`: nothing was counted.
+    pub fn quantile(&self, p: f64) -> Option<f64> {
+        let rank = (p * self.total() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0_u64;
+        self.0.iter().find_map(|(bucket, count)| {
+            seen = seen.saturating_add(*count);
+            let (from, to) = Self::range(*bucket);
+            (seen >= rank).then_some((from + to - 1) as f64 / 2.0)
+        })
+    }
+}
+
+/// What watching cost.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct WatchCost {
+    /// CPU time of the BPF programs in the window in which the kernel measured them, ns.
+    pub programs_ns: u64,
+    /// How often they ran in it.
+    pub runs: u64,
+    /// Requests in it.
+    pub requests: u64,
+    /// Its length, ns.
+    pub window_ns: u64,
+    /// CPU time of msgpath itself over the whole run, ns.
+    pub reader_ns: u64,
+}
+
+/// How watching ended.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct WatchEnd {
+    /// How long programs were watched, ns.
+    pub duration_ns: u64,
+    /// Connections that were seen.
+    pub connections: u64,
+    /// Rows that found no room.
+    pub lost: u64,
+    /// Threads and connections that found no room.
+    pub no_room: u64,
+    /// Rows beyond the limit of the record.
+    pub rows_not_kept: u64,
+    /// By server.
+    pub services: Vec<ServiceCounts>,
+    /// `None`: the kernel did not let it be measured.
+    pub cost: Option<WatchCost>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_numbered_in_their_order() {
+        assert!(Stage::ALL.iter().enumerate().all(|(at, stage)| *stage as usize == at));
+    }
+
+    #[test]
+    fn buckets_follow_each_other_and_quantiles_lie_in_theirs() {
+        for bucket in 0..Times::BUCKETS as u16 - 1 {
+            let ((from, to), (next, _)) = (Times::range(bucket), Times::range(bucket + 1));
+            assert!(
+                to == next && (to - from) as f64 <= 1.0_f64.max(from as f64 / 127.0),
+                "{bucket}: {from}..{to}, {next}"
+            );
+        }
+        let times = Times(vec![(100, 98), (1000, 1), (2000, 1)]);
+        assert_eq!((times.total(), times.quantile(0.5), Times::default().quantile(0.5)), (100, Some(100.0), None));
+        let (from, to) = Times::range(1000);
+        assert!(times.quantile(0.99).is_some_and(|ns| (from as f64..to as f64).contains(&ns)));
+    }
+
+    #[test]
+    fn a_row_adds_up_or_not() {
+        let mut row = RequestRow { total_ns: 5, ..RequestRow::default() };
+        row.stages[3] = 5;
+        assert!(row.adds_up());
+        row.stages[4] = u64::MAX;
+        assert!(!row.adds_up());
+    }
+}

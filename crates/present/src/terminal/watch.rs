@@ -1,0 +1,376 @@
+//! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
+
+use msgpath_analyse::watch::{Server, Slow, WatchSummary};
+use msgpath_core::units::three_digits;
+use msgpath_core::watch::{RequestRow, ServiceCounts, Stage, name_of};
+
+use super::page::{Page, Paint, Span, Style, width};
+use super::shape::bar_of;
+use super::table::{Align, Table};
+
+/// Servers that are shown in full; the others in a line.
+const IN_FULL: usize = 2;
+/// Characters of the longest bar.
+const BAR: usize = 8;
+/// Stages of less than this share of both bands share a line.
+const LEAST: f64 = 0.01;
+/// Lines of the live view.
+const LIVE: usize = 6;
+
+/// The result.
+pub fn watch(summary: &WatchSummary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let glyphs = style.glyphs;
+    let what = if summary.target.is_empty() { "a record".to_owned() } else { summary.target.clone() };
+    page.line(&[
+        Paint::Bold.span("watch"),
+        format!("  {what}, {} s, {} connections", three_digits(summary.seconds), glyphs.thousands(summary.connections))
+            .into(),
+        Paint::Dim.span(format!("   {}", summary.name)),
+    ]);
+    if let Some(why) = &summary.cut_short {
+        page.hanging(&[Paint::Yellow.span("  incomplete  ")], 14, why, Paint::Plain);
+    }
+    if summary.servers.is_empty() {
+        page.gap();
+        page.text(2, "No request was seen. TCP and Unix stream sockets are watched where both ends are on this machine, and a request \
+                      must be answered while they are watched.", Paint::Plain);
+        page.text(
+            2,
+            "Is there traffic? A longer time: -t 30s. The right port or process: --port, --pid, --comm.",
+            Paint::Dim,
+        );
+    }
+    for server in summary.servers.iter().take(IN_FULL) {
+        page.server(server);
+    }
+    for server in summary.servers.iter().skip(IN_FULL) {
+        let time = |ns: Option<f64>| ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
+        let text = format!("{}: p50 {}, p99 {}", head(server, style), time(server.p50_ns), time(server.p99_ns));
+        page.text(2, &text, Paint::Plain);
+    }
+    for server in summary.servers.iter().filter(|server| !server.slowest.is_empty()) {
+        page.slowest(server);
+    }
+    page.watch_evidence(summary);
+    page.finish()
+}
+
+/// `redis-server (process 812), port 6379: 99 985 requests, 9 998/s, from redis-benchmark`.
+fn head(server: &Server, style: Style) -> String {
+    let port = server.port.map_or_else(|| "Unix sockets".into(), |port| format!("port {port}"));
+    let clients =
+        if server.clients.is_empty() { String::new() } else { format!(", from {}", server.clients.join(", ")) };
+    format!(
+        "{} (process {}), {port}: {} requests, {}/s{clients}",
+        if server.name.is_empty() { "?" } else { &server.name },
+        server.process,
+        style.glyphs.thousands(server.requests),
+        three_digits(server.per_second),
+    )
+}
+
+impl Page {
+    fn server(&mut self, server: &Server) {
+        let glyphs = self.style.glyphs;
+        self.gap();
+        self.hanging(&[], 2, &head(server, self.style), Paint::Bold);
+        let time = |ns: Option<f64>| ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
+        self.line(&[format!(
+            "  p50 {}   p90 {}   p99 {}   p99.9 {}",
+            time(server.p50_ns),
+            time(server.p90_ns),
+            time(server.p99_ns),
+            time(server.p999_ns)
+        )
+        .into()]);
+        self.gap();
+        for finding in &server.findings {
+            self.finding(finding);
+        }
+        if let (Some(typical), Some(slow)) = (&server.typical, &server.slow) {
+            if server.findings.is_empty() {
+                self.text(
+                    2,
+                    "Slow requests take about as long as the others, or nothing takes much of the difference.",
+                    Paint::Plain,
+                );
+            }
+            self.gap();
+            self.stages(server, [typical.mean_ns, slow.mean_ns], [&typical.name, &slow.name]);
+        }
+    }
+
+    fn stages(&mut self, server: &Server, means: [f64; 2], names: [&str; 2]) {
+        let glyphs = self.style.glyphs;
+        let time = |ns: f64| {
+            let time = glyphs.time(ns);
+            format!("{}{time}", " ".repeat(8_usize.saturating_sub(width(&time))))
+        };
+        let mut table = Table::new()
+            .column("request to reply", Align::Left)
+            .column("   usual", Align::Left)
+            .column("    slow", Align::Left)
+            .column("of more", Align::Right);
+        let cell = |ns: f64, mean: f64| -> Span {
+            format!("{} {}", time(ns), if ns > 0.0 { bar_of(ns / mean.max(1.0), BAR, glyphs) } else { String::new() })
+                .into()
+        };
+        // Adding 0 makes a rounded -0 a 0.
+        let share = |share: f64| Span::from(format!("{:.0} %", (share * 100.0).round() + 0.0));
+        let small = |ns: [f64; 2]| ns[0] < LEAST * means[0] && ns[1] < LEAST * means[1];
+        let (mut others, mut left_out) = ([0.0; 2], 0);
+        for stage in &server.stages {
+            if small([stage.typical_ns, stage.slow_ns]) {
+                others = [others[0] + stage.typical_ns, others[1] + stage.slow_ns];
+                left_out += 1;
+                continue;
+            }
+            table.row([
+                Span::from(stage.words.as_str()),
+                cell(stage.typical_ns, means[0]),
+                cell(stage.slow_ns, means[1]),
+                share(stage.share),
+            ]);
+        }
+        let more = (means[1] - means[0]).max(1.0);
+        if left_out > 0 {
+            let name = format!("{left_out} small ones");
+            table.row([
+                name.into(),
+                cell(others[0], means[0]),
+                cell(others[1], means[1]),
+                share((others[1] - others[0]) / more),
+            ]);
+        }
+        table.row([
+            Paint::Bold.span("sum"),
+            Paint::Bold.span(time(means[0])),
+            Paint::Bold.span(time(means[1])),
+            Span::default(),
+        ]);
+        self.table(table);
+        let text = format!(
+            "Each column averages whole requests ({} and {}), so its stages add up. Of more: the share of what slow requests take more.",
+            names[0], names[1]
+        );
+        self.text(2, &text, Paint::Dim);
+    }
+
+    fn slowest(&mut self, server: &Server) {
+        let glyphs = self.style.glyphs;
+        self.heading(&format!("the slowest of {}", server.name));
+        let mut table = Table::new()
+            .column("at", Align::Right)
+            .column("took", Align::Right)
+            .optional("connection", Align::Right, 1)
+            .optional("client", Align::Left, 3)
+            .optional("bytes", Align::Right, 2)
+            .column("most of it", Align::Left)
+            .wrap_last();
+        for slow in &server.slowest {
+            let Slow { at_s, total_ns, connection, client, bytes, stage, stage_ns, culprit, .. } = slow;
+            let behind = if culprit.is_empty() { String::new() } else { format!(": {culprit}") };
+            table.row([
+                format!("{at_s:.3} s").into(),
+                glyphs.time(*total_ns as f64).into(),
+                connection.to_string().into(),
+                client.as_str().into(),
+                format!("{}/{}", bytes[0], bytes[1]).into(),
+                Span::from(format!("{} {stage}{behind}", glyphs.time(*stage_ns as f64))),
+            ]);
+        }
+        self.table(table);
+    }
+
+    /// How much was seen, and what looking cost.
+    fn watch_evidence(&mut self, summary: &WatchSummary) {
+        let glyphs = self.style.glyphs;
+        self.gap();
+        let sum = |of: fn(&Server) -> u64| summary.servers.iter().map(of).sum::<u64>();
+        let requests = sum(|server| server.requests);
+        let counted = [
+            (sum(|server| server.incomplete), "not seen from beginning to end"),
+            (sum(|server| server.torn), "torn"),
+            (sum(|server| server.in_flight), "with several in flight"),
+            (sum(|server| server.unasked), "times the server sent unasked"),
+            (summary.lost, "rows lost"),
+            (summary.no_room, "threads or connections without room"),
+            (summary.not_adding_up, "rows that do not add up"),
+            (summary.rows_not_kept, "rows beyond the limit"),
+        ];
+        if requests > 0 {
+            let mut text = format!("{} requests, {} rows", glyphs.thousands(requests), glyphs.thousands(summary.rows));
+            for (count, what) in counted {
+                if count > 0 {
+                    text += &format!(", {} {what}", glyphs.thousands(count));
+                }
+            }
+            if counted.iter().all(|(count, _)| *count == 0) {
+                text += ", nothing missing";
+            }
+            self.text(2, &text, Paint::Dim);
+        }
+        if !summary.missing.is_empty() {
+            let text =
+                format!("this kernel lacks {}: what it bounds is part of its neighbours", summary.missing.join(", "));
+            self.text(2, &text, Paint::Dim);
+        }
+        let text = match &summary.cost {
+            Some(cost) => {
+                let each = cost
+                    .ns_per_request
+                    .map_or_else(String::new, |ns| format!(", at most {} a request", glyphs.time(ns)));
+                let [programs, reader] = [cost.programs, cost.reader].map(|share| three_digits(share * 100.0));
+                format!(
+                    "watching costs: its BPF programs {programs} % of one CPU{each}, both ends together; reading {reader} %"
+                )
+            }
+            None => "what watching costs: n/a, the kernel counts it only for CAP_SYS_ADMIN".into(),
+        };
+        self.text(2, &text, Paint::Dim);
+    }
+}
+
+/// A line for each server, while programs are watched: what was counted so far, and where the rows of the last second went.
+pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], style: Style) -> String {
+    let mut page = Page::new(style);
+    let glyphs = style.glyphs;
+    if services.is_empty() {
+        page.line(&[format!("{seconds:.0} s: no request yet").into()]);
+    }
+    let mut services: Vec<&ServiceCounts> = services.iter().collect();
+    services.sort_by_key(|service| std::cmp::Reverse(service.requests));
+    for service in services.into_iter().take(LIVE) {
+        let own: Vec<&RequestRow> = rows.iter().filter(|row| row.service == service.service).collect();
+        let name = own.last().map_or_else(|| "?".into(), |row| name_of(&row.server_name));
+        let port = if service.port > 0 { format!(":{}", service.port) } else { String::new() };
+        let time = |p| service.times.quantile(p).map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
+        let slowest = own.iter().max_by_key(|row| row.total_ns).map(|row| {
+            let stage = Stage::ALL.into_iter().max_by_key(|stage| row.stage(*stage)).expect("there are stages");
+            format!("   slowest: {}, {}", glyphs.time(row.total_ns as f64), stage.words())
+        });
+        page.line(&[format!(
+            "{seconds:.0} s  {name}{port}  {} requests  p50 {}  p99 {}{}",
+            glyphs.thousands(service.requests),
+            time(0.5),
+            time(0.99),
+            slowest.unwrap_or_default()
+        )
+        .into()]);
+    }
+    page.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::summary::{Confidence, Finding};
+    use msgpath_analyse::watch::{Band, Cost, StageTimes};
+    use msgpath_core::units::Glyphs;
+    use msgpath_core::watch::Times;
+
+    /// A server that waits for a lock now and then.
+    fn summary() -> WatchSummary {
+        let band = |name: &str, mean_ns| Band { name: name.into(), rows: 10, mean_ns, faults: 0.0 };
+        let stage = |stage: Stage, typical_ns, slow_ns, share| StageTimes {
+            stage,
+            words: stage.words().into(),
+            typical_ns,
+            slow_ns,
+            share,
+        };
+        let text = "99 % of what slow requests to redis-server take longer (p98.5–99.5: 2.02 ms, usual: 20.0 µs) is the server waiting \
+                    for a lock, in futex, woken by lock-holder: 2 ms instead of 0 ns.";
+        let slow = Slow {
+            at_s: 1.5,
+            total_ns: 2_100_000,
+            connection: 3,
+            turn: 9,
+            client: "app".into(),
+            bytes: [32, 100],
+            stage: Stage::WorkLock.words().into(),
+            stage_ns: 2_000_000,
+            culprit: "futex, woken by lock-holder".into(),
+        };
+        let server = Server {
+            name: "redis-server".into(),
+            process: 812,
+            port: Some(6379),
+            clients: vec!["app".into()],
+            requests: 100_000,
+            per_second: 33_333.0,
+            p50_ns: Some(20_000.0),
+            p90_ns: Some(25_000.0),
+            p99_ns: Some(2_000_000.0),
+            p999_ns: None,
+            complete: 1.0,
+            typical: Some(band("p45–55", 20_000.0)),
+            slow: Some(band("p98.5–99.5", 2_020_000.0)),
+            stages: vec![
+                stage(Stage::Send, 10_000.0, 11_000.0, 0.0005),
+                stage(Stage::WorkOnCpu, 9_900.0, 8_900.0, -0.0005),
+                stage(Stage::WorkLock, 0.0, 2_000_000.0, 1.0),
+                stage(Stage::Rest, 100.0, 100.0, 0.0),
+            ],
+            findings: vec![Finding {
+                code: "X04".into(),
+                confidence: Confidence::Sure,
+                text: text.into(),
+                evidence: Default::default(),
+                next: Vec::new(),
+            }],
+            slowest: vec![slow],
+            ..Server::default()
+        };
+        WatchSummary {
+            name: "brisk-otter".into(),
+            target: "port 6379".into(),
+            seconds: 3.0,
+            connections: 3,
+            rows: 5_000,
+            lost: 7,
+            servers: vec![server],
+            cost: Some(Cost {
+                ns_per_request: Some(2_800.0),
+                runs_per_request: Some(20.0),
+                programs: 0.093,
+                reader: 0.004,
+            }),
+            ..WatchSummary::default()
+        }
+    }
+
+    #[test]
+    fn the_first_screen_answers_at_every_width() {
+        for columns in [60, 80, 100] {
+            let text = watch(&summary(), Style { width: columns, ..Style::default() });
+            assert!(text.lines().all(|line| width(line) <= columns.into()), "{text}");
+            let first: Vec<&str> = text.lines().take(25).collect();
+            assert!(
+                first.iter().any(|line| line.contains("sure")) && first.join(" ").contains("lock-holder"),
+                "{text}"
+            );
+        }
+        insta::assert_snapshot!("watch_80", watch(&summary(), Style { width: 80, ..Style::default() }));
+        let ascii = watch(&summary(), Style { glyphs: Glyphs::Ascii, ..Style::default() });
+        assert!(ascii.is_ascii(), "{ascii}");
+    }
+
+    #[test]
+    fn nothing_seen_says_what_to_try() {
+        let text = watch(&WatchSummary::default(), Style::default());
+        assert!(text.contains("No request was seen") && text.contains("-t 30s"), "{text}");
+    }
+
+    #[test]
+    fn the_live_view_is_a_line_for_each_server() {
+        let service =
+            ServiceCounts { port: 6379, requests: 5, times: Times(vec![(100, 5)]), ..ServiceCounts::default() };
+        let mut row = RequestRow { total_ns: 100, port: 6379, ..RequestRow::default() };
+        row.stages[Stage::WorkOnCpu as usize] = 100;
+        let text = watching(3.0, &[service], &[row], Style { width: 80, ..Style::default() });
+        assert!(text.starts_with("3 s  :6379  5 requests  p50 100 ns") && text.contains("work: on CPU"), "{text}");
+        assert!(text.lines().count() == 1 && watching(1.0, &[], &[], Style::default()).contains("no request yet"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Requests of watched programs (in `requests.mpl`).
+
+use msgpath_core::watch::{RequestRow, Stage};
+
+use super::{Column, Form, Logged, Stored, stored};
+
+type Request = Column<RequestRow>;
+
+/// A field that is a signed number of `$bits` bits: kept as the unsigned one of the same bits.
+macro_rules! signed {
+    ($field:ident $(. $part:ident)?, $signed:ty, $unsigned:ty) => {
+        Stored::Number(
+            Form::Itself,
+            |row| Some((row.$field $(. $part)? as $unsigned).into()),
+            |row, cell| {
+                row.$field $(. $part)? = <$unsigned>::try_from(cell?).ok()? as $signed;
+                Some(())
+            },
+        )
+    };
+}
+
+macro_rules! stage {
+    ($name:literal, $stage:ident) => {
+        Request::stored(
+            $name,
+            "ns",
+            Stage::$stage.words(),
+            Stored::Number(
+                Form::Itself,
+                |row| Some(row.stage(Stage::$stage)),
+                |row, cell| {
+                    row.stages[Stage::$stage as usize] = cell?;
+                    Some(())
+                },
+            ),
+        )
+    };
+}
+
+macro_rules! part {
+    ($field:ident . $part:ident) => {
+        Stored::Number(
+            Form::Itself,
+            |row| Some(row.$field.$part.into()),
+            |row, cell| {
+                row.$field.$part = cell?.try_into().ok()?;
+                Some(())
+            },
+        )
+    };
+}
+
+/// They go into no table that is exported.
+pub(crate) static REQUESTS: [Request; 61] = [
+    Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC", stored!(Difference, t0_ns)).required(),
+    Request::stored("total_ns", "ns", "until the client has the reply", stored!(Itself, total_ns)).required(),
+    Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
+    Request::stored("service", "", "server, by its number at the end of the file", stored!(Itself, service)).required(),
+    Request::stored(
+        "flags",
+        "",
+        "1 slow, 2 in the sample, 8 the client sent again before it was answered, 16 another thread replied, 32 the reply has \
+         several parts",
+        stored!(Itself, flags),
+    )
+    .required(),
+    Request::stored("weight", "", "requests that one of the sample stands for", stored!(Itself, weight)).required(),
+    Request::stored("turn", "", "number within the connection, from 1", stored!(Itself, turn)),
+    Request::stored("bytes_there", "bytes", "request", stored!(Itself, bytes_there)),
+    Request::stored("bytes_back", "bytes", "reply", stored!(Itself, bytes_back)),
+    Request::stored("server", "", "thread that read the request", signed!(server, i32, u32)),
+    Request::stored("server_process", "", "its process", signed!(server_process, i32, u32)),
+    Request::stored("client", "", "thread that read the reply", signed!(client, i32, u32)),
+    Request::stored("client_process", "", "its process", signed!(client_process, i32, u32)),
+    Request::stored("faults", "", "page faults of the server's thread during the work", stored!(Itself, faults)),
+    Request::stored("port", "", "TCP port; 0: Unix socket", stored!(Itself, port)),
+    stage!("send_ns", Send),
+    stage!("queued_ns", Queued),
+    stage!("wake_up_ns", WakeUp),
+    stage!("in_flight_ns", InFlight),
+    stage!("run_queue_ns", RunQueue),
+    stage!("receive_ns", Receive),
+    stage!("other_thread_ns", OtherThread),
+    stage!("work_on_cpu_ns", WorkOnCpu),
+    stage!("work_runnable_ns", WorkRunnable),
+    stage!("work_waking_ns", WorkWaking),
+    stage!("work_poll_ns", WorkPoll),
+    stage!("work_socket_ns", WorkSocket),
+    stage!("work_lock_ns", WorkLock),
+    stage!("work_disk_ns", WorkDisk),
+    stage!("work_sleep_ns", WorkSleep),
+    stage!("work_fault_ns", WorkFault),
+    stage!("work_other_ns", WorkOther),
+    stage!("work_elsewhere_ns", WorkElsewhere),
+    stage!("held_ns", Held),
+    stage!("reply_ns", Reply),
+    stage!("client_queued_ns", ClientQueued),
+    stage!("client_wake_up_ns", ClientWakeUp),
+    stage!("client_in_flight_ns", ClientInFlight),
+    stage!("client_run_queue_ns", ClientRunQueue),
+    stage!("client_receive_ns", ClientReceive),
+    stage!("client_other_thread_ns", ClientOtherThread),
+    stage!("rest_ns", Rest),
+    Request::stored("run_there_ns", "ns", "last wait for a CPU before the request was read", part!(run_there.ns)),
+    Request::stored("run_there_pid", "", "thread that had that CPU before", signed!(run_there.pid, i32, u32)),
+    Request::stored("run_there_cpu", "", "that CPU", part!(run_there.cpu)),
+    Request::stored("run_there_name", "", "name of that thread", Stored::Key(|row| &row.run_there.name, |row| &mut row.run_there.name)),
+    Request::stored("block_ns", "ns", "longest block during the work", part!(block.ns)),
+    Request::stored("block_pid", "", "thread that ended it", signed!(block.pid, i32, u32)),
+    Request::stored("block_call", "", "number of the call that blocked", signed!(block.call, i16, u16)),
+    Request::stored("block_cpu", "", "where the waker ran", part!(block.cpu)),
+    Request::stored("block_name", "", "name of the waker", Stored::Key(|row| &row.block.name, |row| &mut row.block.name)),
+    Request::stored("run_work_ns", "ns", "longest wait for a CPU during the work", part!(run_work.ns)),
+    Request::stored("run_work_pid", "", "thread that had that CPU before", signed!(run_work.pid, i32, u32)),
+    Request::stored("run_work_cpu", "", "that CPU", part!(run_work.cpu)),
+    Request::stored("run_work_name", "", "name of that thread", Stored::Key(|row| &row.run_work.name, |row| &mut row.run_work.name)),
+    Request::stored("run_back_ns", "ns", "last wait for a CPU before the reply was read", part!(run_back.ns)),
+    Request::stored("run_back_pid", "", "thread that had that CPU before", signed!(run_back.pid, i32, u32)),
+    Request::stored("run_back_cpu", "", "that CPU", part!(run_back.cpu)),
+    Request::stored("run_back_name", "", "name of that thread", Stored::Key(|row| &row.run_back.name, |row| &mut row.run_back.name)),
+    Request::stored("server_name", "", "name of the server's thread", Stored::Key(|row| &row.server_name, |row| &mut row.server_name)),
+    Request::stored("client_name", "", "name of the client's thread", Stored::Key(|row| &row.client_name, |row| &mut row.client_name)),
+];
+
+impl Logged for RequestRow {
+    const WHAT: &str = "requests";
+    const COLUMNS: &[Request] = &REQUESTS;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::{decode, encode};
+    use msgpath_core::watch::Culprit;
+
+    #[test]
+    fn every_field_of_a_row_comes_back() {
+        let culprit = |n: u64| Culprit {
+            ns: n,
+            pid: -(n as i32),
+            call: -(n as i16),
+            cpu: n as u16,
+            name: std::array::from_fn(|at| (at as u64 * n) as u8 | 1),
+        };
+        // Nobody blocks in a call while waiting for a CPU.
+        let run = |n| Culprit { call: 0, ..culprit(n) };
+        let row = RequestRow {
+            t0_ns: 1,
+            total_ns: 2,
+            connection: 3,
+            service: 4,
+            flags: 5,
+            weight: 6,
+            turn: 7,
+            bytes_there: 8,
+            bytes_back: 9,
+            server: -10,
+            server_process: 11,
+            client: -12,
+            client_process: 13,
+            faults: 14,
+            port: 15,
+            stages: std::array::from_fn(|at| 1 << at),
+            run_there: run(16),
+            block: culprit(17),
+            run_work: run(18),
+            run_back: run(19),
+            server_name: *b"sixteen bytes ab",
+            client_name: *b"short\0\0\0\0\0\0\0\0\0\0\0",
+        };
+        let (rows, mut back) = (vec![row, RequestRow::default()], Vec::new());
+        decode(crate::block::VERSION, &encode(0, 0, &rows).unwrap(), &mut back).unwrap();
+        assert_eq!(rows, back);
+    }
+}

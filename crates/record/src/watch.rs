@@ -1,0 +1,195 @@
+//! What was seen of watched programs: a folder of its own kind, because nothing in it was planned.
+//!
+//! | file | what |
+//! |---|---|
+//! | `watch.json` | [`WatchHeader`], written whole before the first request |
+//! | `requests.mpl` | blocks of requests, and one that says how watching ended |
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
+
+use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
+use crate::writer::{Appender, framed, write_whole};
+use crate::{RecordError, columns};
+
+/// What was watched, within the folder.
+pub const WATCH_FILE: &str = "watch.json";
+/// Requests and the end, within the folder.
+pub const REQUESTS_FILE: &str = "requests.mpl";
+/// The most rows that a record has, unless less was asked for.
+pub const MOST_ROWS: u64 = 200_000;
+/// The largest header that is read, bytes.
+const MAX_HEADER: u64 = 1 << 20;
+
+/// A record that is being written.
+pub struct WatchWriter {
+    folder: PathBuf,
+    log: Appender<File>,
+    limit: u64,
+    kept: u64,
+    not_kept: u64,
+}
+
+impl WatchWriter {
+    /// Creates `folder` and writes the header. At most `limit` rows are kept.
+    ///
+    /// # Errors
+    /// A folder that holds something already, or one that cannot be written.
+    pub fn create(folder: &Path, header: &WatchHeader, limit: u64) -> Result<Self, RecordError> {
+        let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
+        fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+        if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
+            return Err(RecordError::NotEmpty { folder: folder.into() });
+        }
+        let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+        let log = Appender::create(&folder.join(REQUESTS_FILE))?;
+        let path = folder.join(WATCH_FILE);
+        write_whole(&path, &json).map_err(|source| cannot(&path, source))?;
+        Ok(Self { folder: folder.into(), log, limit: limit.min(MOST_ROWS), kept: 0, not_kept: 0 })
+    }
+
+    /// Appends requests; those beyond the limit are counted.
+    ///
+    /// # Errors
+    /// A write that failed; what was written before stays whole.
+    pub fn requests(&mut self, rows: &[RequestRow]) -> Result<(), RecordError> {
+        let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX).min(rows.len());
+        let (kept, rest) = rows.split_at(room);
+        for rows in kept.chunks(MAX_ROWS / 4) {
+            let block = framed(Kind::Requests, columns::encode(0, 0, rows))?;
+            self.append(&block)?;
+            self.kept += rows.len() as u64;
+        }
+        self.not_kept += rest.len() as u64;
+        Ok(())
+    }
+
+    /// Whether further rows are only counted.
+    pub fn is_full(&self) -> bool {
+        self.kept == self.limit
+    }
+
+    /// Writes how it ended.
+    ///
+    /// # Errors
+    /// A write that failed.
+    pub fn finish(mut self, end: WatchEnd) -> Result<(), RecordError> {
+        let end = WatchEnd { rows_not_kept: self.not_kept, ..end };
+        let block = framed(Kind::WatchEnd, block::encode_watch_end(&end))?;
+        self.append(&block)
+    }
+
+    fn append(&mut self, block: &[u8]) -> Result<(), RecordError> {
+        self.log.append(block).map_err(|source| RecordError::Write {
+            file: self.folder.join(REQUESTS_FILE),
+            kept: format!("kept: {} requests in {}", self.kept, self.folder.display()),
+            source,
+        })
+    }
+}
+
+/// A record that was read back, as far as it is whole.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// What was watched.
+    pub header: WatchHeader,
+    /// Rows whose stages add up.
+    pub rows: Vec<RequestRow>,
+    /// Rows whose stages do not: damage, or a defect.
+    pub not_adding_up: u64,
+    /// How it ended; `None`: it was cut short.
+    pub end: Option<WatchEnd>,
+    /// Why what follows was not read.
+    pub damage: Option<String>,
+}
+
+/// Whether a folder holds such a record.
+pub fn is_watched(folder: &Path) -> bool {
+    folder.join(WATCH_FILE).is_file()
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// There is none, or its header cannot be read.
+pub fn read(folder: &Path) -> Result<Watched, RecordError> {
+    let file = folder.join(WATCH_FILE);
+    let mut bytes = Vec::new();
+    match File::open(&file).and_then(|input| input.take(MAX_HEADER).read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(RecordError::NotARun { folder: folder.into() });
+        }
+        Err(source) => return Err(RecordError::Read { file, source }),
+    }
+    let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
+    let header: WatchHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if header.schema != SCHEMA {
+        return Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema)));
+    }
+    let mut watched = Watched { header, ..Watched::default() };
+    let file = folder.join(REQUESTS_FILE);
+    let input = File::open(&file).map_err(|source| RecordError::Read { file, source })?;
+    if let Err(fault) = fill(&mut watched, &mut Blocks::new(BufReader::new(input))) {
+        watched.damage = Some(format!("{REQUESTS_FILE}: {fault}"));
+    }
+    Ok(watched)
+}
+
+fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fault> {
+    let (mut payload, mut rows) = (Vec::new(), Vec::new());
+    while let Some(head) = blocks.next(&mut payload)? {
+        match head.kind {
+            Kind::Requests => {
+                columns::decode::<RequestRow>(head.version, &payload, &mut rows)?;
+                if watched.rows.len() as u64 + rows.len() as u64 > MOST_ROWS {
+                    return Err(format!("more than {MOST_ROWS} requests").into());
+                }
+                let before = rows.len();
+                rows.retain(RequestRow::adds_up);
+                watched.not_adding_up += (before - rows.len()) as u64;
+                watched.rows.append(&mut rows);
+            }
+            Kind::WatchEnd => watched.end = Some(block::decode_watch_end(&payload)?),
+            kind => return Err(format!("a block of {} among requests", kind.name()).into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::watch::Stage;
+
+    fn row(ns: u64) -> RequestRow {
+        let mut row = RequestRow { t0_ns: 1000 - ns, total_ns: ns, weight: 1, ..RequestRow::default() };
+        row.stages[Stage::WorkLock as usize] = ns;
+        row
+    }
+
+    #[test]
+    fn a_record_comes_back_up_to_where_it_was_cut() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a");
+        let header = WatchHeader { schema: SCHEMA.into(), name: "a".into(), ..WatchHeader::default() };
+        let mut writer = WatchWriter::create(&folder, &header, 3).unwrap();
+        writer.requests(&[row(5), RequestRow { total_ns: 9, ..row(5) }]).unwrap();
+        writer.requests(&[row(7), row(8)]).unwrap();
+        assert!(writer.is_full());
+        writer.finish(WatchEnd { connections: 2, ..WatchEnd::default() }).unwrap();
+        let back = read(&folder).unwrap();
+        assert_eq!((back.rows, back.not_adding_up, back.damage), (vec![row(5), row(7)], 1, None));
+        assert_eq!((back.header, back.end.unwrap().rows_not_kept), (header, 1));
+
+        let file = folder.join(REQUESTS_FILE);
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+        let back = read(&folder).unwrap();
+        assert!(back.rows.len() == 2 && back.end.is_none() && back.damage.is_some());
+        assert!(WatchWriter::create(&folder, &back.header, 3).is_err() && read(place.path()).is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! Programs that nobody changed, watched: loads the BPF programs, reads their rows, and writes the record.
+//!
+//! Everything is bounded: the time, the rows that are kept, the rows a second (`sampling`), the processes that are looked for.
+
+mod command;
+mod sampling;
+mod targets;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
+use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_record::utc;
+use msgpath_record::watch::WatchWriter;
+use msgpath_sys::bpf::grace;
+use msgpath_sys::clock;
+use msgpath_sys::watch::{Watch, calls, count_run_time};
+
+use crate::observe::bpf::explain;
+use crate::observe::first_pid_namespace;
+use command::Child;
+use sampling::Sampling;
+use targets::Targets;
+
+/// How often rows are taken: the kernel's ring holds some 2000 of them.
+const TICK: Duration = Duration::from_millis(20);
+/// How often the sampling follows the load, and how often one looks for new processes and shows what there is.
+const FOLLOW: Duration = Duration::from_millis(100);
+const SHOW: Duration = Duration::from_secs(1);
+/// How long the kernel counts what the programs cost, at most.
+const COUNT: Duration = Duration::from_secs(1);
+/// The most rows that one tick takes.
+const MOST_A_TICK: usize = 1 << 16;
+
+/// What is watched, for how long, and where it is recorded.
+#[derive(Clone, Debug, Default)]
+pub struct WatchRequest {
+    /// Processes.
+    pub pids: Vec<i32>,
+    /// TCP ports.
+    pub ports: Vec<u16>,
+    /// Names of processes.
+    pub names: Vec<String>,
+    /// A program to start, with its arguments.
+    pub command: Vec<OsString>,
+    /// How long.
+    pub time: Duration,
+    /// The most rows that are kept.
+    pub rows: u64,
+    /// Requests from this on have a row each, ns; 0: the slowest 3 %.
+    pub slow_ns: u64,
+    /// Name and folder of the record.
+    pub name: String,
+    #[allow(missing_docs)]
+    pub folder: PathBuf,
+    /// What was typed.
+    pub typed: Vec<String>,
+}
+
+/// What there is to see while programs are watched.
+pub struct Live<'a> {
+    /// Since the beginning.
+    pub elapsed: Duration,
+    /// What was counted so far.
+    pub services: &'a [ServiceCounts],
+    /// Rows of the last second.
+    pub rows: &'a [RequestRow],
+}
+
+fn refused(why: Unavailable) -> Problem {
+    Problem::new("E61", Exit::CannotStart, "programs cannot be watched here").why(why.why).hint(why.hint)
+}
+
+/// Whether programs can be watched here.
+///
+/// # Errors
+/// Why not.
+pub fn available() -> Result<(), Unavailable> {
+    first_pid_namespace()?;
+    Watch::open().map(drop).map_err(explain)
+}
+
+/// Watches, and writes the record.
+///
+/// # Errors
+/// E61: it is not possible here, or there is nothing to watch. A record that cannot be written.
+pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicBool) -> Result<(), Problem> {
+    first_pid_namespace().map_err(refused)?;
+    let mut targets = Targets::of(request)?;
+    let (mut watch, mut missing) = Watch::open().map_err(|refusal| refused(explain(refusal)))?;
+    missing.extend(watch.attach());
+    targets.apply(&mut watch)?;
+    let header = WatchHeader {
+        schema: SCHEMA.into(),
+        name: request.name.clone(),
+        started: utc::now(),
+        command: request.typed.clone(),
+        target: targets.words(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
+        cpus: msgpath_sys::affinity::allowed().len() as u32,
+        missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
+        calls: calls().into_iter().map(|(number, name, _)| (number, name.to_owned())).collect(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
+    watch.switch(true);
+    let mut child = Child::start(&request.command)?;
+    if let Some(child) = &child {
+        watch.watch_process(child.id()).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+    }
+    let end = follow(request, &mut watch, &mut targets, &mut writer, &mut child, live, stop)?;
+    writer.finish(end)?;
+    Ok(())
+}
+
+/// Takes rows until the time is over, the record is full, the command has ended, or somebody stops it.
+fn follow(
+    request: &WatchRequest,
+    watch: &mut Watch,
+    targets: &mut Targets,
+    writer: &mut WatchWriter,
+    child: &mut Option<Child>,
+    live: &mut dyn FnMut(&Live),
+    stop: &AtomicBool,
+) -> Result<WatchEnd, Problem> {
+    let (begin, cpu) = (Instant::now(), clock::thread_cpu());
+    let mut sampling = Sampling::new(request.slow_ns);
+    let mut cost = Counting::new(request.time);
+    let (mut rows, mut recent) = (Vec::new(), Vec::new());
+    let (mut followed, mut shown) = (begin, begin);
+    loop {
+        std::thread::sleep(TICK);
+        watch.drain(MOST_A_TICK, &mut rows);
+        writer.requests(&rows)?;
+        recent.append(&mut rows);
+        let now = Instant::now();
+        if now - followed >= FOLLOW {
+            followed = now;
+            let services = watch.services();
+            sampling.follow(watch, &services);
+            cost.follow(watch, &services, now - begin);
+        }
+        if now - shown >= SHOW {
+            shown = now;
+            targets.again(watch);
+            live(&Live { elapsed: now - begin, services: &watch.services(), rows: &recent });
+            recent.clear();
+        }
+        let ended = child.as_mut().is_some_and(Child::has_ended);
+        if ended || now - begin >= request.time || writer.is_full() || stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let duration = begin.elapsed();
+    watch.switch(false);
+    grace();
+    watch.drain(MOST_A_TICK, &mut rows);
+    writer.requests(&rows)?;
+    let (totals, services) = (watch.totals(), watch.services());
+    let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
+    Ok(WatchEnd {
+        duration_ns: duration.as_nanos() as u64,
+        connections: totals.connections,
+        lost: totals.lost,
+        no_room: totals.no_room,
+        rows_not_kept: 0,
+        services,
+        cost,
+    })
+}
+
+/// Lets the kernel count the programs' time for a part of the run: counting costs as well.
+struct Counting {
+    from: Duration,
+    to: Duration,
+    begun: Option<(Instant, std::os::fd::OwnedFd, u64)>,
+    done: Option<WatchCost>,
+}
+
+impl Counting {
+    fn new(time: Duration) -> Self {
+        let from = (time / 4).min(COUNT);
+        Self { from, to: from + from, begun: None, done: None }
+    }
+
+    fn follow(&mut self, watch: &mut Watch, services: &[ServiceCounts], elapsed: Duration) {
+        if self.done.is_some() || elapsed < self.from {
+            return;
+        }
+        if self.begun.is_none() {
+            self.begun = count_run_time().ok().map(|fd| (Instant::now(), fd, requests(services)));
+        } else if elapsed >= self.to {
+            self.end(watch, services);
+        }
+    }
+
+    fn end(&mut self, watch: &mut Watch, services: &[ServiceCounts]) {
+        let Some((begun, _counting, before)) = self.begun.take() else { return };
+        let window_ns = begun.elapsed().as_nanos() as u64;
+        self.done = watch.run_time().ok().map(|(programs_ns, runs)| WatchCost {
+            programs_ns,
+            runs,
+            requests: requests(services).saturating_sub(before),
+            window_ns,
+            reader_ns: 0,
+        });
+    }
+
+    fn finish(mut self, watch: &mut Watch, services: &[ServiceCounts]) -> Option<WatchCost> {
+        self.end(watch, services);
+        self.done
+    }
+}
+
+fn requests(services: &[ServiceCounts]) -> u64 {
+    services.iter().map(|service| service.requests + service.in_flight + service.torn).sum()
+}

@@ -1,0 +1,170 @@
+//! What is watched: processes with their children, names of processes, ports; and who listens here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::watch::Watch;
+
+use super::WatchRequest;
+
+/// The most processes that are looked at.
+const MOST_PROCESSES: usize = 65_536;
+/// The most that are watched: what the programs' table holds.
+const MOST_WATCHED: usize = 4_000;
+/// The most sockets of a table that are read.
+const MOST_SOCKETS: usize = 65_536;
+/// Listening, in /proc/net/tcp.
+const LISTENING: &str = "0A";
+
+pub(super) struct Targets {
+    ports: Vec<u16>,
+    pids: Vec<i32>,
+    names: Vec<String>,
+    command: Option<String>,
+    /// Processes that the programs know.
+    known: BTreeSet<i32>,
+}
+
+impl Targets {
+    /// # Errors
+    /// E61: nothing is there to be watched.
+    pub(super) fn of(request: &WatchRequest) -> Result<Self, Problem> {
+        let nothing = |what: String| Problem::new("E61", Exit::CannotStart, what);
+        let processes = processes();
+        for pid in &request.pids {
+            if !processes.contains_key(pid) {
+                return Err(nothing(format!("there is no process {pid}")).hint("pgrep -a NAME"));
+            }
+        }
+        for name in &request.names {
+            if !processes.values().any(|(comm, _)| comm == name) {
+                return Err(nothing(format!("no process is called {name}"))
+                    .why("names are those of /proc/PID/comm, at most 15 letters")
+                    .hint("ps -eo pid,comm"));
+            }
+        }
+        Ok(Self {
+            ports: request.ports.clone(),
+            pids: request.pids.clone(),
+            names: request.names.clone(),
+            command: request.command.first().map(|program| program.to_string_lossy().into_owned()),
+            known: BTreeSet::new(),
+        })
+    }
+
+    /// What is watched, in words.
+    pub(super) fn words(&self) -> String {
+        let mut words: Vec<String> = self.names.clone();
+        words.extend(self.pids.iter().map(|pid| format!("process {pid}")));
+        words.extend(self.ports.iter().map(|port| format!("port {port}")));
+        words.extend(self.command.clone());
+        words.join(", ")
+    }
+
+    /// # Errors
+    /// E61: there are too many processes.
+    pub(super) fn apply(&mut self, watch: &mut Watch) -> Result<(), Problem> {
+        for port in listening() {
+            watch.set_listening(port);
+        }
+        for port in &self.ports {
+            watch.watch_port(*port);
+        }
+        self.again(watch);
+        if self.known.len() >= MOST_WATCHED {
+            let what = format!("more than {MOST_WATCHED} processes are meant");
+            return Err(Problem::new("E61", Exit::CannotStart, what).hint("fewer: --pid, --port"));
+        }
+        Ok(())
+    }
+
+    /// Processes that have come meanwhile.
+    pub(super) fn again(&mut self, watch: &mut Watch) {
+        if self.pids.is_empty() && self.names.is_empty() {
+            return;
+        }
+        for pid in meant(&self.pids, &self.names, &processes()) {
+            // Where there is no room, what is known stays known.
+            if self.known.len() < MOST_WATCHED && self.known.insert(pid) && watch.watch_process(pid).is_err() {
+                self.known.remove(&pid);
+            }
+        }
+    }
+}
+
+/// These processes, those of these names, and the children of all of them.
+fn meant(pids: &[i32], names: &[String], processes: &BTreeMap<i32, (String, i32)>) -> BTreeSet<i32> {
+    let named = processes.iter().filter(|(_, (comm, _))| names.contains(comm)).map(|(pid, _)| *pid);
+    let mut meant: BTreeSet<i32> = pids.iter().copied().chain(named).collect();
+    let mut last = 0;
+    while meant.len() > last {
+        last = meant.len();
+        let children = processes.iter().filter(|(_, (_, parent))| meant.contains(parent)).map(|(pid, _)| *pid);
+        let children: Vec<i32> = children.collect();
+        meant.extend(children);
+    }
+    meant
+}
+
+/// Name and parent of every process.
+fn processes() -> BTreeMap<i32, (String, i32)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .take(MOST_PROCESSES)
+        .filter_map(|pid| Some((pid, name_and_parent(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect()
+}
+
+/// `42 (a name) S 7 ...`: the name may hold anything, brackets too.
+fn name_and_parent(stat: &str) -> Option<(String, i32)> {
+    let (begin, end) = (stat.find('(')?, stat.rfind(')')?);
+    let parent = stat.get(end + 1..)?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((stat.get(begin + 1..end)?.to_owned(), parent))
+}
+
+/// TCP ports on which somebody listens in this network namespace.
+fn listening() -> BTreeSet<u16> {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|file| std::fs::read_to_string(file).ok())
+        .flat_map(|text| text.lines().skip(1).take(MOST_SOCKETS).filter_map(listens).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The port of a listening socket, of a line of /proc/net/tcp.
+fn listens(line: &str) -> Option<u16> {
+    let mut fields = line.split_ascii_whitespace();
+    let local = fields.nth(1)?;
+    let state = fields.nth(1)?;
+    (state == LISTENING).then(|| u16::from_str_radix(local.rsplit(':').next()?, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_of_what_is_meant_are_meant() {
+        let process = |name: &str, parent| (name.to_owned(), parent);
+        let all = BTreeMap::from([
+            (1, process("init", 0)),
+            (5, process("nginx", 1)),
+            (6, process("nginx: worker", 5)),
+            (7, process("helper", 6)),
+            (8, process("sshd", 1)),
+        ]);
+        assert_eq!(meant(&[], &["nginx".into()], &all), BTreeSet::from([5, 6, 7]));
+        assert_eq!(meant(&[8], &[], &all), BTreeSet::from([8]));
+    }
+
+    #[test]
+    fn proc_is_read() {
+        assert_eq!(name_and_parent("42 (a) b (c) S 7 42"), Some(("a) b (c".into(), 7)));
+        assert_eq!((name_and_parent("42 (a"), name_and_parent(")(")), (None, None));
+        let line = "   0: 0100007F:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1 1";
+        assert_eq!((listens(line), listens(&line.replace(" 0A ", " 01 ")), listens("")), (Some(6379), None, None));
+        assert!(processes().contains_key(&(std::process::id() as i32)));
+    }
+}

@@ -1,0 +1,392 @@
+//! The programs of `bpf/watch.bpf.c`: requests of other programs, split in the kernel.
+//!
+//! As with the programs of `bpf`, everything lives in file descriptors: when the process ends, however it ends, nothing stays
+//! attached. `struct control`, `struct service` and `struct row` of the source are repeated here as offsets.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use aya::maps::{HashMap, MapData, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Ebpf, EbpfLoader};
+use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Times};
+
+use crate::bpf::{Loaded, Missing, Refusal, kernel_types, mapped, object, other, program, programs};
+use crate::mapping::Mapping;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
+
+/// Without these there are no requests.
+const NEEDED: [&str; 4] = ["sk_data_ready", "sock_recv_length", "sock_send_length", "sched_switch"];
+const HOOKS: [&str; 11] = [
+    "sk_data_ready",
+    "sock_recv_length",
+    "sock_send_length",
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "tcp_sendmsg_locked",
+    "inet_sock_set_state",
+    "sched_process_exit",
+    "sched_process_fork",
+    "page_fault_user",
+];
+
+const ON: usize = 0;
+const FOLLOW: usize = 4;
+const EPOCH: usize = 8;
+const CONNECTIONS: usize = 16;
+const LOST: usize = 32;
+const NO_ROOM: usize = 40;
+const CALL_KINDS: usize = 64;
+const CALLS: usize = 512;
+const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
+
+/// Servers that are told apart; the last stands for all further ones.
+pub const SERVICES: usize = 32;
+const SLOW: usize = 0;
+const EVERY: usize = 8;
+const COUNTS: usize = 16;
+const HISTOGRAM: usize = 64;
+const SERVICE_SIZE: usize = HISTOGRAM + Times::BUCKETS * 8;
+
+const PORTS_SIZE: usize = (1 << 16) / 8;
+const ROW_SIZE: usize = 72 + STAGES * 8 + 4 * 32 + 32;
+
+/// What a thread that blocks in a call waits for; its number in the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CallKind {
+    Poll = 3,
+    Socket = 4,
+    Lock = 5,
+    Disk = 6,
+    Sleep = 7,
+}
+
+/// System calls in which threads usually block: number here, name, and what it means; none: just its name.
+pub fn calls() -> Vec<(i16, &'static str, Option<CallKind>)> {
+    use CallKind::{Disk, Lock, Poll, Sleep, Socket};
+    let mut calls = vec![
+        (libc::SYS_epoll_pwait, "epoll_wait", Some(Poll)),
+        (libc::SYS_epoll_pwait2, "epoll_wait", Some(Poll)),
+        (libc::SYS_ppoll, "poll", Some(Poll)),
+        (libc::SYS_pselect6, "select", Some(Poll)),
+        (libc::SYS_io_uring_enter, "io_uring_enter", Some(Poll)),
+        (libc::SYS_recvfrom, "recvfrom", Some(Socket)),
+        (libc::SYS_recvmsg, "recvmsg", Some(Socket)),
+        (libc::SYS_recvmmsg, "recvmmsg", Some(Socket)),
+        (libc::SYS_sendto, "sendto", Some(Socket)),
+        (libc::SYS_sendmsg, "sendmsg", Some(Socket)),
+        (libc::SYS_sendmmsg, "sendmmsg", Some(Socket)),
+        (libc::SYS_accept, "accept", Some(Socket)),
+        (libc::SYS_accept4, "accept4", Some(Socket)),
+        (libc::SYS_connect, "connect", Some(Socket)),
+        (libc::SYS_sendfile, "sendfile", Some(Socket)),
+        (libc::SYS_futex, "futex", Some(Lock)),
+        (libc::SYS_flock, "flock", Some(Lock)),
+        (libc::SYS_fsync, "fsync", Some(Disk)),
+        (libc::SYS_fdatasync, "fdatasync", Some(Disk)),
+        (libc::SYS_sync_file_range, "sync_file_range", Some(Disk)),
+        (libc::SYS_msync, "msync", Some(Disk)),
+        (libc::SYS_pread64, "pread", Some(Disk)),
+        (libc::SYS_pwrite64, "pwrite", Some(Disk)),
+        (libc::SYS_nanosleep, "nanosleep", Some(Sleep)),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep", Some(Sleep)),
+        // A pipe, a file or a socket.
+        (libc::SYS_read, "read", None),
+        (libc::SYS_readv, "readv", None),
+        (libc::SYS_write, "write", None),
+        (libc::SYS_writev, "writev", None),
+        (libc::SYS_openat, "openat", None),
+        (libc::SYS_wait4, "wait4", None),
+        (libc::SYS_waitid, "waitid", None),
+        (libc::SYS_mmap, "mmap", None),
+        (libc::SYS_munmap, "munmap", None),
+        (libc::SYS_sched_yield, "sched_yield", None),
+        (libc::SYS_semtimedop, "semtimedop", Some(Lock)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        (libc::SYS_epoll_wait, "epoll_wait", Some(Poll)),
+        (libc::SYS_poll, "poll", Some(Poll)),
+        (libc::SYS_select, "select", Some(Poll)),
+        (libc::SYS_pause, "pause", None),
+    ]);
+    calls.into_iter().filter_map(|(number, name, kind)| Some((i16::try_from(number).ok()?, name, kind))).collect()
+}
+
+/// What was counted of all connections together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections that were seen.
+    pub connections: u64,
+    /// Rows that found no room.
+    pub lost: u64,
+    /// Threads and connections that found none.
+    pub no_room: u64,
+}
+
+/// Loaded programs, their maps and their rows.
+pub struct Watch {
+    ebpf: Ebpf,
+    loaded: Loaded,
+    control: Mapping,
+    services: Mapping,
+    ports: Mapping,
+    listening: Mapping,
+    rows: RingBuf<MapData>,
+}
+
+impl Watch {
+    /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason.
+    ///
+    /// # Errors
+    /// What is needed could not be loaded.
+    pub fn open() -> Result<(Self, Missing), Refusal> {
+        let btf = kernel_types()?;
+        let mut ebpf = object(&mut EbpfLoader::new(), &btf, OBJECT)?;
+        let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
+        let services = mapped(&ebpf, "services", SERVICES * SERVICE_SIZE)?;
+        let ports = mapped(&ebpf, "ports", PORTS_SIZE)?;
+        let listening = mapped(&ebpf, "listening", PORTS_SIZE)?;
+        let (loaded, missing) = programs(&mut ebpf, &HOOKS, &btf)?;
+        if let Some((name, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
+            return Err(Refusal::Other(format!("the tracepoint {name} is not there: {why}")));
+        }
+        let rows = ebpf.take_map("rows").ok_or_else(|| Refusal::Other("the object has no map rows".into()))?;
+        let rows = RingBuf::try_from(rows).map_err(|error| other(&error))?;
+        let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows };
+        calls().into_iter().for_each(|(call, _, kind)| {
+            if let Some(kind) = kind {
+                watch.set_kind(call, kind);
+            }
+        });
+        // Until somebody says otherwise, every request has a row.
+        (0..SERVICES).for_each(|service| watch.set_sampling(service as u32, u64::MAX, 1));
+        Ok((watch, missing))
+    }
+
+    /// Attaches every program. Those that the kernel does not attach are returned with the reason.
+    pub fn attach(&mut self) -> Missing {
+        let mut missing = Vec::new();
+        for (tracepoint, name) in &self.loaded {
+            if let Err(error) = program(&mut self.ebpf, name).and_then(BtfTracePoint::attach) {
+                missing.push((*tracepoint, error.to_string()));
+            }
+        }
+        missing
+    }
+
+    /// Recording on or off.
+    pub fn switch(&self, on: bool) {
+        self.control.u32_at(ON).store(u32::from(on), Ordering::SeqCst);
+    }
+
+    /// What it means to block in a call.
+    fn set_kind(&mut self, call: i16, kind: CallKind) {
+        if let Some(call) = usize::try_from(call).ok().filter(|call| *call < CALLS) {
+            self.control.write(CALL_KINDS + call, &[kind as u8]);
+        }
+    }
+
+    /// Connections to and from this port are watched.
+    pub fn watch_port(&self, port: u16) {
+        set_bit(&self.ports, port);
+        self.look_again();
+    }
+
+    /// Somebody listens on this port: its end of a connection is the server.
+    pub fn set_listening(&self, port: u16) {
+        set_bit(&self.listening, port);
+    }
+
+    /// Connections of this process (its id in the first pid namespace) are watched, and those of its children to come.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn watch_process(&mut self, process: i32) -> io::Result<()> {
+        let map = self.ebpf.map_mut("processes").ok_or(io::ErrorKind::NotFound)?;
+        let mut map = HashMap::<_, i32, u32>::try_from(map).map_err(io::Error::other)?;
+        map.insert(process, 1, 0).map_err(io::Error::other)?;
+        self.control.u32_at(FOLLOW).store(1, Ordering::Relaxed);
+        self.look_again();
+        Ok(())
+    }
+
+    /// Sockets that were not interesting are looked at again.
+    fn look_again(&self) {
+        self.control.u32_at(EPOCH).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Which requests of a server have a row: those that take `slow` ns, and one in `every`.
+    pub fn set_sampling(&self, service: u32, slow: u64, every: u64) {
+        let at = service as usize % SERVICES * SERVICE_SIZE;
+        self.services.u64_at(at + SLOW).store(slow, Ordering::Relaxed);
+        self.services.u64_at(at + EVERY).store(every, Ordering::Relaxed);
+    }
+
+    /// What was counted of each server so far.
+    pub fn services(&self) -> Vec<ServiceCounts> {
+        let numbers = self.ebpf.map("numbers").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
+        let mut keys: Vec<(u32, u64)> = numbers
+            .iter()
+            .flat_map(|map| map.iter().filter_map(Result::ok))
+            .map(|(key, number)| (number, key))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup_by_key(|(number, _)| *number);
+        keys.into_iter()
+            .filter(|(number, _)| (*number as usize) < SERVICES)
+            .map(|(n, key)| self.service(n, key))
+            .collect()
+    }
+
+    fn service(&self, number: u32, key: u64) -> ServiceCounts {
+        let at = number as usize * SERVICE_SIZE;
+        let count = |n: usize| self.services.u64_at(at + COUNTS + n * 8).load(Ordering::Relaxed);
+        let bucket = |n: usize| self.services.u64_at(at + HISTOGRAM + n * 8).load(Ordering::Relaxed);
+        let (port, process) = if key >> 32 == 0 { (key as u32, 0) } else { (0, key as u32 as i32) };
+        let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
+        let [requests, torn, incomplete, in_flight, unasked] = [0, 1, 2, 3, 4].map(count);
+        let times = Times(times);
+        ServiceCounts { service: number, port, process, requests, torn, incomplete, in_flight, unasked, times }
+    }
+
+    /// What was counted of all.
+    pub fn totals(&self) -> Totals {
+        let [connections, lost, no_room] =
+            [CONNECTIONS, LOST, NO_ROOM].map(|at| self.control.u64_at(at).load(Ordering::Relaxed));
+        Totals { connections, lost, no_room }
+    }
+
+    /// Takes the rows that there are, at most `most`.
+    pub fn drain(&mut self, most: usize, rows: &mut Vec<RequestRow>) {
+        for _ in 0..most {
+            let Some(item) = self.rows.next() else { return };
+            if let Ok(bytes) = <&[u8; ROW_SIZE]>::try_from(&*item) {
+                rows.push(parse(bytes));
+            }
+        }
+    }
+
+    /// CPU time of the programs and how often they ran, while the kernel counted ([`count_run_time`]).
+    ///
+    /// # Errors
+    /// /proc does not tell.
+    pub fn run_time(&mut self) -> io::Result<(u64, u64)> {
+        let (mut ns, mut runs) = (0, 0);
+        for (_, name) in &self.loaded {
+            let fd = program(&mut self.ebpf, name).and_then(|program| Ok(program.fd()?.try_clone()?));
+            let fd = fd.map_err(io::Error::other)?;
+            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+            let field = |name: &str| -> u64 {
+                let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+                value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+            };
+            ns += field("run_time_ns");
+            runs += field("run_cnt");
+        }
+        Ok((ns, runs))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.switch(false);
+    }
+}
+
+/// Lets the kernel count the run time of all BPF programs, until this is dropped.
+///
+/// # Errors
+/// No right to (CAP_SYS_ADMIN).
+pub fn count_run_time() -> io::Result<OwnedFd> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| error.io_error)
+}
+
+fn set_bit(map: &Mapping, number: u16) {
+    map.u64_at(usize::from(number) / 64 * 8).fetch_or(1 << (number % 64), Ordering::Relaxed);
+}
+
+fn parse(bytes: &[u8; ROW_SIZE]) -> RequestRow {
+    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
+    let name_at = |at: usize| -> [u8; 16] { bytes[at..at + 16].try_into().expect("sixteen bytes") };
+    let stages = 72;
+    let culprits = stages + STAGES * 8;
+    let culprit = |number: usize| {
+        let at = culprits + number * 32;
+        Culprit {
+            ns: u64_at(at),
+            pid: u32_at(at + 8) as i32,
+            call: u16_at(at + 12) as i16,
+            cpu: u16_at(at + 14),
+            name: name_at(at + 16),
+        }
+    };
+    let names = culprits + 4 * 32;
+    RequestRow {
+        t0_ns: u64_at(0),
+        total_ns: u64_at(8),
+        connection: u64_at(16),
+        service: u32_at(24),
+        flags: u32_at(28),
+        weight: u32_at(32),
+        turn: u32_at(36),
+        bytes_there: u32_at(40),
+        bytes_back: u32_at(44),
+        server: u32_at(48) as i32,
+        server_process: u32_at(52) as i32,
+        client: u32_at(56) as i32,
+        client_process: u32_at(60) as i32,
+        faults: u32_at(64),
+        port: u32_at(68),
+        stages: std::array::from_fn(|stage| u64_at(stages + stage * 8)),
+        run_there: culprit(0),
+        block: culprit(1),
+        run_work: culprit(2),
+        run_back: culprit(3),
+        server_name: name_at(names),
+        client_name: name_at(names + 16),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let mut bytes = [0; ROW_SIZE];
+        for (word, chunk) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *chunk = (word as u32 + 1).to_ne_bytes();
+        }
+        let row = parse(&bytes);
+        let wide = |word: u64| word | (word + 1) << 32;
+        assert_eq!((row.t0_ns, row.connection, row.service, row.flags), (wide(1), wide(5), 7, 8));
+        assert_eq!((row.server, row.client_process, row.faults, row.port), (13, 16, 17, 18));
+        assert_eq!((row.stages[0], row.stages[STAGES - 1]), (wide(19), wide(71)));
+        assert_eq!((row.run_there.ns, row.run_there.pid, row.run_there.call), (wide(73), 75, 76));
+        assert_eq!((row.block.ns, row.run_back.ns), (wide(81), wide(97)));
+        assert_eq!(row.client_name[12..], 112_u32.to_ne_bytes());
+    }
+
+    /// Every program of the object passes the verifier of this kernel, or its tracepoint is not there.
+    #[test]
+    fn the_programs_load_and_count_nothing_that_is_not_watched() {
+        let (mut watch, missing) = match Watch::open() {
+            Ok(opened) => opened,
+            Err(refusal) => return println!("skipped: {refusal:?}"),
+        };
+        println!("missing: {missing:?}");
+        assert_eq!(watch.attach(), Missing::new());
+        watch.switch(true);
+        let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+        io::Write::write_all(&mut one, b"a").unwrap();
+        io::Read::read_exact(&mut other, &mut [0]).unwrap();
+        assert_eq!((watch.totals(), watch.services()), (Totals::default(), Vec::new()));
+    }
+}

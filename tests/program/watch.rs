@@ -1,0 +1,510 @@
+//! `msgpath watch` on programs whose truth is known: a server with a planted cause, a client that keeps its own times.
+//!
+//! What is planted takes 150 ms: far more than a busy machine adds. Skipped where programs cannot be watched.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::Value;
+
+use crate::command::{Home, free_port, within};
+
+/// What is planted.
+const PLANTED: Duration = Duration::from_millis(150);
+/// From when on a request is slow.
+const SLOW: Duration = Duration::from_millis(120);
+
+/// Why programs cannot be watched here.
+fn unavailable() -> Option<String> {
+    match msgpath_run::watch::available() {
+        Ok(()) => None,
+        Err(why) => Some(why.to_string()),
+    }
+}
+
+macro_rules! skip_without_bpf {
+    () => {
+        if let Some(why) = unavailable() {
+            return println!("skipped: {why}");
+        }
+    };
+}
+
+fn named<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    thread::Builder::new().name(name.into()).spawn(work).expect("a thread")
+}
+
+/// One test at a time uses a CPU as if it were its own.
+static CPU: Mutex<()> = Mutex::new(());
+
+/// Gives the calling thread real-time priority, so that what it does not plant itself does not keep it from its CPU.
+fn real_time(priority: u32) -> bool {
+    let thread = msgpath_sys::affinity::thread_id().to_string();
+    let set = Command::new("chrt").args(["-f", "-p", &priority.to_string(), &thread]).status();
+    set.is_ok_and(|status| status.success())
+}
+
+/// Answers each byte with one, from one thread and one poll, until all have closed. What it does for a `p` is planted.
+fn serve(listener: &TcpListener, clients: usize, mut planted: impl FnMut()) {
+    let mut streams: Vec<TcpStream> = (0..clients).map(|_| listener.accept().expect("a client").0).collect();
+    while !streams.is_empty() {
+        let mut ready: Vec<PollFd> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
+        poll(&mut ready, None).expect("poll");
+        let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut ready = ready.into_iter();
+        streams.retain_mut(|stream| {
+            let mut byte = [0];
+            if !ready.next().expect("one for each") {
+                return true;
+            }
+            if stream.read(&mut byte).unwrap_or(0) == 0 {
+                return false;
+            }
+            if byte[0] == b'p' {
+                planted();
+            }
+            stream.write_all(&byte).is_ok()
+        });
+    }
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    stream.set_nodelay(true).expect("an option of TCP");
+    stream
+}
+
+fn ask(stream: &mut TcpStream, what: u8) -> Duration {
+    let begin = Instant::now();
+    stream.write_all(&[what]).expect("the server reads");
+    stream.read_exact(&mut [0]).expect("the server answers");
+    begin.elapsed()
+}
+
+/// 90 requests, every sixth of them planted; how long each took.
+fn client(port: u16) -> Vec<Duration> {
+    let mut stream = connect(port);
+    (0..90)
+        .map(|n| {
+            thread::sleep(Duration::from_millis(2));
+            ask(&mut stream, if n % 6 == 5 { b'p' } else { b'n' })
+        })
+        .collect()
+}
+
+/// The one server of what `watch` printed.
+fn server(result: &Value) -> &Value {
+    assert_eq!(result["servers"].as_array().map(Vec::len), Some(1), "{result:#}");
+    &result["servers"][0]
+}
+
+/// Watches a port while `load` is there.
+fn watch<T>(port: u16, load: impl FnOnce() -> T) -> (T, Value) {
+    let home = Home::new();
+    let line = format!("watch --port {port} -t 60s --slow {}ms --slowest 3 --name w --json", SLOW.as_millis());
+    let watching = home.start(&line);
+    // It watches when its record has begun: the programs are attached before.
+    let file = home.runs().join("w/watch.json");
+    assert!(within(Duration::from_secs(60), || file.exists()), "it does not begin");
+    thread::sleep(Duration::from_millis(50));
+    let said = load();
+    watching.signal("INT");
+    let result = watching.finish(Duration::from_secs(60)).ends_with(0).json();
+    println!("{result:#}");
+    (said, result)
+}
+
+/// What holds of every load here: nothing lost, stages that add up, nothing incomplete.
+fn is_sound(result: &Value, requests: u64) {
+    let server = server(result);
+    assert_eq!((&result["not_adding_up"], &result["lost"]), (&0.into(), &0.into()));
+    assert_eq!((server["requests"].as_u64(), server["incomplete"].as_u64()), (Some(requests), Some(0)));
+    for (band, column) in [("typical", "typical_ns"), ("slow", "slow_ns")] {
+        let stages = server["stages"].as_array().expect("stages");
+        let sum: f64 = stages.iter().map(|stage| stage[column].as_f64().expect("a time")).sum();
+        let mean = server[band]["mean_ns"].as_f64().expect("a mean");
+        assert!((sum - mean).abs() < 1.0, "the stages of the {band} band are {sum} ns, and its mean is {mean} ns");
+    }
+}
+
+/// The cause is the largest stage and the first sentence, and `words` are in it; the client's own clock agrees.
+fn finds(planted: impl FnMut() + Send + 'static, stage: &str, code: &str, words: &[&str]) {
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let (mut own, result) = watch(port, move || {
+        let server = named("planted", move || serve(&listener, 1, planted));
+        let times = named("asker", move || client(port)).join().expect("the client");
+        server.join().expect("the server");
+        times
+    });
+    is_sound(&result, 90);
+    let server = server(&result);
+    let largest = server["stages"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .max_by(|a, b| a["share"].as_f64().expect("a share").total_cmp(&b["share"].as_f64().expect("a share")));
+    assert_eq!(largest.expect("a stage")["stage"], stage);
+    let first = &server["findings"][0];
+    assert_eq!(first["code"], code, "{first:#}");
+    let text = first["text"].as_str().expect("a sentence");
+    assert!(words.iter().all(|word| text.contains(word)) && text.contains("planted"), "{text}");
+    assert_eq!((&server["name"], &server["clients"][0]), (&"planted".into(), &"asker".into()));
+    // The client's stamps contain its own calls, and what kept it from its CPU after it had the reply.
+    own.sort();
+    let (own, seen) = (own[own.len() * 9 / 10].as_secs_f64(), server["p90_ns"].as_f64().expect("a quantile") / 1e9);
+    assert!((own - seen).abs() < 0.03 * own + 0.005, "the client says {own} s, watch says {seen} s");
+}
+
+#[test]
+fn a_planted_sleep_is_found() {
+    skip_without_bpf!();
+    finds(|| thread::sleep(PLANTED), "work_sleep", "X06", &["sleeping, in clock_nanosleep"]);
+}
+
+#[test]
+fn planted_computing_is_found() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    finds(at_once(spin), "work_on_cpu", "X01", &["computing"]);
+}
+
+/// Does it with real-time priority, if it can be had.
+fn at_once(mut planted: impl FnMut() + Send + 'static) -> impl FnMut() + Send + 'static {
+    let mut first = true;
+    move || {
+        if std::mem::take(&mut first) {
+            real_time(1);
+        }
+        planted();
+    }
+}
+
+/// Uses so much CPU time, however long that takes.
+fn spin() {
+    let begin = msgpath_sys::clock::thread_cpu();
+    while msgpath_sys::clock::thread_cpu() - begin < PLANTED.as_nanos() as u64 {}
+}
+
+#[test]
+fn a_planted_lock_is_found_with_its_holder() {
+    skip_without_bpf!();
+    let (lock, barrier) = (Arc::new(Mutex::new(())), Arc::new(Barrier::new(2)));
+    let (held, met) = (lock.clone(), barrier.clone());
+    let (ask, asked) = channel::<()>();
+    let holder = named("lock-holder", move || {
+        while asked.recv().is_ok() {
+            let _held = held.lock().expect("nobody panics with it");
+            met.wait();
+            thread::sleep(PLANTED);
+        }
+    });
+    let plant = move || {
+        ask.send(()).expect("the holder is there");
+        barrier.wait();
+        drop(lock.lock().expect("nobody panics with it"));
+    };
+    finds(plant, "work_lock", "X04", &["in futex", "woken by lock-holder"]);
+    holder.join().expect("the holder");
+}
+
+#[test]
+fn a_planted_hog_is_found_by_name() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let cpu = msgpath_sys::affinity::allowed()[0];
+    let (wake, woken) = channel::<Option<Sender<()>>>();
+    let (tell, told) = channel();
+    let hog = named("cpu-hog", move || {
+        msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
+        tell.send(real_time(2)).expect("somebody waits");
+        while let Ok(Some(done)) = woken.recv() {
+            spin();
+            drop(done);
+        }
+    });
+    if !told.recv().expect("the hog is there") {
+        return println!("skipped: chrt does not give real-time priority");
+    }
+    let end = wake.clone();
+    let mut first = true;
+    let plant = move || {
+        if std::mem::take(&mut first) {
+            msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
+            real_time(1);
+        }
+        let (done, over) = channel();
+        // The hog takes the CPU while this runs.
+        wake.send(Some(done)).expect("the hog is there");
+        while over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
+    };
+    finds(plant, "work_runnable", "X03", &[&format!("on CPU {cpu} behind cpu-hog")]);
+    end.send(None).expect("the hog is there");
+    hog.join().expect("the hog");
+}
+
+#[test]
+fn planted_page_faults_are_counted() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let plant = || {
+        // Fresh memory, touched page by page, for so much CPU time.
+        let begin = msgpath_sys::clock::thread_cpu();
+        while msgpath_sys::clock::thread_cpu() - begin < PLANTED.as_nanos() as u64 {
+            let mut memory = vec![0_u8; 64 << 20];
+            memory.iter_mut().step_by(4096).take(4096).for_each(|byte| *byte = std::hint::black_box(1));
+            std::hint::black_box(&memory);
+        }
+    };
+    finds(at_once(plant), "work_on_cpu", "X02", &["page faults more"]);
+}
+
+#[test]
+fn a_planted_fsync_is_found() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let home = Home::new();
+    let mut file = std::fs::File::create(home.path().join("synced")).expect("a file");
+    let begin = Instant::now();
+    file.write_all(&[1; 4096]).and_then(|()| file.sync_all()).expect("a disk");
+    if begin.elapsed() < Duration::from_micros(50) {
+        return println!("skipped: fsync waits for no disk here");
+    }
+    let plant = move || {
+        let mut waited = Duration::ZERO;
+        while waited < PLANTED {
+            file.write_all(&[1; 4096]).expect("a disk");
+            let begin = Instant::now();
+            file.sync_all().expect("a disk");
+            waited += begin.elapsed();
+        }
+    };
+    finds(at_once(plant), "work_disk", "X05", &["in fsync"]);
+}
+
+/// Eight clients at once at a server that needs 40 ms for each, and in between one alone.
+#[test]
+fn a_queue_of_clients_is_found() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let ((), result) = watch(port, move || {
+        let server = named("planted", move || serve(&listener, 8, || thread::sleep(Duration::from_millis(40))));
+        let barrier = Arc::new(Barrier::new(8));
+        let clients: Vec<_> = (0..8)
+            .map(|number| {
+                let barrier = barrier.clone();
+                named("asker", move || {
+                    let mut stream = connect(port);
+                    for _ in 0..6 {
+                        if number == 0 {
+                            (0..10).for_each(|_| assert!(ask(&mut stream, b'n') > Duration::ZERO));
+                        }
+                        barrier.wait();
+                        ask(&mut stream, b'p');
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().expect("a client"));
+        server.join().expect("the server");
+    });
+    is_sound(&result, 6 * 18);
+    let first = &server(&result)["findings"][0];
+    assert!(
+        first["code"] == "X09" && first["text"].as_str().is_some_and(|text| text.contains("busy with other")),
+        "{first:#}"
+    );
+}
+
+/// One thread reads, another works and answers.
+#[test]
+fn a_request_is_followed_to_another_thread() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let (times, result) = watch(port, move || {
+        let server = named("reader", move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let (hand, handed) = channel::<u8>();
+            let mut answers = stream.try_clone().expect("a descriptor");
+            let worker = named("worker", move || {
+                while let Ok(what) = handed.recv() {
+                    if what == b'p' {
+                        thread::sleep(PLANTED);
+                    }
+                    answers.write_all(&[what]).expect("the client reads");
+                }
+            });
+            let mut byte = [0];
+            while stream.read(&mut byte).unwrap_or(0) > 0 {
+                hand.send(byte[0]).expect("the worker is there");
+            }
+            drop(hand);
+            worker.join().expect("the worker");
+        });
+        let times = client(port);
+        server.join().expect("the server");
+        times
+    });
+    is_sound(&result, 90);
+    let server = server(&result);
+    let first = &server["findings"][0];
+    // The worker is known from its first answer on; before that its work is in one piece.
+    assert!(
+        first["code"] == "X06" && first["evidence"]["share"].as_f64().is_some_and(|share| share > 0.5),
+        "{first:#}"
+    );
+    assert_eq!(times.len(), 90);
+}
+
+/// Four requests at once on one connection: by turns they cannot be paired, and that is what is said.
+#[test]
+fn several_requests_in_flight_are_not_split() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let ((), result) = watch(port, move || {
+        let server = named("planted", move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            stream.set_nodelay(true).expect("an option of TCP");
+            let mut byte = [0];
+            while stream.read(&mut byte).unwrap_or(0) > 0 {
+                thread::sleep(Duration::from_millis(5));
+                // At the end the client goes without its last answers.
+                if stream.write_all(&byte).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut stream = connect(port);
+        (0..4).for_each(|_| stream.write_all(b"n").expect("the server reads"));
+        for _ in 0..60 {
+            stream.read_exact(&mut [0]).expect("the server answers");
+            stream.write_all(b"n").expect("the server reads");
+        }
+        drop(stream);
+        server.join().expect("the server");
+    });
+    let server = server(&result);
+    assert!(
+        server["not_split"].as_str().is_some_and(|why| why.starts_with("can't tell: several requests in flight")),
+        "{server:#}"
+    );
+    assert_eq!((&server["findings"][0]["code"], &server["stages"]), (&"X14".into(), &Value::Array(Vec::new())));
+}
+
+/// Ends with the test.
+struct Redis(std::process::Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_slow_command_of_redis_is_found() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let (home, port) = (Home::new(), free_port());
+    let redis = ["-f", "1", "redis-server", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""];
+    let child = Command::new("chrt").args(redis).current_dir(home.path()).stdout(std::process::Stdio::null()).spawn();
+    let Ok(redis) = child.map(Redis) else { return println!("skipped: no chrt") };
+    if !within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
+        return println!("skipped: no redis-server");
+    }
+    let ((), result) = watch(port, move || {
+        let mut stream = connect(port);
+        for n in 0..60 {
+            // Some 200 ms in one command; the others take microseconds.
+            let slow: &[u8] = b"EVAL \"local n=0 for i=1,30000000 do n=n+i end return n\" 0\r\n";
+            stream.write_all(if n % 6 == 5 { slow } else { b"PING\r\n" }).expect("redis reads");
+            assert!(stream.read(&mut [0; 100]).expect("redis answers") > 0);
+        }
+    });
+    drop(redis);
+    is_sound(&result, 60);
+    let server = server(&result);
+    assert_eq!((&server["name"], &server["findings"][0]["code"]), (&"redis-server".into(), &"X01".into()));
+}
+
+const UNIX: &str = "
+import os, socket, threading, time
+here, there = '/proc/self/comm', os.path.join(os.getcwd(), 's')
+listener = socket.socket(socket.AF_UNIX); listener.bind(there); listener.listen()
+def serve():
+    peer, _ = listener.accept()
+    while True:
+        what = peer.recv(100)
+        if not what: return
+        if what == b'p': time.sleep(0.15)
+        peer.sendall(b'answer')
+server = threading.Thread(target=serve); server.start()
+time.sleep(0.3)
+client = socket.socket(socket.AF_UNIX); client.connect(there)
+for n in range(60):
+    client.sendall(b'p' if n % 6 == 5 else b'n'); client.recv(100)
+client.close(); server.join()
+";
+
+#[test]
+fn a_command_is_started_and_its_unix_sockets_are_watched() {
+    skip_without_bpf!();
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("skipped: no python3");
+    }
+    let home = Home::new();
+    let output = home.msgpath(&["watch", "--json", "--slow", "120ms", "--", "python3", "-c", UNIX]).ends_with(0);
+    let result = output.json();
+    println!("{result:#}");
+    let server = server(&result);
+    // The first request of a connection that nobody knew may be seen in part only.
+    assert!(server["requests"].as_u64().is_some_and(|requests| (58..=60).contains(&requests)), "{server:#}");
+    assert_eq!((&server["port"], &server["findings"][0]["code"]), (&Value::Null, &"X06".into()));
+}
+
+/// Numbers of the BPF programs that a process holds.
+fn programs_of(process: u32) -> Vec<u32> {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{process}/fdinfo")) else { return Vec::new() };
+    let texts = folder.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+    texts.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())).collect()
+}
+
+#[test]
+fn nothing_stays_in_the_kernel_after_a_kill() {
+    skip_without_bpf!();
+    if msgpath_sys::bpf::loaded_programs().is_err() {
+        return println!("skipped: no right to list programs");
+    }
+    let home = Home::new();
+    let mut watching = home.command(&["watch", "--port", "1", "-t", "60s", "--name", "w"]).spawn().expect("it starts");
+    let file = home.runs().join("w/watch.json");
+    let begun = within(Duration::from_secs(60), || file.exists());
+    let programs = programs_of(watching.id());
+    watching.kill().and_then(|()| watching.wait()).expect("a child of ours");
+    assert!(begun && programs.len() >= 10, "{programs:?}");
+    let gone = || msgpath_sys::bpf::loaded_programs().is_ok_and(|now| !programs.iter().any(|id| now.contains(id)));
+    assert!(within(Duration::from_secs(60), gone), "programs stay loaded");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let home = Home::new();
+    home.run("watch").ends_with(2).says(&["nothing to watch", "--port 6379"]);
+    home.run("watch --pid 1 -t 0").ends_with(2).says(&["-t must be"]);
+    home.run("watch no-such-record").ends_with(2);
+    skip_without_bpf!();
+    home.run("watch --pid 4194303").ends_with(3).says(&["error[E61]", "there is no process 4194303"]);
+    home.run("watch --comm no-such-name").ends_with(3).says(&["no process is called no-such-name"]);
+    home.run("watch -- /no/such/program").ends_with(3).says(&["error[E61]", "cannot be started"]);
+    home.run("watch --port 1 -t 300ms --name a").ends_with(4).shows(&["No request was seen"]);
+    home.run("watch a").ends_with(4).shows(&["No request was seen"]);
+}
