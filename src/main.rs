@@ -10,6 +10,10 @@ mod input;
 mod log;
 mod looks;
 mod measure;
+#[cfg(feature = "parquet")]
+mod mesh_tables;
+mod meshes;
+mod metrics;
 mod place;
 mod preset;
 mod problems;

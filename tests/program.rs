@@ -39,10 +39,16 @@ mod judge;
 mod lab;
 #[path = "program/ladder.rs"]
 mod ladder;
+#[path = "program/launch.rs"]
+mod launch;
 #[path = "program/lies.rs"]
 mod lies;
+#[path = "program/live.rs"]
+mod live;
 #[path = "program/load.rs"]
 mod load;
+#[path = "program/mesh.rs"]
+mod mesh;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]
@@ -67,6 +73,8 @@ mod schema;
 mod serve;
 #[path = "program/sigio.rs"]
 mod sigio;
+#[path = "program/slurm.rs"]
+mod slurm;
 #[path = "program/spoken.rs"]
 mod spoken;
 #[path = "program/strangers.rs"]
@@ -75,6 +83,8 @@ mod strangers;
 mod stream;
 #[path = "program/threads.rs"]
 mod threads;
+#[path = "program/token.rs"]
+mod token;
 #[path = "program/usage.rs"]
 mod usage;
 #[path = "program/watch.rs"]

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use role::Role;
+use role::{Found, Role};
 use wire::{FromEnd, ToEnd};
 
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
@@ -42,6 +42,6 @@ fuzz_target!(|bytes: &[u8]| {
         {
             assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
         }
-        let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes));
+        let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes), frame::<Found>(bytes));
     }
 });

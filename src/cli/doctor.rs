@@ -17,7 +17,7 @@ use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target, Worklo
 use msgpath_present::{json, terminal};
 use msgpath_run::{DoctorRequest, examine};
 
-use super::options::Look;
+use super::options::{LaunchOptions, Look};
 use crate::place::Place;
 use crate::{looks, progress, request, typed};
 
@@ -37,6 +37,9 @@ pub(super) struct Arguments {
     /// Port of the far end [default: 5210]
     #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port)]
     port: Option<u16>,
+    /// What starts the far end
+    #[command(flatten)]
+    launch: LaunchOptions,
     /// Judge as for receivers that spin (--poll of the measuring verbs)
     #[arg(long)]
     poll: bool,
@@ -59,9 +62,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         needs_root()?;
     }
     let stop = msgpath_sys::signal::stop_flag();
-    let options = ChannelOptions::default();
+    let options = request::reached(&arguments.launch, &target, ChannelOptions::default())?;
     let spin = arguments.poll;
-    let mut doctor = examine(&DoctorRequest { target: target.clone(), options, full: true, spin }, stop)?;
+    let mut doctor =
+        examine(&DoctorRequest { target: target.clone(), options: options.clone(), full: true, spin }, stop)?;
     let mut out = std::io::stdout().lock();
     if arguments.apply {
         let fixes = fixes_here(&doctor, &target);
@@ -75,7 +79,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     // The commands need no measurement, and with another server none can be made.
     let stranger = doctor.check(msgpath_run::WHO_ANSWERS, "far").is_some();
-    let resolution = if arguments.fix || stranger { None } else { add_resolution(&mut doctor, &target, stop)? };
+    let resolution =
+        if arguments.fix || stranger { None } else { add_resolution(&mut doctor, &target, &options, stop)? };
     let style = looks::stdout(&arguments.look);
     let text = match (arguments.look.json, arguments.fix) {
         (true, _) => json::doctor(&doctor, resolution) + "\n",
@@ -112,9 +117,14 @@ fn stopped(doctor: &Doctor) -> Option<Problem> {
 ///
 /// # Errors
 /// Interrupted. That they cannot be measured is part of the check.
-fn add_resolution(doctor: &mut Doctor, target: &Target, stop: &AtomicBool) -> Result<Option<f64>, Problem> {
+fn add_resolution(
+    doctor: &mut Doctor,
+    target: &Target,
+    options: &ChannelOptions,
+    stop: &AtomicBool,
+) -> Result<Option<f64>, Problem> {
     let begin = Instant::now();
-    let measured = resolution(target, stop);
+    let measured = resolution(target, options, stop);
     if stop.load(Ordering::Relaxed) {
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the A/A resolution was measured"));
     }
@@ -158,11 +168,15 @@ fn check(measured: Result<(PathName, Option<f64>), Problem>) -> Check {
 }
 
 /// What two equal cases on the cheapest path differ by. Nothing is kept.
-fn resolution(target: &Target, stop: &AtomicBool) -> Result<(PathName, Option<f64>), Problem> {
+fn resolution(
+    target: &Target,
+    options: &ChannelOptions,
+    stop: &AtomicBool,
+) -> Result<(PathName, Option<f64>), Problem> {
     let path = cheapest(target)?;
     let place = Place::temporary();
     let request = msgpath_run::Request {
-        plan: twice(&path),
+        plan: Plan { options: options.clone(), ..twice(&path) },
         target: target.clone(),
         verb: "doctor".into(),
         command: vec!["msgpath".into(), "doctor".into()],

@@ -17,7 +17,7 @@ use msgpath_record::export::{EXPORTERS, Exporter, exporter};
 
 use crate::problems::{cannot_write, usage};
 use crate::report::Reported;
-use crate::runs;
+use crate::{meshes, runs};
 
 /// Convert a run for other programs
 #[derive(Args, Debug)]
@@ -61,18 +61,26 @@ fn drawn(run: &str, figure: &Figure) -> Result<String, Problem> {
 enum Format {
     Record(&'static dyn Exporter),
     Analysed(&'static analysed::Exporter),
+    /// Of a mesh only.
+    OpenMetrics,
 }
+
+/// Its name, and what it is for.
+const OPEN_METRICS: (&str, &str) =
+    ("openmetrics", "of a mesh: effects of its hosts and its levels, for a monitoring system");
 
 impl Format {
     fn name(&self) -> &'static str {
         match self {
             Format::Record(format) => format.name(),
             Format::Analysed(format) => format.name,
+            Format::OpenMetrics => OPEN_METRICS.0,
         }
     }
 
     fn find(name: &str) -> Option<Self> {
-        exporter(name).map(Format::Record).or_else(|| analysed::exporter(name).map(Format::Analysed))
+        let of_a_run = exporter(name).map(Format::Record).or_else(|| analysed::exporter(name).map(Format::Analysed));
+        of_a_run.or((name == OPEN_METRICS.0).then_some(Format::OpenMetrics))
     }
 
     fn write(&self, run: &Run, out: &mut dyn Write) -> Result<()> {
@@ -81,6 +89,9 @@ impl Format {
                 Err(error) if error.is_broken_pipe() => Ok(()),
                 written => Ok(written.map_err(Problem::from)?),
             },
+            Format::OpenMetrics => {
+                Err(usage("openmetrics is a format of a mesh").hint("a format of runs: csv, json, junit").into())
+            }
             Format::Analysed(format) => Ok(out.write_all((format.text)(run, &runs::summarise(run)?).as_bytes())?),
         }
     }
@@ -96,8 +107,38 @@ impl std::fmt::Debug for Format {
 fn formats() -> impl TypedValueParser<Value = Format> {
     let record = EXPORTERS.iter().map(|format| (format.name(), format.summary()));
     let values = record.chain(analysed::EXPORTERS.iter().map(|format| (format.name, format.summary)));
+    let values = values.chain([OPEN_METRICS]);
     PossibleValuesParser::new(values.map(|(name, help)| PossibleValue::new(name).help(help)))
         .map(|name| Format::find(&name).expect("one of the names"))
+}
+
+/// A mesh: its tables, its metrics, or all that it says.
+fn of_a_mesh(folder: &std::path::Path, arguments: &Arguments) -> Result<ExitCode> {
+    let (_header, summary) = meshes::summary(folder)?;
+    let text = match arguments.to.name() {
+        "openmetrics" => analysed::openmetrics(&summary),
+        "json" => serde_json::to_string_pretty(&summary)? + "\n",
+        #[cfg(feature = "parquet")]
+        "parquet" => {
+            let into = arguments.out.as_ref().ok_or_else(|| {
+                usage("the tables of a mesh are files in a folder")
+                    .hint(format!("msgpath export {} --to parquet -o DIR", arguments.run))
+            })?;
+            let written = crate::mesh_tables::write(folder, &_header, &summary, into)?;
+            writeln!(std::io::stdout(), "{}: {}", into.display(), written.join(", "))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        other => {
+            return Err(usage(format!("a mesh is not exported as {other}"))
+                .hint("--to parquet -o DIR, openmetrics or json")
+                .into());
+        }
+    };
+    match &arguments.out {
+        Some(file) => std::fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+        None => std::io::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -108,6 +149,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             None => std::io::stdout().write_all(svg.as_bytes())?,
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(folder) = meshes::instead_of_a_run(&arguments.run) {
+        return of_a_mesh(&folder, arguments);
     }
     let run = runs::read(&runs::find(&arguments.run)?)?;
     let format = arguments.to;

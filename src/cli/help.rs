@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Verbs by what people come for, but for those that are needed once. A test keeps this complete.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("measure", &["serve", "echo", "rpc", "stream", "compare", "periodic", "compat", "preset"]),
+    ("measure", &["serve", "echo", "rpc", "stream", "compare", "mesh", "periodic", "compat", "preset"]),
     ("understand", &["explain", "watch", "diff", "report"]),
     ("keep", &["runs", "show", "resume", "verify", "export", "import"]),
     ("prepare", &["doctor", "paths", "lab"]),
@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// Verbs that share a line with the one before them, and what the two are for together.
 const PAIRS: [(&str, &str, &str); 5] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
-    ("diff", "report", "did it change; a report as HTML"),
+    ("diff", "report", "did it change; HTML page of runs"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),
@@ -25,7 +25,7 @@ const TITLE: &str = "msgpath: how long does a message take, and where does the t
 
 const EXAMPLES: [(&str, &str); 3] = [
     ("msgpath echo", "this machine, right now"),
-    ("msgpath serve   on B,   msgpath echo B   on A", "two machines"),
+    ("msgpath echo HOST --launch ssh", "to another machine"),
     ("msgpath compare tcp:send,unix:send,shm:ring/spin", "which path is fastest here"),
 ];
 
@@ -57,22 +57,23 @@ Exit codes
 Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the manual pages, \
 `msgpath schema` prints the JSON Schema of what --json prints.
 
-Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME.";
+Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (width), XDG_DATA_HOME, \
+MSGPATH_TOKEN_FILE (--token-file of a near end).";
 
 /// Verbs with many options: those that `-h` shows, and examples. `--help` shows all.
 const SHORT: [(&str, &str, &str); 4] = [
     (
         "echo",
-        "path len time rounds connections rate poll each between cpu json verbose",
+        "path len time rounds connections rate poll each launch between cpu json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
-  msgpath echo HOST -x tcp:send,udp:send     two paths to another machine
+  msgpath echo HOST --launch ssh             to another machine; ssh starts the far end
   msgpath echo --rate 1k..64k -t 1s          a load curve with its knee
   msgpath echo --fail-if 'p99 > 1ms'         for CI: exit 1 where that is sure",
     ),
     (
         "stream",
-        "path len pieces time rounds connections reverse udp between cpu json verbose",
+        "path len pieces time rounds connections reverse udp launch between cpu json verbose",
         "Examples:
   msgpath stream                             128 KiB messages over TCP, on this machine
   msgpath stream HOST -R                     the other machine sends
@@ -80,7 +81,7 @@ const SHORT: [(&str, &str, &str); 4] = [
     ),
     (
         "compare",
-        "path len time rounds threads baseline metric stream between cpu json verbose",
+        "path len time rounds threads baseline metric stream launch between cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, on this machine
   msgpath compare tcp:send,unix:send -l 64   two paths at one size

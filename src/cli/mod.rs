@@ -14,6 +14,7 @@ pub(crate) mod help;
 mod import;
 mod lab;
 mod man;
+pub(crate) mod mesh;
 pub(crate) mod options;
 mod paths;
 mod periodic;
@@ -63,6 +64,7 @@ enum Verb {
     Watch(Box<watch::Arguments>),
     Rpc(Box<rpc::Arguments>),
     Periodic(Box<periodic::Arguments>),
+    Mesh(Box<mesh::Arguments>),
     Preset(preset::Arguments),
     Compat(compat::Arguments),
     Diff(diff::Arguments),
@@ -192,6 +194,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Watch(arguments) => watch::run(&arguments, words),
         Verb::Rpc(arguments) => rpc::run(&arguments, words),
         Verb::Periodic(arguments) => periodic::run(&arguments, words),
+        Verb::Mesh(arguments) => mesh::run(&arguments, words),
         Verb::Preset(arguments) => preset::run(&arguments),
         Verb::Compat(arguments) => compat::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
@@ -208,7 +211,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Schema(_) => schema::run(),
         Verb::Lab(arguments) => lab::run(&arguments),
-        Verb::Agent(_) => agent::run(),
+        Verb::Agent(arguments) => agent::run(&arguments),
         Verb::Complete(arguments) => complete::run(&arguments),
     }
 }
@@ -283,7 +286,7 @@ pub(crate) mod tests {
         let mut count = 0;
         for page in ["README.md", "docs/tutorial.md", "docs/how-to/two-machines.md", "docs/how-to/ci.md"]
             .into_iter()
-            .chain(["docs/how-to/containers.md", "docs/parquet.md"])
+            .chain(["docs/how-to/containers.md", "docs/how-to/other-hosts.md", "docs/parquet.md"])
         {
             let text = std::fs::read_to_string(root.join(page)).unwrap();
             let mut fenced = false;
@@ -303,8 +306,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_verb_of_a_later_issue_does_not_exist() {
-        assert!(command().try_get_matches_from(["msgpath", "mesh"]).is_err());
-        assert!(command().find_subcommand("mesh").is_none());
+    fn a_mesh_without_hosts_is_a_bad_command_line() {
+        let run = run(["msgpath", "mesh", "--pairs", "k:9"].map(OsString::from));
+        assert_eq!(problems::as_problem(&run.unwrap_err()).exit, Exit::Usage);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use msgpath_core::Launch;
 use msgpath_core::gate::Gate;
 use msgpath_core::path::Setting;
 use msgpath_core::plan::{Expectation, Metric, Placement, ServiceTime, StageSet, Stamps};
@@ -10,6 +11,7 @@ use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 use msgpath_run::lab::Shape;
 
+use crate::metrics::MetricsTo;
 use crate::typed::{self, List, PathArg};
 
 /// Options of `echo`, `stream` and `compare`.
@@ -27,9 +29,6 @@ pub(crate) struct Options {
     /// The result
     #[command(flatten)]
     pub(crate) result: ResultOptions,
-    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
-    #[arg(long, help_heading = "Result", conflicts_with_all = ["json", "out"])]
-    pub(crate) jsonl: bool,
 }
 
 /// What is sent, by which path.
@@ -179,12 +178,15 @@ pub(crate) struct ConnectionOptions {
     pub(crate) ipv6: bool,
     /// Network namespaces of the two ends: lab (that of `msgpath lab up`, else one made for this run), a lab's name, or two
     /// places: lab.a,lab.c, or two namespaces by name
-    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port"])]
+    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port", "launch"])]
     pub(crate) between: Option<String>,
     /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
     /// mtu=1400,offloads=off,netem=no
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     pub(crate) link: Option<Shape>,
+    /// What starts the far end
+    #[command(flatten)]
+    pub(crate) launch: LaunchOptions,
     /// CPUs of the near and the far end: 0,1, or lists 0,2:1,3, or none: no thread is pinned [default: chosen and printed]
     #[arg(long, value_name = "NEAR,FAR", value_parser = typed::cpus)]
     pub(crate) cpu: Option<Placement>,
@@ -229,6 +231,26 @@ pub(crate) struct ConnectionOptions {
     pub(crate) queued_signals: bool,
 }
 
+/// How the far end gets to its host, where nobody started it there.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection and place")]
+pub(crate) struct LaunchOptions {
+    /// Start the far end on the host TARGET by ssh, slurm, docker, podman, kubectl, netns or mpi, or by a template of words
+    /// in which {host} and {program} stand for what they say: 'ssh -J gate {host} {program}'
+    #[arg(long, value_name = "LAUNCHER", value_parser = typed::launch)]
+    pub(crate) launch: Option<Launch>,
+    /// The token that the far end asks for: a copy of the file of its msgpath serve --token-file [default: the file that
+    /// MSGPATH_TOKEN_FILE names]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "launch")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// With --launch: what msgpath is called on that host [default: msgpath]
+    #[arg(long, value_name = "PROGRAM", requires = "launch")]
+    pub(crate) program: Option<String>,
+    /// With --launch: address of that host for data connections [default: found there and printed]
+    #[arg(long, value_name = "ADDRESS", requires = "launch")]
+    pub(crate) address: Option<std::net::IpAddr>,
+}
+
 /// Where the result goes and how it looks.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Result")]
@@ -260,6 +282,13 @@ pub(crate) struct ResultOptions {
     /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
     #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
     pub(crate) units: UnitsArg,
+    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    pub(crate) jsonl: bool,
+    /// Metrics for Prometheus while the run goes on: into a text file (metrics.prom), or for whoever asks at an address of
+    /// this machine (127.0.0.1:9464)
+    #[arg(long, value_name = "FILE|ADDR", value_parser = typed::metrics)]
+    pub(crate) open_metrics: Option<MetricsTo>,
     /// How it looks
     #[command(flatten)]
     pub(crate) look: Look,

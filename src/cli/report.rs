@@ -12,6 +12,7 @@ use msgpath_core::{Problem, units};
 use msgpath_present::html::figures::FIGURES;
 use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
 
+use crate::meshes;
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
 
@@ -50,6 +51,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(folder) = meshes::instead_of_a_run(name) {
+        let (header, summary) = meshes::summary(&folder)?;
+        let file = arguments.out.clone().unwrap_or_else(|| folder.join("report.html"));
+        std::fs::write(&file, html::mesh(&header, &summary)).map_err(|error| cannot_write(&file, &error))?;
+        writeln!(std::io::stdout(), "report   {}", file.display())?;
+        if arguments.open
+            && let Err(why) = open(&file)
+        {
+            eprintln!("note: not opened: {why}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let reported = Reported::find(name)?;
     let file = arguments.out.clone().unwrap_or_else(|| reported.run.folder.join("report.html"));
     finish(&reported.scene(embed, None), &file, arguments)
@@ -60,7 +73,8 @@ fn two(a: &str, b: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode
     let diff = msgpath_analyse::diff::diff(&earlier.run, &later.run, &[]);
     let name = || format!("report-against-{}.html", file_name(&earlier.run.header.name));
     let file = arguments.out.clone().unwrap_or_else(|| later.run.folder.join(name()));
-    let earlier = Earlier { run: &earlier.run, summary: &earlier.summary, diff: &diff };
+    let messages = earlier.logged(embed);
+    let earlier = Earlier { run: &earlier.run, summary: &earlier.summary, messages, diff: &diff };
     finish(&later.scene(embed, Some(earlier)), &file, arguments)
 }
 

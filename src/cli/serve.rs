@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_agent::rpc::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
 use msgpath_agent::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
+use msgpath_agent::token::Token;
 use msgpath_agent::{ServeAddress, ServeOptions};
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Problem, Target, units};
@@ -36,6 +37,13 @@ pub(super) struct Arguments {
     /// Address to listen on; 0.0.0.0 or :: for all
     #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "address")]
     bind: Option<IpAddr>,
+    /// Let in who has the token in FILE, and nobody else; made if it is not there, to be copied to the near machine.
+    /// An address that is not loopback takes this, or --insecure
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    token_file: Option<PathBuf>,
+    /// Let everybody in who reaches an address that is not loopback
+    #[arg(long, conflicts_with = "token_file")]
+    insecure: bool,
     /// Only what goes wrong is said
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -185,6 +193,33 @@ impl Arguments {
         }
     }
 
+    /// Other servers speak protocols in which nobody says who they are.
+    fn token_is_for_sessions(&self) -> Result<(), Problem> {
+        let other = if self.rpc.rpc.is_some() { "--rpc" } else { "--compat" };
+        let option = if self.insecure { "--insecure" } else { "--token-file" };
+        match (self.insecure || self.token_file.is_some()) && (self.rpc.rpc.is_some() || self.compat.is_asked()) {
+            true => Err(usage(format!("{option} has no meaning with {other}: its clients cannot prove anything"))
+                .hint(format!("leave out {option}"))),
+            false => Ok(()),
+        }
+    }
+
+    /// What near ends must have. A file that is not there is made.
+    fn token(&self, log: &mut dyn FnMut(Event<'_>)) -> Result<Option<Token>, Problem> {
+        let Some(file) = &self.token_file else { return Ok(None) };
+        if Token::make(file)? {
+            let file = file.display();
+            log(Event::Course(&format!(
+                "made a token: copy {file} to the near machine, and there --token-file {file}"
+            )));
+        }
+        let (token, open) = Token::read(file)?;
+        if let Some(open) = open {
+            log(Event::Wrong(&format!("warning: {open}")));
+        }
+        Ok(Some(token))
+    }
+
     /// What a course's server takes of these options.
     fn usual(&self) -> Result<super::compat::Usual, Problem> {
         if let Some(option) = self.only_with_rpc(&["--connections", "--idle-timeout", "--message-timeout"]) {
@@ -255,6 +290,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
+    arguments.token_is_for_sessions()?;
     let mut said = Log::new(Instant::now());
     let mut log = |event: Event<'_>| match event {
         Event::Course(line) if !quiet => said.say(line),
@@ -277,7 +313,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .into());
     }
     let usual = ServeOptions::default();
-    let options = ServeOptions { memory: arguments.memory.unwrap_or(usual.memory), ..usual };
+    let options = ServeOptions {
+        memory: arguments.memory.unwrap_or(usual.memory),
+        token: arguments.token(&mut log)?,
+        insecure: arguments.insecure,
+        confined: true,
+        ..usual
+    };
     msgpath_agent::serve(&arguments.place()?, options, &mut log, stop)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use msgpath_core::Workload;
 use super::options::{Look, UnitsArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
-use crate::runs;
+use crate::{meshes, runs};
 
 /// Print a run again
 #[derive(Args, Debug)]
@@ -38,6 +38,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(folder) = meshes::instead_of_a_run(&arguments.run) {
+        let (header, summary) = meshes::summary(&folder)?;
+        std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = runs::find(&arguments.run)?;
     if msgpath_record::watch::is_watched(&folder) {
         return super::watch::show(&folder, &arguments.look);

@@ -2,6 +2,7 @@
 
 mod layers;
 mod meaning;
+pub(crate) mod mesh;
 mod schedules;
 
 pub(crate) use layers::layers;
@@ -15,10 +16,10 @@ use msgpath_core::plan::{
 };
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, CaseRole, PathName, Plan, Problem, Target, Workload};
+use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target, Workload};
 use msgpath_paths::traits;
 
-use crate::cli::options::{EventsArg, Options, StagesArg};
+use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
 use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
@@ -30,6 +31,8 @@ const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:writ
 const COMPARED_SIZES: [u64; 6] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
 /// Measuring time of `compare` without arguments, all cases together: the command stays under a minute.
 const COMPARE_BUDGET: u64 = 32 * SECOND;
+/// What `mesh` measures.
+pub(crate) const OF_A_MESH: &str = "tcp:send";
 /// Size of a stream's message, and of the reference's.
 const STREAM_SIZE: u64 = 128 << 10;
 
@@ -193,7 +196,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: channel_of(options)?,
+        options: reached(&options.connection.launch, &target, channel_of(options)?)?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
         unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: options.evidence.stamps.into(),
@@ -494,6 +497,45 @@ pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
         queued_signals: typed.queued_signals,
         ..ChannelOptions::default()
     })
+}
+
+/// The options, with how the far end is reached.
+///
+/// # Errors
+/// As [`launch_of`]; a token for a far end that nobody has to ask.
+pub(crate) fn reached(
+    typed: &LaunchOptions,
+    target: &Target,
+    options: ChannelOptions,
+) -> Result<ChannelOptions, Problem> {
+    if typed.token_file.is_some() && *target == Target::Local {
+        return Err(usage("--token-file is for a far end that was started by hand, and none was named")
+            .hint("msgpath echo HOST --token-file FILE"));
+    }
+    // The folder may be another one when the run goes on.
+    let token_file = typed.token_file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let token_file = token_file.map(|file| file.to_string_lossy().into_owned());
+    Ok(ChannelOptions { launch: launch_of(typed, target)?, token_file, ..options })
+}
+
+/// What starts the far end on its host.
+///
+/// # Errors
+/// The target is no host, or names a port.
+fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, Problem> {
+    let Some(launch) = &typed.launch else { return Ok(None) };
+    let by = &launch.by;
+    let Target::Host { host, port, .. } = target else {
+        return Err(usage(format!("--launch {by} starts the far end on a host, and none was named"))
+            .hint(format!("msgpath echo HOST --launch {by}")));
+    };
+    if *port != DEFAULT_PORT {
+        return Err(usage(format!("{target} names a port, and nothing listens at one"))
+            .why(format!("--launch {by} gives a pipe to the far end"))
+            .hint(format!("{host}, without a port")));
+    }
+    let launch = Launch { program: typed.program.clone(), address: typed.address, ..launch.clone() };
+    launch.on(host).map(Some).map_err(|error| usage(error.to_string()))
 }
 
 /// A seed from the standard library's random keys; it is recorded.

@@ -167,6 +167,11 @@ impl Running {
         Self { child, out: Printed::new(out), err: Printed::new(err) }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal: `INT`, `KILL`.
     pub(crate) fn signal(&self, name: &str) {
         self.send(name, &self.child.id().to_string());

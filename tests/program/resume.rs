@@ -247,8 +247,8 @@ fn a_run_goes_on_in_its_second_stage() {
     let home = Home::new();
     cut_short(&home);
     let header = std::fs::read_to_string(home.runs().join("cut/run.json")).unwrap();
-    let (first, second) = header.split_at(header.rfind("\"stage\": 0").expect("of the last case"));
-    let changed = format!("{first}{}", second.replacen("\"stage\": 0", "\"stage\": 1", 1));
+    let (first, second) = header.split_at(header.rfind("\"phase\": 0").expect("of the last case"));
+    let changed = format!("{first}{}", second.replacen("\"phase\": 0", "\"phase\": 1", 1));
     let body = |text: &str| text.split_once('\n').unwrap().1.to_owned();
     rewrite(&home, "cut", &body(&header), &body(&changed).replace("\"refine\": false", "\"refine\": true"));
     let rounds = home.runs().join("cut/rounds.mpl");

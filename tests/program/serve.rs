@@ -205,7 +205,27 @@ fn a_far_end_in_another_process_namespace_is_still_ones_own() {
     apart.envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let running = Running::new(apart);
     running.until_it_says("serving at");
-    for transport in ["shm", "pipe", "fifo"] {
+    for transport in ["shm", "pipe", "fifo", "mq"] {
         home.run(&format!("echo {transport}:{name} {SHORT}")).ends_with(0);
+    }
+}
+
+#[test]
+fn serve_keeps_only_what_it_needs_and_says_so() {
+    let (home, port) = (Home::new(), free_port());
+    let running = serve(&home, &format!("127.0.0.1:{port}"));
+    let json = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
+    let far = json["ends"][1]["host"].as_u64().unwrap() as usize;
+    let says = json["hosts"][far]["facts"]["confinement"].as_str().unwrap().to_owned();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+    assert!(says.starts_with("no new privileges") && status.contains("NoNewPrivs:\t1"), "{says}\n{status}");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
+    let effective = u64::from_str_radix(effective, 16).unwrap();
+    let (sys_module, sys_time, setuid) = (1 << 16, 1 << 25, 1 << 7);
+    assert_eq!(effective & (sys_module | sys_time | setuid), 0, "{effective:x}");
+    if says.contains("no Landlock") {
+        eprintln!("skipped: {says}");
+    } else {
+        assert!(says.contains("executes nothing, "), "{says}");
     }
 }

@@ -176,7 +176,7 @@ fn in_namespace(script: &str, home: &Home) -> Result<Running, String> {
 fn an_address_of_the_network_that_stays_here_is_named() {
     let home = Home::new();
     let script = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && \
-                  { \"$MSGPATH\" serve 10.9.8.7 & pid=$!; sleep 1; \
+                  { \"$MSGPATH\" serve 10.9.8.7 --insecure & pid=$!; sleep 1; \
                     \"$MSGPATH\" echo 10.9.8.7 -w 0 -c 200 -r 5 --no-save --json; code=$?; kill $pid; wait $pid; exit $code; }";
     let output = match in_namespace(script, &home) {
         Ok(running) => running.finish(Duration::from_secs(60)).ends_with(0),

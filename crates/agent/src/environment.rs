@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
 
+use crate::confine;
 use crate::doctor::read::field;
 use crate::doctor::stat::ticks;
 
@@ -71,14 +72,20 @@ pub fn read() -> Environment {
         facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
     }
     facts.insert("binary".into(), binary());
+    facts.extend(confine::state().map(|state| ("confinement".into(), state.into())));
     Environment {
         host: either(line("/proc/sys/kernel/hostname")),
         kernel: either(line("/proc/sys/kernel/osrelease")),
         cpu: field("model name").unwrap_or_else(|| "n/a: not in /proc/cpuinfo".into()),
         cpus: affinity::allowed(),
-        boot_id: either(line("/proc/sys/kernel/random/boot_id")),
+        boot_id: boot_id(),
         facts,
     }
+}
+
+/// What tells this machine since its start from all others.
+pub fn boot_id() -> String {
+    either(line("/proc/sys/kernel/random/boot_id"))
 }
 
 /// CRC-32 of this program's file, read once. It tells builds apart; it is no proof against forgery.

@@ -4,6 +4,7 @@
 //! counted. It knows no plan, no case and no record: those are the coordinator's.
 #![forbid(unsafe_code)]
 
+pub mod confine;
 pub mod counters;
 pub mod doctor;
 pub mod ends;
@@ -14,6 +15,7 @@ pub mod floors;
 mod given_up;
 pub mod greeting;
 pub mod lateness;
+pub mod launched;
 pub mod loops;
 pub mod memory;
 mod meter;
@@ -31,6 +33,7 @@ mod session;
 pub mod speed;
 pub mod team;
 pub mod thread;
+pub mod token;
 pub mod wire;
 
 pub use memory::Budget;

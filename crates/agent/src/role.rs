@@ -1,7 +1,9 @@
-//! The first order of an agent: what it is. All that msgpath starts of itself gets it over its standard input.
+//! The first order of an agent: what it is. All that msgpath starts of itself gets it over its standard input. One that a
+//! launcher started on another host answers with where its data connections go.
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use msgpath_core::plan::EndPlace;
@@ -24,6 +26,8 @@ pub enum Role {
         /// Both; nothing: it stays where it was started.
         places: Option<Box<[EndPlace; 2]>>,
     },
+    /// An end of messages that a launcher started, on another host perhaps.
+    OnHost(Box<Surroundings>),
     /// One process of a periodic run.
     Component,
     /// The server of a run of calls.
@@ -39,6 +43,70 @@ pub enum Role {
     Holder,
     /// Passes on the frames of a lab whose kernel has no netem.
     Relay,
+}
+
+/// A network namespace: the same for all that are in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Of its machine.
+    pub boot_id: String,
+    /// Its number there.
+    pub namespace: u64,
+}
+
+/// What is known of the hosts before the agent has said anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// Where data connections go, as the user says.
+    pub address: Option<IpAddr>,
+    /// What the host's name means where the agent was started from.
+    pub named: Vec<IpAddr>,
+    /// Addresses of the host from which it was started.
+    pub near: Vec<IpAddr>,
+    /// The network namespace from which it was started.
+    pub network: Option<Network>,
+}
+
+/// How an agent found where its data connections go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FoundBy {
+    /// The user says so.
+    Typed,
+    /// It runs in the same network namespace.
+    SameNetwork,
+    /// Its ssh session came in there.
+    Ssh,
+    /// The host's name means it where the run was started, and the agent has it.
+    Name,
+    /// Its way back leaves from there.
+    Route,
+}
+
+impl std::fmt::Display for FoundBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FoundBy::Typed => "as typed",
+            FoundBy::SameNetwork => "the network of this end",
+            FoundBy::Ssh => "where its ssh session came in",
+            FoundBy::Name => "what its name means here",
+            FoundBy::Route => "from where its route back leaves",
+        })
+    }
+}
+
+/// First answer of an agent that a launcher started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Where its data connections go, and how it knows; nothing: no rule finds an address.
+    pub address: Option<(IpAddr, FoundBy)>,
+    /// Addresses that it has.
+    pub own: Vec<IpAddr>,
+}
+
+impl Frame for Found {
+    const MAX_JSON: usize = 64 << 10;
+    const MAX_BYTES: usize = 0;
 }
 
 impl Frame for Role {

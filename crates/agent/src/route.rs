@@ -9,6 +9,8 @@ use msgpath_sys::netlink::{Family, Netlink, attributes, push_attribute};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
 const AF_INET: u8 = 2;
@@ -16,6 +18,9 @@ const AF_INET6: u8 = 10;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const RT_SCOPE_LINK: u8 = 253;
 const IFF_LOOPBACK: u32 = 8;
 
 /// A network device, as the kernel describes it (RTM_GETLINK).
@@ -77,8 +82,23 @@ pub(crate) fn in_sysfs(link: &Link) -> Option<String> {
     (index == link.index).then_some(folder)
 }
 
+/// The addresses of this network namespace that others can reach it by, as far as its own devices tell.
+pub fn addresses() -> Vec<IpAddr> {
+    let Ok(netlink) = Netlink::open(Family::Route) else { return Vec::new() };
+    let answers = netlink.dump(RTM_GETADDR, &[0; 8]).unwrap_or_default();
+    answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| parse_address(body)).collect()
+}
+
+/// An address whose scope is more than its link (struct ifaddrmsg).
+fn parse_address(body: &[u8]) -> Option<IpAddr> {
+    let (scope, rest) = (*body.get(3)?, body.get(8..)?);
+    let named = |wanted| attributes(rest).find(|(kind, _)| *kind == wanted).and_then(|(_, value)| address(value));
+    // Where a link has two ends, IFA_ADDRESS is the other one.
+    (scope < RT_SCOPE_LINK).then(|| named(IFA_LOCAL).or_else(|| named(IFA_ADDRESS))).flatten()
+}
+
 /// The local address that a UDP socket takes; connecting one sends nothing.
-fn source(peer: IpAddr) -> Option<IpAddr> {
+pub fn source(peer: IpAddr) -> Option<IpAddr> {
     let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect((peer, 9)).ok()?;
@@ -182,6 +202,7 @@ mod tests {
     fn what_the_kernel_says_is_not_trusted() {
         assert_eq!(parse_route(&[0; 5]), None);
         assert_eq!(parse_link(&[0; 15]), None);
+        assert_eq!((parse_address(&[0; 3]), parse_address(&[0; 8])), (None, None));
         let mut body = vec![0; 16];
         push_attribute(&mut body, 4, &[1, 2]); // an MTU that is cut
         push_attribute(&mut body, 18, &[9, 0, 1, 0, b'v']); // a nested attribute longer than its frame
@@ -229,6 +250,9 @@ mod tests {
         assert_eq!(veth.from, "198.18.0.1");
         assert_eq!(to("198.18.0.1").unwrap().kind, DeviceKind::Loopback, "an own address");
         assert_eq!(to("198.18.1.2").unwrap().kind, DeviceKind::Tun);
+        let own = ["198.18.0.1", "198.18.1.1"].map(|address| address.parse::<IpAddr>().unwrap());
+        assert_eq!(addresses(), own, "neither loopback nor link-local");
+        assert_eq!(source("198.18.0.2".parse().unwrap()), Some(own[0]));
         assert!(to("203.0.113.1").unwrap_err().contains("no route"));
     }
 }

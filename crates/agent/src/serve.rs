@@ -18,12 +18,14 @@ use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::ready::{Direction, Events, ReadySet};
 use msgpath_sys::socket::{is_own, set_backlog};
 
+use crate::confine::confine;
 use crate::greeting::{GREETING, service_name};
 use crate::memory::Budget;
 use crate::rpc::server::Event;
 use crate::session::{Lease, Peer, Reach, Terms, session};
 use crate::team::no_thread;
-use crate::wire::{self, FromEnd, Incoming, ToEnd};
+use crate::token::{Nonces, Prover, Token};
+use crate::wire::{self, FromEnd, Incoming, Nonce, ToEnd};
 
 /// Where `serve` listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FILES_OF_A_SESSION: usize = 32;
 
 /// How `serve` behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Near ends at the same time, half of them from one address that is not loopback; more are turned away.
     pub sessions: usize,
@@ -65,11 +67,24 @@ pub struct ServeOptions {
     pub memory: u64,
     /// The longest that a round may last.
     pub round: Duration,
+    /// What every near end must have; nothing: nobody is asked who they are.
+    pub token: Option<Token>,
+    /// Without a token it listens at addresses that others reach.
+    pub insecure: bool,
+    /// The thread that serves takes from itself what it does not need: it has no other work.
+    pub confined: bool,
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
-        Self { sessions: 64, memory: 256 << 20, round: Duration::from_secs(600) }
+        Self {
+            sessions: 64,
+            memory: 256 << 20,
+            round: Duration::from_secs(600),
+            token: None,
+            insecure: false,
+            confined: false,
+        }
     }
 }
 
@@ -106,7 +121,17 @@ pub fn cannot_listen(place: &str, error: &io::Error) -> Problem {
     Problem::new("E01", Exit::CannotStart, format!("cannot listen at {place} ({error})")).hint(hint)
 }
 
-fn listen(address: &ServeAddress) -> Result<Vec<(Listener, String)>, Problem> {
+/// E74: others could come, and nobody would ask who they are.
+fn asks_nobody(address: SocketAddr) -> Problem {
+    let place = address.ip();
+    let what = format!("{place} is not loopback, and whoever reaches it could make this machine send and compute");
+    Problem::new("E74", Exit::Usage, what)
+        .why("a token says who may come: a secret in a file, the same at both ends; serve makes the file if it is not there")
+        .hint(format!("msgpath serve {place} --token-file FILE, or --insecure to let everybody in"))
+}
+
+/// `open`: also at addresses that others reach.
+fn listen(address: &ServeAddress, open: bool) -> Result<Vec<(Listener, String)>, Problem> {
     match address {
         ServeAddress::Tcp { host, port } => {
             let hosts = match host {
@@ -121,6 +146,9 @@ fn listen(address: &ServeAddress) -> Result<Vec<(Listener, String)>, Problem> {
                 let resolved =
                     (host.as_str(), port).to_socket_addrs().map_err(|error| cannot_listen(&place, &error))?;
                 for address in resolved {
+                    if !open && !address.ip().to_canonical().is_loopback() {
+                        return Err(asks_nobody(address));
+                    }
                     match TcpListener::bind(address) {
                         Ok(listener) => {
                             set_backlog(listener.as_fd(), BACKLOG).map_err(|error| cannot_listen(&place, &error))?;
@@ -240,6 +268,37 @@ struct HalfOpen {
     source: Option<IpAddr>,
     since: Instant,
     incoming: Incoming,
+    /// It has greeted, and was asked to prove that it has the token.
+    asked: Option<(ToEnd, Nonce)>,
+}
+
+impl HalfOpen {
+    /// Its greeting, once it has proven that it has the token, if there is one.
+    fn hears(&mut self, message: ToEnd, token: Option<&Token>) -> io::Result<Option<ToEnd>> {
+        let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        match (message, token, self.asked.take()) {
+            (hello @ ToEnd::Hello { .. }, None, _) => Ok(Some(hello)),
+            (hello @ ToEnd::Hello { .. }, Some(_), None) => {
+                let nonce = Nonce::new()?;
+                // So little always has room in a connection to which nothing else was sent.
+                wire::write(&mut self.stream, &FromEnd::Challenge { nonce }, &[])?;
+                (self.incoming, self.asked) = (Incoming::hello(), Some((hello, nonce)));
+                Ok(None)
+            }
+            (ToEnd::Prove { nonce: near, proof }, Some(token), Some((hello, far))) => {
+                let nonces = Nonces { near, far };
+                if !token.is_proven(Prover::Near, &nonces, &proof) {
+                    let _ = wire::write(&mut self.stream, &FromEnd::Refused, &[]);
+                    return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it has not the token"));
+                }
+                let proof = token.proof(Prover::Far, &nonces);
+                wire::write(&mut self.stream, &FromEnd::Proven { proof }, &[])?;
+                Ok(Some(hello))
+            }
+            (_, Some(_), Some(_)) => invalid("it did not prove that it has the token"),
+            _ => invalid("it did not greet"),
+        }
+    }
 }
 
 /// How many sessions are open, by their source.
@@ -250,6 +309,7 @@ struct Sessions {
     open: Open,
     most: usize,
     terms: Terms,
+    token: Option<Token>,
     lines: Sender<String>,
 }
 
@@ -411,7 +471,7 @@ impl Door {
             .and_then(|()| self.set.watch(stream.as_fd(), Direction::Input, token));
         if watched.is_ok() {
             let (since, incoming) = (Instant::now(), Incoming::hello());
-            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming });
+            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming, asked: None });
             self.listen_to(token, log); // its greeting is often there already
         }
     }
@@ -429,8 +489,11 @@ impl Door {
                 Err(error) => break Err(error),
             }
             match half.incoming.take::<ToEnd>() {
-                Ok(Some((hello @ ToEnd::Hello { .. }, _))) => break Ok(hello),
-                Ok(Some(_)) => break Err(io::Error::new(io::ErrorKind::InvalidData, "it did not greet")),
+                Ok(Some((message, _))) => match half.hears(message, self.sessions.token.as_ref()) {
+                    Ok(Some(hello)) => break Ok(hello),
+                    Ok(None) => {}
+                    Err(error) => break Err(error),
+                },
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -455,11 +518,11 @@ pub fn serve(
     log: &mut dyn FnMut(Event<'_>),
     stop: &AtomicBool,
 ) -> Result<(), Problem> {
-    let listeners = listen(address)?;
+    let listeners = listen(address, options.token.is_some() || options.insecure)?;
     let broken = |error: io::Error| cannot_listen("the address", &error);
     for (listener, place) in &listeners {
         log(Event::Course(&format!("serving at {place}   Ctrl-C stops")));
-        if let Listener::Tcp(listener) = listener
+        if let (Listener::Tcp(listener), None) = (listener, &options.token)
             && listener.local_addr().is_ok_and(|local| !local.ip().to_canonical().is_loopback())
         {
             log(Event::Wrong(&format!(
@@ -470,9 +533,18 @@ pub fn serve(
     }
     // Enough for everybody who may knock; what is allowed less is turned away a little earlier.
     let _ = allow_open_files((HALF_OPEN + options.sessions * FILES_OF_A_SESSION) as u64);
+    if options.confined {
+        let socket = match address {
+            ServeAddress::Unix(path) => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
+            _ => None,
+        };
+        let temporary = std::env::temp_dir();
+        confine(&[Some(temporary.as_path()), socket].into_iter().flatten().collect::<Vec<_>>());
+    }
     let (lines_in, lines) = channel::<String>();
     let terms = Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round) };
-    let sessions = Sessions { open: Arc::default(), most: options.sessions, terms, lines: lines_in };
+    let sessions =
+        Sessions { open: Arc::default(), most: options.sessions, terms, token: options.token, lines: lines_in };
     let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();
     let mut door = Door::new(listeners, sessions).map_err(broken)?;
     let mut events = Events::new(256);
@@ -572,7 +644,7 @@ mod tests {
             return;
         }
         let (lines, _) = channel();
-        let sessions = Sessions { open: Arc::default(), most: 1, terms: Terms::default(), lines };
+        let sessions = Sessions { open: Arc::default(), most: 1, terms: Terms::default(), token: None, lines };
         let mut door = Door::new(Vec::new(), sessions).unwrap();
         let mut admit = |from: String, source| {
             let (near, far) = UnixStream::pair().unwrap();
@@ -602,7 +674,7 @@ mod tests {
     #[test]
     fn one_address_cannot_have_all_sessions() {
         let (lines, ended) = channel();
-        let sessions = Sessions { open: Arc::default(), most: 4, terms: Terms::default(), lines };
+        let sessions = Sessions { open: Arc::default(), most: 4, terms: Terms::default(), token: None, lines };
         let mut door = Door::new(Vec::new(), sessions).unwrap();
         let mut comes = |source: Option<IpAddr>| {
             let (mut near, far) = UnixStream::pair().unwrap();
@@ -637,7 +709,96 @@ mod tests {
 
     #[test]
     fn an_address_beyond_loopback_is_warned_of() {
-        let serving = Serving::new("0.0.0.0", ServeOptions::default());
+        let serving = Serving::new("0.0.0.0", ServeOptions { insecure: true, ..ServeOptions::default() });
         assert!(serving.says("nobody is asked who they are"));
+    }
+
+    #[test]
+    fn beyond_loopback_somebody_is_asked() {
+        for host in ["0.0.0.0", "::"] {
+            let address = ServeAddress::Tcp { host: Some(host.into()), port: 0 };
+            let stop = AtomicBool::new(true);
+            let problem = serve(&address, ServeOptions::default(), &mut |_| {}, &stop).unwrap_err();
+            assert!(problem.code == "E74" && problem.hint.contains("--token-file FILE, or --insecure"), "{problem:?}");
+        }
+    }
+
+    /// A token, and a `serve` that asks for it.
+    fn guarded() -> (Token, Serving) {
+        let file = std::env::temp_dir().join(format!("msgpath-guarded-{:?}", std::thread::current().id()));
+        let _ = std::fs::remove_file(&file);
+        assert!(Token::make(&file).unwrap());
+        let token = Token::read(&file).unwrap().0;
+        std::fs::remove_file(&file).unwrap();
+        let serving = Serving::new("127.0.0.1", ServeOptions { token: Some(token.clone()), ..ServeOptions::default() });
+        (token, serving)
+    }
+
+    /// Greets, and is asked for the token.
+    fn challenged(address: SocketAddr) -> (TcpStream, Nonce) {
+        let (stream, answer) = greets(address);
+        let FromEnd::Challenge { nonce } = answer else { panic!("not asked: {answer:?}") };
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        (stream, nonce)
+    }
+
+    #[test]
+    fn who_has_the_token_is_served_and_hears_a_proof() {
+        let (token, serving) = guarded();
+        let (mut stream, far) = challenged(serving.address);
+        let nonces = Nonces { near: Nonce::new().unwrap(), far };
+        let proof = token.proof(Prover::Near, &nonces);
+        wire::write(&mut stream, &ToEnd::Prove { nonce: nonces.near, proof }, &[]).unwrap();
+        let FromEnd::Proven { proof } = wire::read(&mut stream).unwrap().unwrap().0 else { panic!("no proof") };
+        assert!(token.is_proven(Prover::Far, &nonces, &proof));
+        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Hello { .. }));
+        // What was heard of that serves nobody: another connection is asked with another number.
+        let (mut replay, again) = challenged(serving.address);
+        assert_ne!(far, again);
+        let heard = token.proof(Prover::Near, &nonces);
+        wire::write(&mut replay, &ToEnd::Prove { nonce: nonces.near, proof: heard }, &[]).unwrap();
+        assert!(matches!(wire::read(&mut replay).unwrap().unwrap().0, FromEnd::Refused));
+        assert!(wire::read::<FromEnd>(&mut replay).is_ok_and(|frame| frame.is_none()), "it is closed");
+        assert!(serving.says("it has not the token"));
+    }
+
+    #[test]
+    fn nobody_gets_past_the_question() {
+        let (token, serving) = guarded();
+        let stranger = Token::make(Path::new("/nowhere/token")).is_err();
+        assert!(stranger);
+        let orders = [
+            ToEnd::Hello { version: String::new(), lease_ms: 10_000 },
+            ToEnd::Bye,
+            ToEnd::Examine(msgpath_core::doctor::Examine::default()),
+            ToEnd::Connect { locals: Vec::new() },
+        ];
+        for order in orders {
+            let (mut stream, _) = challenged(serving.address);
+            wire::write(&mut stream, &order, &[]).unwrap();
+            assert!(wire::read::<FromEnd>(&mut stream).is_ok_and(|frame| frame.is_none()), "{order:?}");
+        }
+        // Its own proof, sent back.
+        let (mut stream, far) = challenged(serving.address);
+        let proof = token.proof(Prover::Far, &Nonces { near: far, far });
+        wire::write(&mut stream, &ToEnd::Prove { nonce: far, proof }, &[]).unwrap();
+        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Refused));
+        // Before it was asked.
+        let mut early = TcpStream::connect(serving.address).unwrap();
+        early.read_exact(&mut [0; GREETING.len()]).unwrap();
+        wire::write(&mut early, &ToEnd::Prove { nonce: far, proof }, &[]).unwrap();
+        assert!(wire::read::<FromEnd>(&mut early).is_ok_and(|frame| frame.is_none()));
+    }
+
+    #[test]
+    fn who_does_not_answer_the_question_makes_room() {
+        let (token, serving) = guarded();
+        let silent: Vec<_> = (0..300).map(|_| challenged(serving.address)).collect();
+        let (mut stream, far) = challenged(serving.address);
+        let nonces = Nonces { near: Nonce::new().unwrap(), far };
+        let proof = token.proof(Prover::Near, &nonces);
+        wire::write(&mut stream, &ToEnd::Prove { nonce: nonces.near, proof }, &[]).unwrap();
+        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Proven { .. }));
+        assert!(serving.says("no greeting within 2 s"), "{} are ended", silent.len());
     }
 }

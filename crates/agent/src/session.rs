@@ -340,7 +340,7 @@ fn converse<F: Read + AsFd>(
                 }
                 let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
                 let answer = match accept(prepared, &locals) {
-                    Ok((started, ready, share)) => {
+                    Ok((started, ready, share, seen)) => {
                         let before = kernel().read();
                         started.go();
                         let (threads, since) = (started.traced().to_vec(), Instant::now());
@@ -355,7 +355,7 @@ fn converse<F: Read + AsFd>(
                             since,
                             _share: share,
                         });
-                        FromEnd::Ready { granted: ready.granted, room: ready.room, threads }
+                        FromEnd::Ready { granted: ready.granted, room: ready.room, seen, threads }
                     }
                     Err(reason) => FromEnd::Unavailable(reason),
                 };
@@ -404,7 +404,7 @@ fn converse<F: Read + AsFd>(
                             since: Instant::now(),
                             _share: None,
                         });
-                        FromEnd::Ready { granted: ready.granted, room: ready.room, threads }
+                        FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, threads }
                     }
                     Err(reason) => FromEnd::Unavailable(reason),
                 };
@@ -444,6 +444,8 @@ fn converse<F: Read + AsFd>(
                 }
             }
             ToEnd::Alive => continue,
+            // Who had to prove something has, before there was a session.
+            ToEnd::Prove { .. } => return out_of_turn("a proof that was not asked for"),
             ToEnd::Bye => return Ok(()),
         };
         wire::write(to, &answer, &bytes)?;
@@ -468,7 +470,9 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
         _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
     });
     let abort = Arc::new(AtomicBool::new(false));
-    let need = need(&order, &entry, host, peer.address, Arc::clone(&abort));
+    // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
+    let near = peer.address.filter(|_| peer.reach != Reach::Own);
+    let need = need(&order, &entry, host, near, Arc::clone(&abort));
     entry.transport.suits(&order.options, need.largest)?;
     let offer = entry.transport.offer(&need).map_err(|error| {
         Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), remedy(&error))
@@ -476,16 +480,17 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     Ok(Prepared { share, order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
 }
 
-type Accepted = (Team, crate::thread::Ready, Option<Share>);
+type Accepted = (Team, crate::thread::Ready, Option<Share>, Option<IpAddr>);
 
 fn accept(mut prepared: Prepared, locals: &[String]) -> Result<Accepted, Unavailable> {
     let channels = prepared
         .offer
         .accept(locals, ACCEPT)
         .map_err(|error| Unavailable::new(format!("the far end could not accept: {error}"), remedy(&error)))?;
+    let seen = channels.first().and_then(AnyChannel::peer);
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort)?;
-    Ok((team, ready, prepared.share))
+    Ok((team, ready, prepared.share, seen))
 }
 
 /// What the threads of an end bring home. The rows of a near end's threads are said at once, the rest is returned.
@@ -601,6 +606,11 @@ pub fn agent(places: Option<&[EndPlace; 2]>) -> std::process::ExitCode {
             return problem.exit.code().into();
         }
     };
+    agent_at(peer)
+}
+
+/// The same for an agent that is where it is to be.
+pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
     // It was started as /proc/self/exe, which is no name to find it by.
     let _ = std::fs::write("/proc/self/comm", "msgpath");
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -28,6 +28,14 @@ pub const MAX_HELLO: usize = 4 << 10;
 const PART: usize = 1 << 20;
 const MAGIC: [u8; 2] = *b"mp";
 const HEADER: usize = 16;
+
+/// A random number that is said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonce(pub [u8; 16]);
+
+/// That whoever says this has the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof(pub [u8; 32]);
 
 /// What can be in a frame, and how large it may be.
 pub trait Frame: Serialize + DeserializeOwned {
@@ -59,6 +67,13 @@ pub enum ToEnd {
         version: String,
         /// The lease.
         lease_ms: u64,
+    },
+    /// Answer to `Challenge`.
+    Prove {
+        /// Of the near end.
+        nonce: Nonce,
+        /// That it has the token.
+        proof: Proof,
     },
     /// Examine your machine.
     Examine(Examine),
@@ -104,6 +119,18 @@ pub enum FromEnd {
         /// Events of CPU and kernel that its threads can count.
         events: Box<EventFacts>,
     },
+    /// Answer to `Hello` where a token is asked for.
+    Challenge {
+        /// Of the far end.
+        nonce: Nonce,
+    },
+    /// Answer to `Prove`; that to `Hello` follows.
+    Proven {
+        /// That the far end has the token, too.
+        proof: Proof,
+    },
+    /// Answer to `Prove`: that was another token.
+    Refused,
     /// Answer to `Hello` where there is no room for a session now.
     Busy {
         /// Why, and what may help.
@@ -149,6 +176,8 @@ pub enum FromEnd {
         granted: Vec<Granted>,
         /// Bytes that a reply can wait in without a reader.
         room: Option<u64>,
+        /// The far end: from where its first connection comes, over IP.
+        seen: Option<IpAddr>,
         /// The measuring threads, for whoever traces them.
         threads: Vec<TracedThread>,
     },

@@ -21,6 +21,7 @@ mod known_answers;
 pub mod layers;
 pub mod load_curve;
 pub mod logs;
+pub mod mesh;
 pub mod open_loop;
 pub mod periodic;
 pub mod refine;

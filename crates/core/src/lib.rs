@@ -9,6 +9,10 @@ pub mod doctor;
 pub mod foreign;
 pub mod gate;
 pub mod histogram;
+pub mod hosts;
+pub mod hosts_file;
+pub mod launch;
+pub mod mesh;
 pub mod path;
 pub mod plan;
 pub mod problem;
@@ -24,6 +28,7 @@ pub mod watch;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};
+pub use launch::Launch;
 pub use path::{PathName, PathSpec};
 pub use plan::{Case, CaseRole, Plan, Workload};
 pub use problem::{Exit, Problem, Unavailable};

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Gate;
+use crate::launch::Launch;
 use crate::path::{PathName, Setting};
 use crate::schedule::{Arrivals, Rate};
 use crate::schema::NEAR;
@@ -453,6 +454,12 @@ pub struct ChannelOptions {
     /// The network namespaces of the two ends; `None`: both in that of the user.
     #[serde(default)]
     pub between: Option<Between>,
+    /// What starts the far end on its host; `None`: it is started here, or was started by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launch>,
+    /// The file of the token that a far end which was started by hand asks for; `None`: what the environment names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<String>,
     /// After how many ns a datagram counts as lost.
     pub loss_timeout_ns: u64,
     /// After how many ns without progress a connection counts as dead.
@@ -489,6 +496,8 @@ impl Default for ChannelOptions {
             family: Family::Any,
             bind: None,
             between: None,
+            launch: None,
+            token_file: None,
             loss_timeout_ns: 250_000_000,
             stall_timeout_ns: 10_000_000_000,
             interface: loopback(),

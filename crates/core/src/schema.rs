@@ -69,6 +69,9 @@ pub struct RunHeader {
     /// What the pilot found of each case; empty where there was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pilots: Vec<Pilot>,
+    /// Where data connections over IP went; `None`: both ends were here, or nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataRoute>,
     /// When the run went on after it had been cut short, the first time first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumption>,
@@ -107,6 +110,7 @@ impl RunHeader {
             rpc: None,
             periodic: None,
             pilots: Vec::new(),
+            data: None,
             resumed: Vec::new(),
         }
     }
@@ -158,6 +162,27 @@ impl RunHeader {
 pub const NEAR: usize = 0;
 /// Position of the far end of a pair among the ends.
 pub const FAR: usize = 1;
+
+/// Where the data connections of a pair went over IP, as the first of them showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct DataRoute {
+    /// Address of the far end to which the near end connects.
+    pub far: String,
+    /// How it was found, where a launcher started the far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// Address of the near end as it knows it itself.
+    pub near: String,
+    /// The same as the far end sees it. Where it is another one, something in between translates addresses.
+    pub near_seen: String,
+}
+
+impl DataRoute {
+    /// Whether something in between translates the address of the near end.
+    pub fn is_translated(&self) -> bool {
+        self.near != self.near_seen
+    }
+}
 
 /// A process that takes part in a run.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]

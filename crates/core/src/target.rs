@@ -131,7 +131,7 @@ fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
     } else {
         text.split_once(':').unwrap_or((text, ""))
     };
-    if host.is_empty() || host.starts_with('-') || !host.chars().all(|c| c.is_alphanumeric() || ".-_:%".contains(c)) {
+    if host.is_empty() || host.starts_with('-') || !host.chars().all(|c| c.is_alphanumeric() || ".-_:%@".contains(c)) {
         return None;
     }
     if host.chars().all(|c| c.is_ascii_digit()) {
@@ -180,6 +180,7 @@ mod tests {
         check("::1", "[::1]:5210", None);
         check("unix:/tmp/x", "unix:/tmp/x", Some("unix"));
         check("shm:demo", "shm:demo", Some("shm"));
+        check("user@hostB", "user@hostB:5210", None); // for a launcher
         for bad in ["", "http://x", "unix:", "shm:a/b", "-c", "a b", "[::1", "host:port"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }

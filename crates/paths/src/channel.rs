@@ -1,6 +1,7 @@
 //! Channels: what the transports make and the methods and waits work on.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -587,6 +588,13 @@ impl AnyChannel {
             AnyChannel::Socket(socket) => socket.fd.try_clone().ok().map(Breaker),
             _ => None,
         }
+    }
+
+    /// The address at the other end, over IP.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let AnyChannel::Socket(socket) = self else { return None };
+        let peer = rustix::net::getpeername(&socket.fd).ok()??;
+        Some(SocketAddr::try_from(peer).ok()?.ip().to_canonical())
     }
 
     /// The same channel once more, so that one thread sends and another receives. Made before the first message. The

@@ -1,6 +1,6 @@
 //! Several connections find each other by their keys: in whatever order they come, and whoever else knocks.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -93,6 +93,26 @@ fn strangers_at_a_data_port_end_no_round() {
     }
     let (near, locals): (Vec<_>, Vec<_>) = addresses.iter().map(|address| tcp.connect(address, &need).unwrap()).unzip();
     let far = offer.accept(&locals, Duration::from_secs(10)).unwrap();
+    joined(&PathName::new("tcp", "send", "block"), near, far, &need);
+}
+
+#[test]
+fn a_key_serves_once() {
+    let tcp = transport("tcp").unwrap();
+    let need = four();
+    let mut offer = tcp.offer(&need).unwrap();
+    let addresses = offer.addresses();
+    let (place, key) = addresses[0].split_once(' ').unwrap();
+    let key = u128::from_str_radix(key, 16).unwrap().to_be_bytes();
+    let first = tcp.connect(&addresses[0], &need).unwrap();
+    // Somebody who has heard the first connection's key says it again, while others are still waited for.
+    let mut replay = TcpStream::connect(place).unwrap();
+    replay.write_all(&key).unwrap();
+    let rest = addresses[1..].iter().map(|address| tcp.connect(address, &need).unwrap());
+    let (near, locals): (Vec<_>, Vec<_>) = std::iter::once(first).chain(rest).unzip();
+    let far = offer.accept(&locals, Duration::from_secs(10)).unwrap();
+    replay.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert!(matches!(replay.read(&mut [0]), Ok(0) | Err(_)), "it was taken");
     joined(&PathName::new("tcp", "send", "block"), near, far, &need);
 }
 

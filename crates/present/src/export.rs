@@ -2,6 +2,7 @@
 
 mod github_summary;
 mod junit;
+mod openmetrics;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
@@ -9,6 +10,8 @@ use msgpath_core::units::{BitUnits, Glyphs};
 use msgpath_record::Run;
 
 use crate::{matplotlib, words};
+
+pub use openmetrics::openmetrics;
 
 /// A format.
 #[derive(Clone, Copy)]

@@ -27,7 +27,7 @@ pub(crate) const HEAD: usize = 16;
 /// The most rows of one block.
 pub const MAX_ROWS: usize = 1 << 16;
 /// The largest count or time of one end in a round.
-const MAX_COUNT: u64 = 1 << 48;
+pub(crate) const MAX_COUNT: u64 = 1 << 48;
 
 /// More bytes than any block has.
 pub(crate) const LARGEST: u64 = (64 << 20) + HEAD as u64;
@@ -77,15 +77,29 @@ pub(crate) enum Kind {
     Events = 5,
     /// The order of one pass.
     Pass = 6,
+    /// What was measured of one pair of a mesh.
+    Pair = 7,
+    /// A pair of a mesh of which nothing was measured.
+    FailedPair = 8,
     /// Requests of watched programs.
-    Requests = 7,
+    Requests = 9,
     /// How watching ended.
-    WatchEnd = 8,
+    WatchEnd = 10,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] =
-        [Kind::Round, Kind::Messages, Kind::End, Kind::Calls, Kind::Events, Kind::Pass, Kind::Requests, Kind::WatchEnd];
+    const ALL: [Kind; 10] = [
+        Kind::Round,
+        Kind::Messages,
+        Kind::End,
+        Kind::Calls,
+        Kind::Events,
+        Kind::Pass,
+        Kind::Pair,
+        Kind::FailedPair,
+        Kind::Requests,
+        Kind::WatchEnd,
+    ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -100,6 +114,8 @@ impl Kind {
             Kind::Calls => "calls",
             Kind::Events => "kernel events",
             Kind::Pass => "passes",
+            Kind::Pair => "pairs",
+            Kind::FailedPair => "failed pairs",
             Kind::Requests => "requests",
             Kind::WatchEnd => "the end of watching",
         }
@@ -107,8 +123,8 @@ impl Kind {
 
     fn max_length(self) -> usize {
         match self {
-            Kind::Round | Kind::Messages | Kind::Events | Kind::Pass => 4 << 20,
-            Kind::Calls | Kind::Requests | Kind::WatchEnd => 16 << 20,
+            Kind::Round | Kind::Messages | Kind::Events | Kind::Pass | Kind::FailedPair => 4 << 20,
+            Kind::Calls | Kind::Pair | Kind::Requests | Kind::WatchEnd => 16 << 20,
             Kind::End => 64 << 20,
         }
     }
@@ -302,8 +318,8 @@ pub(crate) struct Section<'a> {
 }
 
 /// The column of a round that holds all but the histograms.
-const JSON: u64 = 0;
-const HISTOGRAM: u64 = 8;
+pub(crate) const JSON: u64 = 0;
+pub(crate) const HISTOGRAM: u64 = 8;
 /// The most columns of a block.
 const MAX_SECTIONS: usize = 256;
 const NOT_FILLED: &str = "the columns do not fill their block";
@@ -351,7 +367,7 @@ pub(crate) fn column<'a>(sections: &[Section<'a>], name: &str, kind: u64) -> Res
 }
 
 /// A number above `limit`, anywhere in `value`.
-fn above(value: &serde_json::Value, limit: u64) -> Option<u64> {
+pub(crate) fn above(value: &serde_json::Value, limit: u64) -> Option<u64> {
     match value {
         serde_json::Value::Number(number) => number.as_u64().filter(|number| *number > limit),
         serde_json::Value::Array(items) => items.iter().find_map(|item| above(item, limit)),
@@ -483,6 +499,13 @@ pub fn fuzz_blocks(bytes: &[u8]) {
                 assert_eq!(decode_pass(&encode_pass(&pass).expect("what was read can be written")), Ok(pass));
             }
         }
+        Kind::Pair => {
+            if let Ok(pair) = crate::mesh::decode(payload) {
+                let encoded = crate::mesh::encode(&pair).expect("what was read can be written");
+                assert_eq!(crate::mesh::decode(&encoded), Ok(pair));
+            }
+        }
+        Kind::FailedPair => drop(crate::mesh::decode_failed(payload)),
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
     while let Ok(Some(head)) = blocks.next(&mut payload) {
@@ -512,6 +535,10 @@ pub fn fuzz_header(bytes: &[u8]) {
     if let Ok(header) = crate::reader::parse_header(file, bytes) {
         let again = crate::reader::header_bytes(&header).expect("what was read can be written");
         assert_eq!(crate::reader::parse_header(file, &again).expect("what was written can be read"), header);
+    }
+    if let Ok(header) = crate::mesh::parse(file, bytes) {
+        let again = crate::reader::header_bytes(&header).expect("what was read can be written");
+        assert_eq!(crate::mesh::parse(file, &again).expect("what was written can be read"), header);
     }
     if let Ok(end) = decode_end(bytes) {
         assert_eq!(decode_end(&encode_end(&end).expect("what was read can be written")), Ok(end));
@@ -614,7 +641,7 @@ mod tests {
             (2, 3, WrittenBy::Older),
             (VERSION + 1, 1, WrittenBy::Newer),
             (u8::MAX, 200, WrittenBy::Newer),
-            (VERSION, 9, WrittenBy::Newer),
+            (VERSION, 99, WrittenBy::Newer),
         ] {
             let mut bytes = foreign(version, kind, b"what it holds is not looked at");
             assert_eq!(of(&bytes), Fault::Foreign(by), "version {version}, kind {kind}");

@@ -12,7 +12,10 @@
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! What was watched of other programs is a folder of its own kind, see [`watch`]. [`block`] describes the bytes of the `.mpl` files.
+//! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
+//! kind as well, see [`watch`].
+//!
+//! [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -22,6 +25,7 @@ pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod import;
+mod mesh;
 mod messages;
 mod older;
 mod originals;
@@ -38,6 +42,7 @@ mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};
 pub use error::{RecordError, WrittenBy};
+pub use mesh::{MESH_FILE, Mesh, MeshCutShort, MeshWriter, PAIRS_FILE, PairBlock, mesh_header, read_mesh};
 pub use messages::{MessageLog, Messages, NO_MESSAGES};
 pub use reader::{
     Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,

@@ -114,7 +114,7 @@ fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
 }
 
 /// The bytes of `run.json`: its first line has the checksum of all others.
-pub(crate) fn header_bytes(header: &RunHeader) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn header_bytes(header: &impl serde::Serialize) -> serde_json::Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(header)?;
     let rest = json.strip_prefix(b"{\n").unwrap_or(&json);
     let digits = format!("{:08x}", crc32fast::hash(rest));
@@ -122,7 +122,7 @@ pub(crate) fn header_bytes(header: &RunHeader) -> serde_json::Result<Vec<u8>> {
 }
 
 /// Whether the bytes of `run.json` fit the checksum in their first line; `None`: there is none.
-fn fits_its_sum(bytes: &[u8]) -> Option<bool> {
+pub(crate) fn fits_its_sum(bytes: &[u8]) -> Option<bool> {
     let (digits, rest) = bytes.strip_prefix(SUM_BEGINS)?.split_at_checked(8)?;
     let rest = rest.strip_prefix(SUM_ENDS)?;
     Some(format!("{:08x}", crc32fast::hash(rest)).as_bytes() == digits)
@@ -305,7 +305,13 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
             passes.push(pass);
         }
         Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages | Kind::Calls | Kind::Events | Kind::Requests | Kind::WatchEnd => {
+        Kind::Messages
+        | Kind::Calls
+        | Kind::Events
+        | Kind::Pair
+        | Kind::FailedPair
+        | Kind::Requests
+        | Kind::WatchEnd => {
             return Err(format!("{} among the rounds", head.kind.name()).into());
         }
     }

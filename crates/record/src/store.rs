@@ -12,7 +12,7 @@ use msgpath_core::{Exit, Problem};
 
 use crate::summary::read_summary;
 use crate::watch::is_watched;
-use crate::{HEADER_FILE, RecordError, reader, temporary, utc};
+use crate::{HEADER_FILE, MESH_FILE, RecordError, mesh_header, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
 const LOOKED_AT: usize = 200;
@@ -126,6 +126,63 @@ pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
     let named = is_name.then(|| root.join(text)).filter(is_run);
     let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));
     named.or_else(folder).ok_or_else(|| unknown(root, text))
+}
+
+/// The folder of the mesh that the user means by `text`: the name of one in `root`, a folder, `@last`, `@-2`.
+///
+/// # Errors
+/// E08 with exit code 2.
+pub fn resolve_mesh(root: &Path, text: &str) -> Result<PathBuf, Problem> {
+    let unknown = || {
+        let problem = Problem::new("E08", Exit::Usage, format!("{text:?} is not a mesh"));
+        let names: Vec<String> = meshes(root).into_iter().map(|(_, folder)| name_of(&folder)).collect();
+        match nearest(text, names.iter().map(String::as_str)) {
+            Some(name) => problem.hint(name.to_string()),
+            None => problem.why("meshes are recorded by   msgpath mesh HOSTS"),
+        }
+    };
+    if let Some(back) = text.strip_prefix('@') {
+        let number =
+            if back == "last" { Some(1) } else { back.strip_prefix('-').and_then(|number| number.parse().ok()) };
+        let at = number.filter(|number| *number > 0).ok_or_else(unknown)?;
+        return meshes(root).into_iter().nth(at - 1).map(|(_, folder)| folder).ok_or_else(unknown);
+    }
+    named_mesh(root, text).ok_or_else(unknown)
+}
+
+/// A mesh that is meant where a run could be: by its name or folder, and by `@last` where nothing else is newer.
+pub fn mesh_instead(root: &Path, text: &str) -> Option<PathBuf> {
+    if text != "@last" {
+        return named_mesh(root, text);
+    }
+    let (started, folder) = meshes(root).into_iter().next()?;
+    let newer = list(root)
+        .first()
+        .is_none_or(|run| (&run.header.started, changed(&run.folder)) < (&started, changed_mesh(&folder)));
+    newer.then_some(folder)
+}
+
+fn named_mesh(root: &Path, text: &str) -> Option<PathBuf> {
+    let is_mesh = |folder: &PathBuf| folder.join(MESH_FILE).is_file();
+    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
+    let named = is_name.then(|| root.join(text)).filter(is_mesh);
+    named.or_else(|| Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_mesh(folder)))
+}
+
+fn changed_mesh(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder.join(MESH_FILE)).and_then(|data| data.modified()).ok()
+}
+
+fn name_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The meshes in `root` with the time at which they began, newest first. What cannot be read is passed over.
+pub fn meshes(root: &Path) -> Vec<(String, PathBuf)> {
+    let read = |folder: PathBuf| Some((mesh_header(&folder).ok()?.started, folder));
+    let mut found: Vec<_> = folders(root).filter_map(read).collect();
+    found.sort_by_cached_key(|(started, folder)| std::cmp::Reverse((started.clone(), changed_mesh(folder))));
+    found
 }
 
 fn newest(root: &Path, text: &str, back: &str) -> Result<PathBuf, Problem> {

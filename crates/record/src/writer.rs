@@ -41,6 +41,21 @@ impl Appender<File> {
         Ok(Self { file, length: 0 })
     }
 
+    /// A new file, for the one process that writes it.
+    pub(crate) fn create_locked(path: &Path) -> Result<Self, RecordError> {
+        let new = Self::create(path)?;
+        // A file system without locks is no reason not to measure.
+        let _ = new.file.try_lock();
+        Ok(new)
+    }
+
+    /// Removes what follows so many bytes.
+    pub(crate) fn cut_to(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.length = length;
+        Ok(())
+    }
+
     /// A file that is there, for the one process that writes it: it is locked until the process ends.
     pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, RecordError> {
         let path = folder.join(name);
@@ -102,9 +117,8 @@ impl RunWriter {
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
-        let rounds = Appender::create(&folder.join(ROUNDS_FILE))?;
-        // Until this process ends nobody else goes on with the run. A file system without locks is no reason not to measure.
-        let _ = rounds.file.try_lock();
+        // Until this process ends nobody else goes on with the run.
+        let rounds = Appender::create_locked(&folder.join(ROUNDS_FILE))?;
         let message_limit = header.plan.message_log;
         let messages = (message_limit > 0).then(|| Appender::create(&folder.join(MESSAGES_FILE))).transpose()?;
         // Last, and under its name only when whole: a folder with a header is a run.
@@ -347,6 +361,8 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("json.new");
+    // What a program left that was killed just here; whoever writes a run has locked it.
+    let _ = fs::remove_file(&beside);
     let mut file = File::create_new(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

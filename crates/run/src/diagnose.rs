@@ -36,7 +36,7 @@ pub struct DoctorRequest {
 /// # Errors
 /// The far end cannot be reached, or the user interrupted.
 pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Problem> {
-    if let Target::Host { host, port, .. } = &request.target {
+    if let (Target::Host { host, port, .. }, None) = (&request.target, &request.options.launch) {
         let found = who(host, *port, &request.options)?;
         if found != Who::Msgpath {
             return near_only(request, &found, host, *port);

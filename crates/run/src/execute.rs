@@ -1,12 +1,13 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::loops::LOST;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
-use msgpath_core::plan::{Between, CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
+use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
@@ -27,7 +28,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, replicas, simulate, suspects};
+use crate::{capacity, lab, reach, replicas, simulate, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -85,6 +86,10 @@ pub fn execute(
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
+    reach::no_tunnel(&pair)?;
+    if let Some(launch) = &plan.options.launch {
+        reach::prove(&mut pair, &launch.host, &plan, stop)?;
+    }
     let one_machine = pair.one_machine();
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = pair.near.cpus.clone();
@@ -106,7 +111,7 @@ pub fn execute(
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, plan.options.between.as_ref()),
+        target: target_of(&target, &plan.options, pair.far.peer),
         unavailable,
         ..RunHeader::new(name.clone(), verb, plan)
     };
@@ -145,6 +150,7 @@ pub fn execute(
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
     run.header.pilots = run.pilots();
+    run.header.data = run.pair.data.clone();
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     let ended = carry_out(run, writer, progress, next_phase, stop);
     if kept { ended.map_err(|problem| with_resume(problem, &name)) } else { ended }
@@ -206,10 +212,14 @@ pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
 }
 
 /// Between whom is measured, and over which link, for people.
-fn target_of(target: &Target, between: Option<&Between>) -> String {
-    match between {
-        None => target.to_string(),
-        Some(between) => {
+fn target_of(target: &Target, options: &ChannelOptions, far: Option<IpAddr>) -> String {
+    match (&options.between, &options.launch) {
+        (None, None) => target.to_string(),
+        (None, Some(launch)) => match far {
+            Some(far) if far.to_string() != launch.host => format!("{launch} at {far}"),
+            _ => launch.to_string(),
+        },
+        (Some(between), _) => {
             let link = if between.properties.is_empty() { String::new() } else { format!(" ({})", between.properties) };
             format!("{} → {}{link}", between.of(NEAR).name, between.of(FAR).name)
         }
@@ -686,7 +696,7 @@ fn interrupted() -> Problem {
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.
-fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
+pub(crate) fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
     let span = match (plan.workload, case.load, plan.extent) {
         (Workload::Stream, ..) => return 0,
         (_, Load::Open { rate, .. }, _) => {

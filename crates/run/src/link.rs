@@ -5,13 +5,15 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::role::FoundBy;
 use msgpath_agent::team::no_thread;
-use msgpath_agent::wire::{self, FromEnd, ToEnd};
+use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
+use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
 use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::{Environment, EventFacts};
+use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
-use crate::launch::{self, Launcher as _, Stream};
+use crate::launch::{self, Credential, Errors, Launcher as _, Stream};
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -25,7 +27,7 @@ type Frame = io::Result<Option<(FromEnd, Vec<u8>)>>;
 /// An end that answers.
 pub struct Link {
     /// As the user reads it: `far end`.
-    name: &'static str,
+    name: String,
     to: Box<dyn Write + Send>,
     frames: Receiver<Frame>,
     child: Option<Child>,
@@ -39,7 +41,12 @@ pub struct Link {
     pub events: EventFacts,
     /// Its address, where it was reached over IP.
     pub peer: Option<std::net::IpAddr>,
+    /// How that was found, by an agent that a launcher started on a host.
+    pub found: Option<FoundBy>,
+    errors: Option<Errors>,
     last_sent: Instant,
+    /// Then nothing is waited for any more.
+    pub(crate) until: Option<Instant>,
 }
 
 /// E17.
@@ -77,9 +84,17 @@ impl Link {
         Self::greet("near end", stream, patience)
     }
 
+    /// An agent on a host of a mesh, by which name it is spoken of.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    pub(crate) fn of_host(host: &str, stream: Stream) -> Result<Self, Problem> {
+        Self::greet(format!("agent of {host}"), stream, ANSWER)
+    }
+
     fn greet(
-        name: &'static str,
-        Stream { to, mut from, process: child, peer }: Stream,
+        name: impl Into<String>,
+        Stream { to, mut from, process: child, peer, token, found, errors }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
         let (sender, frames) = channel();
@@ -96,7 +111,7 @@ impl Link {
             return Err(cannot_start(no_thread(&error)));
         }
         let mut link = Self {
-            name,
+            name: name.into(),
             to,
             frames,
             child,
@@ -105,17 +120,23 @@ impl Link {
             counters: Vec::new(),
             events: EventFacts::default(),
             peer,
+            found,
+            errors,
             last_sent: Instant::now(),
+            until: None,
         };
         let version = env!("CARGO_PKG_VERSION");
-        link.send(&ToEnd::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
-        match link.answer_within(patience)? {
+        // What takes long to answer, as a program that is simulated does, takes long to listen as well.
+        let lease_ms = LEASE.max(patience).as_millis() as u64;
+        link.send(&ToEnd::Hello { version: version.into(), lease_ms })?;
+        let answer = link.answer_within(patience)?;
+        match link.proven(answer, token)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {
                 if far != version {
                     return Err(Problem::new(
                         "E03",
                         Exit::CannotStart,
-                        format!("the {name} is msgpath {far}, this is {version}"),
+                        format!("the {} is msgpath {far}, this is {version}", link.name),
                     )
                     .hint("the same version at both ends"));
                 }
@@ -126,7 +147,46 @@ impl Link {
                 Ok(link)
             }
             (FromEnd::Busy { reason }, _) => Err(cannot_start(reason)),
-            _ => Err(Problem::new("E03", Exit::CannotStart, format!("the {name} does not greet as msgpath does"))),
+            _ => {
+                Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name)))
+            }
+        }
+    }
+
+    /// The answer to the greeting, where both sides have proven that they have the token, if there is one.
+    ///
+    /// # Errors
+    /// E73: one of them has not.
+    fn proven(
+        &mut self,
+        answer: (FromEnd, Vec<u8>),
+        credential: Option<Credential>,
+    ) -> Result<(FromEnd, Vec<u8>), Problem> {
+        let refused = |what: String| Problem::new("E73", Exit::CannotStart, what);
+        let name = self.name.clone();
+        let (far, token) = match (answer.0, credential) {
+            (FromEnd::Challenge { nonce }, Some(Credential { token, .. })) => (nonce, token),
+            (FromEnd::Challenge { .. }, None) => {
+                return Err(refused(format!("the {name} asks for a token"))
+                    .why("it was started with --token-file: only who has the same file is let in")
+                    .hint(format!("--token-file with a copy of that file, or {ENVIRONMENT}=FILE")));
+            }
+            (FromEnd::Hello { .. }, Some(Credential { expected: true, .. })) => {
+                return Err(refused(format!("the {name} does not ask for a token, so it may be anybody's"))
+                    .hint("msgpath serve --token-file FILE there, or no --token-file here"));
+            }
+            (other, _) => return Ok((other, answer.1)),
+        };
+        let cannot = |error: io::Error| refused(format!("no random number can be had: {error}"));
+        let nonces = Nonces { near: Nonce::new().map_err(cannot)?, far };
+        let proof = token.proof(Prover::Near, &nonces);
+        self.send(&ToEnd::Prove { nonce: nonces.near, proof })?;
+        match self.answer()?.0 {
+            FromEnd::Proven { proof } if token.is_proven(Prover::Far, &nonces, &proof) => self.answer(),
+            FromEnd::Refused => Err(refused(format!("the {name} has another token"))
+                .hint("a copy of the file that msgpath serve --token-file has there")),
+            _ => Err(refused(format!("the {name} cannot prove that it has the token"))
+                .why("something else than the msgpath serve that is meant answers there")),
         }
     }
 
@@ -155,6 +215,13 @@ impl Link {
     /// # Errors
     /// E17 where none will come, E03 for what is none.
     pub fn hear(&mut self, wait: Duration) -> Result<Option<(FromEnd, Vec<u8>)>, Problem> {
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            return Err(Problem::new(
+                "E81",
+                Exit::Unfinished,
+                format!("the {} was cut off: its time was over", self.name),
+            ));
+        }
         match self.frames.recv_timeout(wait) {
             Ok(Ok(Some(frame))) => Ok(Some(frame)),
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.vanished("it closed the control channel")),
@@ -192,14 +259,23 @@ impl Link {
 
     /// E17: it is gone.
     pub fn vanished(&self, why: impl std::fmt::Display) -> Problem {
-        vanished(self.name, why)
+        match self.errors.as_ref().map(Errors::text).filter(|text| !text.is_empty()) {
+            Some(text) => vanished(&self.name, format!("{why}; what started it says: {text}")),
+            None => vanished(&self.name, why),
+        }
     }
 
     /// Ends a far end that this process started and that does not answer: it is our own child.
     pub fn end_child(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+            match self.found {
+                Some(_) => launch::end_now(child),
+                // An agent of this program ignores what asks it to end.
+                None => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
         }
     }
 
@@ -212,15 +288,11 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = wire::write(&mut self.to, &ToEnd::Bye, &[]);
-        let Some(child) = &mut self.child else { return };
-        // It ends by itself; if it does not within a second, it is ended: it is our own child.
-        for _ in 0..100 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        // Its input ends as well: a launcher may wait for that.
+        self.to = Box::new(io::sink());
+        if self.child.as_mut().is_some_and(|child| !launch::ends_by_itself(child)) {
+            self.end_child();
         }
-        self.end_child();
     }
 }
 
@@ -239,6 +311,8 @@ pub struct Pair {
     pub near: Link,
     /// The end that answers.
     pub far: Link,
+    /// Where their data connections go, once there was one over IP.
+    pub data: Option<DataRoute>,
 }
 
 impl Pair {
@@ -248,7 +322,12 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self { near: Link::near_here()?, far })
+        Ok(Self { near: Link::near_here()?, far, data: None })
+    }
+
+    /// Two agents that run.
+    pub(crate) fn of(near: Link, far: Link) -> Self {
+        Self { near, far, data: None }
     }
 
     /// Both read one CLOCK_MONOTONIC.

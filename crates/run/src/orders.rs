@@ -4,7 +4,7 @@ use msgpath_core::schema::{FAR, NEAR};
 use std::sync::atomic::AtomicBool;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{Load, Plan, Stamps};
+use msgpath_core::plan::{ChannelOptions, Load, Plan, Stamps};
 use msgpath_core::schedule::seed;
 
 use crate::link::Pair;
@@ -53,7 +53,8 @@ impl Orders<'_> {
             traced: Plan::traced(case).is_some(),
             urgent: Plan::urgent(case),
             events: Plan::counted(case),
-            options: plan.options_of(case),
+            // What starts the ends and lets them in is not theirs to know.
+            options: ChannelOptions { launch: None, token_file: None, ..plan.options_of(case) },
             service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),

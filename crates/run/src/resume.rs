@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use msgpath_core::resume::{PassRecord, Resumption};
 use msgpath_core::schema::{Environment, FAR, NEAR, RoundRecord, RunEnd, RunHeader, Status, Tracing};
+use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Plan, Problem, Target, Workload};
 use msgpath_record::{CutShort, Run as Recorded};
 
@@ -90,6 +91,9 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
 /// # Errors
 /// E59: the record does not say it in a way that can be read.
 fn target(header: &RunHeader) -> Result<Target, Problem> {
+    if let Some(launch) = &header.plan.options.launch {
+        return Ok(Target::Host { host: launch.host.clone(), port: DEFAULT_PORT, transport: None });
+    }
     if header.plan.options.between.is_some() || header.target == Target::Local.to_string() {
         return Ok(Target::Local);
     }

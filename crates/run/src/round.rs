@@ -14,6 +14,7 @@ use msgpath_sys::clock;
 
 use crate::link::{Pair, Side};
 use crate::observe::{Traced, Tracer};
+use crate::reach;
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
@@ -221,9 +222,15 @@ fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, R
         Err(other) => return Err(other),
     };
     let begun = clock::now();
+    let local = locals.first().cloned().unwrap_or_default();
     pair.far.send(&ToEnd::Connect { locals })?;
     let (mut granted, room, far_threads) = match answer(pair, Side::Far)? {
-        FromEnd::Ready { granted, room, threads } => (granted, room, threads),
+        FromEnd::Ready { granted, room, threads, seen } => {
+            if let (None, Some(data)) = (&pair.data, reach::data(pair, &local, seen)) {
+                pair.data = Some(data);
+            }
+            (granted, room, threads)
+        }
         _ => return Err(out_of_turn().into()),
     };
     // In an open loop a thread of its own reads the replies; what may be lost is not waited for.

@@ -185,11 +185,11 @@ fn once(
     let (near, to, from) = local::start(&mut program, MakerEnds::Kills, &role)
         .map_err(|error| cannot("valgrind does not start", &error))?;
     let mut near = Owned(near);
-    let stream = Stream { to: Box::new(to), from: Box::new(from), process: None, peer: None };
+    let stream = Stream::new(from, to);
     let own = Own { near: true, cpus: cpus.to_vec(), batch: 1, keep: 0, load: None };
     let done = Link::near(stream, PATIENCE).map_err(RoundError::Problem).and_then(|near| {
         // An agent that hears nothing ends, and valgrind takes its time to start: the far end is started at its first word.
-        let mut pair = Pair { near, far: Link::open(&Target::Local, &plan.options)? };
+        let mut pair = Pair { near, far: Link::open(&Target::Local, &plan.options)?, data: None };
         carry_out(&mut pair, order, &own, deadline, stop)
     });
     let status = loop {

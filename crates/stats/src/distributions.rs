@@ -7,6 +7,16 @@ pub fn t_quantile(q: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df.max(1.0)).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
 }
 
+/// The q-quantile of the standard normal distribution.
+pub fn normal_quantile(q: f64) -> f64 {
+    Normal::standard().inverse_cdf(q)
+}
+
+/// The share of the standard normal distribution below `z`.
+pub fn normal_share(z: f64) -> f64 {
+    Normal::standard().cdf(z)
+}
+
 /// The smallest k with P(X <= k) >= q for X ~ Binomial(n, p).
 ///
 /// Summed exactly from the left where the variance is small; Cornish-Fisher to the second order where it is large

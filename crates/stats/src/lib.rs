@@ -5,6 +5,7 @@
 //! is seeded by the caller: the same numbers give the same answer.
 #![forbid(unsafe_code)]
 
+pub mod additive;
 pub mod association;
 pub mod control;
 pub mod crossover;

@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod child;
 pub mod clock;
 pub mod cmsg;
+pub mod confine;
 pub mod cookie;
 pub mod count;
 pub mod duplex;

@@ -38,6 +38,9 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
+/// How long a connection may take: three lost handshakes.
+const CONNECT: Duration = Duration::from_secs(8);
+
 fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
     if need.options.hold_cork {
@@ -85,6 +88,21 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(fd)?)?)
 }
 
+/// Connects, or gives up where packets vanish: the kernel itself tries for two minutes.
+fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
+    net::connect(fd, &address).map_err(|error| match error {
+        rustix::io::Errno::INPROGRESS => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer within {} s", CONNECT.as_secs()))
+        }
+        error => {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("no connection to {address}: {error}"))
+        }
+    })?;
+    Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
+}
+
 struct Listening {
     fd: OwnedFd,
     keys: Keys,
@@ -127,7 +145,7 @@ impl Transport for Tcp {
         let address = as_seen(parse(place)?, need);
         let fd = socket(address, SocketType::STREAM, bind_address(need)?)?;
         set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
-        net::connect(&fd, &address)?;
+        connect(&fd, address)?;
         // At once, whatever the options say: the key is no part of what is measured.
         sockopt::set_tcp_nodelay(&fd, true)?;
         admission::introduce(&fd, &key)?;

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_core::foreign::shown;
-use msgpath_core::schema::{FAR, Granted, NEAR};
+use msgpath_core::schema::{DataRoute, FAR, Granted, NEAR};
 use msgpath_record::Run;
 
 use super::page::{Page, Paint, Style};
@@ -23,6 +23,14 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
         let differs = if resumed.differs.is_empty() { "" } else { ", although " };
         let differs = format!("{differs}{}", resumed.differs.join("; "));
         line(&mut page, 0, &format!("resumed {} after {} rounds{differs}", resumed.at, resumed.rounds));
+    }
+    if let Some(DataRoute { far, found, near, near_seen }) = &header.data {
+        let found = found.as_ref().map(|found| format!(" ({found})")).unwrap_or_default();
+        let seen = match near == near_seen {
+            true => String::new(),
+            false => format!(", seen there as {near_seen}: something in between translates addresses"),
+        };
+        line(&mut page, 0, &format!("data  from {near} to {far}{found}{seen}"));
     }
     for (end, machine) in [("near", header.host(NEAR)), ("far", header.host(FAR))] {
         line(&mut page, 0, &format!("{end:<5} {}   {}   {}", machine.host, machine.kernel, machine.cpu));

@@ -12,6 +12,8 @@ mod lab_log;
 mod messages_csv;
 #[cfg(feature = "parquet")]
 mod parquet_messages;
+#[cfg(feature = "parquet")]
+mod parquet_table;
 mod perfetto;
 mod rpc_csv;
 mod rpc_json;
@@ -26,6 +28,9 @@ use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
 
 use crate::columns::Cell;
 use crate::{RecordError, Run};
+
+#[cfg(feature = "parquet")]
+pub use parquet_table::{TableColumn, TableValues, write_table};
 
 /// A format.
 pub trait Exporter: Sync {

@@ -1,16 +1,17 @@
 //! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use msgpath_agent::greeting::{self, service_name};
+use msgpath_agent::token::{self, Token};
 use msgpath_core::plan::{ChannelOptions, Family};
 use msgpath_core::{Exit, Problem, Target};
 
-use super::{Launcher, Stream};
+use super::{Credential, Launcher, Stream};
 use crate::link::vanished;
 
 /// Where it listens.
@@ -23,12 +24,14 @@ pub struct Listening<'a> {
 
 impl Launcher for Listening<'_> {
     fn launch(&self) -> Result<Stream, Problem> {
+        let token = self.credential()?;
+        let with_token = |stream: Stream| Stream { token: token.clone(), ..stream };
         let over = |stream: io::Result<UnixStream>| {
             let problem = |error| nobody(&self.target.to_string(), &error, &format!("msgpath serve {}", self.target));
             let mut stream = stream.map_err(problem)?;
             greeting::expect(&mut stream, self.target)?;
             let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
-            Ok(both(read, stream))
+            Ok(with_token(Stream::new(read, stream)))
         };
         match self.target {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
@@ -38,7 +41,7 @@ impl Launcher for Listening<'_> {
                 let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
                 let _ = stream.set_nodelay(true);
                 let peer = stream.peer_addr().ok().map(|address| address.ip());
-                Ok(Stream { peer, ..both(read, stream) })
+                Ok(with_token(Stream { peer, ..Stream::new(read, stream) }))
             }
             Target::Socket { path, .. } => over(UnixStream::connect(path)),
             Target::Name { name, .. } => {
@@ -49,8 +52,17 @@ impl Launcher for Listening<'_> {
     }
 }
 
-fn both(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Stream {
-    Stream { to: Box::new(to), from: Box::new(from), process: None, peer: None }
+impl Listening<'_> {
+    /// The token that was named. What the environment names is used only where it is asked for.
+    fn credential(&self) -> Result<Option<Credential>, Problem> {
+        let typed = self.options.token_file.as_deref();
+        let Some(file) = token::file(typed) else { return Ok(None) };
+        match Token::read(&file) {
+            Ok((token, _)) => Ok(Some(Credential { token, expected: typed.is_some() })),
+            Err(problem) if typed.is_some() => Err(problem),
+            Err(problem) => Err(problem.why(format!("{} names it", token::ENVIRONMENT))),
+        }
+    }
 }
 
 fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
@@ -98,7 +110,7 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
     let serve = if host == "localhost" || host.starts_with("127.") || host == "::1" {
         "msgpath serve".to_owned()
     } else {
-        format!("msgpath serve {host}")
+        format!("msgpath serve {host} --token-file FILE")
     };
     Err(nobody(&place, &last, &serve))
 }

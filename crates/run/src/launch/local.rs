@@ -63,5 +63,5 @@ pub(super) fn end(end: &str, places: Option<[EndPlace; 2]>) -> Result<Stream, Pr
     };
     let role = Role::End { places: places.map(Box::new) };
     let (child, to, from) = start(&mut program(), MakerEnds::ClosesInput, &role).map_err(cannot)?;
-    Ok(Stream { to: Box::new(to), from: Box::new(from), process: Some(child), peer: None })
+    Ok(Stream { process: Some(child), ..Stream::new(from, to) })
 }

@@ -1,28 +1,44 @@
-//! How an agent is reached: started here, started in a network namespace, or there already.
+//! How an agent is reached: started here, in a network namespace, on another host by a program that gives a pipe to it, or
+//! there already.
 //!
 //! A launcher gives a stream of bytes to an agent and a way to end it; whatever is said over the stream is the same for all.
 //! To add one: a file with its type, and a line in [`of`].
 
+mod errors;
 mod listening;
 pub mod local;
 mod namespace;
+mod on_host;
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::process::Child;
+use std::time::{Duration, Instant};
 
+use msgpath_agent::role::FoundBy;
+use msgpath_agent::token::Token;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Problem, Target};
 
+pub(crate) use errors::Errors;
 pub(crate) use listening::connect;
+pub use on_host::OnHost;
 
 /// Starts an agent, or finds one.
 pub trait Launcher {
     /// A stream to an agent that waits for its first order.
     ///
     /// # Errors
-    /// E01 nobody answers, E03 another program does, E19 it could not be started.
+    /// E01 nobody answers, E03 another program does, E15 interrupted, E19 it could not be started.
     fn launch(&self) -> Result<Stream, Problem>;
+}
+
+/// What a near end can prove.
+#[derive(Clone, Debug)]
+pub(crate) struct Credential {
+    pub(crate) token: Token,
+    /// Whoever answers must ask for it: the user says so.
+    pub(crate) expected: bool,
 }
 
 /// A stream of bytes to an agent. The agent ends with it.
@@ -33,15 +49,63 @@ pub struct Stream {
     pub from: Box<dyn Read + Send>,
     /// What was started for it and is ended where it does not end by itself: the agent, or what carries the stream.
     pub process: Option<Child>,
-    /// Its address, where it was reached over IP.
+    /// Its address, where it was reached over IP: where its data connections go.
     pub peer: Option<IpAddr>,
+    /// What a far end that was started by hand may ask for.
+    pub(crate) token: Option<Credential>,
+    /// How that was found, by an agent that a launcher started on a host.
+    pub found: Option<FoundBy>,
+    /// What that launcher writes to its standard error.
+    pub(crate) errors: Option<Errors>,
+}
+
+impl Stream {
+    /// A stream, and nothing else that is known of the agent.
+    pub fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
+        let (to, from) = (Box::new(to), Box::new(from));
+        Self { to, from, process: None, peer: None, token: None, found: None, errors: None }
+    }
+}
+
+/// How long what was started may take to end after its pipe, and after it was asked.
+const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
+const ENDS_WHEN_ASKED: Duration = Duration::from_secs(2);
+
+fn ends_within(child: &mut Child, limit: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        if begun.elapsed() >= limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether what was started ends, now that its pipe is closed.
+pub(crate) fn ends_by_itself(child: &mut Child) -> bool {
+    drop(child.stdin.take());
+    ends_within(child, ENDS_BY_ITSELF)
+}
+
+/// Ends what a launcher started: it is asked, and then killed. srun ends its step when it is asked, and leaves it behind when it is
+/// killed.
+pub(crate) fn end_now(child: &mut Child) {
+    msgpath_sys::signal::ask_to_end(child.id());
+    if !ends_within(child, ENDS_WHEN_ASKED) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
 }
 
 /// The launcher of a target.
 pub fn of<'a>(target: &'a Target, options: &'a ChannelOptions) -> Box<dyn Launcher + 'a> {
-    match (target, &options.between) {
-        (Target::Local, None) => Box::new(local::Local { end: "far" }),
-        (Target::Local, Some(between)) => Box::new(namespace::Namespace(between)),
-        (target, _) => Box::new(listening::Listening { target, options }),
+    match (target, &options.between, &options.launch) {
+        (Target::Local, None, _) => Box::new(local::Local { end: "far" }),
+        (Target::Local, Some(between), _) => Box::new(namespace::Namespace(between)),
+        (Target::Host { .. }, _, Some(launch)) => Box::new(OnHost { launch }),
+        (target, _, _) => Box::new(listening::Listening { target, options }),
     }
 }

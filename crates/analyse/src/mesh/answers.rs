@@ -1,0 +1,351 @@
+//! The sentences of a mesh: slow hosts, racks and links, what parallel measurement cost, what is missing, and what would
+//! have been found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use msgpath_core::hosts::fold;
+use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
+use msgpath_core::units::{size, three_digits};
+use msgpath_stats::describe::median;
+use msgpath_stats::estimate::mean_estimate;
+
+use super::model::{LEAST_FACTOR, LIKELY, Model, SURE, finds_links, log, model, power, suspicious};
+use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues};
+use crate::summary::{Confidence, Finding};
+
+/// Of the hosts of a rack so many are slow, in percent, where it is the rack that is slow.
+const OF_A_RACK: usize = 80;
+/// A rack of fewer hosts is its hosts.
+const LEAST_OF_A_RACK: usize = 3;
+/// Fewer pairs between two racks say nothing of the racks.
+const LEAST_BETWEEN: usize = 4;
+/// A residual that was seen three times is real from so many standard deviations on.
+const SEEN_AGAIN: f64 = 2.5;
+/// Slow links that have a sentence of their own.
+const MOST_LINKS: usize = 20;
+
+/// Fits every case and says what follows.
+pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
+    missing(header, summary);
+    for case in &header.plan.cases {
+        let name = format!("{} {}", case.path, size(case.size));
+        let several = if header.plan.cases.len() > 1 { format!(" ({name})") } else { String::new() };
+        let found = model(header, &summary.pairs, case.id);
+        let Model { fitted, of, names } = &found;
+        for (at, residual) in of.iter().zip(&fitted.residuals) {
+            summary.pairs[*at].residual = Some(residual.exp());
+        }
+        let typical = fitted.effects.iter().flatten().map(|effect| f64::from(effect.pairs)).collect::<Vec<_>>();
+        let pairs_of_a_host = if typical.is_empty() { 0 } else { median(&typical) as u32 };
+        let known = fitted.spread.is_finite();
+        let power = (known && pairs_of_a_host > 0).then(|| power(pairs_of_a_host, fitted.spread));
+        let mut failed = vec![0; header.hosts.len()];
+        for slot in summary.missing.iter().map(|one| one.slot).filter(|slot| slot.purpose == Purpose::Mesh) {
+            failed[slot.near as usize] += 1;
+            failed[slot.far as usize] += 1;
+        }
+        let hosts = header.hosts.iter().zip(&fitted.effects).zip(&failed).map(|((host, effect), failed)| HostEffect {
+            host: host.spec.name.clone(),
+            rack: host.spec.rack.clone(),
+            factor: effect.filter(|_| known).map(|effect| effect.factor()),
+            pairs: effect.map_or(0, |effect| effect.pairs),
+            failed: *failed,
+        });
+        let hosts: Vec<HostEffect> = hosts.collect();
+        let slow_racks = slow_hosts(header, &found, &several, summary);
+        let slow_between = slow_rack_pairs(header, &found, &slow_racks, &several, summary);
+        slow_links(header, &found, &slow_between, &several, summary);
+        alone(&summary.pairs, case.id, &several).into_iter().for_each(|finding| summary.findings.push(finding));
+        let levels = levels_of(header, &summary.pairs, case.id, names);
+        summary.cases.push(CaseOfMesh {
+            case: case.id,
+            name,
+            hosts,
+            levels,
+            spread: known.then_some(fitted.spread),
+            power,
+        });
+    }
+    if summary.findings.is_empty() && summary.cases.iter().all(|case| case.spread.is_none()) && summary.measured > 0 {
+        let text = "so few pairs do not tell which host is slow: a mesh of four hosts or more does".into();
+        push(summary, "M06", Confidence::CantTell, text, &[], &[]);
+    }
+    let culprit = |finding: &Finding| ["M01", "M02", "M03", "M04"].contains(&finding.code.as_str());
+    if !summary.findings.iter().any(culprit)
+        && let Some(power) = summary.cases.iter().filter_map(|case| case.power).next()
+    {
+        let text = format!(
+            "no host, rack or link is found to be more than {LEAST_FACTOR} times slower than the others; a host that is {} \
+             times slower would have been found with {:.0} %",
+            three_digits(power.factor),
+            power.share * 100.0
+        );
+        push(summary, "M06", Confidence::Likely, text, &[("factor", power.factor), ("spread", power.spread)], &[]);
+    }
+    let rank = |finding: &Finding| (finding.confidence as u8, finding.code != "M05");
+    summary.findings.sort_by_key(|finding| (finding.code == "M06", rank(finding)));
+}
+
+fn push(
+    summary: &mut MeshSummary,
+    code: &str,
+    confidence: Confidence,
+    text: String,
+    evidence: &[(&str, f64)],
+    next: &[String],
+) {
+    let evidence = evidence.iter().map(|(name, value)| ((*name).to_string(), *value)).collect();
+    summary.findings.push(Finding { code: code.into(), confidence, text, evidence, next: next.to_vec() });
+}
+
+/// `1.9 times (1.7 to 2.1)`.
+fn times([low, value, high]: [f64; 3]) -> String {
+    format!("{} times slower ({} to {})", three_digits(value), three_digits(low), three_digits(high))
+}
+
+/// How sure it is that the bound of a confidence lies above the least factor.
+fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
+    let least = LEAST_FACTOR.ln();
+    match (at_least(SURE) > least, at_least(LIKELY) > least) {
+        (true, _) => Some(Confidence::Sure),
+        (_, true) => Some(Confidence::Likely),
+        _ => None,
+    }
+}
+
+/// Hosts that are slow to everyone; where most of a rack are, the rack. The racks that are slow.
+fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut MeshSummary) -> BTreeSet<String> {
+    let mut slow: Vec<(usize, Confidence)> = Vec::new();
+    for (at, effect) in model.fitted.effects.iter().enumerate() {
+        if let Some(effect) = effect
+            && let Some(confidence) = judged(|share| effect.at_least(share))
+        {
+            slow.push((at, confidence));
+        }
+    }
+    let mut racks: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let rack = |at: usize| header.hosts[at].spec.rack.as_deref();
+    for at in 0..header.hosts.len() {
+        if let Some(own) = rack(at).filter(|_| model.fitted.effects[at].is_some()) {
+            let counts = racks.entry(own).or_default();
+            counts[0] += 1;
+            counts[1] += usize::from(slow.iter().any(|(other, _)| *other == at));
+        }
+    }
+    let is_slow = |[of, slow]: &[usize; 2]| *of >= LEAST_OF_A_RACK && slow * 100 >= of * OF_A_RACK;
+    let slow_racks: BTreeSet<String> =
+        racks.iter().filter(|(_, counts)| is_slow(counts)).map(|(rack, _)| (*rack).to_string()).collect();
+    for name in &slow_racks {
+        let own: Vec<_> = slow.iter().filter(|(at, _)| rack(*at) == Some(name)).collect();
+        let factors: Vec<f64> = own.iter().filter_map(|(at, _)| model.fitted.effects[*at]).map(|one| one.log).collect();
+        let sure = own.iter().filter(|(_, confidence)| *confidence == Confidence::Sure).count() * 2 > own.len();
+        let (confidence, factor) = (if sure { Confidence::Sure } else { Confidence::Likely }, median(&factors).exp());
+        let text = format!(
+            "rack {name} is {} times slower to everyone: {} of its {} hosts are{several}",
+            three_digits(factor),
+            own.len(),
+            racks[name.as_str()][0]
+        );
+        push(summary, "M02", confidence, text, &[("factor", factor), ("hosts", own.len() as f64)], &[]);
+    }
+    slow.retain(|(at, _)| rack(*at).is_none_or(|rack| !slow_racks.contains(rack)));
+    let log_of = |at: usize| model.fitted.effects[at].map_or(0.0, |effect| effect.log);
+    slow.sort_by(|(a, _), (b, _)| log_of(*b).total_cmp(&log_of(*a)));
+    for (at, confidence) in slow {
+        let Some(effect) = model.fitted.effects[at] else { continue };
+        let (name, factor) = (&header.hosts[at].spec.name, effect.factor());
+        let text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
+        let next = [format!("msgpath doctor   # on {name}")];
+        push(summary, "M01", confidence, text, &[("factor", factor[1]), ("pairs", f64::from(effect.pairs))], &next);
+    }
+    slow_racks
+}
+
+/// Pairs of racks between which everything is slow, beyond what their hosts explain.
+fn slow_rack_pairs(
+    header: &MeshHeader,
+    model: &Model,
+    slow_racks: &BTreeSet<String>,
+    several: &str,
+    summary: &mut MeshSummary,
+) -> BTreeSet<(String, String)> {
+    let mut between: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    let rack = |at: u32| header.hosts[at as usize].spec.rack.as_deref();
+    for (at, residual) in model.of.iter().zip(&model.fitted.residuals) {
+        let slot = summary.pairs[*at].slot;
+        if let (Some(a), Some(b)) = (rack(slot.near), rack(slot.far)) {
+            between.entry((a.min(b), a.max(b))).or_default().push(*residual);
+        }
+    }
+    let mut found = BTreeSet::new();
+    if between.len() < 3 {
+        return found;
+    }
+    for ((a, b), residuals) in between {
+        if residuals.len() < LEAST_BETWEEN || slow_racks.contains(a) || slow_racks.contains(b) {
+            continue;
+        }
+        let (log, error) = (median(&residuals), 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt());
+        let effect = msgpath_stats::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
+        if let Some(confidence) = judged(|share| effect.at_least(share)) {
+            let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
+            let text = format!(
+                "{place} is {} than their hosts explain, over {} pairs{several}",
+                times(effect.factor()),
+                residuals.len()
+            );
+            push(summary, "M03", confidence, text, &[("factor", log.exp()), ("pairs", residuals.len() as f64)], &[]);
+            found.insert((a.to_string(), b.to_string()));
+        }
+    }
+    found
+}
+
+/// Links that are slow, seen each time they were measured.
+fn slow_links(
+    header: &MeshHeader,
+    model: &Model,
+    slow_between: &BTreeSet<(String, String)>,
+    several: &str,
+    summary: &mut MeshSummary,
+) {
+    if !finds_links(header, model.of.len()) {
+        return;
+    }
+    let spread = model.fitted.spread.max(0.01);
+    let case = model.of.first().map(|at| summary.pairs[*at].case);
+    let mut times_measured: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for pair in summary.pairs.iter().filter(|pair| Some(pair.case) == case && pair.slot.purpose != Purpose::Alone) {
+        *times_measured.entry((pair.slot.near, pair.slot.far)).or_default() += u32::from(log(pair).is_some());
+    }
+    let residual_of: BTreeMap<(u32, u32), f64> = model
+        .of
+        .iter()
+        .zip(&model.fitted.residuals)
+        .map(|(at, residual)| ((summary.pairs[*at].slot.near, summary.pairs[*at].slot.far), *residual))
+        .collect();
+    let mut slow: Vec<((u32, u32), f64)> = residual_of
+        .iter()
+        .filter(|(_, residual)| **residual > (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln()))
+        .map(|(pair, residual)| (*pair, *residual))
+        .collect();
+    slow.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let rack = |at: u32| header.hosts[at as usize].spec.rack.clone().unwrap_or_default();
+    for ((near, far), residual) in slow.into_iter().take(MOST_LINKS) {
+        let (a, b) = (rack(near), rack(far));
+        if slow_between.contains(&(a.clone().min(b.clone()), a.max(b))) {
+            continue;
+        }
+        let times_seen = times_measured.get(&(near, far)).copied().unwrap_or(0);
+        let confidence = match times_seen {
+            3.. => Confidence::Sure,
+            // Once is chance in one pair of some hundreds: it is said where it is beyond what is measured again.
+            _ if header.order.retests == 0 && residual > suspicious(spread) => Confidence::CantTell,
+            2 => Confidence::Likely,
+            _ => continue,
+        };
+        let (near_name, far_name) = (header.host(near), header.host(far));
+        let factor = three_digits(residual.exp());
+        let back = residual_of.get(&(far, near)).filter(|_| header.order.directions == Directions::Both);
+        let text = match back {
+            Some(back) if *back < residual / 2.0 => {
+                format!(
+                    "{near_name} to {far_name} is {factor} times slower than its hosts explain, {far_name} to {near_name} is not"
+                )
+            }
+            _ => format!("between {near_name} and {far_name} it is {factor} times slower than the hosts explain"),
+        };
+        let often = if times_seen > 1 { format!(", measured {times_seen} times") } else { ", measured once".into() };
+        let evidence = [("factor", residual.exp()), ("times", f64::from(times_seen))];
+        push(summary, "M04", confidence, format!("{text}{often}{several}"), &evidence, &[]);
+    }
+}
+
+/// What it costs that pairs are measured together.
+fn alone(pairs: &[PairValues], case: u32, several: &str) -> Option<Finding> {
+    let of = |purpose: Purpose| {
+        let own = pairs.iter().filter(move |pair| pair.case == case && pair.slot.purpose == purpose);
+        own.filter_map(|pair| Some(((pair.slot.near, pair.slot.far), log(pair)?))).collect::<BTreeMap<_, _>>()
+    };
+    let together = of(Purpose::Mesh);
+    let ratios: Vec<f64> =
+        of(Purpose::Alone).iter().filter_map(|(pair, alone)| Some(together.get(pair)? - alone)).collect();
+    let found = mean_estimate(&ratios)?;
+    let percent = |log: f64| format!("{:.1}", (log.exp() - 1.0) * 100.0);
+    let (Some(low), Some(high)) = (found.low, found.high) else {
+        let text = format!(
+            "{} pairs were measured alone as well: too few to say what parallel steps cost{several}",
+            ratios.len()
+        );
+        return Some(Finding {
+            code: "M05".into(),
+            confidence: Confidence::CantTell,
+            text,
+            evidence: BTreeMap::new(),
+            next: Vec::new(),
+        });
+    };
+    let range = format!("(95 %: {} to {} %, {} pairs alone)", percent(low), percent(high), ratios.len());
+    let (confidence, text) = match (low > 0.0, high < 0.0) {
+        (true, _) => {
+            (Confidence::Sure, format!("pairs in parallel are {} % slower {range}{several}", percent(found.value)))
+        }
+        (_, true) => {
+            (Confidence::Sure, format!("pairs in parallel are {} % faster {range}{several}", percent(-found.value)))
+        }
+        _ => (Confidence::Likely, format!("pairs in parallel do not disturb each other {range}{several}")),
+    };
+    let next = if low > 0.02 { vec!["--parallel with half as many".to_string()] } else { Vec::new() };
+    let evidence = BTreeMap::from([("log_ratio".to_string(), found.value)]);
+    Some(Finding { code: "M05".into(), confidence, text, evidence, next })
+}
+
+/// Pairs without a result, by what they have in common.
+fn missing(header: &MeshHeader, summary: &mut MeshSummary) {
+    if summary.missing.is_empty() {
+        return;
+    }
+    let mut of: BTreeMap<u32, usize> = BTreeMap::new();
+    for slot in summary.missing.iter().map(|one| one.slot) {
+        *of.entry(slot.near).or_default() += 1;
+        *of.entry(slot.far).or_default() += 1;
+    }
+    let mut measured = BTreeSet::new();
+    for pair in summary.pairs.iter().filter(|pair| pair.p50.is_some()) {
+        measured.extend([pair.slot.near, pair.slot.far]);
+    }
+    let dead: Vec<&str> = of.keys().filter(|at| !measured.contains(at)).map(|at| header.host(*at)).collect();
+    let why = &summary.missing[0].problem;
+    let count = summary.missing.len();
+    let pairs = if count == 1 { "1 pair has".into() } else { format!("{count} pairs have") };
+    let text = match dead.is_empty() {
+        true => format!("{pairs} no result: {} {}", why.what, why.why),
+        false => format!(
+            "{pairs} no result: nothing was measured with {}: {} {}",
+            fold(dead.iter().copied()),
+            why.what,
+            why.why
+        ),
+    };
+    let next = [format!("msgpath mesh --resume {}", header.name)];
+    push(summary, "M07", Confidence::Sure, text.trim().into(), &[("pairs", count as f64)], &next);
+}
+
+/// Medians over the pairs of each level.
+fn levels_of(header: &MeshHeader, pairs: &[PairValues], case: u32, names: &[&str]) -> Vec<Level> {
+    let of = |number: usize| {
+        let own = |pair: &&PairValues| {
+            let level = super::model::level(header, pair.slot.near, pair.slot.far) as usize;
+            pair.case == case && pair.slot.purpose == Purpose::Mesh && level.min(names.len() - 1) == number
+        };
+        let own: Vec<&PairValues> = pairs.iter().filter(own).collect();
+        let middle = |values: Vec<f64>| (!values.is_empty()).then(|| median(&values));
+        Level {
+            name: names[number].into(),
+            pairs: own.len() as u32,
+            p50_ns: middle(own.iter().filter_map(|pair| Some(pair.p50?.ns)).collect()),
+            p99_ns: middle(own.iter().filter_map(|pair| Some(pair.p99?.ns)).collect()),
+        }
+    };
+    (0..names.len()).map(of).collect()
+}

@@ -1,0 +1,137 @@
+//! The additive model over the pairs of a mesh (`stats::additive`), and what it can find.
+
+use std::collections::BTreeMap;
+
+use msgpath_core::mesh::{MeshHeader, Pairs, Purpose};
+use msgpath_stats::additive::{self, Additive, Between};
+use msgpath_stats::describe::median;
+use serde::Serialize;
+
+use super::PairValues;
+
+/// Whoever is slower than by this factor is worth a sentence.
+pub const LEAST_FACTOR: f64 = 1.1;
+/// Confidence of what is called sure.
+pub(super) const SURE: f64 = 0.99;
+/// Confidence of what is called likely.
+pub(super) const LIKELY: f64 = 0.9;
+/// A pair is measured again whose residual is beyond so many standard deviations.
+const SUSPECT: f64 = 3.0;
+/// At least so many pairs may be measured again, and at least this share of all.
+const SUSPECTS: usize = 10;
+const SHARE_OF_SUSPECTS: usize = 25;
+/// Below this noise a difference is too small to look for, whatever it is in standard deviations.
+const LEAST_SPREAD: f64 = 0.01;
+
+/// Which slow host is found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Power {
+    /// Pairs of a host.
+    pub pairs: u32,
+    /// Noise of a pair (of the logarithm).
+    pub spread: f64,
+    /// A host that is slower by this factor is found with `share`.
+    pub factor: f64,
+    /// The share.
+    pub share: f64,
+}
+
+/// The power that is asked for.
+const POWER: f64 = 0.98;
+
+pub(super) fn power(pairs: u32, spread: f64) -> Power {
+    let spread = spread.max(LEAST_SPREAD);
+    Power { pairs, spread, factor: additive::detectable(POWER, LEAST_FACTOR, SURE, pairs, spread), share: POWER }
+}
+
+/// The power of a mesh that is not measured yet, should its pairs scatter so; `None`: no rule says how many pairs a host has.
+pub fn planned_power(pairs: &[(u32, u32)], hosts: u32, spread: f64) -> Option<Power> {
+    let mut of = vec![0_u32; hosts as usize];
+    for (a, b) in pairs {
+        of[*a as usize] += 1;
+        of[*b as usize] += 1;
+    }
+    of.sort_unstable();
+    of.get(of.len() / 2).filter(|pairs| **pairs > 0).map(|pairs| power(*pairs, spread))
+}
+
+/// The model of one case, with the pairs that it rests on: positions among all.
+pub(super) struct Model {
+    pub(super) fitted: Additive,
+    pub(super) of: Vec<usize>,
+    pub(super) names: Vec<&'static str>,
+}
+
+/// The names of the levels of pairs.
+pub(super) fn levels(header: &MeshHeader) -> Vec<&'static str> {
+    match header.hosts.iter().any(|host| host.spec.rack.is_some()) {
+        true => vec!["same rack", "other rack"],
+        false => vec!["all pairs"],
+    }
+}
+
+/// The level of a pair.
+pub(super) fn level(header: &MeshHeader, near: u32, far: u32) -> u32 {
+    let rack = |at: u32| header.hosts.get(at as usize).and_then(|host| host.spec.rack.as_deref());
+    u32::from(rack(near) != rack(far))
+}
+
+/// Fits the medians of a case, logarithms of ns. Retests stand for the pair that they repeat.
+pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Model {
+    let mut again: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+    for pair in pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Retest) {
+        again.entry((pair.slot.near, pair.slot.far)).or_default().extend(log(pair));
+    }
+    let (mut of, mut values) = (Vec::new(), Vec::new());
+    for (at, pair) in pairs.iter().enumerate() {
+        let Some(first) = log(pair).filter(|_| pair.case == case && pair.slot.purpose == Purpose::Mesh) else {
+            continue;
+        };
+        let (near, far) = (pair.slot.near, pair.slot.far);
+        let value = match again.get(&(near, far)) {
+            Some(others) => median(&others.iter().copied().chain([first]).collect::<Vec<_>>()),
+            None => first,
+        };
+        of.push(at);
+        values.push(Between { a: near, b: far, level: level(header, near, far), value });
+    }
+    let names = levels(header);
+    Model { fitted: additive::fit(header.hosts.len(), names.len(), &values), of, names }
+}
+
+/// The logarithm of a pair's median.
+pub(super) fn log(pair: &PairValues) -> Option<f64> {
+    pair.p50.map(|value| value.ns.max(1.0).ln())
+}
+
+/// What a residual must exceed to be worth a second look.
+pub(super) fn suspicious(spread: f64) -> f64 {
+    (SUSPECT * spread.max(LEAST_SPREAD)).max(LEAST_FACTOR.ln())
+}
+
+/// The pairs of all cases that are slower than their hosts explain, the worst first, as the first measurement saw them.
+pub(super) fn suspects(header: &MeshHeader, pairs: &[PairValues]) -> Vec<(u32, u32)> {
+    let first: Vec<PairValues> = pairs.iter().filter(|pair| pair.slot.purpose == Purpose::Mesh).cloned().collect();
+    let mut found: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    for case in 0..header.plan.cases.len() as u32 {
+        let Model { fitted, of, .. } = model(header, &first, case);
+        if !finds_links(header, of.len()) {
+            continue;
+        }
+        let limit = suspicious(fitted.spread);
+        for (at, residual) in of.into_iter().zip(&fitted.residuals).filter(|(_, residual)| **residual > limit) {
+            let worst = found.entry((first[at].slot.near, first[at].slot.far)).or_insert(*residual);
+            *worst = worst.max(*residual);
+        }
+    }
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    found.truncate(SUSPECTS.max(first.len() / SHARE_OF_SUSPECTS));
+    found.into_iter().map(|(pair, _)| pair).collect()
+}
+
+/// Whether single links can be judged: each host has many pairs, and there are more pairs than the model has numbers. A
+/// random sample has one measurement in many for a link, so that it finds hosts, not links.
+pub(super) fn finds_links(header: &MeshHeader, values: usize) -> bool {
+    !matches!(header.order.pairs, Pairs::Sample { .. }) && values >= 2 * header.hosts.len()
+}

@@ -1,0 +1,199 @@
+//! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (mesh.md 5.6 has the tables).
+
+use msgpath_core::hosts_file::HostSpec;
+use msgpath_core::mesh::{
+    Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot,
+};
+use msgpath_core::units::Pieces;
+use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Workload};
+use msgpath_stats::simulate::normal;
+
+use super::*;
+use crate::summary::Confidence;
+
+/// A mesh of so many hosts, eight in a rack, and what makes it slow, in logarithms.
+struct Truth<'a> {
+    hosts: u32,
+    noise: f64,
+    /// Of a host.
+    host: &'a dyn Fn(u32) -> f64,
+    /// Of a pair.
+    link: &'a dyn Fn(u32, u32) -> f64,
+    /// This share of the measurements is disturbed by something that passes.
+    disturbed: f64,
+    racks: bool,
+}
+
+impl Default for Truth<'_> {
+    fn default() -> Self {
+        Self { hosts: 12, noise: 0.1, host: &|_| 0.0, link: &|_, _| 0.0, disturbed: 0.0, racks: false }
+    }
+}
+
+impl Truth<'_> {
+    fn header(&self) -> MeshHeader {
+        let case = Case::new("tcp:send".parse().unwrap(), Pieces::whole(64));
+        let host = |at: u32| {
+            let rack = self.racks.then(|| format!("r{}", at / 8));
+            let spec = HostSpec { name: format!("n{at}"), rack, ..HostSpec::default() };
+            MeshHost { spec, environment: None }
+        };
+        MeshHeader {
+            schema: MESH_SCHEMA.into(),
+            name: "simulated".into(),
+            started: String::new(),
+            command: Vec::new(),
+            version: String::new(),
+            plan: Plan { rounds: 1, ..Plan::new(Workload::Echo, vec![case]) },
+            launch: Launch::parse("ssh").unwrap(),
+            hosts: (0..self.hosts).map(host).collect(),
+            order: MeshOrder {
+                pairs: Pairs::All,
+                directions: Directions::One,
+                parallel: None,
+                limits: Vec::new(),
+                retests: 2,
+                alone_ppm: 0,
+            },
+            planned: u64::from(self.hosts * (self.hosts - 1) / 2),
+            sla: Vec::new(),
+            resumed: Vec::new(),
+        }
+    }
+
+    fn measured(&self, random: &mut fastrand::Rng, slot: Slot) -> PairBlock {
+        let (a, b) = (slot.near, slot.far);
+        let passing = if random.f64() < self.disturbed { 2.0_f64.ln() } else { 0.0 };
+        let log = (self.host)(a) + (self.host)(b) + (self.link)(a, b) + self.noise * normal(random) + passing;
+        let mut latency = Histogram::new();
+        (0..5).for_each(|_| latency.record((1e6 * log.exp()) as u64));
+        let round = PairRound { sent: 5, received: 5, lost: 0, elapsed_ns: 1, latency: latency.to_sparse() };
+        let cases = vec![PairCase { case: 0, rounds: vec![round], unavailable: None }];
+        PairBlock::Pair(Box::new(PairRecord { slot, start_ns: 0, tries: 0, cases }))
+    }
+
+    /// Everything is measured, what is suspicious twice more; what is said.
+    fn summary(&self, seed: u64) -> (MeshSummary, usize) {
+        let (header, mut random) = (self.header(), fastrand::Rng::with_seed(seed));
+        let mut fold = Fold::new(&header.sla);
+        for (near, far) in (0..self.hosts).flat_map(|a| (a + 1..self.hosts).map(move |b| (a, b))) {
+            fold.take(&self.measured(&mut random, Slot { near, far, ..Slot::default() }));
+        }
+        let suspects = fold.suspects(&header);
+        for (near, far) in &suspects {
+            for time in 0..2 {
+                let slot = Slot { near: *near, far: *far, purpose: Purpose::Retest, time, step: 1 };
+                fold.take(&self.measured(&mut random, slot));
+            }
+        }
+        (fold.finish(&header, None, None), suspects.len())
+    }
+}
+
+fn codes(summary: &MeshSummary) -> Vec<&str> {
+    summary.findings.iter().map(|finding| finding.code.as_str()).collect()
+}
+
+#[test]
+fn a_healthy_mesh_of_twelve_is_silent_twenty_times() {
+    for seed in 0..20 {
+        let (summary, _) = Truth { noise: 0.05, ..Truth::default() }.summary(seed);
+        assert_eq!(codes(&summary), ["M06"], "{seed}: {:?}", summary.findings);
+        assert!(summary.findings[0].text.contains("would have been found with 98 %"));
+    }
+}
+
+#[test]
+fn a_slow_host_is_a_sentence() {
+    let host = |at: u32| if at == 7 { 1.9_f64.ln() } else { 0.0 };
+    let mut held = 0;
+    for seed in 0..20 {
+        let (summary, _) = Truth { host: &host, ..Truth::default() }.summary(seed);
+        assert_eq!(codes(&summary), ["M01"], "{seed}: {:?}", summary.findings);
+        let found = &summary.findings[0];
+        assert!(found.text.starts_with("n7 is ") && found.text.contains("times slower"), "{}", found.text);
+        assert_eq!(found.confidence, Confidence::Sure);
+        let [low, _, high] = summary.cases[0].hosts[7].factor.unwrap();
+        held += u32::from(low < 1.9 && 1.9 < high);
+    }
+    assert!(held >= 17, "{held} of 20 intervals hold the truth");
+}
+
+#[test]
+fn links_are_found_after_retests_and_hardly_one_is_found_wrongly() {
+    let (mut found, mut of, mut wrong, mut again, runs) = (0, 0, 0, 0, 5);
+    for seed in 0..runs {
+        let slow = |a: u32, b: u32| a % 16 == 3 && b == a + 5;
+        let link = |a: u32, b: u32| if slow(a, b) { 1.5_f64.ln() } else { 0.0 };
+        let (summary, suspects) =
+            Truth { hosts: 64, link: &link, disturbed: 0.01, ..Truth::default() }.summary(100 + seed);
+        again += suspects;
+        of += 4;
+        for finding in summary.findings.iter().filter(|finding| finding.code == "M04") {
+            let names: Vec<u32> =
+                finding.text.split_whitespace().filter_map(|word| word.strip_prefix('n')?.parse().ok()).collect();
+            if slow(names[0].min(names[1]), names[0].max(names[1])) { found += 1 } else { wrong += 1 }
+        }
+    }
+    println!("1.5 times: {found} of {of} links, {wrong} wrong in {runs} runs, {again} measured again");
+    assert!(found * 100 >= of * 75 && wrong <= 3, "{found} of {of}, {wrong} wrong");
+    assert!((10..40).contains(&(again / runs as usize)), "{again}");
+}
+
+#[test]
+fn a_rack_is_named_instead_of_its_hosts_and_a_pair_of_racks_instead_of_its_links() {
+    let host = |at: u32| if at / 8 == 2 { 1.6_f64.ln() } else { 0.0 };
+    let (summary, _) = Truth { hosts: 48, host: &host, racks: true, ..Truth::default() }.summary(3);
+    assert_eq!(codes(&summary), ["M02"], "{:?}", summary.findings);
+    assert!(summary.findings[0].text.starts_with("rack r2 is 1."), "{}", summary.findings[0].text);
+    let between = |a: u32, b: u32| if (a / 8, b / 8) == (1, 4) { 1.5_f64.ln() } else { 0.0 };
+    let (summary, _) = Truth { hosts: 48, link: &between, racks: true, ..Truth::default() }.summary(4);
+    assert_eq!(codes(&summary), ["M03"], "{:?}", summary.findings);
+    assert!(summary.findings[0].text.starts_with("rack r1 to r4 is 1."), "{}", summary.findings[0].text);
+    assert_eq!(summary.cases[0].levels.len(), 2);
+}
+
+#[test]
+fn what_parallel_steps_cost_is_said() {
+    let truth = Truth { noise: 0.05, ..Truth::default() };
+    let (header, mut random) = (truth.header(), fastrand::Rng::with_seed(9));
+    let mut fold = Fold::new(&[]);
+    for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
+        fold.take(&truth.measured(&mut random, Slot { near, far, ..Slot::default() }));
+    }
+    let alone = Truth { host: &|_| -0.1, ..truth };
+    for far in 1..12 {
+        let slot = Slot { near: 0, far, purpose: Purpose::Alone, ..Slot::default() };
+        fold.take(&alone.measured(&mut random, slot));
+    }
+    let summary = fold.finish(&header, None, None);
+    let found = summary.findings.iter().find(|finding| finding.code == "M05").expect("it speaks");
+    assert!(found.text.contains("slower") && found.confidence == Confidence::Sure, "{}", found.text);
+}
+
+#[test]
+fn pairs_without_a_result_are_counted_and_never_zero() {
+    let truth = Truth::default();
+    let (header, mut random) = (truth.header(), fastrand::Rng::with_seed(9));
+    let mut fold = Fold::new(&[]);
+    let problem = msgpath_core::Problem::new("E19", Exit::CannotStart, "no agent");
+    for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
+        let slot = Slot { near, far, ..Slot::default() };
+        fold.take(&match far {
+            11 => PairBlock::Failed(Box::new(msgpath_core::mesh::FailedPair {
+                slot,
+                attempt: 2,
+                start_ns: 0,
+                last: true,
+                problem: problem.clone(),
+            })),
+            _ => truth.measured(&mut random, slot),
+        });
+    }
+    let summary = fold.finish(&header, None, None);
+    assert_eq!((summary.measured, summary.planned, summary.missing.len()), (55, 66, 11));
+    let found = summary.findings.iter().find(|finding| finding.code == "M07").expect("it speaks");
+    assert!(found.text.contains("nothing was measured with n11: no agent"), "{}", found.text);
+    let dead = &summary.cases[0].hosts[11];
+    assert_eq!((dead.factor, dead.pairs, dead.failed), (None, 0, 11));
+}

@@ -1,0 +1,230 @@
+//! `msgpath mesh`: the answer of a mesh in 25 lines, and what a mesh would do before it is begun.
+
+use msgpath_analyse::mesh::{HostEffect, MeshSummary, PairValues, Power};
+use msgpath_analyse::summary::{Confidence, Finding};
+use msgpath_core::hosts::fold;
+use msgpath_core::mesh::{MeshHeader, Purpose};
+use msgpath_core::units::{size, three_digits};
+
+use super::page::{Page, Paint, Span, Style, wrap};
+use super::table::{Align, Table};
+
+/// Where the text of a finding starts.
+const TEXT: usize = 12;
+/// Lines of the sentences.
+const SENTENCES: usize = 7;
+/// The slowest hosts and pairs that are shown.
+const ROWS: usize = 3;
+/// The same with `-v`.
+const MORE_ROWS: usize = 20;
+
+/// What a mesh would do.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Steps of all pairs.
+    pub steps: usize,
+    /// Steps of pairs that are measured alone as well.
+    pub alone: usize,
+    /// The fewest steps that any schedule has.
+    pub fewest: u32,
+    /// Pairs of the widest step.
+    pub widest: usize,
+    /// How long it takes, ns.
+    pub time_ns: u64,
+    /// How long it would take one pair after the other, ns.
+    pub one_by_one_ns: u64,
+    /// Bytes between the coordinator and the agents.
+    pub control: u64,
+    /// Bytes of the record.
+    pub record: u64,
+    /// Memory of the coordinator.
+    pub memory: u64,
+    /// What is found at several levels of noise.
+    pub power: Vec<Power>,
+    /// The first steps, as pairs of names.
+    pub first: Vec<Vec<(String, String)>>,
+}
+
+/// How long, in words.
+fn long(ns: u64) -> String {
+    let seconds = ns.div_ceil(1_000_000_000);
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min {} s", seconds / 60, seconds % 60),
+        7_200..=172_799 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} days {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// The hosts, how they are reached, and what is measured between them.
+fn lead(header: &MeshHeader) -> String {
+    let cases = header.plan.cases.iter().map(|case| format!("{} {}", case.path, size(case.size)));
+    let names = fold(header.hosts.iter().map(|host| host.spec.name.as_str()));
+    let names: String = if names.len() > 40 { names.chars().take(39).chain(['…']).collect() } else { names };
+    format!("{} hosts ({names}) by {}, {}", header.hosts.len(), header.launch.by, cases.collect::<Vec<_>>().join(", "))
+}
+
+/// What a mesh would do: `--dry-run`.
+pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.text(0, &format!("mesh of {}", lead(header)), Paint::Bold);
+    page.gap();
+    let mut row =
+        |name: &str, text: String| page.hanging(&[format!("{name:<TEXT$}").into()], TEXT, &text, Paint::Plain);
+    row("pairs", style.glyphs.thousands(header.planned));
+    let least = match preview.steps as u32 > preview.fewest {
+        true => format!(", at least {} by what hosts share", preview.fewest),
+        false => String::new(),
+    };
+    row(
+        "steps",
+        format!(
+            "{} of up to {} pairs{least}, in random order (seed {})",
+            preview.steps, preview.widest, header.plan.seed
+        ),
+    );
+    if preview.alone > 0 {
+        row("alone", format!("{} pairs once more, one a step", preview.alone));
+    }
+    if header.order.retests > 0 {
+        row("retests", format!("pairs that are slower than their hosts explain, {} times each", header.order.retests));
+    }
+    row("time", format!("{} (one pair after the other: {})", long(preview.time_ns), long(preview.one_by_one_ns)));
+    row("bytes", format!("{} of orders and reports, {} of record", size(preview.control), size(preview.record)));
+    row("memory", format!("{} of this process", size(preview.memory)));
+    for power in &preview.power {
+        let text = format!(
+            "where pairs scatter by {:.0} %, a host that is {} times slower is found with {:.0} % ({} pairs each)",
+            power.spread * 100.0,
+            three_digits(power.factor),
+            power.share * 100.0,
+            power.pairs
+        );
+        row("finds", text);
+    }
+    for (number, step) in (1..).zip(&preview.first) {
+        let pairs = step.iter().map(|(near, far)| format!("{near}→{far}")).collect::<Vec<_>>().join(" ");
+        let text: String = match wrap(&pairs, style.columns(), TEXT, TEXT).as_slice() {
+            [one] => one.clone(),
+            [first, ..] => format!("{} …", first.chars().take(style.columns() - TEXT - 2).collect::<String>()),
+            [] => String::new(),
+        };
+        row(&format!("step {number}"), text);
+    }
+    page.finish()
+}
+
+/// The answer.
+pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let time = |ns: f64| style.glyphs.time(ns);
+    page.text(0, &format!("mesh {}: {}", summary.name, lead(header)), Paint::Bold);
+    let extra = match (summary.retests, summary.alone) {
+        (0, 0) => String::new(),
+        (retests, 0) => format!(", {retests} retests"),
+        (0, alone) => format!(", {alone} alone"),
+        (retests, alone) => format!(", {retests} retests, {alone} alone"),
+    };
+    let progress = format!(
+        "{} of {} pairs in {} steps{extra}, {}",
+        style.glyphs.thousands(summary.measured),
+        style.glyphs.thousands(summary.planned),
+        summary.steps,
+        long(summary.took_ns)
+    );
+    page.text(0, &progress, Paint::Plain);
+    if let Some(damage) = &summary.damage {
+        page.text(0, &format!("the record is damaged: {damage}"), Paint::Red);
+    }
+    page.gap();
+    findings(&mut page, &summary.findings);
+    for sla in &summary.sla {
+        let (lead, paint) = if sla.broken > 0 { ("broken", Paint::Red) } else { ("kept", Paint::Green) };
+        let text = format!("{} of {} pairs surely have {}", sla.broken, sla.of, sla.gate);
+        page.hanging(&[paint.span(format!("{lead:<TEXT$}"))], TEXT, &text, Paint::Plain);
+    }
+    let several = summary.cases.len() > 1;
+    let rows = match (style.verbose, several) {
+        (true, _) => MORE_ROWS,
+        (_, true) => 1,
+        _ => ROWS,
+    };
+    for case in summary.cases.iter().take(if style.verbose { usize::MAX } else { 2 }) {
+        page.gap();
+        if several {
+            page.text(0, &case.name, Paint::Bold);
+        }
+        let mut table = Table::new()
+            .column("", Align::Left)
+            .column("pairs", Align::Right)
+            .column("p50", Align::Right)
+            .column("p99", Align::Right)
+            .column("times slower", Align::Left);
+        let cell = |ns: Option<f64>| Span::from(ns.map_or_else(|| "n/a".into(), time));
+        for level in &case.levels {
+            table.row([
+                level.name.as_str().into(),
+                level.pairs.to_string().into(),
+                cell(level.p50_ns),
+                cell(level.p99_ns),
+            ]);
+        }
+        for host in slowest(&case.hosts).into_iter().take(rows) {
+            let factor = host.factor.map_or("n/a".into(), |[low, value, high]| {
+                format!("{} ({} to {})", three_digits(value), three_digits(low), three_digits(high))
+            });
+            let name = format!("host {}", host.host);
+            table.row([name.into(), host.pairs.to_string().into(), Span::default(), Span::default(), factor.into()]);
+        }
+        for pair in worst(&summary.pairs, case.case).into_iter().take(rows) {
+            let name = format!("{}→{}", header.host(pair.slot.near), header.host(pair.slot.far));
+            let than = pair
+                .residual
+                .map_or(String::new(), |factor| format!("{} than its hosts explain", three_digits(factor)));
+            table.row([
+                name.into(),
+                Span::default(),
+                cell(pair.p50.map(|value| value.ns)),
+                cell(pair.p99.map(|value| value.ns)),
+                than.into(),
+            ]);
+        }
+        page.table(table);
+    }
+    page.finish()
+}
+
+fn findings(page: &mut Page, findings: &[Finding]) {
+    let (columns, mut left) = (page.style.columns(), SENTENCES);
+    for (at, finding) in findings.iter().enumerate() {
+        let lines = wrap(&finding.text, columns, TEXT, TEXT).len();
+        if lines > left && at > 0 && !page.style.verbose {
+            page.text(TEXT, &format!("{} more: -v", findings.len() - at), Paint::Dim);
+            return;
+        }
+        left = left.saturating_sub(lines);
+        let (word, paint) = match finding.confidence {
+            Confidence::Sure => ("sure", Paint::Green),
+            Confidence::Likely => ("likely", Paint::Blue),
+            Confidence::CantTell => ("can't tell", Paint::Yellow),
+        };
+        page.hanging(&[paint.span(format!("{word:<TEXT$}"))], TEXT, &finding.text, Paint::Plain);
+    }
+}
+
+/// The hosts that are slowest first.
+fn slowest(hosts: &[HostEffect]) -> Vec<&HostEffect> {
+    let mut sorted: Vec<&HostEffect> = hosts.iter().collect();
+    let of = |host: &HostEffect| host.factor.map_or(f64::INFINITY, |[_, factor, _]| factor);
+    sorted.sort_by(|a, b| of(b).total_cmp(&of(a)));
+    sorted
+}
+
+/// The pairs that are slowest beyond what their hosts explain.
+fn worst(pairs: &[PairValues], case: u32) -> Vec<&PairValues> {
+    let own =
+        pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Mesh && pair.residual.is_some());
+    let mut sorted: Vec<&PairValues> = own.collect();
+    sorted.sort_by(|a, b| b.residual.unwrap_or(0.0).total_cmp(&a.residual.unwrap_or(0.0)));
+    sorted
+}

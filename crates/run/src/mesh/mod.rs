@@ -1,0 +1,9 @@
+//! Many hosts: which pairs, in which steps, and their measurement. The coordinator measures nothing: it starts an agent on
+//! each host, once, and orders pair after pair from two of them.
+
+mod execute;
+mod fleet;
+mod pair;
+pub mod schedule;
+
+pub use execute::{MeshProgress, Outcome, Suspects, execute, pairs, resources, resume, time_of_a_pair};

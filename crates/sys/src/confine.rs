@@ -1,0 +1,206 @@
+//! What a process takes from itself for good: landlock(7), PR_SET_NO_NEW_PRIVS in prctl(2), capabilities(7). Of the calling
+//! thread and of those that it starts afterwards.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+
+/// Executing a file, and whatever changes one or a folder, of linux/landlock.h. Reading stays.
+const EXECUTE: u64 = 1;
+const WRITE: u64 = 1 << 1;
+/// Removing, and making whatever there is.
+const CHANGE: u64 = 0b1_1111_1111 << 4;
+const TRUNCATE: u64 = 1 << 14;
+/// The first version that knows [`TRUNCATE`].
+const KNOWS_TRUNCATE: i32 = 3;
+const VERSION: libc::c_uint = 1;
+const PATH_BENEATH: libc::c_int = 1;
+
+/// `struct landlock_ruleset_attr`, as its first version has it.
+#[repr(C)]
+struct Ruleset {
+    handled: u64,
+}
+
+/// `struct landlock_path_beneath_attr`.
+#[repr(C, packed)]
+struct Beneath {
+    allowed: u64,
+    parent: i32,
+}
+
+/// Gains nothing by executing a file any more.
+///
+/// # Errors
+/// As prctl(2).
+pub fn no_new_privileges() -> io::Result<()> {
+    Ok(set_no_new_privs(true)?)
+}
+
+/// What may be changed beneath the folders alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All files: nothing is made, removed or written elsewhere.
+    Files,
+    /// Names of files: nothing is made, removed or cut elsewhere, but what is there can be written to.
+    Names,
+}
+
+/// Executes no program any more, and changes files beneath these folders only. Descriptors that are open stay as they are.
+/// The version of Landlock. Needs [`no_new_privileges`].
+///
+/// # Errors
+/// A kernel without Landlock, or a folder that is not there; then nothing is taken.
+pub fn change_only_beneath(folders: &[&Path], kept: Kept) -> io::Result<i32> {
+    // SAFETY: without attributes and with this flag landlock_create_ruleset(2) answers its version and touches no memory.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<Ruleset>(), 0_usize, VERSION) };
+    let version = checked(version)?;
+    let truncate = if version >= KNOWS_TRUNCATE { TRUNCATE } else { 0 };
+    let change = CHANGE | truncate | if kept == Kept::Files { WRITE } else { 0 };
+    let ruleset = Ruleset { handled: EXECUTE | change };
+    // SAFETY: the attributes are of the size that is given, and live during the call.
+    let fd = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const ruleset, size_of::<Ruleset>(), 0) };
+    // SAFETY: the kernel has just made this descriptor for us.
+    let rules = unsafe { OwnedFd::from_raw_fd(checked(fd)?) };
+    for folder in folders {
+        let parent = rustix::fs::open(
+            *folder,
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )?;
+        let beneath = Beneath { allowed: change, parent: parent.as_raw_fd() };
+        // SAFETY: the attributes are what this kind of rule takes, and live during the call.
+        let added = unsafe {
+            libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), PATH_BENEATH, &raw const beneath, 0)
+        };
+        checked(added)?;
+    }
+    // SAFETY: landlock_restrict_self(2) takes two numbers.
+    checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_fd().as_raw_fd(), 0) })?;
+    Ok(version)
+}
+
+fn checked(result: libc::c_long) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
+}
+
+/// Capabilities that no measurement uses: of modules, devices, the clock, other users' files, users and groups.
+const UNUSED: CapabilitySet = CapabilitySet::AUDIT_CONTROL
+    .union(CapabilitySet::AUDIT_WRITE)
+    .union(CapabilitySet::BLOCK_SUSPEND)
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::LEASE)
+    .union(CapabilitySet::LINUX_IMMUTABLE)
+    .union(CapabilitySet::MAC_ADMIN)
+    .union(CapabilitySet::MAC_OVERRIDE)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SYS_BOOT)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::SYS_MODULE)
+    .union(CapabilitySet::SYS_PACCT)
+    .union(CapabilitySet::SYS_RAWIO)
+    .union(CapabilitySet::SYS_TIME)
+    .union(CapabilitySet::SYS_TTY_CONFIG)
+    .union(CapabilitySet::WAKE_ALARM);
+
+/// Gives up the capabilities that no measurement uses; how many those were.
+///
+/// # Errors
+/// As capset(2).
+pub fn drop_unused_capabilities() -> io::Result<u32> {
+    let had = capabilities(None)?;
+    let given_up = had.permitted.intersection(UNUSED).bits().count_ones();
+    let keep = |set: CapabilitySet| set.difference(UNUSED);
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: keep(had.effective),
+            permitted: keep(had.permitted),
+            inheritable: keep(had.inheritable),
+        },
+    )?;
+    Ok(given_up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// In a thread of its own: what it takes from itself ends with it.
+    #[test]
+    fn what_is_not_beneath_a_folder_stays_as_it_is() {
+        let folder = std::env::temp_dir().join(format!("msgpath-confined-{}", std::process::id()));
+        let [inside, outside] = ["in", "out"].map(|name| folder.join(name));
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::create_dir_all(&outside).unwrap();
+        let (own, other) = (inside.clone(), outside.clone());
+        let confined = std::thread::spawn(move || {
+            no_new_privileges().unwrap();
+            if let Err(error) = change_only_beneath(&[&own], Kept::Files) {
+                return eprintln!("skipped: no Landlock here: {error}");
+            }
+            std::fs::write(own.join("file"), "x").unwrap();
+            std::fs::remove_file(own.join("file")).unwrap();
+            let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            assert!(std::fs::write(other.join("file"), "x").is_err_and(denied));
+            assert!(std::fs::remove_dir(&other).is_err_and(denied));
+            assert!(Command::new("true").spawn().is_err_and(denied), "no program");
+            assert!(std::fs::read("/proc/self/stat").is_ok_and(|text| !text.is_empty()), "reading stays");
+        });
+        confined.join().unwrap();
+        assert!(Command::new("true").status().unwrap().success(), "this thread took nothing from itself");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn where_names_are_kept_what_is_there_can_be_written() {
+        let folder = std::env::temp_dir().join(format!("msgpath-names-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("there"), "x").unwrap();
+        let own = folder.clone();
+        let confined = std::thread::spawn(move || {
+            no_new_privileges().unwrap();
+            if let Err(error) = change_only_beneath(&[], Kept::Names) {
+                return eprintln!("skipped: no Landlock here: {error}");
+            }
+            assert!(std::fs::OpenOptions::new().write(true).open(own.join("there")).is_ok());
+            assert!(std::fs::write(own.join("new"), "x").is_err());
+            assert!(Command::new("true").spawn().is_err());
+        });
+        confined.join().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn capabilities_that_were_given_up_do_not_come_back() {
+        std::thread::spawn(|| {
+            no_new_privileges().unwrap();
+            drop_unused_capabilities().unwrap();
+            assert!(capabilities(None).unwrap().permitted.intersection(UNUSED).is_empty());
+            assert_eq!(drop_unused_capabilities().unwrap(), 0);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_takes_nothing() {
+        std::thread::spawn(|| {
+            no_new_privileges().unwrap();
+            assert!(change_only_beneath(&[Path::new("/nowhere/at/all")], Kept::Files).is_err());
+            assert!(Command::new("true").status().unwrap().success());
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,111 @@
+//! Who may come to `serve`: whoever has its token, and nobody else.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use msgpath_agent::greeting::GREETING;
+use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
+
+use crate::command::{Home, Running, free_port};
+
+const SHORT: &str = "-c 100 -r 5 -w 0 --no-ablations --no-save -q";
+
+/// A `serve` that asks for the token in `file`, and its port.
+fn serve(home: &Home, file: &str) -> (Running, u16) {
+    let port = free_port();
+    let running = home.start(&format!("serve 127.0.0.1:{port} --token-file {file}"));
+    running.until_it_says("serving at");
+    (running, port)
+}
+
+#[test]
+fn who_has_the_token_measures_and_nobody_else_does() {
+    let home = Home::new();
+    let (running, port) = serve(&home, "token");
+    running.until_it_says("made a token: copy token to the near machine");
+    let secret = std::fs::read_to_string(home.path().join("token")).unwrap();
+    assert_eq!(std::fs::metadata(home.path().join("token")).unwrap().permissions().mode() & 0o777, 0o600);
+    home.run(&format!("echo 127.0.0.1:{port} --token-file token {SHORT}")).ends_with(0);
+    let mut by_environment = home.command(&["echo", &format!("127.0.0.1:{port}")]);
+    by_environment.args(SHORT.split(' ')).env("MSGPATH_TOKEN_FILE", home.path().join("token"));
+    Running::new(by_environment).finish(std::time::Duration::from_secs(60)).ends_with(0);
+    home.run(&format!("doctor 127.0.0.1:{port} --token-file token")).ends_with(0);
+
+    home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(3).says(&[
+        "error[E73]: the far end asks for a token",
+        "--token-file",
+        "MSGPATH_TOKEN_FILE",
+    ]);
+    std::fs::write(home.path().join("other"), "0123456789abcdef0123").unwrap();
+    let other = home.run(&format!("echo 127.0.0.1:{port} --token-file other {SHORT}")).ends_with(3);
+    let other = other.says(&["error[E73]: the far end has another token"]);
+    std::fs::write(home.path().join("short"), "secret").unwrap();
+    home.run(&format!("echo 127.0.0.1:{port} --token-file short {SHORT}")).ends_with(3).says(&["16 to 4096 bytes"]);
+    home.run(&format!("echo 127.0.0.1:{port} --token-file none {SHORT}")).ends_with(3).says(&["none has no token"]);
+    running.until_it_says("it has not the token");
+    running.signal("INT");
+    let said = running.finish(std::time::Duration::from_secs(60)).ends_with(0);
+    assert!(!said.err.contains(secret.trim()) && !other.err.contains("0123456789"), "a token was printed");
+}
+
+#[test]
+fn a_run_that_was_cut_short_goes_on_with_its_token() {
+    let home = Home::new();
+    let (_serve, port) = serve(&home, "token");
+    let line = format!(
+        "echo 127.0.0.1:{port} --token-file token -c 4000 -r 20 -w 0 --no-ablations --name long --progress line"
+    );
+    let running = home.start(&line);
+    running.until_it_says(" left");
+    running.signal("KILL");
+    drop(running);
+    home.run("resume long -qq").ends_with(0);
+    let run = std::fs::read_to_string(home.runs().join("long/run.json")).unwrap();
+    assert!(!run.contains(std::fs::read_to_string(home.path().join("token")).unwrap().trim()), "it is in the record");
+}
+
+#[test]
+fn a_far_end_that_has_not_the_token_is_not_the_one_that_is_meant() {
+    let home = Home::new();
+    std::fs::write(home.path().join("token"), "0123456789abcdef").unwrap();
+    let port = free_port();
+    let open = home.start(&format!("serve 127.0.0.1:{port}"));
+    open.until_it_says("serving at");
+    let asked = home.run(&format!("echo 127.0.0.1:{port} --token-file token {SHORT}")).ends_with(3);
+    asked.says(&["error[E73]: the far end does not ask for a token"]);
+    // One that asks, takes any answer, and cannot prove anything itself.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let impostor = std::thread::spawn(move || {
+        let (mut near, _) = listener.accept().unwrap();
+        near.write_all(&GREETING).unwrap();
+        assert!(matches!(wire::read::<ToEnd>(&mut near).unwrap().unwrap().0, ToEnd::Hello { .. }));
+        wire::write(&mut near, &FromEnd::Challenge { nonce: Nonce::new().unwrap() }, &[]).unwrap();
+        let Ok(Some((ToEnd::Prove { proof, .. }, _))) = wire::read::<ToEnd>(&mut near) else { panic!("no proof") };
+        wire::write(&mut near, &FromEnd::Proven { proof }, &[]).unwrap();
+        assert!(!matches!(wire::read::<ToEnd>(&mut near), Ok(Some((ToEnd::Round(_), _)))), "it gave orders");
+    });
+    let fooled = home.run(&format!("echo 127.0.0.1:{port} --token-file token {SHORT}")).ends_with(3);
+    fooled.says(&["error[E73]: the far end cannot prove that it has the token"]);
+    impostor.join().unwrap();
+}
+
+#[test]
+fn beyond_loopback_serve_says_what_to_type() {
+    let home = Home::new();
+    for address in ["0.0.0.0", "-B 0.0.0.0", "[::]"] {
+        let output = home.run(&format!("serve {address}")).ends_with(2);
+        output.says(&["error[E74]", "is not loopback", "--token-file FILE, or --insecure to let everybody in"]);
+    }
+    home.run("serve --insecure --token-file x").ends_with(2);
+    home.run("serve --rpc --token-file x").ends_with(2).says(&["--token-file has no meaning with --rpc"]);
+    home.run("serve --compat echo --insecure").ends_with(2).says(&["--insecure has no meaning with --compat"]);
+    home.run("echo --token-file x").ends_with(2).says(&["none was named"]);
+    home.run("echo n2 --launch ssh --token-file x").ends_with(2);
+    // A file that others can read is said aloud.
+    std::fs::write(home.path().join("open"), "0123456789abcdef").unwrap();
+    std::fs::set_permissions(home.path().join("open"), PermissionsExt::from_mode(0o644)).unwrap();
+    let (running, _) = serve(&home, "open");
+    running.until_it_says("chmod 600 open");
+}
