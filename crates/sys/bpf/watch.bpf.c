@@ -884,11 +884,6 @@ SEC("tp_btf/sk_data_ready") int on_sk_data_ready(u64 *ctx)
 	} else if (conn->phase == SENT || conn->phase == ARRIVED) {
 		/* The answer to something that was sent before: several requests are in flight. */
 		conn->out_of_turn++;
-	} else if (conn->phase == IDLE && conn->service) {
-		u32 number = conn->service - 1;
-		struct service *s = map_lookup(&services, &number);
-		if (s)
-			COUNT(s->unasked);
 	}
 	return 0;
 }
@@ -929,6 +924,12 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 		turn_away(t, conn->id, &m);
 		request_read(conn, c, t, &m, bytes);
 	} else {
+		if (conn->phase == IDLE && conn->service) {
+			u32 number = conn->service - 1;
+			struct service *s = map_lookup(&services, &number);
+			if (s)
+				COUNT(s->unasked);
+		}
 		reply_read(conn, t, &m, bytes);
 	}
 	did(t, conn->id, role, &m);
