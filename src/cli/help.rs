@@ -12,7 +12,6 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// Verbs that share a line with the one before them, and what the two are for together.
 const PAIRS: [(&str, &str, &str); 6] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
-    ("explain", "watch", "where the time goes; in other programs"),
     ("diff", "report", "did it change; HTML page of runs"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
