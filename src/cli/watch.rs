@@ -144,7 +144,7 @@ fn shown(folder: &Path, choice: Choice, look: &Look) -> Result<ExitCode> {
 
 fn print(summary: &WatchSummary, look: &Look) -> Result<()> {
     let text = match look.json {
-        true => serde_json::to_string(summary)? + "\n",
+        true => msgpath_present::json::watched(summary) + "\n",
         false => terminal::watch(summary, looks::stdout(look)),
     };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -22,6 +22,7 @@ use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
+use msgpath_analyse::watch::WatchSummary;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
@@ -374,6 +375,15 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
 /// A round as one JSON object on one line.
 pub fn round(line: &RoundLine) -> String {
     serde_json::to_string(line).unwrap_or_default()
+}
+
+/// What was seen of watched programs as one JSON object on one line.
+pub fn watched(summary: &WatchSummary) -> String {
+    let mut out = value(summary);
+    for (shown, server) in out["servers"].as_array_mut().into_iter().flatten().zip(&summary.servers) {
+        shown["findings"] = parts::findings(&server.findings);
+    }
+    out.to_string()
 }
 
 /// A failure as one JSON object on one line: `status` is `failed`, the exit code stays the caller's business.
