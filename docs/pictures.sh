@@ -45,8 +45,8 @@ mkdir "$HOME"
 # What is typed stands in the picture: nothing but what a reader would type.
 "$MSGPATH" echo --stamps both -t "${seconds}s" >"$work/echo.txt"
 "$MSGPATH" report @last -o "$work/report.html" >/dev/null
-shot "$work/report.html" docs/report-light.png 1200 2300 1
-shot "$work/report.html" docs/report-dark.png 1200 2300 0
+shot "$work/report.html" docs/report-light.png 1280 900 1
+shot "$work/report.html" docs/report-dark.png 1280 900 0
 
 "$MSGPATH" compare --color always -t "${seconds}s" --message-log 0 >"$work/compare.txt"
 # A picture has an end: what is left out is said.

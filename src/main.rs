@@ -14,6 +14,7 @@ mod measure;
 #[cfg(feature = "parquet")]
 mod mesh_tables;
 mod meshes;
+mod metrics;
 mod place;
 mod preset;
 mod problems;

@@ -30,6 +30,11 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     if options.connection.between.is_some() && request.target != Target::Local {
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
     }
+    let mut options = options.clone();
+    // The last line is the object that --json prints.
+    options.result.look.json |= options.result.jsonl;
+    // Before the process may move into a namespace.
+    let told = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let connection = &options.connection;
     let mut places =
@@ -41,14 +46,10 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
         }
     }
     examples::build(&mut request.plan.programs);
-    let mut options = options.clone();
-    // The last line is the object that --json prints.
-    options.result.look.json |= options.jsonl;
     let (options, result) = (&options, &options.result);
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {
-        let shown = progress::progress(result, looks::glyphs(&result.look), result.units.into());
-        let mut progress = if options.jsonl { progress::with_lines(shown) } else { shown };
+        let mut progress = progress::progress(result, told);
         msgpath_run::execute(
             msgpath_run::Request {
                 plan: request.plan,

@@ -151,11 +151,35 @@ pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
         .into_iter()
         .find_map(text)
-        .unwrap_or_else(|| "msgpath -h, or msgpath VERB -h".into());
+        // What is hardly alike leads astray.
+        .filter(|near| error.kind() != ErrorKind::UnknownArgument || nearest(&argument, [near.as_str()]).is_some())
+        .or_else(|| known_elsewhere(&argument).map(str::to_owned))
+        .unwrap_or_else(|| help_of(&rendered));
     Some(usage(first).why(rest.join(" ")).hint(suggestion))
 }
 
 /// Letters that ping, iperf3 and others use in different senses.
+/// The help of the verb whose usage clap has printed.
+fn help_of(rendered: &str) -> String {
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or_default();
+    let verb = usage.split(' ').skip(1).take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    let words: Vec<&str> = std::iter::once("msgpath").chain(verb).chain(["-h"]).collect();
+    words.join(" ")
+}
+
+/// Options of other tools that are called otherwise here.
+fn known_elsewhere(argument: &str) -> Option<&'static str> {
+    Some(match argument.split('=').next()? {
+        "--duration" | "--seconds" | "--runtime" | "--timeout" => "-t TIME, --time TIME",
+        "--size" | "--length" | "--bytes" | "--payload" => "-l SIZE, --len SIZE",
+        "--messages" | "--requests" | "--iterations" => "-c N, --count N",
+        "--qps" | "--rps" => "--rate N",
+        "--output" => "-o FILE, --out FILE",
+        "--parallel" | "--clients" => "-P N, --connections N",
+        _ => return None,
+    })
+}
+
 fn left_out_on_purpose(argument: &str) -> Option<Problem> {
     let (why, hint) = match argument.get(..2)? {
         "-i" => (
@@ -180,6 +204,19 @@ fn left_out_on_purpose(argument: &str) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_known_leads_to_the_help_of_its_verb() {
+        let hint = |line: &str| {
+            let error = crate::cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            from_clap(&error).unwrap().hint
+        };
+        assert_eq!(hint("msgpath echo --duration 3"), "-t TIME, --time TIME");
+        assert_eq!(hint("msgpath echo --nothing-like-it"), "msgpath echo -h");
+        assert_eq!(hint("msgpath periodic -t 2s"), "msgpath periodic -h");
+        assert_eq!(hint("msgpath lab up --what"), "msgpath lab up -h");
+        assert_eq!(hint("msgpath echo --tiem 3"), "--time");
+    }
 
     #[test]
     fn ambiguous_letters_get_a_hint() {

@@ -35,6 +35,12 @@ impl Reported {
         Ok(Self { summary, run, logs, messages })
     }
 
+    /// Its messages, of which at most `embed` go into a file.
+    pub(crate) fn logged(&self, embed: usize) -> Messages<'_> {
+        let not_kept = self.run.end.as_ref().map_or(0, |end| end.messages_not_kept);
+        Messages { logged: &self.messages, embed, not_kept }
+    }
+
     /// What the figures may look at; at most `embed` messages go into the file.
     pub(crate) fn scene<'a>(&'a self, embed: usize, earlier: Option<Earlier<'a>>) -> Scene<'a> {
         Scene { calls: &self.logs.rpcs, ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }

@@ -19,7 +19,7 @@ const FINE: f64 = 8.0;
 const FEWEST_BEYOND: f64 = 10.0;
 
 /// What one case has shown so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Strip {
     /// Messages of each round by fine step of time.
     rounds: Vec<BTreeMap<usize, u64>>,

@@ -13,6 +13,7 @@ use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Launch, Problem, Target};
 
+use crate::metrics::MetricsTo;
 use crate::problems;
 
 /// A list that clap takes as one value (`64,4K`, `64..1M`, `1,2,4`).
@@ -110,6 +111,28 @@ pub(crate) fn share(text: &str) -> Result<f64, Problem> {
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| problems::bad_value("--max-loss", format!("a share such as 0.1% or 0, got {text:?}")))
+}
+
+/// `--open-metrics`: an address of this machine (`127.0.0.1:9464`, `[::1]:9464`, `:9464`), or a file.
+pub(crate) fn metrics(text: &str) -> Result<MetricsTo, Problem> {
+    let typed = text.strip_prefix(':').map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    let typed = typed.strip_prefix("localhost:").map_or_else(|| typed.clone(), |port| format!("127.0.0.1:{port}"));
+    match typed.parse::<std::net::SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(MetricsTo::Address(address)),
+        Ok(_) => Err(problems::bad_value(
+            "--open-metrics",
+            format!(
+                "an address of this machine alone, such as 127.0.0.1:9464, got {text:?}: what is measured is nobody else's business"
+            ),
+        )),
+        Err(_) if text.is_empty() || text.starts_with(':') || text.starts_with("localhost:") => {
+            Err(problems::bad_value(
+                "--open-metrics",
+                format!("a file, or an address such as 127.0.0.1:9464, got {text:?}"),
+            ))
+        }
+        Err(_) => Ok(MetricsTo::File(text.into())),
+    }
 }
 
 /// `--name`: what a folder may be called without surprises.

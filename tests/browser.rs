@@ -9,6 +9,8 @@ mod chromium;
 #[allow(dead_code)] // the other tests use the rest of it
 #[path = "program/command.rs"]
 mod command;
+#[path = "browser/reading.rs"]
+mod reading;
 #[path = "browser/runs.rs"]
 mod runs;
 
@@ -28,7 +30,14 @@ const READY: &str = "document.querySelector('#timeline.ready') !== null";
 fn open(program: &Path, report: &Path) -> Browser {
     let mut browser = Browser::start(program);
     browser.open(report);
+    unfold(&mut browser);
     browser
+}
+
+/// Opens everything that is folded, as the key `o` does.
+fn unfold(browser: &mut Browser) {
+    browser.value("document.querySelectorAll('details.fold').forEach(fold => fold.open = true)");
+    settle(browser);
 }
 
 /// A number that the timeline says about what it shows: `from`, `to`, `depth`, `selected`, `shown`.
@@ -403,6 +412,7 @@ fn runs_with_little_to_show_are_shown() {
 
     let one = runs::report(&home, "echo -x unix:send -c 1 -r 1 -w 0 --name one");
     browser.open(&one);
+    unfold(&mut browser);
     browser.until(READY);
     assert_eq!(state(&mut browser, "shown"), 1.0);
     browser.click("[data-do=next]", (0.5, 0.5));
@@ -413,17 +423,18 @@ fn runs_with_little_to_show_are_shown() {
 
     let early = runs::killed_early(&home);
     browser.open(&early);
-    let why = text(&mut browser, "#fig-timeline");
+    let why = text(&mut browser, "#not-drawn");
     assert!(why.contains("no round was finished"), "{why}");
     is_quiet(&browser, &early);
 
     let lost = runs::all_lost(&home);
     browser.open(&lost);
+    unfold(&mut browser);
     browser.until(READY);
     assert_eq!(state(&mut browser, "shown"), 50.0);
     browser.click("[data-do=next]", (0.5, 0.5));
     assert_eq!(state(&mut browser, "selected"), -1.0, "none arrived, so none is the slowest");
-    browser.click("#fig-timeline summary", (0.01, 0.5));
+    browser.click("#fig-timeline > details summary", (0.01, 0.5));
     browser.click("#fig-timeline details button", (0.5, 0.5));
     assert!(text(&mut browser, "#tl-detail").contains("lost"));
     browser.click("[data-mode=rank]", (0.5, 0.5));

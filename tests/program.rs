@@ -45,6 +45,8 @@ mod ladder;
 mod launch;
 #[path = "program/lies.rs"]
 mod lies;
+#[path = "program/live.rs"]
+mod live;
 #[path = "program/load.rs"]
 mod load;
 #[path = "program/mesh.rs"]

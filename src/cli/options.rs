@@ -12,6 +12,7 @@ use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 use msgpath_run::lab::Shape;
 
+use crate::metrics::MetricsTo;
 use crate::typed::{self, List, PathArg};
 
 /// Options of `echo`, `stream` and `compare`.
@@ -32,9 +33,6 @@ pub(crate) struct Options {
     /// The result
     #[command(flatten)]
     pub(crate) result: ResultOptions,
-    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
-    #[arg(long, help_heading = "Result", conflicts_with_all = ["json", "out"])]
-    pub(crate) jsonl: bool,
 }
 
 /// What is sent, by which path.
@@ -306,6 +304,13 @@ pub(crate) struct ResultOptions {
     /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
     #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
     pub(crate) units: UnitsArg,
+    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    pub(crate) jsonl: bool,
+    /// Metrics for Prometheus while the run goes on: into a text file (metrics.prom), or for whoever asks at an address of
+    /// this machine (127.0.0.1:9464)
+    #[arg(long, value_name = "FILE|ADDR", value_parser = typed::metrics)]
+    pub(crate) open_metrics: Option<MetricsTo>,
     /// How it looks
     #[command(flatten)]
     pub(crate) look: Look,

@@ -15,7 +15,7 @@ use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 use super::options::{Options, ResultOptions};
 use crate::request::{channel_of, random_seed, resolve};
 use crate::typed::{self, List, PathArg};
-use crate::{gates, looks, measure};
+use crate::{gates, looks, measure, progress};
 
 /// Messages every period, from each to all
 #[derive(Args, Clone, Debug)]
@@ -163,6 +163,8 @@ impl Arguments {
     /// The options that other verbs have as well, where the shared code looks for them.
     fn shared(&self) -> Options {
         let mut options = Options { result: self.result.clone(), ..Options::default() };
+        // The last line is the object that --json prints.
+        options.result.look.json |= options.result.jsonl;
         options.evidence.max_loss = self.max_loss;
         options.connection.busy_poll_us = 50;
         options.connection.interface = self.interface.clone();
@@ -224,6 +226,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     if arguments.between.is_some() && periodic.processes < 2 {
         return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
     }
+    // Before the process may move into a namespace.
+    let told_to = progress::open(&options.result)?;
     // Before there is any other thread.
     let link = arguments.link.as_ref();
     let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
@@ -249,7 +253,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
                 eprintln!("note: {}", shown(&what));
             }
         };
-        msgpath_run::periodic::execute(request, &mut told, stop).map(drop)
+        let mut progress = progress::quietly(&options.result, told_to);
+        msgpath_run::periodic::execute(request, &mut told, progress.as_mut(), stop).map(drop)
     });
     drop(places);
     ended

@@ -73,7 +73,8 @@ fn two(a: &str, b: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode
     let diff = msgpath_analyse::diff::diff(&earlier.run, &later.run, &[]);
     let name = || format!("report-against-{}.html", file_name(&earlier.run.header.name));
     let file = arguments.out.clone().unwrap_or_else(|| later.run.folder.join(name()));
-    let earlier = Earlier { run: &earlier.run, summary: &earlier.summary, diff: &diff };
+    let messages = earlier.logged(embed);
+    let earlier = Earlier { run: &earlier.run, summary: &earlier.summary, messages, diff: &diff };
     finish(&later.scene(embed, Some(earlier)), &file, arguments)
 }
 

@@ -13,7 +13,7 @@ use msgpath_run::{lab, resume};
 
 use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::measure::{self, next_stage};
-use crate::{looks, progress, runs};
+use crate::{progress, runs};
 
 /// Go on with a run that was cut short
 #[derive(Args, Debug)]
@@ -47,6 +47,13 @@ pub(super) struct Arguments {
     /// Units of throughput: si (Gbit/s = 10^9) or binary (Gibit/s = 2^30 beside it)
     #[arg(long, value_enum, value_name = "UNITS", default_value_t)]
     units: UnitsArg,
+    /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
+    #[arg(long, conflicts_with = "json")]
+    jsonl: bool,
+    /// Metrics for Prometheus while the run goes on: into a text file (metrics.prom), or for whoever asks at an address of
+    /// this machine (127.0.0.1:9464)
+    #[arg(long, value_name = "FILE|ADDR", value_parser = crate::typed::metrics)]
+    open_metrics: Option<crate::metrics::MetricsTo>,
     #[command(flatten)]
     look: Look,
 }
@@ -60,7 +67,9 @@ impl Arguments {
             verbose: self.verbose,
             warnings: self.warnings,
             units: self.units,
-            look: self.look.clone(),
+            jsonl: self.jsonl,
+            open_metrics: self.open_metrics.clone(),
+            look: Look { json: self.look.json || self.jsonl, ..self.look.clone() },
             ..ResultOptions::default()
         };
         Options { evidence, result, ..Options::default() }
@@ -85,13 +94,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let cut = CutShort::open(&folder).map_err(Problem::from)?;
     resume::check(&cut)?;
+    // Before the process may move into a namespace.
+    let told_to = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let between = cut.run.header.plan.options.between.as_ref();
     let _places = between.map(lab::places_again).transpose()?;
     note(told(&cut));
     let stop: &AtomicBool = msgpath_sys::signal::stop_flag();
-    let mut progress =
-        progress::progress(&options.result, looks::glyphs(&options.result.look), options.result.units.into());
+    let mut progress = progress::progress(&options.result, told_to);
     resume::resume(cut, arguments.force, progress.as_mut(), &mut next_stage, stop)?;
     measure::presented(&run.header.verb, each, &options, &folder, Some(&folder))
 }

@@ -151,7 +151,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "RATE", value_parser = units::parse_count, help_heading = "Calls")]
     wire: Option<u64>,
     /// Print what the lab's client prints, on one stream, in its order
-    #[arg(long, conflicts_with_all = ["json", "out"], help_heading = "Result")]
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "out"], help_heading = "Result")]
     legacy: bool,
     /// Write the lab's binary log to FILE; with an empty FILE its name is made as in the lab
     #[arg(long, value_name = "FILE", value_parser = file_or_none, value_hint = clap::ValueHint::FilePath, help_heading = "Result")]
@@ -494,10 +494,15 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
 }
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
-    let result = &arguments.result;
+    let mut result = arguments.result.clone();
+    // The last line is the object that --json prints.
+    result.look.json |= result.jsonl;
+    let result = &result;
     let target = arguments.target()?;
     gates::of_one_run(&arguments.fail_if, Workload::Rpc)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
+    // Before the process may move into a namespace.
+    let told = progress::open(result)?;
     // Both live until the run is over.
     let own = arguments.own_server()?;
     let between = own.as_ref().and_then(|(_, places, _)| Some(places.as_ref()?.between.clone()));
@@ -545,8 +550,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let glyphs = looks::glyphs(&result.look);
     let stop = msgpath_sys::signal::stop_flag();
     let mut progress = match arguments.legacy || verbose {
-        true => progress::silent(),
-        false => progress::progress(result, glyphs, result.units.into()),
+        true => progress::quietly(result, told),
+        false => progress::progress(result, told),
     };
     let called = call(request, progress.as_mut(), &mut console, stop);
     drop(progress);

@@ -76,8 +76,8 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
             return Err(usage("--stages needs rounds, and --each has one").hint("leave out one of the two"));
         }
     }
-    if options.jsonl && verb == Verb::Explain {
-        return Err(usage("--jsonl belongs to echo, stream and compare").hint("msgpath echo --jsonl"));
+    if options.result.jsonl && verb == Verb::Explain {
+        return Err(usage("--jsonl belongs to echo, stream, compare, rpc and periodic").hint("msgpath echo --jsonl"));
     }
     if evidence.no_refine && !verb.is_compare() {
         return Err(

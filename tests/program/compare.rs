@@ -24,7 +24,7 @@ fn the_whole_answer() {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     home.run("show whole -v").ends_with(0).shows(&[
-        "fastest path",
+        "unbeaten",
         "A tcp:send",
         "B unix:send",
         "from which size",

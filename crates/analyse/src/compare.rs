@@ -220,7 +220,9 @@ fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
         .map(|own| {
             let best = own[0].1;
             let tests: Vec<bool> = won.by_ref().take(own.len() - 1).collect();
-            let wins = tests.into_iter().all(|better| better);
+            let wins = tests.iter().all(|better| *better);
+            let ties = own[1..].iter().zip(&tests).filter(|(_, better)| !**better).map(|((_, case), _)| *case);
+            let unbeaten = std::iter::once(best).chain(ties).map(|case| case.path.clone()).collect();
             Winner {
                 size: best.size,
                 pieces: best.pieces.to_string(),
@@ -228,6 +230,7 @@ fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
                 path: wins.then(|| best.path.clone()),
                 best: best.path.clone(),
                 margin: Some((own[1].0 - own[0].0).exp()),
+                unbeaten,
             }
         })
         .collect()

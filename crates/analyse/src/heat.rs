@@ -72,11 +72,21 @@ fn lasted_ns(round: &RoundRecord) -> u64 {
     round.near().elapsed_ns.max(round.far().elapsed_ns).max(1)
 }
 
+/// The fastest and the slowest message of these cases, ns; `None` where no message was timed.
+pub fn extent(run: &Run, cases: &[u32]) -> Option<(u64, u64)> {
+    let rounds = || run.rounds.iter().filter(|round| cases.contains(&round.case));
+    let fastest = rounds().filter_map(|round| round.latency.min()).min()?;
+    Some((fastest, rounds().filter_map(|round| round.latency.max()).max()?))
+}
+
 /// The heat map of a case; `None` where no message was timed. `logged`: the per-message log, of all cases; may be empty.
-pub fn heat(run: &Run, case: u32, logged: &dyn Messages) -> Option<Heat> {
+/// `within`: from where to where its rows reach at least, so that several maps have one scale.
+pub fn heat(run: &Run, case: u32, logged: &dyn Messages, within: Option<(u64, u64)>) -> Option<Heat> {
     let rounds = by_time(run, case);
-    let fastest = rounds.iter().filter_map(|round| round.latency.min()).min()?.max(1) as f64;
-    let slowest = rounds.iter().filter_map(|round| round.latency.max()).max()?.max(1) as f64;
+    let own = extent(run, &[case])?;
+    let within = within.unwrap_or(own);
+    let fastest = own.0.min(within.0).max(1) as f64;
+    let slowest = own.1.max(within.1).max(1) as f64;
     // At least a factor of 2 from bottom to top: below, rows would be finer than the bins of the histograms.
     let widen = (2.0 / (slowest / fastest)).max(1.0).sqrt() * 1.02;
     let rows = Rows { low_ns: fastest / widen, high_ns: slowest * widen };
@@ -205,7 +215,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
         let slow = run.rounds.iter().position(|round| round.case == 1 && round.pass == 7).unwrap();
         stalls(&mut run.rounds[slow], 3, 5_000_000);
-        let heat = heat(&run, 1, &NO_MESSAGES).unwrap();
+        let heat = heat(&run, 1, &NO_MESSAGES, None).unwrap();
         assert_eq!((heat.columns.len(), heat.cut, total(&heat)), (40, 1, 8_003));
         let top = heat.columns.iter().position(|column| column.counts[ROWS - 20..].iter().sum::<u64>() > 0).unwrap();
         assert_eq!((top, heat.columns[top].round), (7, 7));
@@ -217,7 +227,7 @@ mod tests {
     #[test]
     fn many_rounds_share_a_column() {
         let run = Build::echo(&["tcp:send"], &[64]).rounds(700).messages(20).run();
-        let heat = heat(&run, 0, &NO_MESSAGES).unwrap();
+        let heat = heat(&run, 0, &NO_MESSAGES, None).unwrap();
         assert_eq!((heat.columns.len(), total(&heat)), (234, 14_000));
         assert!(heat.columns.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns));
         assert!(heat.columns.iter().all(|column| column.p99_ns.is_none() && column.p50_ns.is_some()));
@@ -251,13 +261,13 @@ mod tests {
         lossy.record_lost(5);
         run.rounds[3].latency = lossy.to_sparse();
         let mut rows = log(&run);
-        let fine = heat(&run, 0, &rows).unwrap();
+        let fine = heat(&run, 0, &rows, None).unwrap();
         assert_eq!((fine.cut, fine.columns.len(), total(&fine)), (7, 280, 80_005));
         assert_eq!(fine.columns[3 * 7 + 6].lost, 5, "they are at the end of their round");
         // Latencies rise within each round here: the fine columns show it.
         assert!(fine.columns[0].p50_ns < fine.columns[6].p50_ns && fine.columns[7].p50_ns < fine.columns[6].p50_ns);
         rows.pop();
-        assert_eq!(heat(&run, 0, &rows).unwrap().cut, 1);
+        assert_eq!(heat(&run, 0, &rows, None).unwrap().cut, 1);
     }
 
     #[test]
@@ -266,11 +276,11 @@ mod tests {
         let mut lost = Histogram::new();
         lost.record_lost(9);
         run.rounds.iter_mut().for_each(|round| round.latency = lost.to_sparse());
-        assert_eq!(heat(&run, 0, &NO_MESSAGES), None);
+        assert_eq!(heat(&run, 0, &NO_MESSAGES, None), None);
         // Where some arrived, the median is theirs.
         lost.record(1_000);
         run.rounds[0].latency = lost.to_sparse();
-        let heat = heat(&run, 0, &NO_MESSAGES).unwrap();
+        let heat = heat(&run, 0, &NO_MESSAGES, None).unwrap();
         assert_eq!((heat.columns[0].p50_ns, heat.columns[0].lost, heat.columns[1].p50_ns), (Some(1_000), 9, None));
     }
 }

@@ -536,6 +536,9 @@ pub struct Winner {
     pub best: PathName,
     /// Second best divided by best (times), at least 1.
     pub margin: Option<f64>,
+    /// The paths that nothing beats at 95 %, the best estimate first: the winner alone, or those that tie.
+    #[serde(default)]
+    pub unbeaten: Vec<PathName>,
 }
 
 /// From which size a path beats the baseline.

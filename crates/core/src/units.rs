@@ -76,12 +76,28 @@ pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     })
 }
 
-/// A time in nanoseconds. The unit is required: `10s`, `5us`, `1.5ms`, `3m`.
+/// A time in nanoseconds. The unit is required: `10s`, `5us`, `1.5ms`, `3m`, `1m30s`.
 ///
 /// # Errors
 /// Not a number, no or an unknown unit, or more than 64 bits.
 pub fn parse_time(text: &str) -> Result<u64, ParseError> {
-    scaled(text, "a time such as 10s, 5ms or 50us", |unit| {
+    // `1m30s`: parts from the larger unit to the smaller.
+    let text = text.trim();
+    let starts = |at: &usize| {
+        let bytes = text.as_bytes();
+        *at > 0 && bytes[*at].is_ascii_digit() && !(bytes[at - 1].is_ascii_digit() || b"._".contains(&bytes[at - 1]))
+    };
+    let Some(at) = (0..text.len().min(64)).rfind(starts) else { return one_time(text) };
+    let whole = |part: &str| one_time(part).map_err(|_| wrong(TIME, text));
+    let (first, last) = (parse_time(&text[..at]).map_err(|_| wrong(TIME, text))?, whole(&text[at..])?);
+    first.checked_add(last).filter(|_| first > last).ok_or_else(|| wrong(TIME, text))
+}
+
+const TIME: &str = "a time such as 10s, 5ms, 50us or 1m30s";
+
+/// A number and its unit.
+fn one_time(text: &str) -> Result<u64, ParseError> {
+    scaled(text, TIME, |unit| {
         Some(match unit {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
@@ -468,6 +484,12 @@ mod tests {
         assert_eq!(parse_time("10s").unwrap(), 10_000_000_000);
         assert_eq!(parse_time("1.5ms").unwrap(), 1_500_000);
         assert_eq!(parse_time("5us").unwrap(), 5_000);
+        assert_eq!(parse_time("1m30s").unwrap(), 90_000_000_000);
+        assert_eq!(parse_time("1h2m3.5s").unwrap(), 3_723_500_000_000);
+        assert_eq!(parse_time_or_seconds("1m30").unwrap(), 90_000_000_000);
+        for wrong in ["30s1m", "1m30", "1m-3s", "1m1m", "m30s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
         assert!(parse_time("10").is_err());
         assert_eq!(parse_time_or_seconds("10").unwrap(), 10_000_000_000);
         assert!(parse_time_or_seconds("soon").is_err());

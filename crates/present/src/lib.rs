@@ -9,6 +9,7 @@ pub mod export;
 pub mod html;
 pub mod json;
 pub mod matplotlib;
+pub mod open_metrics;
 mod programs;
 pub mod svg;
 pub mod terminal;

@@ -108,5 +108,9 @@ if rows == 2:
 figure.tight_layout()
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1])
+elif plt.get_backend().lower() == "agg":
+    # No display: a window would show nothing, and say nothing of it.
+    figure.savefig("msgpath.png")
+    print("msgpath.png")
 else:
     plt.show()

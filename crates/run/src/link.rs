@@ -128,7 +128,9 @@ impl Link {
             until: None,
         };
         let version = env!("CARGO_PKG_VERSION");
-        link.send(&ToEnd::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
+        // What takes long to answer, as a program that is simulated does, takes long to listen as well.
+        let lease_ms = LEASE.max(patience).as_millis() as u64;
+        link.send(&ToEnd::Hello { version: version.into(), lease_ms })?;
         let answer = link.answer_within(patience)?;
         match link.proven(answer, token)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {

@@ -45,12 +45,27 @@ fn detect(input: &Input) -> Vec<Said> {
         ranked.sort_by_key(|(_, cells)| std::cmp::Reverse(**cells));
         let ranked: Vec<String> = ranked.into_iter().map(|(path, cells)| format!("{path} in {cells}")).collect();
         let open = all - won.len();
-        let rest = if open > 0 { format!("; no winner in {open}") } else { String::new() };
+        let rest = match (open, tied(&comparison.winners)) {
+            (0, _) => String::new(),
+            (_, Some(set)) => format!("; in {open} nothing beats {}", list(&set)),
+            (_, None) => format!("; in {open} several tie"),
+        };
         format!("The {quality} of {} paths, by size and thread count: {} of {all}{rest}.", paths.len(), list(&ranked))
     };
     let numbers =
         [("cells", all as f64), ("cells_won", won.len() as f64), ("least_margin", least), ("largest_margin", most)];
     vec![finding("V06", Confidence::Sure, text, numbers, vec![])]
+}
+
+/// The paths that tie wherever none wins, if they are the same everywhere.
+fn tied(winners: &[Winner]) -> Option<Vec<String>> {
+    let mut open = winners.iter().filter(|winner| winner.path.is_none()).map(|winner| {
+        let mut names: Vec<String> = winner.unbeaten.iter().map(ToString::to_string).collect();
+        names.sort();
+        names
+    });
+    let first = open.next().filter(|names| (2..=4).contains(&names.len()))?;
+    open.all(|names| names == first).then_some(first)
 }
 
 fn ahead_in_both_halves(input: &Input, winner: &Winner) -> bool {
@@ -91,7 +106,7 @@ mod tests {
         );
         let run = paths().factor(|case| if (case.path.transport == "unix") == (case.size == 64) { 0.5 } else { 1.0 });
         let texts = said(&run.run(), "V06");
-        assert!(texts[0].contains("unix:send in 1 of 2; no winner in 1."), "{texts:?}");
+        assert!(texts[0].contains("unix:send in 1 of 2; in 1 nothing beats shm:ring/spin and tcp:send."), "{texts:?}");
     }
 
     #[test]

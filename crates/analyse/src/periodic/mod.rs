@@ -3,6 +3,7 @@
 //! The numbers here describe what was seen; those with intervals are the cases' own ([`crate::summary::CaseSummary`]), which
 //! know the steady messages only.
 
+pub mod pairs;
 mod stalls;
 
 use std::collections::BTreeMap;

@@ -123,7 +123,7 @@ fn lines<'r, 'a: 'r>(
                 Err(reason) => why = why.take().or(Some(reason)),
             }
         }
-        Line { label: name_of(method), points }
+        Line { label: name_of(method), points, ..Line::default() }
     };
     (METHODS.iter().take(SHOWN).map(&mut line).collect(), why)
 }

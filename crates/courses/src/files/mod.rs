@@ -8,6 +8,8 @@ mod writes;
 
 use msgpath_present::Style;
 use msgpath_present::answers::{Pictured, csv, html, text};
+use msgpath_present::html::figures::rank;
+use msgpath_present::html::{Scene, large};
 use msgpath_present::json;
 
 use crate::answers::{Page, Part};
@@ -32,11 +34,28 @@ const PICTURES: &[(&str, Draw)] =
 const FILES: &[(&str, Write)] =
     &[("copy-ladder", copy_ladder::write), ("vehicles", vehicles::files), ("write-shape", writes::course)];
 
+/// The picture of the first screen of a run's own report, and where it stands among those of others.
+fn of_run(part: &Part<'_>) -> Option<(usize, Pictured)> {
+    let scene = Scene { calls: &part.logs.rpcs, ..Scene::new(part.run, part.summary) };
+    let (figure, panels) = large(&scene)?;
+    let picture = Pictured {
+        name: format!("{}-{}", part.name, figure.name),
+        title: format!("{}: {}", part.name, figure.question),
+        how: figure.how.into(),
+        panels,
+    };
+    Some((rank(figure), picture))
+}
+
 /// Every file of a page; `name`: of a page that has questions of its own.
 pub fn of(name: Option<&str>, page: &Page, parts: &[Part<'_>]) -> Vec<File> {
     let file = |name: &str, text: String| File { name: name.into(), text };
     let drawn = PICTURES.iter().filter(|(page, _)| Some(*page) == name);
-    let pictures: Vec<Pictured> = drawn.flat_map(|(_, draw)| draw(parts)).collect();
+    let own = drawn.flat_map(|(_, draw)| draw(parts));
+    // The picture that says most first: a load curve before a spectrum.
+    let mut of_runs: Vec<(usize, Pictured)> = parts.iter().filter_map(of_run).collect();
+    of_runs.sort_by_key(|(rank, _)| *rank);
+    let pictures: Vec<Pictured> = own.chain(of_runs.into_iter().map(|(_, picture)| picture)).collect();
     let mut files = vec![
         file("answers.html", html(page, &pictures)),
         file("answers.txt", text(page, Style::default())),

@@ -6,8 +6,8 @@ use msgpath_core::units::Glyphs;
 
 use super::Pictured;
 use super::cells;
-use crate::html::document;
 use crate::html::page::{Cell, Page};
+use crate::html::{SCRIPT, document};
 use crate::svg::escape;
 
 /// The page, with pictures between the tables and the questions.
@@ -22,39 +22,58 @@ pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
         }
         page.raw("</ul>\n");
     }
+    if let Some(first) = pictures.first() {
+        page.raw("<div class=\"first n1\">\n");
+        picture(&mut page, "picture-1", first, true);
+        page.raw("</div>\n");
+    }
     for (number, answer) in answers.answers.iter().enumerate() {
+        page.listed(&format!("question-{}", number + 1), &answer.question);
+        page.raw(&format!("<div id=\"question-{}\">\n", number + 1));
         page.heading(&format!("{}. {}", number + 1, answer.question));
         says(&mut page, answer);
+        page.raw("</div>\n");
     }
-    for picture in pictures {
-        page.heading(&picture.title);
-        page.raw("<figure><div class=\"panels\">");
-        picture.panels.iter().for_each(|panel| page.raw(&panel.markup()));
-        page.raw("</div></figure>\n");
-        if !picture.how.is_empty() {
-            page.note(&picture.how);
-        }
+    for (number, other) in pictures.iter().enumerate().skip(1) {
+        page.fold(&format!("picture-{}", number + 1), &other.title, false);
+        picture(&mut page, "", other, false);
     }
     for shown in &answers.tables {
-        page.heading(&shown.title);
+        page.section(&shown.title);
         table(&mut page, shown);
     }
     if !answers.claims.is_empty() {
-        page.heading("Claims that these runs settle");
+        page.section("Claims that these runs settle");
         for settled in &answers.claims {
             page.raw(&format!("<h3>{}. “{}”</h3>\n", settled.number, escape(&settled.claim)));
             says(&mut page, &settled.answer);
         }
     }
     for (part, findings) in answers.findings.iter().filter(|(_, findings)| !findings.is_empty()) {
-        page.heading(&format!("Findings of the run {part}"));
+        page.section(&format!("Findings of the run {part}"));
         page.raw("<ul class=\"verdict\">\n");
         for finding in findings {
             item(&mut page, finding.confidence, &finding.text, &finding.next);
         }
         page.raw("</ul>\n");
     }
-    document(&answers.title, &page.finish(), "")
+    document(&answers.title, page, SCRIPT)
+}
+
+/// A picture; with its title where it does not stand in a section that has it.
+fn picture(page: &mut Page, id: &str, picture: &Pictured, titled: bool) {
+    if titled {
+        page.listed(id, &picture.title);
+        page.raw(&format!("<figure id=\"{}\">\n<h2>{}</h2>\n", escape(id), escape(&picture.title)));
+    } else {
+        page.raw("<figure>\n");
+    }
+    if !picture.how.is_empty() {
+        page.raw(&format!("<p class=\"q\">{}</p>\n", escape(&picture.how)));
+    }
+    page.raw("<div class=\"panels\">\n");
+    picture.panels.iter().for_each(|panel| page.raw(&panel.markup()));
+    page.raw("</div>\n</figure>\n");
 }
 
 fn says(page: &mut Page, answer: &Answer) {

@@ -86,7 +86,7 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
 /// Every number of both runs, and in what they differ.
 pub(crate) fn tables(page: &mut Page, earlier: &Earlier<'_>) {
     let diff = earlier.diff;
-    page.heading(&format!("{} against {}", diff.b.name, diff.a.name));
+    page.open_section(&format!("{} against {}", diff.b.name, diff.a.name));
     let heads = ["case", "number", "earlier", "later", "change", "95 % interval", "verdict"].map(String::from);
     let rows: Vec<Vec<Cell>> = diff
         .rows

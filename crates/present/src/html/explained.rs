@@ -14,7 +14,7 @@ pub(crate) fn tables(page: &mut Page, summary: &Summary) {
     for stages in &summary.attribution {
         let case = summary.cases.iter().find(|case| case.case.id == stages.case);
         let name = case.map_or_else(String::new, |case| format!(", {} {}", case.case.path, words::message(&case.case)));
-        page.heading(&format!("Where the time goes{name}"));
+        page.section(&format!("Where the time goes{name}"));
         page.note(&known(stages));
         if let Some(why) = &stages.why {
             page.note(&format!("n/a: {why}."));

@@ -38,15 +38,63 @@ impl From<&str> for Cell {
 
 pub(crate) struct Page {
     out: String,
+    /// A section is open: it ends where the next one begins.
+    folded: bool,
+    /// Identifiers and names of what the reader can go to.
+    contents: Vec<(String, String)>,
 }
 
 impl Page {
     pub(crate) fn new() -> Self {
-        Self { out: String::new() }
+        Self { out: String::new(), folded: false, contents: Vec::new() }
     }
 
-    pub(crate) fn finish(self) -> String {
-        self.out
+    /// The contents, and the body.
+    pub(crate) fn finish(mut self) -> (String, String) {
+        self.end_section();
+        let links: String = self
+            .contents
+            .iter()
+            .map(|(id, name)| format!("<a href=\"#{}\">{}</a>\n", escape(id), escape(name)))
+            .collect();
+        (links, self.out)
+    }
+
+    /// A line of the contents.
+    pub(crate) fn listed(&mut self, id: &str, name: &str) {
+        self.contents.push((id.into(), name.into()));
+    }
+
+    /// Begins a section that is folded until somebody wants it. It goes on to the next section or the end.
+    pub(crate) fn section(&mut self, name: &str) {
+        let id = format!("part-{}", self.contents.len() + 1);
+        self.fold(&id, name, false);
+    }
+
+    /// A section that is there without being asked for.
+    pub(crate) fn open_section(&mut self, name: &str) {
+        let id = format!("part-{}", self.contents.len() + 1);
+        self.fold(&id, name, true);
+    }
+
+    /// The same with an identifier of its own.
+    pub(crate) fn fold(&mut self, id: &str, name: &str, open: bool) {
+        self.end_section();
+        self.listed(id, name);
+        let open = if open { " open" } else { "" };
+        self.raw(&format!(
+            "<details class=\"fold\" id=\"{}\"{open}>\n<summary><h2>{}</h2></summary>\n",
+            escape(id),
+            escape(name)
+        ));
+        self.folded = true;
+    }
+
+    /// What follows stands by itself.
+    pub(crate) fn end_section(&mut self) {
+        if std::mem::take(&mut self.folded) {
+            self.raw("</details>\n");
+        }
     }
 
     /// Markup as it is. Text of others must have gone through [`escape`].

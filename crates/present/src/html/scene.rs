@@ -47,6 +47,8 @@ pub struct Earlier<'a> {
     pub run: &'a Run,
     /// Its numbers.
     pub summary: &'a Summary,
+    /// Its messages, as far as they were logged.
+    pub messages: Messages<'a>,
     /// What became of it.
     pub diff: &'a Diff,
 }

@@ -28,7 +28,7 @@ fn label(case: &CaseSummary) -> String {
 
 /// Ratios to the baseline, one table per thread count.
 pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) {
-    page.heading(&format!("Against {}", comparison.baseline));
+    page.section(&format!("Against {}", comparison.baseline));
     page.note(&words::legend(&comparison.metric, comparison.margin));
     for threads in &grid.threads {
         page.raw(&format!(
@@ -74,7 +74,7 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     let timed: Vec<_> = cases.iter().filter(|case| case.fastest_ns.is_some()).collect();
     let Some(first) = timed.first() else { return };
     let time_is = words::timed(run.header.plan.workload, first.open.is_some());
-    page.heading(&format!("{} of every case", time_is.many));
+    page.section(&format!("{} of every case", time_is.many));
     page.note(time_is.what);
     let mut columns = heads(&["case", "fastest"]);
     for quantile in &first.quantiles {
@@ -121,7 +121,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
     if streams.is_empty() {
         return;
     }
-    page.heading("Throughput");
+    page.section("Throughput");
     page.note(&format!(
         "Counted by the receiver on its clock; the sender's clock runs {}. Gbit/s = 10⁹ bit/s.",
         words::senders_until(streams.iter().map(|(case, _)| &case.case))
@@ -207,7 +207,7 @@ pub(crate) fn programs(page: &mut Page, run: &Run, summary: &Summary) {
 
 /// What a message costs at both ends.
 pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
-    page.heading("What a message costs");
+    page.section("What a message costs");
     let columns = heads(&[
         "case",
         "end",
@@ -261,7 +261,7 @@ pub(crate) fn events(page: &mut Page, cases: &[&CaseSummary]) {
     if rows.is_empty() && reasons.is_empty() {
         return;
     }
-    page.heading("What CPU and kernel counted");
+    page.section("What CPU and kernel counted");
     page.note("Per message, from the first to the last measured one, in the measuring threads only: mean over rounds.");
     if !rows.is_empty() {
         let columns = ["case", "end", "event", "a message", "95 % interval", "in user mode", "time counted", ""];
@@ -300,14 +300,14 @@ pub(crate) fn unavailable(page: &mut Page, summary: &Summary) {
         .map(|(path, why, hint)| vec![path.into(), Cell::of("w l", why), Cell::of("w l", hint)])
         .collect();
     if !rows.is_empty() {
-        page.heading("Not measured");
+        page.section("Not measured");
         page.table(&heads(&["path", "why", "what helps"]), &rows);
     }
 }
 
 /// Options asked and granted, lost conditions, and the machines of both ends.
 pub(crate) fn environment(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
-    page.heading("Under which conditions");
+    page.section("Under which conditions");
     let mut refused = Vec::new();
     for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
         let row = [&granted.end, &granted.option, &granted.asked, &granted.granted].map(Clone::clone);

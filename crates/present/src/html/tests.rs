@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixture;
 use msgpath_core::schema::{MessageRow, NEAR};
+use msgpath_record::Run;
 
 /// The part of the page between the style sheet and the script.
 fn body(html: &str) -> &str {
@@ -90,12 +91,12 @@ fn a_comparison_of_two_runs_says_what_changed_and_what_forbids_it() {
     let ((mut a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
     let page = |a: &Run| {
         let diff = msgpath_analyse::diff::diff(a, &b, &[]);
-        let earlier = Some(Earlier { run: a, summary: &of_a, diff: &diff });
+        let earlier = Some(Earlier { run: a, summary: &of_a, diff: &diff, messages: Messages::default() });
         report(&Scene { earlier, ..Scene::new(&b, &of_b) })
     };
     let html = page(&a);
     assert!(
-        html.contains("p50 is slower") && html.contains("id=\"fig-shift\"") && html.contains("by itself</h3>"),
+        html.contains("p50 is slower") && html.contains("id=\"fig-shift\"") && html.contains(", earlier</h3>"),
         "{html}"
     );
     a.header.host_mut(NEAR).kernel = fixture::HOSTILE.into();
@@ -157,6 +158,7 @@ fn every_tag_that_opens_closes() {
 fn every_picture_says_what_it_shows() {
     let (run, summary) = fixture::compare();
     let html = report(&Scene::new(&run, &summary));
+    let html = body(&html);
     let pictures = html.matches("<svg").count();
     assert!(pictures >= 8, "{pictures}");
     assert_eq!(html.matches("role=\"img\" aria-label=\"").count(), pictures);
@@ -181,5 +183,47 @@ fn a_run_without_rounds_still_has_a_report() {
     let (mut run, mut summary) = fixture::echo();
     run.rounds.clear();
     summary.cases.clear();
-    assert!(!report(&Scene::new(&run, &summary)).contains("<svg"));
+    assert!(!body(&report(&Scene::new(&run, &summary))).contains("<svg"));
+}
+
+#[test]
+fn the_first_screen_is_a_sentence_a_picture_and_chips() {
+    let (run, summary) = fixture::compare();
+    let html = report(&Scene::new(&run, &summary));
+    let page = body(&html);
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+    let order = [at("<nav"), at("<h1"), at("<figure id=\"fig-sizes\""), at("class=\"chips\""), at("class=\"fold\"")];
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(page.matches("<h1").count(), 1);
+    // Everything but the first picture is folded, and the contents lead there.
+    assert!(!page.contains("<details class=\"fold\" open") && !page.contains(" open>"));
+    for (_, link) in page
+        .match_indices("<a href=\"#")
+        .map(|(at, _)| page[at + 10..].split_once('"').unwrap())
+        .map(|(id, _)| ((), id))
+    {
+        assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
+    }
+    let kinds = crate::terminal::warning_kinds(&summary.warnings).len();
+    assert_eq!(page.matches("<details class=\"chip\">").count(), kinds);
+}
+
+#[test]
+fn a_verb_begins_with_the_picture_of_its_own_question() {
+    let first = |(run, summary): (Run, msgpath_analyse::Summary)| {
+        let html = report(&Scene::new(&run, &summary));
+        let from = html.find("<figure id=\"fig-").unwrap() + 16;
+        html[from..].split('"').next().unwrap().to_owned()
+    };
+    for (fixture, name) in [
+        (fixture::echo(), "spectrum"),
+        (fixture::echo_sizes(), "sizes"),
+        (fixture::compare(), "sizes"),
+        (fixture::load_curve(), "load"),
+        (fixture::explained(), "anatomy"),
+        (fixture::shapes(), "bars"),
+        (fixture::stream_sizes(), "sizes"),
+    ] {
+        assert_eq!(first(fixture), name);
+    }
 }

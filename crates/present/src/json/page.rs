@@ -14,8 +14,8 @@ this page is made: every shape with its fields.
 * **What is not known is `null`, never 0**, and `why` in the same object or in one around it says why, by the path of the field
   (`restarts.best_rounds`; entries of a list share one). A quantile says it itself.
 * The unit is in the name of a field, or in what is said of it. Ratios and shares have none.
-* With `--jsonl` `echo`, `stream` and `compare` print a line for each round as soon as it is recorded ([Round](#round)), and as the
-  last line what `--json` prints.
+* With `--jsonl` `echo`, `stream`, `compare`, `rpc`, `periodic` and `resume` print a line for each round as soon as it is recorded
+  ([Round](#round)), and as the last line what `--json` prints. The rounds of a periodic session are recorded at its end.
 * Under `--json` an error is an object as well: [Failure](#failure). The exit code is the same as without.
 
 ";

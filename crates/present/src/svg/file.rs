@@ -18,11 +18,12 @@ pub struct Svg {
 impl Svg {
     /// As it stands in a page, which brings the style sheet.
     pub fn markup(&self) -> String {
+        // What is drawn for the whole width may grow a little with it.
+        let (wide, most) = if self.width > 800.0 { (" class=\"wide\"", self.width * 1.2) } else { ("", self.width) };
         format!(
-            "<svg viewBox=\"0 0 {} {}\" style=\"max-width:{}px\" role=\"img\" aria-label=\"{}\"{}>\n{}</svg>\n",
+            "<svg{wide} viewBox=\"0 0 {} {}\" style=\"max-width:{most:.0}px\" role=\"img\" aria-label=\"{}\"{}>\n{}</svg>\n",
             self.width,
             self.height,
-            self.width,
             escape(&self.label),
             self.attributes,
             self.body

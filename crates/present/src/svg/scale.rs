@@ -30,7 +30,7 @@ impl Scale {
     }
 }
 
-/// Ticks at 1, 2 and 5 times the powers of ten between two positive times in ns, at most ten: where there would
+/// Ticks at 1, 2 and 5 times the powers of ten between two positive times in ns, at most thirteen: where there would
 /// be more, only the powers of ten.
 pub fn time_ticks(from_ns: f64, to_ns: f64) -> Vec<f64> {
     let inside = |factors: &[f64]| {
@@ -46,7 +46,7 @@ pub fn time_ticks(from_ns: f64, to_ns: f64) -> Vec<f64> {
         ticks
     };
     let all = inside(&[1.0, 2.0, 5.0]);
-    if all.len() <= 10 { all } else { inside(&[1.0]) }
+    if all.len() <= 13 { all } else { inside(&[1.0]) }
 }
 
 /// Where a percentile lies on the stretched axis: `u = -log10(1 - p)`, so 90, 99 and 99.9 are equally far apart.
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn ticks_are_one_two_five() {
         assert_eq!(time_ticks(9_000.0, 120_000.0), [10_000.0, 20_000.0, 50_000.0, 100_000.0]);
-        assert_eq!(time_ticks(900.0, 2e6), [1e3, 1e4, 1e5, 1e6]);
+        assert_eq!(time_ticks(900.0, 2e7), [1e3, 1e4, 1e5, 1e6, 1e7]);
     }
 
     #[test]

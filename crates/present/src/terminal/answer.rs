@@ -41,6 +41,11 @@ fn rank(finding: &Finding, verb: &str) -> usize {
     }
 }
 
+/// Whether it is about what was measured, and not about the run.
+pub(crate) fn is_answer(finding: &Finding) -> bool {
+    !OF_THE_RUN.contains(&finding.code.as_str())
+}
+
 /// The findings that stand above the first table: as many as fit, at least one, and only what was decided unless nothing
 /// was.
 fn chosen(summary: &Summary, columns: usize) -> Vec<&Finding> {
@@ -95,7 +100,7 @@ fn how_often(text: &str) -> Option<&str> {
 
 /// The first statement of `text` that has room, and how often it holds. Cut between words, with `…`, where the first
 /// statement is too long.
-pub(super) fn in_a_line(text: &str, room: usize) -> String {
+pub(crate) fn in_a_line(text: &str, room: usize) -> String {
     let text = text.trim_end_matches('.');
     if width(text) <= room {
         return text.to_owned();

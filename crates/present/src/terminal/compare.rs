@@ -1,7 +1,7 @@
 //! `compare`: which path, from which size.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Cost, Ratio};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Cost, Ratio, Winner};
 use msgpath_core::PathName;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::{FAR, NEAR};
@@ -66,9 +66,11 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     page.threads(&cases);
     page.programs(run, summary);
     page.limits(run, summary, &cases);
-    // A map without a winner tells nothing that the marks above do not.
-    let won = |comparison: &&Comparison| style.verbose || comparison.winners.iter().any(|winner| winner.path.is_some());
-    if let Some(comparison) = summary.comparison.as_ref().filter(won) {
+    // A map in which all tie everywhere tells nothing that the marks above do not.
+    let told = |comparison: &&Comparison| {
+        style.verbose || comparison.winners.iter().any(|winner| winner.unbeaten.len() < grid.paths.len())
+    };
+    if let Some(comparison) = summary.comparison.as_ref().filter(told) {
         winners(&mut page, &grid, comparison);
     }
     if style.verbose {
@@ -236,14 +238,27 @@ pub(crate) fn letter(at: usize) -> String {
         .map_or_else(|| format!("#{at}"), String::from)
 }
 
+/// The letters of the paths that nothing beats; none where all tie.
+pub(crate) fn letters(grid: &Grid, winner: &Winner) -> String {
+    if winner.unbeaten.len() == grid.paths.len() && winner.path.is_none() {
+        return String::new();
+    }
+    // Runs of an older version know the winner alone.
+    let unbeaten = if winner.unbeaten.is_empty() { winner.path.as_slice() } else { &winner.unbeaten };
+    let mut at: Vec<usize> =
+        unbeaten.iter().filter_map(|path| grid.paths.iter().position(|known| *known == path)).collect();
+    at.sort_unstable();
+    at.into_iter().map(letter).collect::<Vec<_>>().join("")
+}
+
 fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
     if comparison.winners.is_empty() {
         return;
     }
     let glyphs = page.style.glyphs;
-    page.heading("fastest path");
+    page.heading("unbeaten");
     let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
-    page.text(2, &format!("{}   · no winner at 95 %", names.join("   ")), Paint::Dim);
+    page.text(2, &format!("{}   · all tie at 95 %", names.join("   ")), Paint::Dim);
     let mut table = Table::new().gap(3).column("", Align::Left);
     for shape in &grid.shapes {
         table = table.column(grid.head(*shape, true), Align::Right);
@@ -252,10 +267,8 @@ fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
         let cells = grid.shapes.iter().map(|shape| match grid.winner(comparison, *shape, *threads) {
             None => "n/a".into(),
             Some(winner) => {
-                match winner.path.as_ref().and_then(|path| grid.paths.iter().position(|known| *known == path)) {
-                    Some(at) => Span::from(letter(at)),
-                    None => Paint::Dim.span("·"),
-                }
+                let unbeaten = letters(grid, winner);
+                if unbeaten.is_empty() { Paint::Dim.span("·") } else { Span::from(unbeaten) }
             }
         });
         table.row(std::iter::once(Span::from(threads_name(*threads, glyphs))).chain(cells));

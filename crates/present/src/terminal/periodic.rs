@@ -320,3 +320,50 @@ fn before_ready(session: &PeriodicSession, glyphs: Glyphs) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use msgpath_analyse::periodic::{Engine, PeriodicSummary, Stage, Times};
+    use msgpath_core::Workload;
+
+    #[test]
+    fn engines_at_every_width() {
+        let (mut run, mut summary) = fixture::echo();
+        run.header.plan.workload = Workload::Periodic;
+        run.header.periodic = Some(PeriodicFacts {
+            processes: 15,
+            components: 1,
+            period_ns: 10_000_000,
+            messages: 1_000,
+            first: 50,
+            start: "barrier".into(),
+            mac: "hmac".into(),
+            cpus: 2,
+            ..PeriodicFacts::default()
+        });
+        let times = |messages, p50_ns| Times {
+            messages,
+            lost: 3,
+            min_ns: Some(8_000),
+            mean_ns: Some(1.2 * p50_ns as f64),
+            p50_ns: Some(p50_ns),
+            p99_ns: Some(9 * p50_ns),
+            max_ns: Some(40 * p50_ns),
+        };
+        let (all, first, steady) = (times(210_000, 70_000), times(10_500, 90_000), times(199_500, 69_000));
+        let stage =
+            Stage { name: "send call to received".into(), mean_ns: 84e3, p50_ns: 70e3, p99_ns: 630e3, max_ns: 2.8e6 };
+        let lateness = times(15_000, 1_000);
+        let engine = Engine { all, first, steady, lateness, stages: vec![stage], logged: 210_000, ..Engine::default() };
+        (summary.verb, summary.periodic) = ("periodic".into(), Some(PeriodicSummary { engines: vec![engine] }));
+        for width in [60, 80, 100] {
+            let text = periodic(&run, &summary, Style { width, ..Style::default() });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            insta::assert_snapshot!(format!("periodic_{width}"), text);
+        }
+        let wide = periodic(&run, &summary, Style { width: 200, ..Style::default() });
+        assert_eq!(wide, periodic(&run, &summary, Style::default()), "a wider terminal shows the same");
+    }
+}

@@ -33,6 +33,7 @@ use msgpath_sys::{clock, random};
 pub use msgpath_agent::periodic::mac::Mac;
 pub use msgpath_agent::periodic::orders::Start;
 
+use crate::execute::Progress;
 use crate::launch::local;
 use crate::others::Others;
 use home::{Home, Place, join, last_words, unpack};
@@ -195,7 +196,12 @@ fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
 ///
 /// # Errors
 /// A [`Problem`] with its exit code. Where the record had begun, it holds what was measured, and the problem.
-pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<RunEnd, Problem> {
+pub fn execute(
+    request: Request,
+    told: Told<'_>,
+    progress: &mut dyn Progress,
+    stop: &AtomicBool,
+) -> Result<RunEnd, Problem> {
     let Request { mut plan, periodic, command, name, folder } = request;
     for case in &plan.cases {
         periodic.validate(case.size)?;
@@ -244,7 +250,11 @@ pub fn execute(request: Request, told: Told<'_>, stop: &AtomicBool) -> Result<Ru
     header.ends[NEAR].clock = ClockFacts { cost_ns, step_ns };
     let mut writer = RunWriter::create(&folder, &header).map_err(Problem::from)?;
     let begin = clock::now();
-    let result = sessions(&mut header, &periodic, begin, &mut writer, told, stop);
+    let result = {
+        progress.started(&header);
+        progress.planned(&header.plan);
+        sessions(&mut header, &periodic, begin, &mut writer, told, progress, stop)
+    };
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
         Ok(false) => (Status::Partial, None),
@@ -270,8 +280,10 @@ fn sessions(
     begin: u64,
     writer: &mut RunWriter,
     told: Told<'_>,
+    progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Result<bool, Problem> {
+    let (mut done, of) = (0, header.plan.total_rounds());
     let (seed, restarts) = (header.plan.seed, header.plan.restarts);
     let mut others = Others::new();
     others.sample();
@@ -305,7 +317,13 @@ fn sessions(
             let (homes, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
             let (rounds, facts) = join(periodic, &case, homes, &place(go));
             (header.others, header.others_unseen) = others.finish();
+            let recorded: Vec<RoundRecord> = rounds.iter().map(|(round, _)| round.clone()).collect();
             record(header, writer, rounds, facts)?;
+            // The rounds of a session are slices of it: all of them are known when its processes have ended.
+            for round in &recorded {
+                done += 1;
+                progress.round(round, done, of);
+            }
             if !whole {
                 return Ok(false);
             }

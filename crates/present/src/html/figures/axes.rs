@@ -61,29 +61,23 @@ pub(crate) fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y:
     }
 }
 
-/// Seconds since the start of the run below columns of equal width, which leave out the time between rounds.
-pub(crate) fn time_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
+/// Rounds below columns of equal width: the time between rounds is left out, so an axis of seconds would not be even.
+pub(crate) fn round_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return };
-    let (from, to) = (first.from_ns as f64 / 1e9, last.to_ns as f64 / 1e9);
-    let rough = (to - from).max(1e-9) / 8.0;
-    let unit = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough);
-    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
-    let mut free = f64::MIN;
-    let mut tick = (from / step).ceil();
-    while tick * step <= to {
-        let ns = tick * step * 1e9;
-        let column = columns.partition_point(|column| column.to_ns as f64 <= ns).min(columns.len() - 1);
-        let (start, end) = (columns[column].from_ns as f64, columns[column].to_ns as f64);
-        let inside = ((ns - start) / (end - start).max(1.0)).clamp(0.0, 1.0);
-        let x = left + (right - left) * (column as f64 + inside) / columns.len() as f64;
-        if x >= free {
-            drawing.line("axis", (x, y), (x, y + 4.0));
-            drawing.text("m", (x, y + 17.0), Anchor::Middle, &format!("{:.digits$} s", tick * step));
-            free = x + 48.0;
+    let rounds = last.round + 1 - first.round;
+    let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+    let step = step.into_iter().find(|step| rounds.div_ceil(*step) <= 12).unwrap_or(rounds);
+    let mut before = None;
+    for (at, column) in columns.iter().enumerate() {
+        let number = column.round + 1;
+        if before.replace(column.round) == Some(column.round) || (number != 1 && number % step != 0) {
+            continue;
         }
-        tick += 1.0;
+        // A round of several columns is named in its middle.
+        let own = columns.iter().filter(|other| other.round == column.round).count() as f64;
+        let x = left + (right - left) * (at as f64 + own / 2.0) / columns.len() as f64;
+        drawing.line("axis", (x, y), (x, y + 4.0));
+        drawing.text("m", (x, y + 17.0), Anchor::Middle, &number.to_string());
     }
 }
 
@@ -97,19 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn ticks_of_time_stand_where_their_columns_are() {
-        let mut drawing = Drawing::new(100.0, 10.0);
-        // Two seconds of rounds with a pause of a second, which is left out.
-        time_axis(&mut drawing, &[column(0, 1_000), column(2_000, 3_000)], (0.0, 800.0), 0.0);
+    fn rounds_are_named_in_even_steps() {
+        let columns: Vec<Column> =
+            (0..40).map(|round| Column { round, ..column(round as u64, round as u64 + 1) }).collect();
+        let mut drawing = Drawing::new(100.0, 50.0);
+        round_axis(&mut drawing, &columns, (0.0, 400.0), 0.0);
         let svg = drawing.finish("").markup();
-        for (x, text) in
-            [("0.0", "0.0 s"), ("200.0", "0.5 s"), ("400.0", "1.0 s"), ("600.0", "2.5 s"), ("800.0", "3.0 s")]
-        {
-            assert!(svg.contains(&format!("x=\"{x}\" y=\"17.0\" text-anchor=\"middle\">{text}<")), "{text}: {svg}");
-        }
-        let mut nothing = Drawing::new(1.0, 1.0);
-        time_axis(&mut nothing, &[], (0.0, 1.0), 0.0);
-        time_axis(&mut nothing, &[column(5, 5)], (0.0, 1.0), 0.0);
+        let named: Vec<&str> = svg.split("\"middle\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+        assert_eq!(named, ["1", "5", "10", "15", "20", "25", "30", "35", "40"]);
     }
 
     #[test]

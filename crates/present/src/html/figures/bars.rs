@@ -4,7 +4,7 @@ use msgpath_analyse::summary::CaseSummary;
 
 use super::super::G;
 use super::chart::rate_text;
-use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, hue, short};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 use crate::view::{Grid, Shape};
 use crate::words;
@@ -12,7 +12,7 @@ use crate::words;
 pub(super) const FIGURE: Figure = Figure {
     name: "bars",
     question: "How do the paths compare, size by size?",
-    how: "Bars begin at 0 and no axis is broken, so lengths can be compared within a panel. Every panel has a scale of its own: from panel to panel only the numbers can be compared. Lines are 95 % intervals over rounds.",
+    how: "Bars begin at 0 and no axis is broken, so lengths can be compared. Lines are 95 % intervals over rounds.",
     draw: picture,
 };
 
@@ -54,12 +54,25 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         true => ("throughput".to_owned(), "bits_per_s"),
         false => (format!("median {}", scene.timed().name), "p50_ns"),
     };
-    let panels: Vec<Svg> =
-        grid.shapes.iter().filter_map(|shape| panel(&grid, *shape, threads, &what)).take(PANELS).collect();
+    // One scale for all panels, unless the shortest would be too short to be seen.
+    let longest = |shape: &Shape| longest(&bars_of(&grid, *shape, threads));
+    let all: Vec<f64> = grid.shapes.iter().take(PANELS).map(longest).filter(|longest| *longest > 0.0).collect();
+    let (least, most) = all.iter().fold((f64::MAX, 0.0_f64), |(least, most), own| (least.min(*own), most.max(*own)));
+    let scale = (most <= 6.0 * least).then_some(most);
+    let width = if all.len() == 1 { 860.0 } else { WIDTH };
+    let shapes = grid.shapes.iter().take(PANELS);
+    let panels: Vec<Svg> = shapes.filter_map(|shape| panel(&grid, *shape, threads, &what, (width, scale))).collect();
     if panels.is_empty() {
         return Drawn::Nothing;
     }
-    let mut note = format!("The {what} with {}.", words::counted(threads.into(), "thread", G));
+    let mut note = match (all.len(), scale) {
+        (1, _) => String::new(),
+        (_, Some(_)) => "All panels have one scale. ".to_owned(),
+        (_, None) => {
+            "Every panel has a scale of its own: from panel to panel only the numbers can be compared. ".into()
+        }
+    };
+    note += &format!("The {what} with {}.", words::counted(threads.into(), "thread", G));
     if is_stream {
         note.push_str(" Longer is better.");
     } else {
@@ -90,30 +103,41 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     Drawn::Picture(Picture { panels, data, note, ..Picture::default() })
 }
 
-fn panel(grid: &Grid, shape: Shape, threads: u32, what: &str) -> Option<Svg> {
-    let bars: Vec<Bar> = grid.paths.iter().filter_map(|path| bar(grid.case(path, shape, threads)?)).collect();
-    let longest = bars.iter().flat_map(|bar| [bar.value, bar.high.unwrap_or(0.0)]).fold(0.0, f64::max);
+fn bars_of(grid: &Grid, shape: Shape, threads: u32) -> Vec<Bar> {
+    grid.paths.iter().filter_map(|path| bar(grid.case(path, shape, threads)?)).collect()
+}
+
+/// The longest bar. An interval that reaches further than three bars is cut, so that it does not flatten them.
+fn longest(bars: &[Bar]) -> f64 {
+    bars.iter().flat_map(|bar| [bar.value, bar.high.unwrap_or(0.0).min(3.0 * bar.value)]).fold(0.0, f64::max)
+}
+
+fn panel(grid: &Grid, shape: Shape, threads: u32, what: &str, (width, scale): (f64, Option<f64>)) -> Option<Svg> {
+    let bars = bars_of(grid, shape, threads);
+    let longest = scale.unwrap_or_else(|| longest(&bars));
     if longest <= 0.0 {
         return None;
     }
     let height = TOP + ROW * bars.len() as f64 + 6.0;
-    let mut drawing = Drawing::new(WIDTH, height);
-    let x = Scale::linear((0.0, longest), (LEFT, WIDTH - RIGHT));
+    let mut drawing = Drawing::new(width, height);
+    drawing.attribute("data-paths", "");
+    let x = Scale::linear((0.0, longest), (LEFT, width - RIGHT));
     drawing.text("b", (0.0, 13.0), Anchor::Start, &grid.head(shape, false));
     drawing.text("m", (LEFT, 13.0), Anchor::Middle, "0");
     for (at, bar) in bars.iter().enumerate() {
         let y = TOP + ROW * at as f64;
         let title = format!("{}: {}", bar.name, bar.text);
         drawing.text("m", (LEFT - 8.0, y + 14.0), Anchor::End, &short(&bar.name));
-        drawing.rectangle(&format!("f{}", at % 4), (LEFT, y + 4.0), (x.at(bar.value) - LEFT, ROW - 9.0), 0.75, &title);
+        drawing.rectangle(&format!("f{}", hue(at)), (LEFT, y + 4.0), (x.at(bar.value) - LEFT, ROW - 9.0), 0.75, &title);
         if let (Some(low), Some(high)) = (bar.low, bar.high) {
             let middle = y + 4.0 + (ROW - 9.0) / 2.0;
-            drawing.line("axis", (x.at(low), middle), (x.at(high), middle));
-            for end in [low, high] {
+            let end_of_axis = x.at(longest);
+            drawing.line("axis", (x.at(low), middle), (x.at(high).min(end_of_axis), middle));
+            for end in [low, high].into_iter().filter(|end| *end <= longest) {
                 drawing.line("axis", (x.at(end), middle - 3.5), (x.at(end), middle + 3.5));
             }
         }
-        drawing.text("", (WIDTH - RIGHT + 6.0, y + 14.0), Anchor::Start, &bar.text);
+        drawing.text("", (width - RIGHT + 6.0, y + 14.0), Anchor::Start, &bar.text);
     }
     drawing.line("axis", (LEFT, TOP), (LEFT, height - 4.0));
     let names: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();

@@ -6,12 +6,12 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
-use super::{SERIES, short, tick_name};
+use super::{HUES, SERIES, hue, short, tick_name};
 use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, time_ticks};
 use crate::words;
 
 const LEFT: f64 = 76.0;
-const RIGHT: f64 = 132.0;
+const RIGHT: f64 = 150.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
@@ -60,6 +60,24 @@ impl Axis {
         Self::values(name, range, |bits| words::chosen(&words::throughput(bits, Default::default())))
     }
 
+    /// Ratios, as changes from 1.
+    pub fn ratios(name: &str, (low, high): (f64, f64)) -> Self {
+        let range = (low.min(0.97) * 0.95, high.max(1.03) * 1.05);
+        let wanted = [
+            0.02, 0.05, 0.1, 0.2, 0.33, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0,
+        ];
+        // The line at 1 first, then as many others as have room.
+        let mut ticks: Vec<f64> = vec![1.0];
+        for tick in wanted.into_iter().filter(|tick| (range.0..range.1).contains(tick)) {
+            let gap = (range.1 / range.0).ln() / 14.0;
+            if ticks.iter().all(|other| (tick / other).ln().abs() >= gap) {
+                ticks.push(tick);
+            }
+        }
+        let text = |ratio: f64| if ratio == 1.0 { "the same".into() } else { words::change(ratio) };
+        Self { name: name.into(), range, ticks: ticks.into_iter().map(|tick| (tick, text(tick))).collect() }
+    }
+
     fn scale(&self, pixels: (f64, f64)) -> Scale {
         Scale::log(self.range, pixels)
     }
@@ -75,6 +93,16 @@ fn decades((low, high): (f64, f64), print: impl Fn(f64) -> String) -> Vec<(f64, 
     // The ticks of times begin at 1.
     let lift = if low < 1.0 { 1e6 } else { 1.0 };
     let mut ticks: Vec<f64> = time_ticks(low * lift, high * lift).into_iter().map(|tick| tick / lift).collect();
+    if ticks.len() < 4 {
+        // Closer ones where the axis is short.
+        let power = 10_f64.powf((low * lift).log10().floor());
+        let close = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 70.0, 100.0];
+        let inside = close.map(|factor| factor * power / lift).into_iter().filter(|tick| (low..=high).contains(tick));
+        let more: Vec<f64> = inside.collect();
+        if more.len() > ticks.len() && high / low < 80.0 {
+            ticks = more;
+        }
+    }
     if ticks.len() < 3 {
         let rough = (high - low) / 4.0;
         let power = 10_f64.powf(rough.log10().floor());
@@ -150,11 +178,13 @@ pub struct Line {
     pub label: String,
     /// From left to right.
     pub points: Vec<Point>,
+    /// It has the colour of the line at this position, thin: the same in an earlier run.
+    pub of: Option<usize>,
 }
 
 /// The range of all values, intervals included.
 pub fn extent(lines: &[Line]) -> Option<(f64, f64)> {
-    let points = lines.iter().take(SERIES).flat_map(|line| &line.points);
+    let points = lines.iter().flat_map(|line| &line.points);
     range(points.flat_map(|point| [Some(point.y), point.low, point.high]).flatten())
 }
 
@@ -201,27 +231,72 @@ impl Chart {
         (LEFT, self.size.0 - RIGHT, TOP, self.size.1 - BOTTOM)
     }
 
-    /// The first few lines (`SERIES`) with their intervals, each labelled where it ends.
+    /// Every line is a path: what is chosen in one figure is bold in all of these.
+    pub fn paths(&mut self) {
+        self.drawing.attribute("data-paths", "");
+    }
+
+    /// The lines with their intervals, each labelled where it ends. An interval that leaves the frame is cut there, with an
+    /// arrow.
     pub fn lines(&mut self, lines: &[Line]) {
         let (_, right, top, bottom) = self.frame();
-        let shown: Vec<&Line> = lines.iter().take(SERIES).collect();
-        for (at, line) in shown.iter().enumerate() {
-            let place = |point: &Point| (self.x.at(point.x), self.y.at(point.y));
-            self.drawing.path(&format!("ln s{at}"), &line.points.iter().map(place).collect::<Vec<_>>());
+        let shown: Vec<&Line> = lines
+            .iter()
+            .filter(|line| line.of.is_some())
+            .chain(lines.iter().filter(|line| line.of.is_none()).take(SERIES))
+            .collect();
+        let hue =
+            |line: &Line| hue(line.of.or_else(|| lines.iter().position(|own| std::ptr::eq(own, line))).unwrap_or(0));
+        let again = |line: &Line| {
+            let at = line.of.or_else(|| lines.iter().position(|own| std::ptr::eq(own, line))).unwrap_or(0);
+            if at >= HUES { " again" } else { "" }
+        };
+        // Intervals at the same place lie beside each other.
+        let step = (24.0 / shown.len().max(1) as f64).min(3.0);
+        for (number, line) in shown.iter().enumerate() {
+            let at = hue(line);
+            let more = if line.of.is_some() { " was" } else { again(line) };
+            let aside = (number as f64 - (shown.len() - 1) as f64 / 2.0) * step;
+            let place = |point: &Point| (self.x.at(point.x) + aside, self.y.at(point.y));
+            // Where an end is no claim, the way there is dotted.
+            for pair in line.points.windows(2) {
+                let class = if pair.iter().any(|point| point.hollow) { "noclaim t" } else { "ln s" };
+                self.drawing.path(&format!("{class}{at}{more}"), &[place(&pair[0]), place(&pair[1])]);
+            }
             for point in &line.points {
                 let (x, y) = place(point);
                 if let (Some(low), Some(high)) = (point.low, point.high) {
-                    self.drawing.line(&format!("whisker t{at}"), (x, self.y.at(low)), (x, self.y.at(high)));
+                    let (low, high) = (self.y.at(low), self.y.at(high));
+                    let class = format!("whisker t{at}{more}");
+                    self.drawing.line(&class, (x, low.min(bottom)), (x, high.max(top)));
+                    // Arrow heads where an end lies outside.
+                    for (end, edge, tip) in [(low > bottom, bottom, -5.0), (high < top, top, 5.0)] {
+                        if end {
+                            self.drawing.line(&class, (x, edge), (x - 2.0, edge + tip));
+                            self.drawing.line(&class, (x, edge), (x + 2.0, edge + tip));
+                        }
+                    }
                 }
                 let class = if point.hollow { format!("hollow t{at}") } else { format!("f{at}") };
-                self.drawing.dot(&class, (x, y), if point.hollow { 3.0 } else { 2.6 }, &point.title);
+                let radius = match (line.of, point.hollow) {
+                    (Some(_), _) => 2.2,
+                    (None, true) => 3.4,
+                    (None, false) => 3.2,
+                };
+                self.drawing.dot(&class, (x, y), radius, &point.title);
             }
         }
         let ends: Vec<f64> =
             shown.iter().map(|line| line.points.last().map_or(bottom, |point| self.y.at(point.y))).collect();
-        for (at, (line, place)) in shown.iter().zip(label_positions(&ends, 15.0, (top, bottom))).enumerate() {
+        for (line, place) in shown.iter().zip(label_positions(&ends, 15.0, (top, bottom))) {
             if !line.points.is_empty() {
-                self.drawing.text(&format!("b f{at}"), (right + 8.0, place + 4.0), Anchor::Start, &short(&line.label));
+                let class = if line.of.is_some() { "f" } else { "b name f" };
+                self.drawing.text(
+                    &format!("{class}{}", hue(line)),
+                    (right + 8.0, place + 4.0),
+                    Anchor::Start,
+                    &short(&line.label),
+                );
             }
         }
         self.names.extend(shown.iter().map(|line| line.label.clone()));

@@ -5,7 +5,7 @@ use msgpath_analyse::strips::{Strip, Strips, strips};
 
 use super::super::G;
 use super::heat::{LEFT, RIGHT, WIDTH};
-use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, chosen, time_axis};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, chosen, round_axis};
 use crate::svg::{Anchor, Drawing, Svg};
 use crate::words;
 
@@ -29,7 +29,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let (shown, _) = chosen(scene.summary, &cases);
     let Some((label, case)) = shown.first() else { return Drawn::Nothing };
     // The axis of the heat map, from the rounds alone: one column a round.
-    let Some(heat) = heat(scene.run, case.case.id, &msgpath_record::NO_MESSAGES) else { return Drawn::Nothing };
+    let Some(heat) = heat(scene.run, case.case.id, &msgpath_record::NO_MESSAGES, None) else { return Drawn::Nothing };
     let strips = strips(scene.run, case.case.id);
     let mut note = Vec::new();
     if shown.len() > 1 {
@@ -49,6 +49,26 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let panels = if strips.varying.is_empty() { Vec::new() } else { vec![draw(&strips, &heat.columns)] };
     let data = numbers(&strips, &heat.columns);
     Drawn::Picture(Picture { panels, data, note: note.join(" "), ..Picture::default() })
+}
+
+/// The kernel's names of what it counts for the whole machine, and what they mean.
+const PLAIN: [(&str, &str); 10] = [
+    ("pressure.cpu.some_usec", "µs in which some task of the machine waited for a CPU"),
+    ("pressure.io.some_usec", "µs in which some task of the machine waited for I/O"),
+    ("pressure.memory.some_usec", "µs in which some task of the machine waited for memory"),
+    ("stat.intr", "interrupts of the machine"),
+    ("stat.ctxt", "context switches of the machine"),
+    ("stat.softirq", "softirqs of the machine"),
+    ("stat.processes", "processes started on the machine"),
+    ("stat.procs_running", "runnable tasks of the machine"),
+    ("stat.steal", "CPU time that the hypervisor took"),
+    ("irq.cpu", "interrupts on CPU "),
+];
+
+/// The name of a strip in words.
+fn plain(name: &str) -> String {
+    let known = PLAIN.iter().find(|(kernel, _)| name.contains(kernel));
+    known.map_or_else(|| name.to_owned(), |(kernel, words)| name.replace(kernel, words))
 }
 
 fn value(strip: &Strip, value: f64) -> String {
@@ -90,9 +110,6 @@ fn draw(strips: &Strips, columns: &[Column]) -> Svg {
     for (at, strip) in shown.iter().enumerate() {
         let base = TOP + at as f64 * (STRIP + GAP) + GAP + STRIP - 4.0;
         let most = strip.values.iter().flatten().copied().fold(0.0, f64::max);
-        let least = strip.values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        // A level that never comes near 0, such as a speed, is shown from its lowest value.
-        let floor = if least > 0.5 * most { least - 0.1 * (most - least) } else { 0.0 };
         let rho = match strip.rho {
             Some(rho) if strip.follows => format!(", rises with the slow rounds (rank correlation {rho:.2})"),
             Some(rho) => format!(" (rank correlation {rho:.2})"),
@@ -100,24 +117,19 @@ fn draw(strips: &Strips, columns: &[Column]) -> Svg {
         };
         let mark = if strip.follows { "● " } else { "" };
         let class = if strip.follows { "b" } else { "m" };
-        drawing.text(class, (LEFT, base - STRIP - 3.0), Anchor::Start, &format!("{mark}{}{rho}", strip.name));
+        drawing.text(class, (LEFT, base - STRIP - 3.0), Anchor::Start, &format!("{mark}{}{rho}", plain(&strip.name)));
         drawing.text("m", (LEFT - 7.0, base - STRIP + 9.0), Anchor::End, &value(strip, most));
-        drawing.text(
-            "m",
-            (LEFT - 7.0, base + 1.0),
-            Anchor::End,
-            &if floor > 0.0 { value(strip, least) } else { "0".into() },
-        );
+        drawing.text("m", (LEFT - 7.0, base + 1.0), Anchor::End, "0");
         drawing.line("grid", (LEFT, base), (right, base));
-        bars(&mut drawing, strip, (floor, most), base, right);
+        bars(&mut drawing, strip, most, base, right);
     }
-    time_axis(&mut drawing, columns, (LEFT, right), bottom - 2.0);
+    round_axis(&mut drawing, columns, (LEFT, right), bottom - 2.0);
     let names: Vec<&str> = shown.iter().map(|strip| strip.name.as_str()).collect();
     drawing.finish(&format!("What else happened over time: {}", names.join(", ")))
 }
 
 /// One bar a pixel at most: the largest value of the rounds in it.
-fn bars(drawing: &mut Drawing, strip: &Strip, (floor, most): (f64, f64), base: f64, right: f64) {
+fn bars(drawing: &mut Drawing, strip: &Strip, most: f64, base: f64, right: f64) {
     let rounds = strip.values.len();
     let places = rounds.min((right - LEFT) as usize);
     let width = (right - LEFT) / places as f64;
@@ -126,7 +138,7 @@ fn bars(drawing: &mut Drawing, strip: &Strip, (floor, most): (f64, f64), base: f
         let own =
             &strip.values[place * rounds / places..((place + 1) * rounds / places).max(place * rounds / places + 1)];
         let Some(value) = own.iter().flatten().copied().reduce(f64::max) else { continue };
-        let height = if most > floor { STRIP * (value - floor) / (most - floor) } else { 0.0 };
+        let height = if most > 0.0 { STRIP * value / most } else { 0.0 };
         if height > 0.0 {
             let x = LEFT + place as f64 * width;
             path += &format!(

@@ -12,7 +12,7 @@ use crate::words;
 pub(super) const FIGURE: Figure = Figure {
     name: "cost",
     question: "Faster, but at what price?",
-    how: "Cost of one message, mean over all rounds; every column begins at 0. ● near end, ○ far end. What could not be counted says n/a and why.",
+    how: "Cost of one message, mean over all rounds; every column begins at 0, and all counts have one scale. ● near end, ○ far end. What could not be counted says n/a and why.",
     draw: picture,
 };
 
@@ -28,6 +28,8 @@ struct Price {
     near: fn(&CaseSummary) -> Option<f64>,
     far: Option<fn(&CaseSummary) -> Option<f64>>,
     print: fn(f64) -> String,
+    /// A count: all of them have one scale.
+    count: bool,
 }
 
 /// A price of an end whose counters were read.
@@ -42,6 +44,7 @@ const PRICES: [Price; 6] = [
         near: |case| case.end(NEAR).cost.cpu_ns(),
         far: Some(|case| case.end(FAR).cost.cpu_ns()),
         print: |ns| G.time(ns),
+        count: false,
     },
     Price {
         name: "system calls",
@@ -49,6 +52,7 @@ const PRICES: [Price; 6] = [
         near: |case| read(&case.end(NEAR).cost, |cost| cost.calls),
         far: Some(|case| read(&case.end(FAR).cost, |cost| cost.calls)),
         print: words::per_message,
+        count: true,
     },
     Price {
         name: "voluntary switches",
@@ -56,6 +60,7 @@ const PRICES: [Price; 6] = [
         near: |case| read(&case.end(NEAR).cost, |cost| cost.voluntary),
         far: Some(|case| read(&case.end(FAR).cost, |cost| cost.voluntary)),
         print: words::per_message,
+        count: true,
     },
     Price {
         name: "forced switches",
@@ -63,6 +68,7 @@ const PRICES: [Price; 6] = [
         near: |case| read(&case.end(NEAR).cost, |cost| cost.involuntary),
         far: Some(|case| read(&case.end(FAR).cost, |cost| cost.involuntary)),
         print: words::per_message,
+        count: true,
     },
     Price {
         name: "page faults",
@@ -70,6 +76,7 @@ const PRICES: [Price; 6] = [
         near: |case| read(&case.end(NEAR).cost, |cost| cost.faults),
         far: Some(|case| read(&case.end(FAR).cost, |cost| cost.faults)),
         print: words::per_message,
+        count: true,
     },
     Price {
         name: "copied, both ends ●",
@@ -77,6 +84,7 @@ const PRICES: [Price; 6] = [
         near: |case| case.copied_bytes,
         far: None,
         print: words::about_size,
+        count: false,
     },
 ];
 
@@ -151,7 +159,10 @@ fn draw(prices: &[Price], cases: &[&CaseSummary], grid: &Grid) -> Svg {
         let left = LEFT + COLUMN * column as f64 + 6.0;
         let right = left + COLUMN - 70.0;
         let both = |case: &CaseSummary| [(price.near)(case), price.far.and_then(|far| far(case))];
-        let most = cases.iter().flat_map(|case| both(case)).flatten().fold(0.0, f64::max);
+        let same = PRICES.iter().filter(|other| other.name == price.name || (price.count && other.count));
+        let of = |price: &Price, case: &CaseSummary| [(price.near)(case), price.far.and_then(|far| far(case))];
+        let all = same.flat_map(|price| cases.iter().flat_map(move |case| of(price, case)));
+        let most = all.flatten().fold(0.0, f64::max);
         let x = Scale::linear((0.0, if most > 0.0 { most } else { 1.0 }), (left, right));
         drawing.text("b", (left, 14.0), Anchor::Start, price.name);
         drawing.text("m", (left, 30.0), Anchor::Start, "0");

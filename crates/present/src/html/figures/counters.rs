@@ -85,6 +85,11 @@ fn kernel(scene: &Scene<'_>) -> Drawn {
         return Drawn::Unavailable("no kernel counter could be read at the near end".into());
     }
     let total = |name: &str| cases.iter().filter_map(|case| case.end(NEAR).kernel.get(name)).sum::<u64>();
+    // Something that happens once in a thousand messages has no line against their size.
+    let often = |name: &str| {
+        let values: Vec<f64> = cases.iter().filter_map(|case| value(case, name)).collect();
+        values.iter().filter(|value| **value >= 0.005).count() * 2 >= values.len()
+    };
     let mut names: Vec<&str> = known.iter().map(String::as_str).filter(|name| total(name) > 0).collect();
     names.sort_by_key(|name| (of_the_machine(name), std::cmp::Reverse(total(name))));
     if names.is_empty() {
@@ -104,13 +109,15 @@ fn kernel(scene: &Scene<'_>) -> Drawn {
         ];
         data.row(heads.into_iter().chain(values));
     }
+    let shown: Vec<&str> = names.iter().copied().filter(|name| often(name)).take(PANELS).collect();
     let mut note = and_more(grid.paths.len());
-    if names.len() > PANELS {
-        note = format!("{PANELS} of {} counters that changed, those of the network first. {note}", names.len())
+    if names.len() > shown.len() {
+        let count = shown.len();
+        note = format!("{count} of {} counters that changed are drawn, those of the network first; the others changed less than once in 200 messages of most cases, or stand in the numbers. {note}", names.len())
             .trim_end()
             .to_owned();
     }
-    let panels = names.iter().take(PANELS).filter_map(|name| panel(&grid, name)).collect();
+    let panels = shown.iter().filter_map(|name| panel(&grid, name)).collect();
     Drawn::Picture(Picture { panels, data, note, ..Picture::default() })
 }
 
@@ -137,11 +144,11 @@ fn lines_of(grid: &Grid, name: &(&str, &str), value: impl Fn(&CaseSummary) -> Op
                 })
                 .collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            Line { label: path.to_string(), points }
+            Line { label: path.to_string(), points, ..Line::default() }
         })
         .collect();
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
-    let y = Axis::values(&format!("{name} (log)"), extent(&lines)?, |value| value.to_string());
+    let y = Axis::values(&format!("{name} (log)"), extent(&lines)?, |value| words::per_message(value));
     let mut chart = Chart::new((540.0, 260.0), &x, &y);
     chart.lines(&lines);
     Some(chart.finish(&format!("{name} against message size")))

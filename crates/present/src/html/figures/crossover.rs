@@ -4,7 +4,7 @@ use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::PathName;
 
 use super::super::G;
-use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, short};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue, short};
 use crate::svg::{Anchor, Drawing, Scale, Svg, escape, label_positions, time_ticks};
 use crate::terminal::metric_name;
 use crate::view::{self, Grid};
@@ -51,7 +51,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         after += &format!("<li>{}</li>\n", escape(&text));
     }
     after += "</ul>\n";
-    Drawn::Picture(Picture { panels, data, note, after })
+    Drawn::Picture(Picture { panels, data, note, after, ..Picture::default() })
 }
 
 /// Every point of the panels.
@@ -127,6 +127,7 @@ fn reach(curves: &[Curve]) -> impl Iterator<Item = f64> {
 
 fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    drawing.attribute("data-paths", "");
     let paths: Vec<&&PathName> = grid.paths.iter().take(SERIES).collect();
     let cases = |path: &PathName| -> Vec<&CaseSummary> {
         grid.shapes.iter().filter_map(|shape| grid.case(path, *shape, threads)).collect()
@@ -178,19 +179,20 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
         [(&absolute, &y, false), (&ratios, &r, true)].into_iter().zip(ends)
     {
         for (at, curve) in curves.iter().enumerate() {
+            let colour = hue(at);
             let banded: Vec<_> =
                 curve.iter().filter_map(|(size, _, low, high)| Some((*size, (*low)?, (*high)?))).collect();
             let edge = |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
                 banded.iter().map(|point| (x.at(point.0), scale.at(pick(point).clamp(least, most)))).collect()
             };
-            drawing.band(&format!("bd f{at}"), &edge(|point| point.2), &edge(|point| point.1));
+            drawing.band(&format!("bd f{colour}"), &edge(|point| point.2), &edge(|point| point.1));
             let line: Vec<_> = curve.iter().map(|(size, value, ..)| (x.at(*size), scale.at(*value))).collect();
-            drawing.path(&format!("ln s{at}"), &line);
+            drawing.path(&format!("ln s{colour}"), &line);
             for (size, value, low, high) in curve {
                 let print = |value: f64| if is_ratio { format!("{value:.3}") } else { describe(value) };
                 let interval = words::interval(*low, *high, print).unwrap_or_else(|| "no interval".into());
                 let title = format!("{}, {}: {} ({interval})", paths[at], words::about_size(*size), print(*value));
-                drawing.dot(&format!("f{at}"), (x.at(*size), scale.at(*value)), 2.2, &title);
+                drawing.dot(&format!("f{colour}"), (x.at(*size), scale.at(*value)), 2.2, &title);
             }
         }
     }
@@ -198,7 +200,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
     for (at, place) in label_positions(&ends, 15.0, (TOP, MIDDLE)).into_iter().enumerate() {
         if !absolute[at].is_empty() {
             drawing.text(
-                &format!("b f{at}"),
+                &format!("b name f{}", hue(at)),
                 (WIDTH - RIGHT + 8.0, place + 4.0),
                 Anchor::Start,
                 &short(&paths[at].to_string()),
@@ -227,6 +229,7 @@ fn crossings(
     for crossover in comparison.crossovers.iter().filter(|crossover| crossover.threads == threads) {
         let Some(at) = paths.iter().position(|path| **path == &crossover.path) else { continue };
         let Some(size) = crossover.crossing.size else { continue };
+        let at = hue(at);
         let from = crossover.crossing.low.map_or(left, |low| x.at(low)).clamp(left, right);
         let to = crossover.crossing.high.map_or(right, |high| x.at(high)).clamp(left, right);
         drawing.rectangle(&format!("f{at}"), (from, TOP), ((to - from).max(1.0), BOTTOM - TOP), 0.12, "");

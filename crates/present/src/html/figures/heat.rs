@@ -4,14 +4,14 @@
 //! "first", "counts"}]}]}`, times in ns; `counts` starts at row `first` from the bottom. The SVG at the same position has
 //! `data-geo` `{"w", "h", "left", "right", "top", "bottom"}` in its own units.
 
-use msgpath_analyse::heat::{Column, Heat, ROWS, heat};
+use msgpath_analyse::heat::{Column, Heat, ROWS, extent, heat};
 use msgpath_core::units::three_digits;
 use serde::Serialize;
 
 use super::super::G;
 use super::super::encode::{base64, json_block};
 use super::super::png;
-use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, time_axis};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, round_axis};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 use crate::words::{self, Timed};
 
@@ -78,10 +78,15 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
     let (shown, _) = chosen(scene.summary, &cases);
     let more = shown.len().saturating_sub(SERIES);
+    let drawn: Vec<u32> = shown.iter().take(SERIES).map(|(_, case)| case.case.id).collect();
+    // One scale for all of them.
+    let within = extent(scene.run, &drawn);
     let maps: Vec<(String, u32, Heat)> = shown
         .into_iter()
         .take(SERIES)
-        .filter_map(|(label, case)| Some((label, case.case.id, heat(scene.run, case.case.id, scene.messages.logged)?)))
+        .filter_map(|(label, case)| {
+            Some((label, case.case.id, heat(scene.run, case.case.id, scene.messages.logged, within)?))
+        })
         .collect();
     let Some((_, _, first)) = maps.first() else { return Drawn::Nothing };
     let rounds = cases.iter().map(|case| case.rounds).max().unwrap_or(0);
@@ -97,11 +102,21 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if more > 0 {
         note += &format!(" {} not shown.", words::counted(more as u64, "more case", G));
     }
-    let height = if maps.len() > 1 { 220.0 } else { 320.0 };
+    let height = match maps.len() {
+        1 => 320.0,
+        2..=4 => 220.0,
+        _ => 160.0,
+    };
     let time_is = scene.timed();
     let panels = maps.iter().map(|(label, _, heat)| draw(heat, label, (height, maps.len() > 1), time_is)).collect();
     let blocks = Maps { maps: maps.iter().map(|(name, case, heat)| map(name, *case, heat)).collect() };
-    Drawn::Picture(Picture { panels, data: numbers(&maps), note, after: json_block("data-heat", &blocks) })
+    Drawn::Picture(Picture {
+        panels,
+        data: numbers(&maps),
+        note,
+        after: json_block("data-heat", &blocks),
+        ..Picture::default()
+    })
 }
 
 fn map<'a>(name: &'a str, case: u32, heat: &'a Heat) -> Map<'a> {
@@ -198,13 +213,13 @@ fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) 
     }
     legend(&mut drawing, heat.most(), right + 6.0);
     drawing.line("axis", (LEFT, bottom), (right, bottom));
-    time_axis(&mut drawing, columns, (LEFT, right), bottom);
+    round_axis(&mut drawing, columns, (LEFT, right), bottom);
     let most = G.thousands(heat.most());
     drawing.text(
         "m",
         ((LEFT + right) / 2.0, height - 5.0),
         Anchor::Middle,
-        &format!("time since the start of the run; colour: messages in a cell (log), 1 to {most}"),
+        &format!("round, in the order of time; colour: messages in a cell (log), 1 to {most}"),
     );
     let messages: u64 = columns.iter().flat_map(|column| &column.counts).sum();
     drawing.finish(&format!(

@@ -75,7 +75,7 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
                 let title = format!("{} offered", words::per_second(point.asked_per_s));
                 Point::quantile(point.asked_per_s, quantile(summary, point, *p)?, &title)
             });
-            Line { label: words::quantile_name(*p), points: points.collect() }
+            Line { label: words::quantile_name(*p), points: points.collect(), ..Line::default() }
         })
         .collect();
     let rates = range(curve.points.iter().map(|point| point.asked_per_s))?;
@@ -84,7 +84,7 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
     let x = Axis::values("messages a second offered (log)", rates, print);
     // Where no rate was sustained there is no latency: the frame still shows the rates.
     let y = Axis::times(&format!("{of}: latency from the intended send (log)"), extent(&lines).unwrap_or((1e3, 1e6)));
-    let mut chart = Chart::new((720.0, 360.0), &x, &y);
+    let mut chart = Chart::new((960.0, 420.0), &x, &y);
     let (left, right, top, bottom) = chart.frame();
     if let Some(knee) = &curve.knee_per_s {
         let from = knee.low.map_or(left, |low| chart.x.at(low)).clamp(left, right);

@@ -4,6 +4,7 @@
 //! a JSON block `data-NAME` (`encode::json_block`, in [`Picture::after`]), positions in the attribute
 //! `data-geo` of its SVG ([`crate::svg::Drawing::attribute`]). No figure computes a statistic.
 
+mod anatomy;
 mod axes;
 mod bars;
 pub mod chart;
@@ -16,11 +17,15 @@ mod heat;
 mod load;
 mod points;
 mod ridges;
+mod rounds;
 mod rpc_calls;
 mod rpc_clock;
 mod rpc_first;
 mod rpc_parts;
+mod rpc_waterfall;
+mod senders;
 mod shift;
+mod sizes;
 mod spectrum;
 mod spread;
 mod stages;
@@ -37,7 +42,7 @@ use super::encode;
 use super::page::{Cell, Page};
 use super::scene::Scene;
 pub use axes::tick_name;
-pub(crate) use axes::{chosen, short, time_axis, time_ticks_left};
+pub(crate) use axes::{chosen, round_axis, short, time_ticks_left};
 pub use data::{DataTable, Datum};
 
 /// A picture of the report.
@@ -68,6 +73,9 @@ pub enum Drawn {
 pub struct Picture {
     /// One or more drawings, side by side where there is room.
     pub panels: Vec<Svg>,
+    /// Where the drawings are views of the same thing: the name of each view and how many drawings it has. One view is
+    /// shown at a time.
+    pub views: Vec<(String, usize)>,
     /// The numbers, shown in a folded table and offered as CSV; no table where there is no head.
     pub data: DataTable,
     /// What this run adds to [`Figure::how`]; may be empty.
@@ -79,10 +87,15 @@ pub struct Picture {
 
 /// Every figure, in the order of the page.
 pub static FIGURES: &[Figure] = &[
+    anatomy::FIGURE,
+    sizes::FIGURE,
     shift::FIGURE,
     crossover::FIGURE,
     winners::FIGURE,
+    senders::FIGURE,
+    rounds::FIGURE,
     spectrum::FIGURE,
+    rpc_waterfall::FIGURE,
     rpc_parts::FIGURE,
     rpc_first::FIGURE,
     stages::FIGURE,
@@ -109,44 +122,137 @@ pub fn figure(name: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name)
 }
 
-/// Paths or sizes in one drawing: as many as there are colours with a dash pattern (`s0` ... of the style sheet).
-pub(crate) const SERIES: usize = 4;
+/// Paths or sizes in one drawing.
+pub(crate) const SERIES: usize = 16;
+/// Colours, each with a dash pattern of its own (`s0` ... of the style sheet). Where there are more series than that, the
+/// label at the end of a line tells those of one colour apart.
+const HUES: usize = 8;
+
+/// The colour of the n-th series.
+pub(crate) fn hue(at: usize) -> usize {
+    at % HUES
+}
 
 /// What a figure says where it shows some of the cases.
 pub(crate) fn some_of(shown: usize, all: usize) -> Option<String> {
     (shown < all).then(|| format!("{shown} of {all} cases are shown."))
 }
 
-/// Writes every figure that concerns the run.
-pub(crate) fn all(page: &mut Page, scene: &Scene<'_>) {
-    page.raw("<div class=\"figures\">\n");
+/// Every figure that concerns the run, drawn.
+pub(crate) fn drawn(scene: &Scene<'_>) -> Vec<(&'static Figure, Drawn)> {
     let drawn = FIGURES.iter().map(|figure| (figure, (figure.draw)(scene)));
-    for (number, (figure, drawn)) in (1..).zip(drawn.filter(|(_, drawn)| !matches!(drawn, Drawn::Nothing))) {
-        page.raw(&format!(
-            "<figure id=\"fig-{name}\" aria-labelledby=\"head-{name}\">\n<h2 id=\"head-{name}\">{number} · {}</h2>\n",
-            escape(figure.question),
-            name = figure.name
-        ));
-        match drawn {
-            Drawn::Nothing => {}
-            Drawn::Unavailable(why) => page.raw(&format!("<p class=\"na\">n/a: {}</p>\n", escape(&why))),
-            Drawn::Picture(picture) => show(page, figure, &picture),
+    drawn.filter(|(_, drawn)| !matches!(drawn, Drawn::Nothing)).collect()
+}
+
+/// The figures that answer what a verb asks, the best first: the first of them that could be drawn is the picture of the
+/// first screen.
+const ANSWERS: [&str; 9] =
+    ["anatomy", "load", "rpc-waterfall", "senders", "sizes", "latency-threads", "bars", "rounds", "spectrum"];
+
+/// Where a figure stands among those that answer: the lower, the sooner.
+pub fn rank(figure: &Figure) -> usize {
+    ANSWERS.iter().position(|name| *name == figure.name).unwrap_or(ANSWERS.len())
+}
+
+/// The picture of the first screen; of two runs there are two, what both took and by how much it changed.
+pub(crate) fn first(scene: &Scene<'_>, drawn: &[(&'static Figure, Drawn)]) -> Vec<&'static str> {
+    let there =
+        |name: &&str| drawn.iter().any(|(figure, drawn)| figure.name == *name && matches!(drawn, Drawn::Picture(_)));
+    if scene.earlier.is_some() {
+        let both: Vec<&'static str> = ["spectrum", "shift"].into_iter().filter(|name| there(name)).collect();
+        if !both.is_empty() {
+            return both;
         }
+    }
+    let of_run = || drawn.iter().find(|(_, drawn)| matches!(drawn, Drawn::Picture(_))).map(|(figure, _)| figure.name);
+    ANSWERS.into_iter().find(there).or_else(of_run).into_iter().collect()
+}
+
+/// Writes the pictures of the first screen.
+pub(crate) fn large(page: &mut Page, drawn: &[(&'static Figure, Drawn)], names: &[&str]) {
+    if names.is_empty() {
+        return;
+    }
+    page.raw(&format!("<div class=\"first n{}\">\n", names.len()));
+    for name in names {
+        let Some((figure, Drawn::Picture(picture))) = drawn.iter().find(|(figure, _)| figure.name == *name) else {
+            continue;
+        };
+        page.listed(&format!("fig-{name}"), figure.question);
+        page.raw(&format!(
+            "<figure id=\"fig-{name}\" aria-labelledby=\"head-{name}\">\n<h2 id=\"head-{name}\">{}</h2>\n",
+            escape(figure.question)
+        ));
+        show(page, figure, picture);
         page.raw("</figure>\n");
     }
     page.raw("</div>\n");
 }
 
+/// Writes the other figures, each folded behind its question, and what could not be drawn behind a single line. `earlier`:
+/// the same figures of the run that this one is compared with.
+pub(crate) fn folded(
+    page: &mut Page,
+    drawn: &[(&'static Figure, Drawn)],
+    large: &[&str],
+    earlier: Option<(&str, &str, &[(&'static Figure, Drawn)])>,
+) {
+    let mut missing: Vec<String> = Vec::new();
+    for (figure, drawn) in drawn.iter().filter(|(figure, _)| !large.contains(&figure.name)) {
+        let name = figure.name;
+        match drawn {
+            Drawn::Nothing => {}
+            Drawn::Unavailable(why) => missing.push(format!("{} n/a: {why}", figure.question)),
+            Drawn::Picture(picture) => {
+                page.fold(&format!("fold-{name}"), figure.question, false);
+                page.raw(&format!("<figure id=\"fig-{name}\">\n"));
+                match earlier {
+                    Some((of_earlier, of_later, all)) if !BOTH.contains(&name) => {
+                        let other = all.iter().find(|(other, _)| other.name == name);
+                        page.raw(&format!("<h3>{}, later</h3>\n", escape(of_later)));
+                        show(page, figure, picture);
+                        page.raw(&format!("<h3>{}, earlier</h3>\n", escape(of_earlier)));
+                        match other {
+                            // Numbers for the script are those of the later run.
+                            Some((_, Drawn::Picture(other))) => drawings(page, other, &format!("{name}-earlier")),
+                            Some((_, Drawn::Unavailable(why))) => {
+                                page.raw(&format!("<p class=\"na\">n/a: {}</p>\n", escape(why)));
+                            }
+                            _ => page.raw("<p class=\"na\">n/a: the earlier run has nothing to show here</p>\n"),
+                        }
+                    }
+                    _ => show(page, figure, picture),
+                }
+                page.raw("</figure>\n");
+            }
+        }
+    }
+    page.end_section();
+    if !missing.is_empty() {
+        let count = missing.len();
+        let name = if count == 1 {
+            "1 picture could not be drawn".into()
+        } else {
+            format!("{count} pictures could not be drawn")
+        };
+        page.raw(&format!("<details class=\"fold\" id=\"not-drawn\">\n<summary><h2>{name}</h2></summary>\n"));
+        for why in missing {
+            page.raw(&format!("<p class=\"na\">{}</p>\n", escape(&why)));
+        }
+        page.raw("</details>\n");
+    }
+}
+
+/// Figures that have both runs in one drawing, or a canvas, of which there is one.
+const BOTH: [&str; 5] = ["spectrum", "shift", "timeline", "rpc-calls", "sizes"];
+
 fn show(page: &mut Page, figure: &Figure, picture: &Picture) {
     page.raw(&format!("<p class=\"q\">{}", escape(figure.how)));
     if !picture.note.is_empty() {
-        page.raw(&format!("<br>{}", escape(&picture.note)));
+        page.raw(&format!(" {}", escape(&picture.note)));
     }
     page.raw("</p>\n");
-    if !picture.panels.is_empty() {
-        let panels: String = picture.panels.iter().map(Svg::markup).collect();
-        page.raw(&format!("<div class=\"panels\">\n{panels}</div>\n"));
-    }
+    drawings(page, picture, figure.name);
     page.raw(&picture.after);
     if picture.data.heads.is_empty() {
         return;
@@ -164,4 +270,33 @@ fn show(page: &mut Page, figure: &Figure, picture: &Picture) {
     let rows: Vec<Vec<Cell>> = picture.data.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     page.table(&heads, &rows);
     page.raw("</details>\n");
+}
+
+/// The drawings, or their views, of which a reader chooses one without any script. `id` is the name that the choice has in
+/// the page.
+fn drawings(page: &mut Page, picture: &Picture, id: &str) {
+    let all = |panels: &[Svg]| -> String {
+        format!("<div class=\"panels\">\n{}</div>\n", panels.iter().map(Svg::markup).collect::<String>())
+    };
+    if picture.panels.is_empty() {
+        return;
+    }
+    if picture.views.len() < 2 {
+        return page.raw(&all(&picture.panels));
+    }
+    page.raw("<div class=\"views\">\n");
+    for (at, (name, _)) in picture.views.iter().enumerate() {
+        let checked = if at == 0 { " checked" } else { "" };
+        page.raw(&format!(
+            "<input type=\"radio\" name=\"view-{id}\" id=\"view-{id}-{at}\"{checked}><label for=\"view-{id}-{at}\">{}</label>\n",
+            escape(name)
+        ));
+    }
+    let mut from = 0;
+    for (_, count) in &picture.views {
+        let to = (from + count).min(picture.panels.len());
+        page.raw(&all(&picture.panels[from..to]));
+        from = to;
+    }
+    page.raw("</div>\n");
 }

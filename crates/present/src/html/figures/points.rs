@@ -9,8 +9,7 @@ use msgpath_core::schema::MessageRow;
 use msgpath_record::{Messages, Run};
 
 use super::super::G;
-use super::chart::times_between;
-use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, some_of};
+use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, some_of, time_ticks_left};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 use crate::words;
 
@@ -26,8 +25,8 @@ const POINTS: usize = 5_000;
 /// Stretches of time of a panel: the slowest message of each is always shown.
 const STRETCHES: usize = 200;
 /// Cases at most.
-const PANELS: usize = 4;
-const WIDTH: f64 = 860.0;
+const PANELS: usize = super::SERIES;
+const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 16.0;
@@ -109,8 +108,16 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         ("latency", "latency_ns"),
     ]);
     let (mut panels, mut drawn, mut of) = (Vec::new(), 0, 0);
-    for case in &shown {
-        let chosen = choose(all, case.case.id, POINTS / shown.len());
+    let all_chosen: Vec<Chosen> = shown.iter().map(|case| choose(all, case.case.id, POINTS / shown.len())).collect();
+    // One scale for all panels.
+    let (low, high) = all_chosen
+        .iter()
+        .filter_map(|chosen| chosen.range)
+        .fold((u64::MAX, 1), |(low, high), own| (low.min(own.0), high.max(own.1)));
+    let span = all_chosen.iter().fold((u64::MAX, 0), |span, own| (span.0.min(own.span.0), span.1.max(own.span.1)));
+    for (case, mut chosen) in shown.iter().zip(all_chosen) {
+        chosen.span = span;
+        chosen.range = chosen.range.map(|_| (low, high));
         drawn += chosen.slowest.len() + chosen.others.len() + chosen.lost.len();
         of += chosen.of;
         for row in &chosen.slowest {
@@ -158,12 +165,14 @@ fn panel(case: &CaseSummary, chosen: &Chosen) -> Option<Svg> {
     let x = Scale::linear((from as f64, to as f64), (LEFT, WIDTH - RIGHT));
     let y = Scale::log((low * 0.9, high * 1.15), (HEIGHT - BOTTOM, TOP));
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    drawing.attribute(
+        "data-geo",
+        &format!("{{\"left\":{LEFT},\"right\":{right},\"top\":{TOP},\"bottom\":{bottom},\"from\":{from},\"to\":{to}}}"),
+    );
     let name = format!("{}, {}", case.case.path, words::message(&case.case));
     drawing.text("b", (0.0, 13.0), Anchor::Start, &name);
-    for (tick, name) in times_between(low * 0.9, high * 1.15) {
-        drawing.line("grid", (LEFT, y.at(tick)), (WIDTH - RIGHT, y.at(tick)));
-        drawing.text("m", (LEFT - 7.0, y.at(tick) + 4.0), Anchor::End, &name);
-    }
+    time_ticks_left(&mut drawing, (low * 0.9, high * 1.15), &y, LEFT, WIDTH - RIGHT);
     drawing.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
     for (at, anchor) in [(from, Anchor::Start), (from + (to - from) / 2, Anchor::Middle), (to, Anchor::End)] {
         drawing.text("m", (x.at(at as f64), HEIGHT - BOTTOM + 17.0), anchor, &G.time(at as f64));

@@ -1,10 +1,14 @@
 //! Shape rows: one hump or several? A row for each case, none over another.
+//!
+//! For the script: `data-shapes` is `{"left", "right", "low", "high", "tall", "rows": [{"case", "base"}]}`: the ends of the axis
+//! in pixels and in ns, the height of a row, and the line on which each stands.
 
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::SparseHistogram;
 use msgpath_stats::ridge::{Ridge, ridge};
 
 use super::super::G;
+use super::super::encode::json_block;
 use super::chart::{range, times_between};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short, some_of};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
@@ -78,10 +82,38 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     notes.extend(rows.iter().find_map(|row| words::batch(row.case)));
     Drawn::Picture(Picture {
         panels: vec![draw(&rows, (low, high), scene.timed().name)],
+        after: places(&rows, (low, high)),
         data,
         note: notes.join(" "),
         ..Picture::default()
     })
+}
+
+/// Where the rows lie, for the script.
+fn places(rows: &[Row], (low, high): (f64, f64)) -> String {
+    #[derive(serde::Serialize)]
+    struct Place {
+        case: u32,
+        base: f64,
+    }
+    #[derive(serde::Serialize)]
+    struct Places {
+        left: f64,
+        right: f64,
+        low: f64,
+        high: f64,
+        tall: f64,
+        rows: Vec<Place>,
+    }
+    let place = |(at, row): (usize, &Row)| Place { case: row.case.case.id, base: base(at) };
+    let rows = rows.iter().enumerate().map(place).collect();
+    let places = Places { left: LEFT, right: WIDTH - RIGHT, low: low * 0.97, high: high * 1.03, tall: RIDGE, rows };
+    json_block("data-shapes", &places)
+}
+
+/// The line on which a row stands.
+fn base(row: usize) -> f64 {
+    TOP + ROW * row as f64 + RIDGE + 18.0
 }
 
 /// `time`: what the times are.
@@ -94,7 +126,7 @@ fn draw(rows: &[Row], (low, high): (f64, f64), time: &str) -> Svg {
         drawing.text("m", (x.at(tick), 13.0), Anchor::Middle, &name);
     }
     for (at, Row { case, ridge }) in rows.iter().enumerate() {
-        let base = TOP + ROW * at as f64 + RIDGE + 18.0;
+        let base = base(at);
         let threads = if case.case.threads > 1 { format!(" ×{}", case.case.threads) } else { String::new() };
         let name = format!("{}{threads}", short(&case.case.path.to_string()));
         drawing.text("", (LEFT - 12.0, base - 12.0), Anchor::End, &name);

@@ -121,10 +121,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     after.push_str(&json_block("data-calls", &info));
     after.push_str(&format!("<script type=\"text/plain\" id=\"calls-log\">{}</script>\n", embedded.text));
     Drawn::Picture(Picture {
-        panels: Vec::new(),
         data: table(scene, &embedded, &slowest),
         note: which(scene, &embedded),
         after,
+        ..Picture::default()
     })
 }
 

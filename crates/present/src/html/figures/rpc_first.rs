@@ -71,19 +71,25 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 /// A call as it is drawn.
-struct Shown<'a> {
-    row: &'a RpcRow,
+pub(super) struct Shown<'a> {
+    pub(super) row: &'a RpcRow,
     /// The first of its kind on its connection.
     first: bool,
     /// T2 - T1 by the client's clock and T3 - T2, and within what the first is known, ns; the bits that say how much of
     /// it is known.
-    received: i64,
-    server: i64,
+    pub(super) received: i64,
+    pub(super) server: i64,
     within: u64,
-    known: u64,
+    pub(super) known: u64,
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    /// A call, with what the clocks say of it.
+    pub(super) fn new(row: &'a RpcRow, clocks: &[PairClock]) -> Self {
+        let (received, server, within, known) = split(row, clocks);
+        Self { row, first: false, received, server, within, known }
+    }
+
     /// Whether the clocks leave open more than a quarter of its way there, and of its way back.
     fn doubtful(&self) -> [bool; 2] {
         let Some(latency) = self.row.latency_ns.filter(|_| self.known & PLACED != 0) else { return [false; 2] };
@@ -97,10 +103,7 @@ fn first_of<'a>(calls: &'a [RpcRow], case: u32, clocks: &[PairClock]) -> Vec<Sho
     let mut seen = HashSet::new();
     rows.into_iter()
         .take(FIRST)
-        .map(|row| {
-            let (received, server, within, known) = split(row, clocks);
-            Shown { row, first: seen.insert(row.connection), received, server, within, known }
-        })
+        .map(|row| Shown { first: seen.insert(row.connection), ..Shown::new(row, clocks) })
         .collect()
 }
 
@@ -156,7 +159,7 @@ fn draw(kind: &RpcKind, calls: &[Shown<'_>], at: usize) -> Svg {
     for (row, call) in calls.iter().enumerate() {
         let y = TOP + row as f64 * ROW;
         let mark = if call.first { "● " } else { "" };
-        drawing.text("m small", (LEFT - 8.0, y + 10.0), Anchor::End, &format!("{mark}{}", call.row.rpcid));
+        drawing.text("m small", (LEFT - 8.0, y + 10.0), Anchor::End, &format!("{mark}call {}", row + 1));
         notched(&mut drawing, kind, call, KINDS[at % KINDS.len()], y, &x);
     }
     if let Some(later) = later {
@@ -230,7 +233,7 @@ fn notched(drawing: &mut Drawing, kind: &RpcKind, call: &Shown<'_>, colour: usiz
 }
 
 /// About four ticks of 1, 2 or 5 from 0 to `end`, ns.
-fn ticks(end: f64) -> Vec<f64> {
+pub(super) fn ticks(end: f64) -> Vec<f64> {
     let rough = end / 4.0;
     let unit = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough);

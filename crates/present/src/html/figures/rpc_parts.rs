@@ -69,7 +69,7 @@ pub(super) fn column(stage: RpcStage) -> &'static str {
 }
 
 /// The pattern of hatched parts; needed once in a page.
-pub(super) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".6\"/></pattern></defs>";
+pub(super) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Nothing };

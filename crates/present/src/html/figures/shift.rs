@@ -16,7 +16,7 @@ pub(super) const FIGURE: Figure = Figure {
 
 /// Cases at most; the rest is in the numbers.
 const PANELS: usize = 6;
-const WIDTH: f64 = 560.0;
+const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 54.0;
 const RIGHT: f64 = 16.0;
@@ -150,14 +150,16 @@ mod tests {
     use super::super::testing::drawn;
     use super::*;
     use crate::fixture;
-    use crate::html::Earlier;
+    use crate::html::{Earlier, Messages};
 
     #[test]
     fn two_runs() {
         let ((a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
         let diff = msgpath_analyse::diff::diff(&a, &b, &[]);
-        let scene =
-            |a| Scene { earlier: Some(Earlier { run: a, summary: &of_a, diff: &diff }), ..Scene::new(&b, &of_b) };
+        let scene = |a| Scene {
+            earlier: Some(Earlier { run: a, summary: &of_a, diff: &diff, messages: Messages::default() }),
+            ..Scene::new(&b, &of_b)
+        };
         insta::assert_snapshot!("shift", drawn(&FIGURE, &scene(&a)));
         let (other, _) = fixture::stream();
         assert!(drawn(&FIGURE, &scene(&other)).starts_with("n/a: "));

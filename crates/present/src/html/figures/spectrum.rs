@@ -1,6 +1,6 @@
 //! Percentile spectrum: how slow, for how many. x is the percentile stretched to the tail, y the time, logarithmic.
 //!
-//! For the script: `data-spectrum` is `{"names", "s": [[[u, value, low, high], ...], ...]}`, times in ns, null where there
+//! For the script: `data-spectrum` is `{"names", "range": {"low", "high"}, "s": [[[u, value, low, high], ...], ...]}`, times in ns, null where there
 //! is not bounded from above; the SVG has `data-geo` `{"w", "h", "left", "right", "top", "bottom", "end"}`, `end` on the stretched axis.
 
 use msgpath_analyse::spectrum::{Place, spectrum};
@@ -8,30 +8,34 @@ use msgpath_analyse::summary::CaseSummary;
 
 use super::super::G;
 use super::super::encode::json_block;
-use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, short, time_ticks_left};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, hue, short, time_ticks_left};
 use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, stretch, unstretch};
 use crate::words::{self, Timed};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "spectrum",
     question: "How slow, for how many?",
-    how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds, or the wider range of what levels, drift or few rounds leave open; dotted is not bounded from above.",
+    how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds, or the wider range of what levels, drift or few rounds leave open; dotted is not bounded from above. Beyond a factor of 3 a band is cut; an arrow says that it goes on.",
     draw: picture,
 };
 
 /// Bands that can be told apart where they overlap.
 const BANDS: usize = 2;
+/// Ranges are drawn up to so many times their value, and down to as small a part of it.
+const CUT: u64 = 3;
 /// The longest axis, as `-log10(1 - p)`.
 const LONGEST: f64 = 6.0;
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 380.0;
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 430.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 148.0;
+const RIGHT: f64 = 190.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
 
 struct Series<'a> {
     label: String,
+    /// Position of the series of which this is the earlier run.
+    of: Option<usize>,
     case: &'a CaseSummary,
     places: Vec<Place>,
 }
@@ -52,9 +56,11 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let series: Vec<Series> = shown
         .into_iter()
         .take(SERIES)
-        .map(|(label, case)| Series { label, case, places: spectrum(scene.run, case, end) })
+        .map(|(label, case)| Series { label, of: None, case, places: spectrum(scene.run, case, end) })
         .filter(|series| !series.places.is_empty())
         .collect();
+    let before: Vec<Series> = scene.earlier.iter().flat_map(|earlier| before(earlier, &series, end)).collect();
+    let series: Vec<Series> = series.into_iter().chain(before).collect();
     if series.is_empty() {
         return Drawn::Nothing;
     }
@@ -74,7 +80,34 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note = format!("{note} {text}");
     }
     let panels = vec![draw(&series, &what, end, scene.timed())];
-    Drawn::Picture(Picture { panels, data: numbers(&series), note, after: read_off(&series) })
+    Drawn::Picture(Picture { panels, data: numbers(&series), note, after: read_off(&series), ..Picture::default() })
+}
+
+/// The same cases in the run that this one is compared with.
+fn before<'a>(earlier: &super::super::scene::Earlier<'a>, later: &[Series], end: f64) -> Vec<Series<'a>> {
+    let same = |case: &CaseSummary, other: &CaseSummary| {
+        let (a, b) = (&case.case, &other.case);
+        a.path == b.path && a.size == b.size && a.pieces == b.pieces && a.threads == b.threads && a.role == b.role
+    };
+    let of = |(at, series): (usize, &Series)| {
+        let case = earlier.summary.cases.iter().find(|case| same(case, series.case))?;
+        let label = format!("{}, earlier", series.label);
+        Some(Series { label, of: Some(at), case, places: spectrum(earlier.run, case, end) })
+    };
+    let same: Vec<Series> =
+        later.iter().enumerate().filter_map(of).filter(|series| !series.places.is_empty()).collect();
+    if !same.is_empty() {
+        return same;
+    }
+    // No case in common: what the earlier run measured stands beside it.
+    let measured = crate::view::measured(earlier.summary);
+    let other = |case: &&'a CaseSummary| Series {
+        label: format!("{}, earlier", case.case.path),
+        of: None,
+        case,
+        places: spectrum(earlier.run, case, end),
+    };
+    measured.iter().map(other).filter(|series| !series.places.is_empty()).take(SERIES / 2).collect()
 }
 
 /// The numbers for the read-off line of the script.
@@ -84,8 +117,16 @@ fn read_off(series: &[Series]) -> String {
     #[derive(serde::Serialize)]
     struct ReadOff<'a> {
         names: Vec<&'a str>,
+        /// Ends of the axis of times, ns.
+        range: Ends,
         s: Vec<Vec<Spot>>,
     }
+    #[derive(serde::Serialize)]
+    struct Ends {
+        low: f64,
+        high: f64,
+    }
+    let (low, high) = times(series);
     let places = |series: &Series| {
         let place = |place: &Place| {
             let u = (place.u * 1e4).round() / 1e4;
@@ -94,7 +135,8 @@ fn read_off(series: &[Series]) -> String {
         series.places.iter().map(place).collect()
     };
     let names = series.iter().map(|series| series.label.as_str()).collect();
-    json_block("data-spectrum", &ReadOff { names, s: series.iter().map(places).collect() })
+    let range = Ends { low, high };
+    json_block("data-spectrum", &ReadOff { names, range, s: series.iter().map(places).collect() })
 }
 
 fn numbers(series: &[Series]) -> DataTable {
@@ -117,14 +159,21 @@ fn numbers(series: &[Series]) -> DataTable {
     table
 }
 
-fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
+/// The ends of the axis of times, ns.
+fn times(series: &[Series]) -> (f64, f64) {
     let values = || series.iter().flat_map(|series| &series.places).map(|place| &place.quantile);
     let low = values().filter_map(|quantile| quantile.ns).min().unwrap_or(1).max(1) as f64 * 0.9;
-    let high = values().filter_map(|quantile| quantile.ns.max(quantile.hi_ns)).max().unwrap_or(1).max(1) as f64 * 1.1;
+    let high = values().filter_map(|quantile| quantile.ns).max().unwrap_or(1).max(1) as f64 * 1.3;
+    (low, high)
+}
+
+fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
+    let (low, high) = times(series);
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let x = Scale::linear((0.0, end), (LEFT, right));
     let y = Scale::log((low, high), (bottom, TOP));
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    drawing.attribute("data-paths", "");
     drawing.attribute(
         "data-geo",
         &format!("{{\"w\":{WIDTH},\"h\":{HEIGHT},\"left\":{LEFT},\"right\":{right},\"top\":{TOP},\"bottom\":{bottom},\"end\":{end:.4}}}"),
@@ -151,13 +200,16 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
     drawing.text("m", ((LEFT + right) / 2.0, HEIGHT - 6.0), Anchor::Middle, name);
 
     for (at, series) in series.iter().enumerate().take(BANDS) {
+        let at = hue(series.of.unwrap_or(at));
         band(&mut drawing, at, &series.places, &x, &y);
     }
     let mut ends = Vec::new();
     for (at, series) in series.iter().enumerate() {
+        let at = hue(series.of.unwrap_or(at));
+        let was = if series.of.is_some() { " was" } else { "" };
         let point = |place: &Place| Some((x.at(place.u), y.at(place.quantile.ns? as f64)));
         for (bounded, piece) in pieces(&series.places) {
-            let class = if bounded { format!("ln s{at}") } else { format!("noclaim t{at}") };
+            let class = if bounded { format!("ln s{at}{was}") } else { format!("noclaim t{at}{was}") };
             drawing.path(&class, &piece.iter().filter_map(point).collect::<Vec<_>>());
         }
         ends.push(series.places.iter().rev().find_map(point).map_or(HEIGHT / 2.0, |(_, y)| y));
@@ -171,8 +223,10 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
     }
     let places = label_positions(&ends, 15.0, (TOP + 6.0, bottom));
     for (at, (series, place)) in series.iter().zip(places).enumerate() {
-        drawing.path(&format!("ln s{at}"), &[(right + 6.0, place - 4.0), (right + 24.0, place - 4.0)]);
-        drawing.text(&format!("b f{at}"), (right + 29.0, place), Anchor::Start, &short(&series.label));
+        let at = hue(series.of.unwrap_or(at));
+        let (was, name) = if series.of.is_some() { (" was", "") } else { ("", "b name ") };
+        drawing.path(&format!("ln s{at}{was}"), &[(right + 6.0, place - 4.0), (right + 24.0, place - 4.0)]);
+        drawing.text(&format!("{name}f{at}"), (right + 29.0, place), Anchor::Start, &short(&series.label));
     }
     let names: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
     drawing.finish(&format!(
@@ -212,8 +266,9 @@ fn band(drawing: &mut Drawing, at: usize, places: &[Place], x: &Scale, y: &Scale
         let upper: Vec<(f64, f64)> = own
             .iter()
             .map(|place| {
-                high = high.max(place.quantile.hi_ns.unwrap_or(1));
-                (x.at(place.u), y.at(high as f64))
+                let cut = place.quantile.ns.unwrap_or(u64::MAX).saturating_mul(CUT);
+                high = high.max(place.quantile.hi_ns.unwrap_or(1).min(cut));
+                (x.at(place.u), y.at(high as f64).max(TOP))
             })
             .collect();
         let mut low = u64::MAX;
@@ -221,12 +276,22 @@ fn band(drawing: &mut Drawing, at: usize, places: &[Place], x: &Scale, y: &Scale
             .iter()
             .rev()
             .map(|place| {
-                low = low.min(place.quantile.lo_ns.unwrap_or(1));
+                low = low.min(place.quantile.lo_ns.unwrap_or(1).max(place.quantile.ns.unwrap_or(1) / CUT));
                 (x.at(place.u), y.at(low as f64))
             })
             .collect();
         lower.reverse();
         drawing.band(&format!("bd f{at}"), &upper, &lower);
+        // Where the range goes on beyond what is drawn, an arrow says so.
+        let beyond = |place: &&&Place| match (place.quantile.hi_ns, place.quantile.ns) {
+            (Some(high), Some(ns)) => high > ns.saturating_mul(CUT),
+            _ => false,
+        };
+        for place in own.iter().filter(beyond).step_by(12) {
+            let (x, top) = (x.at(place.u), y.at((place.quantile.ns.unwrap_or(1) * CUT) as f64).max(TOP));
+            let head = [(x - 3.5, top + 1.0), (x, top - 5.0), (x + 3.5, top + 1.0)];
+            drawing.band(&format!("f{at}"), &head, &[(x - 3.5, top + 1.0), (x, top + 1.0), (x + 3.5, top + 1.0)]);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stages by how slow the message was: where does the time go, and does the tail go elsewhere?
 
 use msgpath_analyse::attribution;
-use msgpath_analyse::attribution::stage::{Direction, Kind};
+use msgpath_analyse::attribution::stage::Kind;
 use msgpath_analyse::stages::{Band, Stage, stages};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
@@ -19,6 +19,8 @@ pub(super) const FIGURE: Figure = Figure {
     draw: picture,
 };
 
+/// A drawing by itself, and one of several side by side.
+const ALONE: f64 = 860.0;
 const WIDTH: f64 = 520.0;
 const LEFT: f64 = 118.0;
 const RIGHT: f64 = 68.0;
@@ -29,11 +31,13 @@ const KEY: f64 = 20.0;
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
-const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".6\"/></pattern></defs>";
+pub(super) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 /// A stage as it is drawn.
 struct Part {
     name: String,
+    /// The same without its way, as in the key.
+    stage: String,
     /// Its column in the CSV.
     column: String,
     /// Number of its colour in the style sheet.
@@ -52,6 +56,13 @@ struct Bars<'a> {
     traced: bool,
 }
 
+impl Bars<'_> {
+    /// Whether the time has more than one part in some band.
+    fn divides(&self) -> bool {
+        self.bands.iter().any(|band| band.parts_ns.iter().filter(|ns| **ns > 0.0).count() > 1)
+    }
+}
+
 /// What stamps tell.
 fn stamped(stage: Stage) -> Part {
     let (column, colour) = match stage {
@@ -60,24 +71,40 @@ fn stamped(stage: Stage) -> Part {
         Stage::Reply => ("reply_ns", 9),
         Stage::Whole => ("send_to_reply_ns", 10),
     };
-    Part { name: stage.name().into(), column: column.into(), colour, hatched: stage == Stage::Reply }
+    Part {
+        name: stage.name().into(),
+        stage: stage.name().into(),
+        column: column.into(),
+        colour,
+        hatched: stage == Stage::Reply,
+    }
 }
 
-/// What the kernel tells. Neighbours differ in colour, and the same stage has another on its way back.
-fn traced(stage: &attribution::bands::Stage) -> Part {
-    let back = stage.direction == Some(Direction::Reply);
-    let colour = match stage.kind {
-        Kind::Waiting | Kind::HeldBack | Kind::Again => 0,
-        Kind::SendCall => 8,
-        Kind::Transmit => [1, 5][usize::from(back)],
-        Kind::Device => [2, 6][usize::from(back)],
+/// Number of the colour of a stage, the same there and back.
+pub(super) fn colour(kind: Kind) -> usize {
+    match kind {
+        Kind::Waiting | Kind::Again => 0,
+        Kind::SendCall | Kind::Deliver => 8,
+        Kind::Transmit => 1,
+        Kind::HeldBack => 2,
+        Kind::Device => 6,
         Kind::Softirq => 10,
-        Kind::WakeCall | Kind::Deliver => 8,
-        Kind::Signal | Kind::Delay => 9,
-        Kind::InFlight => [3, 7][usize::from(back)],
-        Kind::Return => [7, 3][usize::from(back)],
+        Kind::Signal | Kind::WakeCall => 9,
+        Kind::InFlight => 3,
+        Kind::Delay => 5,
+        Kind::Return => 7,
         Kind::Handler => 4,
-    };
+    }
+}
+
+/// Waiting for a CPU is hatched: it can be told without colours.
+pub(super) fn hatched(kind: Kind) -> bool {
+    matches!(kind, Kind::WakeCall | Kind::InFlight | Kind::Delay)
+}
+
+/// What the kernel tells.
+fn traced(stage: &attribution::bands::Stage) -> Part {
+    let colour = colour(stage.kind);
     let (name, column) = match stage.direction {
         Some(direction) => {
             (format!("{}: {}", direction.name(), stage.name), format!("{} {}", direction.name(), stage.name))
@@ -85,8 +112,8 @@ fn traced(stage: &attribution::bands::Stage) -> Part {
         None => (stage.name.clone(), stage.name.clone()),
     };
     let column: String = column.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    let hatched = matches!(stage.kind, Kind::WakeCall | Kind::InFlight | Kind::Delay);
-    Part { name, column: format!("{column}_ns"), colour, hatched }
+    let hatched = hatched(stage.kind);
+    Part { name, stage: stage.name.clone(), column: format!("{column}_ns"), colour, hatched }
 }
 
 /// The full stages of a case where it has a traced replica, else those that its stamps tell.
@@ -110,11 +137,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let all: Vec<_> = shown.iter().take(super::SERIES).map(|(label, case)| bars(scene, label, case)).collect();
+    // A time in one part is not divided.
+    let whole = all.iter().flatten().any(|bars| !bars.bands.is_empty() && !bars.divides());
     let mut why = None;
     let found: Vec<Bars<'_>> = all
         .into_iter()
         .filter_map(|bars| match bars {
-            Ok(bars) if !bars.bands.is_empty() => Some(bars),
+            Ok(bars) if bars.divides() => Some(bars),
             Ok(_) => None,
             Err(reason) => {
                 why.get_or_insert(reason);
@@ -122,6 +151,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             }
         })
         .collect();
+    if found.is_empty() && why.is_none() && whole {
+        return Drawn::Nothing;
+    }
     if found.is_empty() {
         return Drawn::Unavailable(why.unwrap_or_else(|| "too few messages were logged to average them".into()));
     }
@@ -134,7 +166,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let named = found.len() > 1;
     let mut panels: Vec<Svg> = Vec::new();
     for bars in &found {
-        panels.push(draw(bars, named, panels.is_empty()));
+        panels.push(draw(bars, named, panels.is_empty(), if named { WIDTH } else { ALONE }));
     }
     Drawn::Picture(Picture { panels, data: numbers(&found), note, ..Picture::default() })
 }
@@ -165,17 +197,25 @@ fn numbers(found: &[Bars<'_>]) -> DataTable {
 }
 
 /// The name stands above the bars where there are several drawings; the first of them has the pattern of the hatch.
-fn draw(bars: &Bars<'_>, named: bool, first: bool) -> Svg {
+fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
     let keys = TOP + bars.bands.len() as f64 * (BAR + GAP) + 4.0;
+    // A stage has one name in the key, there and back.
+    let mut key: Vec<&Part> = Vec::new();
+    let used = |at: usize| bars.bands.iter().any(|band| band.parts_ns[at] > 0.0);
+    for (_, part) in bars.parts.iter().enumerate().filter(|(at, _)| used(*at)) {
+        if key.iter().all(|known| known.stage != part.stage) {
+            key.push(part);
+        }
+    }
     // Many stages have their names in two columns.
-    let rows = if bars.parts.len() > COLUMN { bars.parts.len().div_ceil(2) } else { bars.parts.len() };
-    let mut drawing = Drawing::new(WIDTH, keys + KEY * rows as f64);
+    let rows = if key.len() > COLUMN { key.len().div_ceil(2) } else { key.len() };
+    let mut drawing = Drawing::new(wide, keys + KEY * rows as f64);
     if first {
         drawing.raw(HATCH);
     }
     let title = if named { bars.label } else { "share of the time, by how slow the message was" };
     drawing.text("m", (LEFT, 12.0), Anchor::Start, title);
-    drawing.text("m", (WIDTH - RIGHT + 8.0, 12.0), Anchor::Start, "mean");
+    drawing.text("m", (wide - RIGHT + 8.0, 12.0), Anchor::Start, "mean");
     for (row, band) in bars.bands.iter().enumerate() {
         let y = TOP + row as f64 * (BAR + GAP);
         let middle = y + BAR / 2.0 + 4.0;
@@ -187,7 +227,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool) -> Svg {
         let mut x = LEFT;
         for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
             let share = if band.mean_ns > 0.0 { ns / band.mean_ns } else { 0.0 };
-            let width = share * (WIDTH - LEFT - RIGHT);
+            let width = share * (wide - LEFT - RIGHT);
             let percent = format!("{} %", three_digits(100.0 * share));
             let title = format!("{}, {}: {} ({percent})", band.name, part.name, G.time(*ns));
             segment(&mut drawing, part, (x, y), (width, BAR), &title);
@@ -198,13 +238,13 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool) -> Svg {
             }
             x += width;
         }
-        drawing.text("b", (WIDTH - RIGHT + 8.0, middle), Anchor::Start, &G.time(band.mean_ns));
+        drawing.text("b", (wide - RIGHT + 8.0, middle), Anchor::Start, &G.time(band.mean_ns));
     }
-    for (at, part) in bars.parts.iter().enumerate() {
-        let (x, row) = if rows < bars.parts.len() { ((at / rows) as f64 * WIDTH / 2.0, at % rows) } else { (LEFT, at) };
+    for (at, part) in key.iter().enumerate() {
+        let (x, row) = if rows < key.len() { ((at / rows) as f64 * wide / 2.0, at % rows) } else { (LEFT, at) };
         let y = keys + KEY * row as f64;
         segment(&mut drawing, part, (x, y), (14.0, 12.0), "");
-        drawing.text("m", (x + 20.0, y + 10.0), Anchor::Start, &part.name);
+        drawing.text("m", (x + 20.0, y + 10.0), Anchor::Start, &part.stage);
     }
     drawing.finish(&format!("Share of the time by stage for messages of {}, from usual to slowest", bars.label))
 }

@@ -46,6 +46,9 @@ fn look() {
     }
     let ((a, of_a), (b, of_b)) = (fixture::echo(), fixture::slower_echo());
     let diff = msgpath_analyse::diff::diff(&a, &b, &[]);
-    let scene = Scene { earlier: Some(Earlier { run: &a, summary: &of_a, diff: &diff }), ..Scene::new(&b, &of_b) };
+    let scene = Scene {
+        earlier: Some(Earlier { run: &a, summary: &of_a, diff: &diff, messages: Messages::default() }),
+        ..Scene::new(&b, &of_b)
+    };
     std::fs::write(folder.join("shift.html"), html::report(&scene)).unwrap();
 }

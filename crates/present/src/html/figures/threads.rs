@@ -4,7 +4,7 @@ use msgpath_analyse::summary::CaseSummary;
 
 use super::super::G;
 use super::chart::{Axis, Chart, Line, Point, and_more, extent, range, rate, rate_text};
-use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue};
 use crate::view::{Grid, Shape};
 use crate::words;
 
@@ -22,7 +22,7 @@ pub(super) const SCALING: Figure = Figure {
     draw: scaling,
 };
 
-const SIZE: (f64, f64) = (600.0, 320.0);
+const SIZE: (f64, f64) = (960.0, 400.0);
 
 /// The size in the middle; `None` with one thread count.
 fn middle(grid: &Grid) -> Option<Shape> {
@@ -34,7 +34,8 @@ fn lines(grid: &Grid, shape: Shape, point: impl Fn(f64, &CaseSummary) -> Option<
     let line = |path: &&msgpath_core::PathName| {
         let cases =
             grid.threads.iter().filter_map(|threads| Some((f64::from(*threads), grid.case(path, shape, *threads)?)));
-        Line { label: path.to_string(), points: cases.filter_map(|(threads, case)| point(threads, case)).collect() }
+        let points = cases.filter_map(|(threads, case)| point(threads, case)).collect();
+        Line { label: path.to_string(), points, ..Line::default() }
     };
     grid.paths.iter().map(line).collect()
 }
@@ -61,6 +62,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
     let Some(extent) = extent(&lines) else { return Drawn::Nothing };
     let x = Axis::counts("threads (log)", grid.threads.iter().copied());
     let mut chart = Chart::new(SIZE, &x, &Axis::times(&format!("median {} (log)", scene.timed().name), extent));
+    chart.paths();
     chart.lines(&lines);
     let mut data = DataTable::new(&[
         ("path", "path"),
@@ -116,8 +118,9 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
     let mut chart = Chart::new(SIZE, &x, &Axis::values(name, extent, |rate| words::chosen(&print(rate))));
     for (at, ends) in ideal.iter().enumerate() {
         let [from, to] = ends.map(|(x, y)| (chart.x.at(x), chart.y.at(y)));
-        chart.drawing.line(&format!("whisker mark t{at}"), from, to);
+        chart.drawing.line(&format!("whisker mark t{}", hue(at)), from, to);
     }
+    chart.paths();
     chart.lines(&lines);
     let mut data = DataTable::new(&[("path", "path"), ("message", "message"), ("threads", "threads")]);
     data.head("together", saved);

@@ -62,13 +62,14 @@ fn panel(grid: &Grid, threads: u32) -> Option<Svg> {
             };
             let mut points: Vec<Point> = grid.shapes.iter().filter_map(|shape| point(*shape)).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            Line { label: path.to_string(), points }
+            Line { label: path.to_string(), points, ..Line::default() }
         })
         .collect();
     let of = words::counted(threads.into(), "thread", super::super::G);
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
     let y = Axis::values(&format!("throughput, {of} (log)"), extent(&lines)?, |bits| words::chosen(&print(bits)));
     let mut chart = Chart::new((600.0, 320.0), &x, &y);
+    chart.paths();
     chart.lines(&lines);
     Some(chart.finish(&format!("Throughput against message size with {of}")))
 }

@@ -116,10 +116,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     after.push_str(&format!("<script type=\"text/plain\" id=\"log\">{}</script>\n", embedded.text));
     let note = cases.iter().find_map(|case| words::batch(case));
     Drawn::Picture(Picture {
-        panels: Vec::new(),
         data: table(scene.timed().name, &embedded, &names, &slowest),
         note: [Some(which(scene, &embedded)), note].into_iter().flatten().collect::<Vec<_>>().join(" "),
         after,
+        ..Picture::default()
     })
 }
 

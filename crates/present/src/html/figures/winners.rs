@@ -1,19 +1,19 @@
 //! Winner map: just tell me what to use. Sizes by threads; a letter for the winner, a dot where there is none.
 
-use msgpath_analyse::summary::Comparison;
+use msgpath_analyse::summary::{Comparison, Winner};
 use msgpath_core::units::three_digits;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Drawing, Svg};
-use crate::terminal::letter;
+use crate::terminal::{letter, letters};
 use crate::view::Grid;
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "winners",
     question: "Just tell me what to use",
-    how: "A letter is the winner at 95 %, · none. The number is how many times slower the second best is. Blue: the winner is not the baseline, orange: the baseline wins; stronger: by more.",
+    how: "A letter is a path that nothing beats at 95 %; several letters tie, · means that all do. The number is how many times slower the second best is. Blue: the winner is not the baseline, orange: the baseline wins; stronger: by more.",
     draw: picture,
 };
 
@@ -32,6 +32,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         ("pieces", "pieces"),
         ("threads", "threads"),
         ("winner at 95 %", "winner"),
+        ("nothing beats", "unbeaten"),
         ("best estimate", "best"),
         ("second best / best", "ratio"),
     ]);
@@ -41,12 +42,17 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             winner.pieces.as_str().into(),
             Datum::count(u64::from(winner.threads)),
             winner.path.as_ref().map_or_else(|| "none".into(), ToString::to_string).into(),
+            winner.unbeaten.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ").into(),
             winner.best.to_string().into(),
             winner.margin.map_or(Datum::Missing, Datum::number),
         ]);
     }
     let panels = vec![draw(&grid, comparison)];
     Drawn::Picture(Picture { panels, data, note: names.join(", "), ..Picture::default() })
+}
+
+fn list(winner: &Winner) -> String {
+    winner.unbeaten.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn draw(grid: &Grid, comparison: &Comparison) -> Svg {
@@ -84,8 +90,13 @@ fn draw(grid: &Grid, comparison: &Comparison) -> Svg {
                         grid.head(*shape, false),
                         winner.best
                     );
+                    let tied = letters(grid, winner);
+                    let (title, text) = match tied.as_str() {
+                        "" => (title, "·"),
+                        tied => (format!("{title}; {} tie", list(winner)), tied),
+                    };
                     drawing.rectangle("cell empty", (x, y), CELL, 1.0, &title);
-                    drawing.text("m", (centre.0, centre.1 + 4.0), Anchor::Middle, "·");
+                    drawing.text("m", (centre.0, centre.1 + 4.0), Anchor::Middle, text);
                 }
             }
         }

@@ -55,19 +55,3 @@ for (const link of all("a.csv")) {
     navigator.clipboard.writeText(text).then(() => say("copied"), () => say("not copied"));
   });
 }
-
-// ---- a note beside the pointer
-function tip(box) {
-  const note = element("div", { className: "tip", hidden: true }, box);
-  return {
-    hide() { note.hidden = true; },
-    show(event, text) {
-      const frame = box.getBoundingClientRect();
-      note.textContent = text;
-      note.hidden = false;
-      note.style.left = clamp(event.clientX - frame.left + 14, 0, Math.max(0, frame.width - note.offsetWidth)) + "px";
-      note.style.top = event.clientY - frame.top + 14 + "px";
-    },
-  };
-}
-

@@ -360,10 +360,38 @@ function timeline(info, log) {
   // The table of the slowest messages leads here.
   all("#fig-timeline details table tr").slice(1).forEach((row, at) => {
     const [chosen, i] = info.slowest[at];
-    element("button", { type: "button", textContent: "show", onclick() { show(chosen); go(i); canvas.scrollIntoView({ block: "center" }); } }, row.cells[0]);
+    element("button", { type: "button", textContent: "show", onclick() { show(chosen); go(i); unfold(canvas), canvas.scrollIntoView({ block: "center" }); } }, row.cells[0]);
   });
   const show = chosen => { if (c !== cases[chosen]) setCase(chosen); };
   redraws.push(() => { prepare(); draw(); });
+  // A span of time that was chosen in a heat map: seen here, and its mean message beside the stages.
+  spanListeners.push(span => {
+    const chosen = span ? cases.findIndex(one => one.id === span.map.case) : -1;
+    if (chosen < 0) return;
+    show(chosen);
+    setMode("wall");
+    lookWall(span.from, span.to);
+    const parts = new Float64Array(K);
+    let n = 0, whole = 0;
+    for (let i = 0; i < c.n; i++) {
+      if (c.kind[i] & LOST || c.start[i] < span.from || c.start[i] >= span.to) continue;
+      const weight = c.kind[i] & SAMPLED ? c.weight : 1;
+      n += weight;
+      for (let k = 0; k < K; k++) { parts[k] += weight * c.stages[k][i]; whole += weight * c.stages[k][i]; }
+    }
+    const before = find("#fig-stages .panels");
+    if (!before || !n) return;
+    const mean = element("div", { className: "span-stages" }), bar = element("div", { className: "tl-bar" }), keys = element("div", {});
+    mean.append(element("p", { className: "span-note", textContent: `The span: mean of ${count(Math.round(n))} messages, ${time(whole / n)}` }), bar, keys);
+    info.stages.forEach((stage, k) => {
+      element("i", {}, bar).style.cssText = `width:${parts[k] / whole * 100}%;background:var(${stage.colour})`;
+      const key = element("span", { className: "tl-key" }, keys);
+      element("i", {}, key).style.background = `var(${stage.colour})`;
+      key.append(`${stage.name} `, element("b", { textContent: time(parts[k] / n) }));
+    });
+    before.after(mean);
+    spans.push(mean);
+  });
   box.classList.add("ready"); // from here on it has a size
   everything();
   prepare();
@@ -381,6 +409,7 @@ function timeline(info, log) {
     lookWall(range.from - edge, range.to + edge);
     select(-1);
     detail.textContent = `${count(c.order.filter(inCell).length)} of the ${count(range.count)} messages of the cell are in this file: outlined.`;
+    unfold(canvas);
     canvas.scrollIntoView({ block: "center" });
   };
 }

@@ -289,6 +289,7 @@ pub fn call(
     let shared = Shared { begin, begin_unix_us, ..shared };
     let mut header = header(&request, plan, &way, counters.names(), begin_unix_us);
     progress.started(&header);
+    progress.planned(&header.plan);
     let mut writer = RunWriter::create(&request.folder, &header).map_err(Problem::from)?;
     let draws = Draws::of(if request.script.seed1 { 1 } else { random_seed(request.seed) }, request.connections);
     let lines = connections

@@ -1,122 +1,67 @@
-//! What is shown on standard error while a run goes on. It is drawn between rounds only, never inside a measured one.
+//! What is known of a run while it goes on, for a block on a terminal and for lines. A quick look, not the result.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
-use msgpath_analyse::round_line::round_line;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
-use msgpath_core::{Case, CaseRole, PathName, Plan, Workload};
-use msgpath_present::json;
-use msgpath_run::Progress;
+use msgpath_core::{Case, CaseRole, PathName, Workload};
 
-use crate::cli::options::{ProgressStyle, ResultOptions};
-use crate::looks;
+use super::cases::CasesSoFar;
 use crate::strip::Strip;
 
-/// The progress that was asked for: a block on a terminal, otherwise nothing, unless `--progress` says more.
-pub(crate) fn progress(result: &ResultOptions, glyphs: Glyphs, units: BitUnits) -> Box<dyn Progress> {
-    let terminal = std::io::stderr().is_terminal();
-    let usual = if terminal && result.quiet < 2 { ProgressStyle::Block } else { ProgressStyle::None };
-    let so_far = SoFar { glyphs, units, ..SoFar::default() };
-    match result.progress.unwrap_or(usual) {
-        ProgressStyle::Block if terminal => Box::new(Block { so_far, bar: ProgressBar::hidden() }),
-        ProgressStyle::Line => Box::new(Line { so_far, last: None }),
-        ProgressStyle::None | ProgressStyle::Block => Box::new(Silent),
-    }
-}
-
-/// No progress at all.
-pub(crate) fn silent() -> Box<dyn Progress> {
-    Box::new(Silent)
-}
-
-/// `--jsonl`: every round as a line on standard output, beside what is shown on standard error.
-struct Lines {
-    shown: Box<dyn Progress>,
-    run: String,
-    plan: Option<Plan>,
-    /// Nobody reads any more.
-    gone: bool,
-}
-
-/// Adds the lines of `--jsonl` to what is shown.
-pub(crate) fn with_lines(shown: Box<dyn Progress>) -> Box<dyn Progress> {
-    Box::new(Lines { shown, run: String::new(), plan: None, gone: false })
-}
-
-impl Progress for Lines {
-    fn started(&mut self, header: &RunHeader) {
-        self.run.clone_from(&header.name);
-        self.shown.started(header);
-    }
-
-    fn planned(&mut self, plan: &Plan) {
-        self.plan = Some(plan.clone());
-        self.shown.planned(plan);
-    }
-
-    fn warming(&mut self, case: &Case, done: usize, of: usize) {
-        self.shown.warming(case, done, of);
-    }
-
-    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
-        self.shown.round(round, done, of);
-        let line = self.plan.as_ref().and_then(|plan| round_line(&self.run, plan, round, done, of));
-        if let (Some(line), false) = (line, self.gone) {
-            let mut out = std::io::stdout().lock();
-            // A reader that left is no reason to stop measuring.
-            self.gone = writeln!(out, "{}", json::round(&line)).and_then(|()| out.flush()).is_err();
-        }
-    }
-}
-
-struct Silent;
-
-impl Progress for Silent {}
-
 /// What is known so far, for both styles. A quick look, not the result: medians of round medians.
-#[derive(Default)]
-struct SoFar {
-    glyphs: Glyphs,
+#[derive(Clone, Default)]
+pub(super) struct SoFar {
+    pub(super) glyphs: Glyphs,
     units: BitUnits,
     header: Option<RunHeader>,
     /// Metric of each round by case and pass: median round trip in ns, or bits per second.
     rounds: Vec<Vec<(u32, f64)>>,
     /// The picture of a single case of `echo`.
     strip: Option<Strip>,
-    begun: Option<Instant>,
+    /// The rows of a load curve, of sizes, of kinds of calls.
+    cases: Option<CasesSoFar>,
+    pub(super) begun: Option<Instant>,
 }
 
 impl SoFar {
-    fn start(&mut self, header: &RunHeader) {
+    pub(super) fn new(glyphs: Glyphs, units: BitUnits) -> Self {
+        Self { glyphs, units, ..Self::default() }
+    }
+
+    pub(super) fn start(&mut self, header: &RunHeader) {
         self.rounds = vec![Vec::new(); header.plan.cases.len()];
         let measured = header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
         self.strip = (header.plan.workload == Workload::Echo && measured == 1).then(Strip::default);
+        self.cases = CasesSoFar::new(&header.plan, &header.verb);
         self.header = Some(header.clone());
     }
 
     /// The strip, on a terminal of so many columns.
-    fn picture(&self, columns: usize) -> String {
-        let lines = self.strip.as_ref().map(|strip| strip.lines(columns, self.glyphs)).unwrap_or_default();
+    pub(super) fn picture(&self, columns: usize) -> String {
+        let strip = self.strip.as_ref().map(|strip| strip.lines(columns, self.glyphs));
+        let cases = || self.cases.as_ref().map(|cases| cases.lines(columns, self.glyphs, self.units));
+        let lines = strip.or_else(cases).unwrap_or_default();
         lines.iter().fold(String::new(), |out, line| out + "\n" + line)
     }
 
-    fn head(&self) -> String {
+    pub(super) fn head(&self) -> String {
         self.header
             .as_ref()
             .map(|header| shown(&format!("{}   {}   run {}", header.verb, header.target, header.name)).into_owned())
             .unwrap_or_default()
     }
 
-    fn add(&mut self, round: &RoundRecord) {
+    pub(super) fn add(&mut self, round: &RoundRecord) {
         let Some(header) = &self.header else { return };
         let role = header.plan.cases.get(round.case as usize).map(|case| case.role);
         if let Some(strip) = self.strip.as_mut().filter(|_| role == Some(CaseRole::Measured)) {
             strip.add(&round.latency, round.near().elapsed_ns);
+        }
+        if let Some(cases) = &mut self.cases {
+            cases.add(&header.plan, round);
         }
         let metric = match header.plan.workload {
             Workload::Echo | Workload::Rpc | Workload::Periodic => {
@@ -137,14 +82,16 @@ impl SoFar {
         let mut values: Vec<f64> = self.rounds.get(case).into_iter().flatten().map(|(_, metric)| *metric).collect();
         values.sort_by(f64::total_cmp);
         match (values.get(values.len() / 2), self.header.as_ref().map(|header| header.plan.workload)) {
-            (Some(ns), Some(Workload::Echo)) => format!("p50 {}", self.glyphs.time(*ns)),
+            (Some(ns), Some(Workload::Echo | Workload::Rpc | Workload::Periodic)) => {
+                format!("p50 {}", self.glyphs.time(*ns))
+            }
             (Some(bits), Some(Workload::Stream)) => units::bits_per_second(*bits, self.units),
             _ => String::new(),
         }
     }
 
     /// `pass 20/40   round 1 843/3 840   tcp:zerocopy  64 KiB  ×4   p50 19.8 µs`.
-    fn line(&self, round: &RoundRecord, done: u64, of: u64) -> String {
+    pub(super) fn line(&self, round: &RoundRecord, done: u64, of: u64) -> String {
         let Some(header) = &self.header else { return String::new() };
         let mut out = format!(
             "pass {}/{}   round {}/{}",
@@ -159,14 +106,14 @@ impl SoFar {
         out
     }
 
-    fn describe(&self, case: &Case) -> String {
+    pub(super) fn describe(&self, case: &Case) -> String {
         let times = if self.glyphs == Glyphs::Ascii { "x" } else { "×" };
         let threads = if case.threads > 1 { format!("  {times}{}", case.threads) } else { String::new() };
         let message = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
         format!("{}  {message}{threads}", case.path)
     }
 
-    fn time_left(&self, done: u64, of: u64) -> String {
+    pub(super) fn time_left(&self, done: u64, of: u64) -> String {
         match self.begun {
             Some(begun) if done > 0 => {
                 let seconds = begun.elapsed().as_secs_f64() * of.saturating_sub(done) as f64 / done as f64;
@@ -177,7 +124,7 @@ impl SoFar {
     }
 
     /// The table of a comparison so far: each path against the baseline by size, for the first thread count.
-    fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let Some(header) = self.header.as_ref().filter(|header| header.verb == "compare") else { return String::new() };
         let plan = &header.plan;
         let Some(threads) = plan.cases.first().map(|case| case.threads) else { return String::new() };
@@ -225,7 +172,9 @@ impl SoFar {
         let (case, baseline) = (&self.rounds[case as usize], &self.rounds[baseline as usize]);
         let (mut above, mut below) = (0_u32, 0_u32);
         for (pass, metric) in case {
-            if let Some((_, other)) = baseline.iter().find(|(other, _)| other == pass) {
+            // Rounds come pass by pass.
+            let at = baseline.binary_search_by_key(pass, |(pass, _)| *pass);
+            if let Some((_, other)) = at.ok().and_then(|at| baseline.get(at)) {
                 above += u32::from(metric > other);
                 below += u32::from(metric < other);
             }
@@ -290,83 +239,6 @@ fn sign_test(slower: u32, faster: u32) -> Mark {
 fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     if whole >= 60 { format!("{} min {:02} s", whole / 60, whole % 60) } else { format!("{whole} s") }
-}
-
-/// Redrawn in place, at most four times a second.
-struct Block {
-    so_far: SoFar,
-    bar: ProgressBar,
-}
-
-impl Progress for Block {
-    fn started(&mut self, header: &RunHeader) {
-        self.so_far.start(header);
-        let bar =
-            ProgressBar::with_draw_target(Some(header.plan.total_rounds()), ProgressDrawTarget::stderr_with_hz(4));
-        let bars = if self.so_far.glyphs == Glyphs::Ascii { "## " } else { "━━─" };
-        if let Ok(style) = BarStyle::with_template("{msg}\n{bar:60} {percent:>3} %  {prefix}") {
-            bar.set_style(style.progress_chars(bars));
-        }
-        self.bar = bar;
-    }
-
-    fn warming(&mut self, case: &Case, done: usize, of: usize) {
-        self.bar.set_message(format!(
-            "{}\n warm-up {}/{of}   {}",
-            self.so_far.head(),
-            done + 1,
-            self.so_far.describe(case)
-        ));
-    }
-
-    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
-        self.so_far.begun.get_or_insert_with(Instant::now);
-        self.so_far.add(round);
-        let picture = self.so_far.picture(looks::stderr_columns());
-        self.bar.set_message(format!("{}{picture}\n {}", self.so_far.head(), self.so_far.line(round, done, of)));
-        self.bar.set_prefix(self.so_far.time_left(done, of) + &self.so_far.table());
-        self.bar.set_length(of); // a run may go on
-        self.bar.set_position(done);
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// One line a second, for logs and CI.
-struct Line {
-    so_far: SoFar,
-    last: Option<Instant>,
-}
-
-impl Line {
-    fn say(&mut self, text: impl FnOnce(&SoFar) -> String) {
-        if self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1)) {
-            self.last = Some(Instant::now());
-            eprintln!("{}", text(&self.so_far).trim_end());
-        }
-    }
-}
-
-impl Progress for Line {
-    fn started(&mut self, header: &RunHeader) {
-        self.so_far.start(header);
-        eprintln!("{}", self.so_far.head());
-    }
-
-    fn warming(&mut self, case: &Case, done: usize, of: usize) {
-        let case = case.clone();
-        self.say(|so_far| format!("warm-up {}/{of}   {}", done + 1, so_far.describe(&case)));
-    }
-
-    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
-        self.so_far.begun.get_or_insert_with(Instant::now);
-        self.so_far.add(round);
-        self.say(|so_far| format!("{}   {}", so_far.line(round, done, of), so_far.time_left(done, of)));
-    }
 }
 
 #[cfg(test)]

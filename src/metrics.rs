@@ -1,0 +1,327 @@
+//! `--open-metrics`: where the metrics of a run go. A text file for the textfile collector, replaced whole; or whoever asks
+//! over HTTP at an address of this machine.
+//!
+//! The listener has no thread: it looks at its sockets between rounds, when no end measures, and never waits for any of
+//! them. A client that says nothing, or too much, or does not read, costs a place in a short list for a few seconds.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use msgpath_core::schema::{RoundRecord, RunHeader};
+use msgpath_core::{Case, Exit, Plan, Problem};
+use msgpath_present::open_metrics::OpenMetrics;
+use msgpath_run::Progress;
+
+use crate::problems;
+
+/// Clients at the same time; the oldest goes where there are more.
+const CLIENTS: usize = 16;
+/// Bytes of a request.
+const REQUEST: usize = 8 << 10;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the file is written.
+const OFTEN: Duration = Duration::from_secs(1);
+/// How long the last answers may take when the run is over.
+const LAST: Duration = Duration::from_millis(200);
+/// The type of the answer.
+const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What was typed after `--open-metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsTo {
+    /// A text file.
+    File(PathBuf),
+    /// An address of this machine.
+    Address(SocketAddr),
+}
+
+/// A run's metrics and where they go.
+pub(crate) struct Metrics {
+    told: OpenMetrics,
+    to: To,
+}
+
+enum To {
+    File { path: PathBuf, written: Option<Instant>, failed: bool },
+    Http(Listener),
+}
+
+impl Metrics {
+    /// Opens it, before anything is measured.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the address cannot be listened at.
+    pub(crate) fn open(to: &MetricsTo) -> Result<Self, Problem> {
+        let told = OpenMetrics::default();
+        let to = match to {
+            MetricsTo::File(path) => {
+                crate::measure::can_be_written(path)?;
+                replace(path, &told.text()).map_err(|error| problems::cannot_write(path, &error))?;
+                To::File { path: path.clone(), written: None, failed: false }
+            }
+            MetricsTo::Address(address) => To::Http(Listener::open(*address).map_err(|error| {
+                Problem::new("E05", Exit::CannotStart, format!("cannot listen at {address}: {error}"))
+                    .hint("another port; port 0 takes a free one")
+            })?),
+        };
+        Ok(Self { told, to })
+    }
+
+    /// Told of the same rounds as `shown`.
+    pub(crate) fn beside(self, shown: Box<dyn Progress>) -> Beside {
+        Beside { metrics: self, shown }
+    }
+
+    /// Between two rounds.
+    fn serve(&mut self, last: bool) {
+        match &mut self.to {
+            To::File { path, written, failed } => {
+                if !*failed && (last || written.is_none_or(|at| at.elapsed() >= OFTEN)) {
+                    *written = Some(Instant::now());
+                    // A full disk is no reason to stop measuring; it is said once.
+                    if let Err(error) = replace(path, &self.told.text()) {
+                        *failed = true;
+                        eprintln!("warning: {}", problems::cannot_write(path, &error));
+                    }
+                }
+            }
+            To::Http(listener) => listener.serve(&self.told),
+        }
+    }
+}
+
+/// Writes a file whole: a reader sees the old one or the new one.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let new = path.with_file_name(name);
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&new); // what went wrong is said by the first error
+    })
+}
+
+/// Metrics beside what is shown.
+pub(crate) struct Beside {
+    metrics: Metrics,
+    shown: Box<dyn Progress>,
+}
+
+impl Progress for Beside {
+    fn started(&mut self, header: &RunHeader) {
+        self.shown.started(header);
+        self.metrics.told.started(header);
+        self.metrics.serve(false);
+    }
+
+    fn planned(&mut self, plan: &Plan) {
+        self.shown.planned(plan);
+        self.metrics.told.planned(plan);
+    }
+
+    fn warming(&mut self, case: &Case, done: usize, of: usize) {
+        self.shown.warming(case, done, of);
+        self.metrics.serve(false);
+    }
+
+    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
+        self.shown.round(round, done, of);
+        self.metrics.told.round(round, done, of);
+        self.metrics.serve(false);
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.metrics.serve(true);
+        if let To::Http(listener) = &mut self.metrics.to {
+            let begun = Instant::now();
+            while !listener.clients.is_empty() && begun.elapsed() < LAST {
+                std::thread::sleep(Duration::from_millis(5));
+                listener.serve(&self.metrics.told);
+            }
+        }
+    }
+}
+
+/// A client, what it has said and what it has yet to be told.
+struct Client {
+    stream: TcpStream,
+    since: Instant,
+    heard: Vec<u8>,
+    answer: Option<(Vec<u8>, usize)>,
+}
+
+struct Listener {
+    socket: TcpListener,
+    clients: Vec<Client>,
+}
+
+impl Listener {
+    fn open(address: SocketAddr) -> std::io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        eprintln!("note: metrics at http://{}/metrics", socket.local_addr()?);
+        Ok(Self { socket, clients: Vec::new() })
+    }
+
+    /// Whoever came, whatever was said, whatever can be told: without waiting for anybody.
+    fn serve(&mut self, told: &OpenMetrics) {
+        for _ in 0..CLIENTS {
+            let Ok((stream, _)) = self.socket.accept() else { break };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.clients.len() == CLIENTS {
+                self.clients.remove(0);
+            }
+            self.clients.push(Client { stream, since: Instant::now(), heard: Vec::new(), answer: None });
+        }
+        // Made once for all who ask between the same two rounds.
+        let mut text = None;
+        self.clients.retain_mut(|client| client.goes_on(|| text.get_or_insert_with(|| told.text()).clone()));
+    }
+}
+
+impl Client {
+    /// Whether it has something left to say or to hear.
+    fn goes_on(&mut self, text: impl FnOnce() -> String) -> bool {
+        if self.since.elapsed() > PATIENCE {
+            return false;
+        }
+        if self.answer.is_none() {
+            let mut room = [0; 2048];
+            match self.stream.read(&mut room) {
+                Ok(0) => return false,
+                Ok(count) => self.heard.extend_from_slice(&room[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return true,
+                Err(_) => return false,
+            }
+            let whole = self.heard.windows(4).any(|end| end == b"\r\n\r\n");
+            if self.heard.len() > REQUEST {
+                self.answer = Some((answer("431 Request Header Fields Too Large", "too long\n"), 0));
+            } else if whole {
+                self.answer = Some((reply(&self.heard, text), 0));
+            } else {
+                return true;
+            }
+        }
+        let Some((bytes, told)) = &mut self.answer else { return true };
+        while *told < bytes.len() {
+            match self.stream.write(&bytes[*told..]) {
+                Ok(0) => return false,
+                Ok(count) => *told += count,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return true,
+                Err(_) => return false,
+            }
+        }
+        let _ = self.stream.shutdown(std::net::Shutdown::Write); // it may have gone already
+        false
+    }
+}
+
+/// The answer to a request whose head is whole.
+fn reply(heard: &[u8], text: impl FnOnce() -> String) -> Vec<u8> {
+    let line = heard.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    match (words.next(), words.next()) {
+        (Some(b"GET"), Some(path)) => match path.split(|byte| *byte == b'?').next() {
+            Some(b"/" | b"/metrics") => answer("200 OK", &text()),
+            _ => answer("404 Not Found", "/metrics\n"),
+        },
+        _ => answer("405 Method Not Allowed", "GET /metrics\n"),
+    }
+}
+
+fn answer(status: &str, text: &str) -> Vec<u8> {
+    let kind = if status.starts_with("200") { TYPE } else { "text/plain; charset=utf-8" };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener() -> (Listener, SocketAddr) {
+        let listener = Listener::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// What a client hears of a listener that is looked after a hundred times.
+    fn heard(listener: &mut Listener, mut client: TcpStream) -> String {
+        let told = OpenMetrics::default();
+        client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let mut out = Vec::new();
+        for _ in 0..100 {
+            listener.serve(&told);
+            let mut room = [0; 4096];
+            match client.read(&mut room) {
+                Ok(0) => break,
+                Ok(count) => out.extend_from_slice(&room[..count]),
+                Err(_) => {}
+            }
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn who_asks_is_told() {
+        let (mut listener, address) = listener();
+        for (request, status) in [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK"),
+            ("GET /?x HTTP/1.0\r\n\r\n", "200 OK"),
+            ("GET /etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\0\u{1}\r\n\r\n", "405"),
+        ] {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(request.as_bytes()).unwrap();
+            let text = heard(&mut listener, client);
+            assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {text}");
+            assert_eq!(text.ends_with("# EOF\n"), status == "200 OK");
+        }
+        assert!(listener.clients.is_empty());
+    }
+
+    #[test]
+    fn hostile_clients_cost_a_place_and_no_time() {
+        let (mut listener, address) = listener();
+        let told = OpenMetrics::default();
+        // Silent ones, one that sends too much, one that leaves at once.
+        let silent: Vec<TcpStream> = (0..3 * CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let begun = Instant::now();
+        for _ in 0..4 {
+            listener.serve(&told);
+        }
+        assert_eq!(listener.clients.len(), CLIENTS);
+        drop(TcpStream::connect(address).unwrap());
+        let mut flood = TcpStream::connect(address).unwrap();
+        flood.write_all(&vec![b'a'; 2 * REQUEST]).unwrap();
+        let text = heard(&mut listener, flood);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 431"), "{text}");
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        assert!(heard(&mut listener, client).contains("200 OK"), "others are still served");
+        assert!(begun.elapsed() < Duration::from_secs(20) && listener.clients.len() <= CLIENTS);
+        drop(silent);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("metrics.prom");
+        replace(&file, "one").unwrap();
+        replace(&file, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left");
+        let nowhere = place.path().join("none").join("x");
+        assert!(replace(&nowhere, "x").is_err());
+    }
+}
