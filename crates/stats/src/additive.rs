@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn twenty_four_partners_find_a_host_that_is_1_3_times_slower() {
         // mesh.md 5.6: 1.3 times with noise of 10 %: 98 % at k = 24 and more; no false one in thousands.
-        let slow = |node: u32| if node % 10 == 0 { 1.3_f64.ln() } else { 0.0 };
+        let slow = |node: u32| if node.is_multiple_of(10) { 1.3_f64.ln() } else { 0.0 };
         let (mut found, mut wrong, mut of) = (0, 0, 0);
         for seed in 0..2 {
             let fitted = fit(300, 1, &ring(300, 12, 0.1, seed, slow));
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn the_power_that_is_said_is_the_power_that_there_is() {
         let said = power(1.2, 1.1, 0.99, 24, 0.1);
-        let slow = |node: u32| if node % 50 == 0 { 1.2_f64.ln() } else { 0.0 };
+        let slow = |node: u32| if node.is_multiple_of(50) { 1.2_f64.ln() } else { 0.0 };
         let (mut found, mut of) = (0, 0);
         for seed in 10..30 {
             for (node, effect) in (0..).zip(fit(300, 1, &ring(300, 12, 0.1, seed, slow)).effects) {
