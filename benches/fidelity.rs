@@ -147,7 +147,7 @@ mod nothing {
         let messages = Messages { outgoing: &payload, incoming: &payload, lossy: false };
         let limits = Limits::new(std::time::Duration::from_secs(1), std::time::Duration::from_secs(1));
         let channel = Null { counts: CallCounts::default(), limits };
-        let layout = Layout { pieces, inflight: 1, copies: 1, content: pattern };
+        let layout = Layout { pieces, inflight: 1, copies: 1, content: &pattern };
         let mut ends = [End::<_, Keep, Answer>::new(channel, layout, &ChannelOptions::default()).expect("nothing")];
         let mut inbox = Inbox::new(payload.len(), payload.len(), true, 1);
         let mut rows = Vec::with_capacity(COUNT as usize);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod examples;
 mod gates;
 mod input;
 mod log;

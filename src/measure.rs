@@ -20,7 +20,7 @@ use msgpath_stats::quantile::Range;
 use crate::cli::options::{Look, Options};
 use crate::place::Place;
 use crate::request::{Request, Verb};
-use crate::{gates, looks, problems, progress, runs};
+use crate::{examples, gates, looks, problems, progress, runs};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -45,6 +45,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
             eprintln!("note: {}", shown(note));
         }
     }
+    examples::build(&mut request.plan.programs);
     let (options, result) = (&options, &options.result);
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {

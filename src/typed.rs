@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use msgpath_core::gate::Gate;
 use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{Distribution, Expectation, Metric, Placement, ServiceTime};
+use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, Pieces};
@@ -269,6 +270,22 @@ pub(crate) fn mac_address(text: &str) -> Result<String, Problem> {
             format!("six bytes such as 02:00:00:00:00:01, or broadcast, got {text:?}"),
         )),
     }
+}
+
+/// `--frame`.
+pub(crate) fn framing(text: &str) -> Result<Framing, Problem> {
+    Framing::find(text).ok_or_else(|| {
+        let names: Vec<&str> = Framing::ALL.iter().map(|framing| framing.name()).collect();
+        problems::bad_value("--frame", format!("{}, got {text:?}", names.join(", ")))
+    })
+}
+
+/// `--far`.
+pub(crate) fn program(text: &str) -> Result<Program, Problem> {
+    Program::parse(text).map_err(|error| {
+        problems::bad_value("--far", format!("a program: {error}, got {text:?}"))
+            .hint("--far './server {port}', --far 'new=./server {port}' or --far raw://HOST:PORT")
+    })
 }
 
 /// `--metric`.

@@ -27,6 +27,8 @@ mod eth;
 mod events;
 #[path = "program/exhaustion.rs"]
 mod exhaustion;
+#[path = "program/far.rs"]
+mod far;
 #[path = "program/flood.rs"]
 mod flood;
 #[path = "program/gates.rs"]

@@ -10,12 +10,13 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("prepare", &["doctor", "paths", "lab"]),
 ];
 /// Verbs that share a line with the one before them, and what the two are for together.
-const PAIRS: [(&str, &str, &str); 5] = [
+const PAIRS: [(&str, &str, &str); 6] = [
     ("periodic", "compat", "messages by a clock; programs of courses"),
     ("diff", "report", "did it change; HTML page of runs"),
     ("runs", "show", "list saved runs, print one again"),
     ("resume", "verify", "go on with a run, check its numbers"),
     ("export", "import", "write other formats, read foreign logs"),
+    ("paths", "lab", "which paths work here; make namespaces"),
 ];
 
 /// Operands of a verb take so many characters on the screen.
@@ -35,7 +36,8 @@ A path says how: transport:send-method, with /wait where it is not the default (
 transport (pipe) or a send method (writev). `msgpath paths` lists all of them and says which work here, and why others do not.
 
 A target says where: HOST[:PORT], tcp://HOST, udp://HOST, unix:/path, unixgram:/path, unixseq:/path, shm:NAME, pipe:NAME, \
-fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on another CPU.
+fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on another CPU. It can be a program of yours: --far \
+'./server {port}', or raw://HOST:PORT for one that runs (echo, compare).
 
 A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before). Runs are kept under \
 $XDG_DATA_HOME/msgpath, by default ~/.local/share/msgpath.
@@ -64,16 +66,17 @@ MSGPATH_TOKEN_FILE (--token-file of a near end).";
 const SHORT: [(&str, &str, &str); 4] = [
     (
         "echo",
-        "path len time rounds connections rate poll each launch between cpu json verbose",
+        "path len time rounds connections rate far each launch between cpu json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST --launch ssh             to another machine; ssh starts the far end
   msgpath echo --rate 1k..64k -t 1s          a load curve with its knee
+  msgpath echo --far './server {port}'       your own server as the far end
   msgpath echo --fail-if 'p99 > 1ms'         for CI: exit 1 where that is sure",
     ),
     (
         "stream",
-        "path len pieces time rounds connections reverse udp launch between cpu json verbose",
+        "path len pieces time rounds connections reverse launch between cpu json verbose",
         "Examples:
   msgpath stream                             128 KiB messages over TCP, on this machine
   msgpath stream HOST -R                     the other machine sends
@@ -81,11 +84,12 @@ const SHORT: [(&str, &str, &str); 4] = [
     ),
     (
         "compare",
-        "path len time rounds threads baseline metric stream launch between cpu json verbose",
+        "path len time rounds far baseline metric stream launch between cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, on this machine
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
-  msgpath compare --metric p99               by the tail",
+  msgpath compare --metric p99               by the tail
+  msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'   your servers, beside ours",
     ),
     ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
 ];

@@ -37,7 +37,7 @@ const HOST_MEMORY: u64 = 96 << 10;
 const PAIR_MEMORY: u64 = 320;
 const OWN_MEMORY: u64 = 12 << 20;
 
-/// Many hosts: which of them, or which link, is slow
+/// Many hosts: which host or link is slow
 #[derive(Args, Debug)]
 #[command(after_help = "Examples
   msgpath mesh n[1-64]                       ssh, every pair, tcp 64 B, 2 s a pair

@@ -7,6 +7,7 @@ use msgpath_core::Launch;
 use msgpath_core::gate::Gate;
 use msgpath_core::path::Setting;
 use msgpath_core::plan::{Expectation, Metric, Placement, ServiceTime, StageSet, Stamps};
+use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 use msgpath_run::lab::Shape;
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// The evidence
     #[command(flatten)]
     pub(crate) evidence: EvidenceOptions,
+    /// The far end
+    #[command(flatten)]
+    pub(crate) far: FarOptions,
     /// The connection
     #[command(flatten)]
     pub(crate) connection: ConnectionOptions,
@@ -41,8 +45,8 @@ pub(crate) struct MessageOptions {
     /// Sizes of a message: 64, 64,4K or 64..1M (steps of ×4); K M G are 1024
     #[arg(short = 'l', long = "len", value_name = "SIZES", value_parser = typed::sizes)]
     pub(crate) len: Option<List<u64>>,
-    /// Size of the reply [default: as -l]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    /// Size of the reply [default: as -l]; with --far the bytes of such replies are not compared
+    #[arg(long, visible_alias = "reply-size", value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) reply: Option<u64>,
     /// Hand a message over as COUNT buffers of SIZE bytes: 15x100,30x50
     #[arg(long, value_name = "COUNTxSIZE", value_parser = typed::pieces, conflicts_with = "len")]
@@ -88,6 +92,24 @@ pub(crate) struct MessageOptions {
     /// The far end sends and this end receives (stream)
     #[arg(short = 'R', long)]
     pub(crate) reverse: bool,
+}
+
+/// A program of the user's as the far end.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Your own program as the far end")]
+pub(crate) struct FarOptions {
+    /// Start this program as the far end: './server {port}', or with a name, new='./server {port}'; or raw://HOST:PORT for one
+    /// that runs. {port} {host} {cpu} are filled in; without {port} its listening socket is looked for. No shell is between.
+    /// With compare repeatable, and beside msgpath's own far end; a path names one with @: tcp:send@new
+    #[arg(long, value_name = "PROGRAM", value_parser = typed::program)]
+    pub(crate) far: Vec<Program>,
+    /// What it takes for a message: bytes (as many as -l), line (text that ends with a newline), length (its length in 4 bytes
+    /// before it, the most significant first) [default: bytes]
+    #[arg(long, value_name = "FRAMING", value_parser = typed::framing)]
+    pub(crate) frame: Option<Framing>,
+    /// Send the bytes of FILE as every message; a reply of another length: --reply
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) request_file: Option<PathBuf>,
 }
 
 /// How much is measured.

@@ -183,6 +183,9 @@ impl Arguments {
                 }
                 Ok(ServeAddress::Tcp { host: Some(host.clone()), port: self.port.unwrap_or(*port) })
             }
+            (Some(named @ Target::Program { .. }), _) => {
+                Err(usage(format!("{named} is a program of others, not an address to listen at")).hint("HOST:PORT"))
+            }
             (Some(named), _) if self.port.is_some() => Err(usage(format!("{named} has no port")).hint("leave out -p")),
             (Some(Target::Socket { path, .. }), _) => Ok(ServeAddress::Unix(path.into())),
             (Some(Target::Name { name, .. }), _) => Ok(ServeAddress::Name(name.clone())),

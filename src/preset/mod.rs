@@ -8,9 +8,10 @@ mod folder;
 use std::path::Path;
 
 use msgpath_core::path::nearest;
-use msgpath_core::{Exit, PathSpec, Problem};
+use msgpath_core::program::Source;
+use msgpath_core::{Exit, PathSpec, Problem, Program};
 use msgpath_courses::answers::PAGES;
-use msgpath_courses::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetRun, Spot};
+use msgpath_courses::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetOption, PresetRun, Spot};
 
 use crate::input;
 use crate::problems::{self, usage};
@@ -75,8 +76,29 @@ fn read(text: &str) -> Result<Preset, Mistake> {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
         return Err(Mistake { at: *at, what: format!("there is no page {page:?} ({})", names.join(", ")) });
     }
-    preset.runs.iter().try_for_each(|run| check(run, &[]))?;
+    preset.runs.iter().try_for_each(|run| starts_nothing(run).and_then(|()| check(run, &[])))?;
     Ok(preset)
+}
+
+/// Whether a run starts no program but the examples that come with msgpath: a preset is data that people pass on.
+fn starts_nothing(run: &PresetRun) -> Result<(), Mistake> {
+    const FAR: &str = "far";
+    let value = |option: &&PresetOption| Program::parse(option.value.as_deref().unwrap_or_default());
+    let starts = |option: &&PresetOption| {
+        option.name == FAR
+            && !matches!(value(option).map(|far| far.source), Ok(Source::Example(_) | Source::Address(_)))
+    };
+    let spelled = |word: &&String| word.split('=').next() == Some("--far");
+    let at = run.options.iter().find(starts).map(|option| option.at);
+    match at.or_else(|| run.words.iter().find(spelled).map(|_| run.verb_at)) {
+        None => Ok(()),
+        Some(at) => Err(Mistake {
+            at,
+            what:
+                "a preset starts no program but example:LANGUAGE, or names raw://HOST:PORT; yours goes behind: -- --far"
+                    .into(),
+        }),
+    }
 }
 
 /// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
@@ -111,7 +133,7 @@ fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
             problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what)
         }
     };
-    let named = |option: &&msgpath_courses::preset::PresetOption| {
+    let named = |option: &&PresetOption| {
         let long = format!("--{}", option.name);
         let mut words = what.split(|c: char| c.is_whitespace() || "='\"`,:;".contains(c));
         // A value that does not parse is quoted, with or without its option.
@@ -184,6 +206,21 @@ mod tests {
         for (name, text) in PRESETS.iter().chain(PUBLISHED) {
             let preset = read(text).unwrap_or_else(|mistake| panic!("{name}: {mistake}"));
             assert!(preset.summary.chars().count() <= 90 && !preset.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_preset_of_somebody_else_starts_no_program() {
+        let text = |more: &str| format!("summary='a'\nabout='b'\n[[run]]\nname='a'\nverb='compare'\n{more}\n");
+        for far in ["far='rm -rf x {port}'", "far=['example:c', 'x=./a']", "far='example:c d'"] {
+            let mistake = read(&text(&format!("[run.options]\nlen=64\n{far}"))).unwrap_err();
+            assert!(mistake.at.line == 8 && mistake.what.contains("starts no program"), "{far}: {mistake}");
+        }
+        for words in ["words=['--far', './a']", "words=['--far=./a']"] {
+            assert!(read(&text(words)).unwrap_err().what.contains("starts no program"), "{words}");
+        }
+        for far in ["far='raw://127.0.0.1:7'", "far=['example:c', 'mine=example:go']"] {
+            assert!(read(&text(&format!("[run.options]\nlen=64\n{far}"))).is_ok(), "{far}");
         }
     }
 

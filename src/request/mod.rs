@@ -3,6 +3,7 @@
 mod layers;
 mod meaning;
 pub(crate) mod mesh;
+mod programs;
 mod schedules;
 
 pub(crate) use layers::layers;
@@ -23,6 +24,8 @@ use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
 use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
+
+use programs::Programs;
 
 const SECOND: u64 = 1_000_000_000;
 /// What `compare` compares when nobody says.
@@ -98,9 +101,11 @@ pub(crate) struct Request {
 pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result<Request, Problem> {
     meaning::refuse_what_has_no_meaning(verb, options)?;
     gates::of_one_run(&options.evidence.fail_if, verb.workload())?;
-    let target = with_port(target, options.connection.port)?;
+    let mut target = target.cloned();
+    let programs = Programs::of(verb, options, &mut target)?;
+    let target = with_port(target.as_ref(), options.connection.port)?;
     let mut notes = Vec::new();
-    let paths = varied(paths(verb, options, &target)?, options, &mut notes)?;
+    let paths = programs.paths(verb, varied(paths(verb, options, &target, &programs)?, options, &mut notes)?);
     if options.message.event_loop {
         meaning::an_event_loop_fits(&paths)?;
     }
@@ -120,7 +125,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         }
     };
     let all = options.message.paths.as_ref().is_some_and(|List(typed)| typed.contains(&PathArg::All));
-    let shapes = shapes(verb, options, all)?;
+    let shapes = programs.shapes(options, shapes(verb, options, all)?)?;
     let loads = schedules::loads(options)?;
     let offers: Vec<(Load, Option<OfCapacity>, u32)> = loads
         .into_iter()
@@ -208,13 +213,15 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         gates: options.evidence.fail_if.clone(),
         stages: options.evidence.stages.into(),
         simulate: options.evidence.simulate_cache,
-        events: options.evidence.events != EventsArg::Off,
+        // Events are counted in the threads of msgpath.
+        events: options.evidence.events != EventsArg::Off && programs.each.is_empty(),
         events_forced: options.evidence.events == EventsArg::On,
         // An ablation is judged by its interval, so it needs a case with one.
         try_causes: !options.evidence.no_ablations
             && !verb.is_compare()
             && verb.each().is_none()
             && !options.message.event_loop
+            && programs.each.is_empty()
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
         // Who says how many rounds, or of how many messages, gets them. The log of traced rounds has no room for more.
@@ -228,6 +235,8 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
             && paths.len() > 1
             && sizes.len() > 1
             && matches!(effort.extent, Extent::Time(_)),
+        programs: programs.each,
+        talk: programs.talk,
         ..Plan::new(verb.workload(), cases)
     };
     plan.validate()?;
@@ -255,7 +264,7 @@ pub(crate) fn with_port(target: Option<&Target>, port: Option<u16>) -> Result<Ta
 }
 
 /// The paths that were asked for, each once, in the order typed.
-fn paths(verb: Verb, options: &Options, target: &Target) -> Result<Vec<PathName>, Problem> {
+fn paths(verb: Verb, options: &Options, target: &Target, programs: &Programs) -> Result<Vec<PathName>, Problem> {
     let message = &options.message;
     let spec = |text: &str| PathArg::Spec(text.parse().expect("a well-formed path"));
     let typed = match (&message.paths, target.transport()) {
@@ -263,7 +272,7 @@ fn paths(verb: Verb, options: &Options, target: &Target) -> Result<Vec<PathName>
         _ if message.udp => vec![spec("udp:send")],
         _ if message.zerocopy => vec![spec("tcp:zerocopy")],
         (_, Some(transport)) => vec![spec(transport)],
-        _ if verb.is_compare() => COMPARED.map(spec).to_vec(),
+        _ if verb.is_compare() && programs.each.is_empty() => COMPARED.map(spec).to_vec(),
         _ => vec![spec("tcp:send")],
     };
     let mut names: Vec<PathName> = Vec::new();
@@ -321,7 +330,7 @@ pub(crate) fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<Pa
     if poll && spec.wait.is_none() {
         spec.wait = Some("spin".into());
     }
-    let name = msgpath_paths::resolve(&spec, target.transport())?.with(spec.setting);
+    let name = msgpath_paths::resolve(&spec, target.transport())?.with(spec.setting).to(spec.program.clone());
     if name.setting.is_some() && !traits(&name).segments {
         return Err(problems::no_setting(&name));
     }

@@ -72,7 +72,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let addresses = vec![format!("{} {:0KEY_DIGITS$x}", listener.local_addr().unwrap(), 7)];
                 offered = Some((listener, order));
-                FromEnd::Offered { addresses }
+                FromEnd::Offered { addresses, program: None }
             }
             ToEnd::Connect { .. } => {
                 let (listener, order) = offered.take().expect("a round was ordered");

@@ -9,7 +9,7 @@ use crate::command::{Home, msgpath};
 use check::Checker;
 
 #[track_caller]
-fn fits(schema: &Value, shape: &str, printed: &Value) {
+pub(crate) fn fits(schema: &Value, shape: &str, printed: &Value) {
     let faults = Checker::new(schema).faults(shape, printed);
     assert!(faults.is_empty(), "{faults:#?}");
 }

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 
 use crate::command::{Home, free_port, within};
+use crate::schema::fits;
 
 /// What is planted.
 const PLANTED: Duration = Duration::from_millis(150);
@@ -465,6 +466,7 @@ fn a_command_is_started_and_its_unix_sockets_are_watched() {
     let output = home.msgpath(&["watch", "--json", "--slow", "120ms", "--", "python3", "-c", UNIX]).ends_with(0);
     let result = output.json();
     println!("{result:#}");
+    fits(&home.run("schema").ends_with(0).json(), "Watched", &result);
     let server = server(&result);
     // The first request of a connection that nobody knew may be seen in part only.
     assert!(server["requests"].as_u64().is_some_and(|requests| (58..=60).contains(&requests)), "{server:#}");

@@ -25,6 +25,7 @@ mod pacer;
 pub mod payload;
 pub mod periodic;
 pub mod plausible;
+pub mod program;
 pub mod role;
 pub mod route;
 pub mod rpc;

@@ -151,6 +151,7 @@ pub(crate) mod tests {
             service_time: None,
             seed: 1,
             working_set: 0,
+            program: None,
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{EndPlace, Family};
-use msgpath_core::schema::{ClockFacts, EndReport, KernelCounts, OpenRound};
+use msgpath_core::schema::{ClockFacts, EndReport, EventCounts, KernelCounts, OpenRound};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Offer, TransportMeta};
@@ -20,6 +20,7 @@ use msgpath_sys::{affinity, clock, frames};
 
 use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
+use crate::program::{self, Programs, trial};
 use crate::role::Role;
 use crate::team::{Team, need, no_thread, problem, thread_records};
 use crate::thread::{Outcome, ThreadError};
@@ -125,6 +126,15 @@ const CLOCK_READINGS: u32 = 100_000;
 /// CPUs that are examined at most: each costs a thread.
 const MOST_EXAMINED: usize = 64;
 
+/// A round with a program of others: it is watched, and that is all.
+struct Watched {
+    order: Arc<RoundOrder>,
+    speed_ns: u64,
+    /// CPU time of its processes when the round began; `None`: it was not started here.
+    cpu_ns: Option<u64>,
+    before: counters::Sample,
+}
+
 struct Prepared {
     share: Option<Share>,
     order: Arc<RoundOrder>,
@@ -140,6 +150,8 @@ struct Dialled {
     stall: Duration,
     speed_ns: u64,
     channels: Vec<AnyChannel>,
+    /// Connections to a program of others, kept until its end has told what the round took there.
+    kept: Vec<AnyChannel>,
     abort: Arc<AtomicBool>,
 }
 
@@ -156,6 +168,9 @@ struct Started {
     since: Instant,
     /// Goes back when the round is over.
     _share: Option<Share>,
+    /// See [`Dialled::kept`]; and whether every message that was sent has been waited for.
+    kept: Vec<AnyChannel>,
+    answered: bool,
 }
 
 impl Started {
@@ -266,6 +281,7 @@ fn converse<F: Read + AsFd>(
 ) -> io::Result<()> {
     let out_of_turn = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
     let mut prepared: Option<Prepared> = None;
+    let (mut programs, mut watched) = (Programs::default(), None::<Watched>);
     let mut dialled: Option<Dialled> = None;
     loop {
         let mut look = LOOK;
@@ -318,13 +334,35 @@ fn converse<F: Read + AsFd>(
                 control.lease.renew(); // the near end keeps quiet while it waits
                 (FromEnd::Examined { checks }, Vec::new())
             }
+            ToEnd::Round(order) if order.program.is_some() => {
+                (prepared, watched) = (None, None);
+                let answer = match watch(*order, peer, &mut programs) {
+                    Ok((ready, offered)) => {
+                        watched = Some(ready);
+                        offered
+                    }
+                    Err(reason) => FromEnd::Unavailable(reason),
+                };
+                control.lease.renew(); // a program takes its time to start
+                (answer, Vec::new())
+            }
+            ToEnd::Connect { .. } if watched.is_some() => {
+                if let Some(watched) = &mut watched {
+                    watched.begin(&programs);
+                }
+                (FromEnd::Ready { granted: Vec::new(), room: None, threads: Vec::new(), seen: None }, Vec::new())
+            }
+            ToEnd::Finish if watched.is_some() => match watched.take() {
+                Some(watched) => (watched.end(&mut programs), Vec::new()),
+                None => return out_of_turn("the end of a round that was not begun"),
+            },
             ToEnd::Round(order) => {
-                prepared = None;
+                (prepared, watched) = (None, None);
                 let answer = match prepare(*order, peer, terms) {
                     Ok(ready) => {
                         let addresses = ready.offer.addresses();
                         prepared = Some(ready);
-                        FromEnd::Offered { addresses }
+                        FromEnd::Offered { addresses, program: None }
                     }
                     Err(reason) => FromEnd::Unavailable(reason),
                 };
@@ -354,6 +392,8 @@ fn converse<F: Read + AsFd>(
                             before,
                             since,
                             _share: share,
+                            kept: Vec::new(),
+                            answered: false,
                         });
                         FromEnd::Ready { granted: ready.granted, room: ready.room, seen, threads }
                     }
@@ -388,7 +428,7 @@ fn converse<F: Read + AsFd>(
                 (answer, Vec::new())
             }
             ToEnd::Start => {
-                let Some(Dialled { order, own, stall, speed_ns, channels, abort }) = dialled.take() else {
+                let Some(Dialled { order, own, stall, speed_ns, channels, kept, abort }) = dialled.take() else {
                     return out_of_turn("the start of a round that was not dialled");
                 };
                 let answer = match Team::start(&order, &own, channels, abort) {
@@ -403,6 +443,8 @@ fn converse<F: Read + AsFd>(
                             before: kernel().read(),
                             since: Instant::now(),
                             _share: None,
+                            kept,
+                            answered: own.load.is_none(),
                         });
                         FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, threads }
                     }
@@ -437,8 +479,12 @@ fn converse<F: Read + AsFd>(
                 let too_long = started.is_too_long(terms);
                 match team.take() {
                     Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
-                    Some(Started { team, speed_ns, stall, .. }) => {
-                        bring_home(team, counted, speed_ns, stall.is_some(), to)?
+                    Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
+                        let more = answered && trial::more_came(&kept);
+                        match bring_home(team, counted, speed_ns, stall.is_some(), to)? {
+                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(trial::too_much()), Vec::new()),
+                            home => home,
+                        }
                     }
                     None => return out_of_turn("the end of a round that was not begun"),
                 }
@@ -449,6 +495,48 @@ fn converse<F: Read + AsFd>(
             ToEnd::Bye => return Ok(()),
         };
         wire::write(to, &answer, &bytes)?;
+    }
+}
+
+/// A round with a program of others: makes it listen.
+fn watch(order: RoundOrder, peer: Peer, programs: &mut Programs) -> Result<(Watched, FromEnd), Unavailable> {
+    order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
+    if peer.reach != Reach::Own {
+        return Err(Unavailable::new(
+            "programs are started for whoever started this far end, and for nobody else",
+            "start it there by hand: msgpath echo raw://HOST:PORT",
+        ));
+    }
+    let Some(wanted) = &order.program else { return Err(Unavailable::new("no program", "")) };
+    let host = host_of(&order, peer);
+    let facts = programs.ready(&wanted.program, &order.cpus, host, order.options.family)?;
+    let addresses = vec![facts.address.clone(); order.connections as usize];
+    let offered = FromEnd::Offered { addresses, program: Some(Box::new(facts)) };
+    let (speed_ns, before) = (speed::probe(), kernel().read());
+    Ok((Watched { order: Arc::new(order), speed_ns, cpu_ns: None, before }, offered))
+}
+
+impl Watched {
+    fn name(&self) -> &str {
+        self.order.program.as_ref().map_or("", |program| &program.program.name)
+    }
+
+    fn begin(&mut self, programs: &Programs) {
+        self.before = kernel().read();
+        self.cpu_ns = programs.cpu_time(self.name());
+    }
+
+    /// What the program took. The CPU time is that of the whole round: of messages that were not measured as well.
+    fn end(self, programs: &mut Programs) -> FromEnd {
+        let cpu_ns = programs.cpu_time(self.name()).zip(self.cpu_ns);
+        let kernel = kernel().read().since(&self.before);
+        if let Some(why) = programs.ended(self.name()) {
+            return FromEnd::Failed(program::ended(self.name(), why));
+        }
+        let user_ns = cpu_ns.map_or(0, |(after, before)| after.saturating_sub(before));
+        let report = Box::new(EndReport { user_ns, ..EndReport::default() });
+        let (events, threads, stamps) = (EventCounts::new(), Vec::new(), Vec::new());
+        FromEnd::Done { report, kernel, speed_ns: self.speed_ns, events, threads, stamps, times: None }
     }
 }
 
@@ -465,10 +553,7 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     })?;
     peer.reach.allows(entry.transport.meta())?;
     let share = terms.budget.as_ref().map(|budget| budget.take(order.memory())).transpose()?;
-    let host = peer.host.unwrap_or(match order.options.family {
-        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
-    });
+    let host = host_of(&order, peer);
     let abort = Arc::new(AtomicBool::new(false));
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
     let near = peer.address.filter(|_| peer.reach != Reach::Own);
@@ -478,6 +563,14 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
         Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), remedy(&error))
     })?;
     Ok(Prepared { share, order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
+}
+
+/// The address of this end.
+fn host_of(order: &RoundOrder, peer: Peer) -> IpAddr {
+    peer.host.unwrap_or(match order.options.family {
+        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    })
 }
 
 type Accepted = (Team, crate::thread::Ready, Option<Share>, Option<IpAddr>);
@@ -581,7 +674,10 @@ fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
     let (mut channels, mut locals, mut connect_ns) = (Vec::new(), Vec::new(), 0);
     for address in &addresses {
         let start = clock::now();
-        let connected = entry.transport.connect(address, &need);
+        let connected = match &order.program {
+            None => entry.transport.connect(address, &need),
+            Some(_) => entry.transport.connect_to_program(address, &need).map(|channel| (channel, String::new())),
+        };
         let (channel, local) =
             connected.map_err(|error| Unavailable::new(format!("{}: {error}", order.path), remedy(&error)))?;
         connect_ns = connect_ns.max(clock::now() - start);
@@ -589,8 +685,16 @@ fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
         channels.push(channel);
         locals.push(local);
     }
+    let mut kept = Vec::new();
+    if let Some(program) = &order.program {
+        trial::answers(&order, program, &channels)?;
+        lease.renew();
+        kept = channels;
+        let twice = kept.iter().map(AnyChannel::duplicate).collect::<io::Result<_>>();
+        channels = twice.map_err(|error| Unavailable::new(format!("a second descriptor: {error}"), remedy(&error)))?;
+    }
     let stall = need.limits.stall;
-    let dialled = Dialled { order: Arc::new(order), own, stall, speed_ns, channels, abort };
+    let dialled = Dialled { order: Arc::new(order), own, stall, speed_ns, channels, kept, abort };
     Ok((dialled, FromEnd::Connected { locals, connect_ns }))
 }
 
@@ -720,7 +824,7 @@ mod tests {
 
         /// Begins a round; this end's channels.
         fn begins(&mut self, order: &RoundOrder) -> Vec<AnyChannel> {
-            let FromEnd::Offered { addresses } = self.orders(order) else { panic!("{}: no offer", order.path) };
+            let FromEnd::Offered { addresses, .. } = self.orders(order) else { panic!("{}: no offer", order.path) };
             let entry = Entry::find(&order.path).unwrap();
             let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::default());
             let connected = addresses.iter().map(|address| entry.transport.connect(address, &need).unwrap());
@@ -755,7 +859,7 @@ mod tests {
             let own = Self { does, most, came: Arc::clone(&came), stop: Arc::clone(&stop) };
             let (path, options) = (order.path.clone(), order.options.clone());
             std::thread::spawn(move || {
-                let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: pattern };
+                let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &pattern };
                 let _ = with_ends(&path, channels, layout, &options, own);
             });
             Self { does, most, came, stop }
@@ -1015,12 +1119,28 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_started_for_a_parent_and_nobody_else() {
+        let program = msgpath_core::Program::parse("touch /tmp/msgpath-must-not-be-there {port}").unwrap();
+        let talk = msgpath_core::program::Talk::default();
+        let program = Some(Box::new(crate::program::ProgramOrder { program, talk }));
+        for reach in [Reach::Machine, Reach::Network] {
+            let answer = Near::new(reach, Terms::default())
+                .orders(&RoundOrder { program: program.clone(), ..order("tcp:send") });
+            assert!(
+                matches!(&answer, FromEnd::Unavailable(reason) if reason.why.contains("nobody else")),
+                "{answer:?}"
+            );
+        }
+        assert!(!std::path::Path::new("/tmp/msgpath-must-not-be-there").exists());
+    }
+
+    #[test]
     fn both_ends_of_a_round_are_sessions() {
         let (mut near, mut far) = (Near::new(Reach::Own, Terms::default()), Near::new(Reach::Own, Terms::default()));
         let order = RoundOrder { messages: 50, trim: 10, ..order("unix:send") };
         let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 20, load: None };
         let dialled = |far: &mut Near, near: &mut Near| {
-            let FromEnd::Offered { addresses } = far.orders(&order) else { panic!("no offer") };
+            let FromEnd::Offered { addresses, .. } = far.orders(&order) else { panic!("no offer") };
             let dial = Dial { order: order.clone(), own: own.clone(), peer: None, addresses };
             let FromEnd::Connected { locals, .. } = near.asks(&ToEnd::Dial(Box::new(dial))) else {
                 panic!("no connection")

@@ -181,7 +181,9 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     }
     let pieces = job.role.outgoing(&job.order);
     let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };
-    let layout = Layout { pieces, inflight: job.order.inflight, copies, content: pattern };
+    let program = job.order.program.as_ref().map(|program| Payload::of_program(pieces, &program.talk, false));
+    let content = |at| program.as_ref().map_or_else(|| pattern(at), |payload| payload.at(at));
+    let layout = Layout { pieces, inflight: job.order.inflight, copies, content: &content };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
     let (path, options) = (&order.path, &order.options);
     let result = match (job.role, order.dispatch) {
@@ -331,17 +333,27 @@ impl Job {
     fn payloads(&self) -> (Payload, Payload, bool) {
         let order = &*self.order;
         let lossy = is_lossy(&order.path.transport);
-        (Payload::new(self.role.outgoing(order)), Payload::new(self.role.incoming(order)), lossy)
+        let (outgoing, incoming) = (self.role.outgoing(order), self.role.incoming(order));
+        match &order.program {
+            None => (Payload::new(outgoing), Payload::new(incoming), lossy),
+            Some(program) => {
+                let of = |pieces, reply| Payload::of_program(pieces, &program.talk, reply);
+                (of(outgoing, false), of(incoming, true), lossy)
+            }
+        }
     }
 
     fn echo(mut self, ends: &mut dyn EchoEnds) -> Result<Outcome, LoopError> {
         let (outgoing, incoming, lossy) = self.payloads();
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let mut inbox = self.begin(ends)?;
-        let outcome = match self.role {
+        let mut outcome = match self.role {
             Role::EchoNear => self.echo_near(ends, &messages, &mut inbox),
             _ => self.echo_far(ends, &messages, &mut inbox),
         }?;
+        if !incoming.is_compared() {
+            outcome.report.delivery.verified = 0;
+        }
         Ok(self.home(outcome))
     }
 

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use msgpath_core::doctor::{Check, Examine};
 use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
+use msgpath_core::program::ProgramFacts;
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
@@ -17,6 +18,8 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::program::ProgramOrder;
 
 /// Both ends must speak the same version.
 pub const VERSION: u8 = 7;
@@ -152,6 +155,9 @@ pub enum FromEnd {
     Offered {
         /// One a connection.
         addresses: Vec<String>,
+        /// What is known of the program of others that listens there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<Box<ProgramFacts>>,
     },
     /// Answer to `Dial`.
     Connected {
@@ -319,6 +325,9 @@ pub struct RoundOrder {
     pub seed: u64,
     /// Bytes over which message buffers rotate; 0: one buffer.
     pub working_set: u64,
+    /// The far end is a program of others, which the agent of the far end starts and watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Box<ProgramOrder>>,
 }
 
 impl RoundOrder {
@@ -362,6 +371,9 @@ impl RoundOrder {
             || self.working_set > MAX_WORKING_SET
         {
             return Err("service time or working set out of range");
+        }
+        if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.service_time.is_some()) {
+            return Err("a program of others answers echoes, untraced and in its own time");
         }
         Ok(())
     }
@@ -499,7 +511,7 @@ mod tests {
     #[test]
     fn frames_cross_and_damage_is_seen() {
         let mut bytes = Vec::new();
-        let message = FromEnd::Offered { addresses: vec!["a".into(), "b".into()] };
+        let message = FromEnd::Offered { addresses: vec!["a".into(), "b".into()], program: None };
         write(&mut bytes, &message, &[1, 2, 3]).unwrap();
         let (read_back, extra) = read::<FromEnd>(&mut bytes.as_slice()).unwrap().unwrap();
         assert_eq!((read_back, extra), (message, vec![1, 2, 3]));

@@ -75,7 +75,7 @@ fn what_comes_twice_is_a_duplicate_and_never_late() {
     let entry = all().into_iter().find(|entry| entry.name.to_string() == "udp:send").expect("in the registry");
     let pieces = Pieces::whole(64);
     let payload = Payload::new(pieces);
-    let layout = Layout { pieces, inflight: 4, copies: 1, content: pattern };
+    let layout = Layout { pieces, inflight: 4, copies: 1, content: &pattern };
     let mut need = Need::local(64);
     need.inflight = 4;
     // Nothing is lost here, however busy the machine is.

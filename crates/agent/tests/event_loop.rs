@@ -108,7 +108,7 @@ fn exchange(entry: &Entry, shape: Shape) {
     let Shape { pieces, connections, inflight, count } = shape;
     println!("{} {pieces} on {connections} connections, {inflight} in flight", entry.name);
     let (near, far) = connect(entry, shape);
-    let layout = Layout { pieces, inflight, copies: 1, content: pattern };
+    let layout = Layout { pieces, inflight, copies: 1, content: &pattern };
     let options = Need::local(64).options;
     let (path, own) = (entry.name.clone(), options.clone());
     let other = std::thread::spawn(move || with_ends(&path, far, layout, &own, Far(shape)));
@@ -177,7 +177,7 @@ fn a_closed_connection_ends_the_loop() {
         let shape = Shape { pieces: Pieces::whole(64), connections: 4, inflight: 1, count: 10 };
         let (near, mut far) = connect(&entry, shape);
         far.pop();
-        let layout = Layout { pieces: shape.pieces, inflight: 1, copies: 1, content: pattern };
+        let layout = Layout { pieces: shape.pieces, inflight: 1, copies: 1, content: &pattern };
         let ended = with_ends(&entry.name, near, layout, &Need::local(64).options, Near(shape)).unwrap();
         assert!(matches!(ended, Err(LoopError::Io(_))), "{path}: {ended:?}");
     }

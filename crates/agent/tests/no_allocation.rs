@@ -94,7 +94,7 @@ fn no_measured_loop_allocates() {
         }
         let pieces = Pieces { count: 4, size: 16 };
         let payload = Payload::new(pieces);
-        let layout = Layout { pieces, inflight: 2, copies: 1, content: pattern };
+        let layout = Layout { pieces, inflight: 2, copies: 1, content: &pattern };
         let options = Need::local(64).options;
         let lossy = entry.transport.meta().lossy;
         let (near, far) = pair(&entry, pieces.total());

@@ -51,7 +51,7 @@ impl Driver for Far {
 fn an_open_loop_ends_with_its_last_answer() {
     let entry = all().into_iter().find(|entry| entry.name.to_string() == "udp:send").expect("in the registry");
     let pieces = Pieces::whole(64);
-    let layout = Layout { pieces, inflight: COUNT as u32, copies: 1, content: pattern };
+    let layout = Layout { pieces, inflight: COUNT as u32, copies: 1, content: &pattern };
     let mut need = Need::local(64);
     need.inflight = COUNT as u32;
     // Longer than this test waits for it: silence cannot be what ends the loop.

@@ -1,7 +1,7 @@
 //! What a message costs: CPU time, system calls, switches, faults, copies.
 
 use msgpath_core::plan::{Case, Plan, Workload};
-use msgpath_core::schema::{EndReport, RoundRecord, RpcFacts, RunHeader};
+use msgpath_core::schema::{Counted, EndReport, RoundRecord};
 use msgpath_core::traits::Copies;
 use msgpath_core::{CallCounts, ZeroCopyCounts};
 
@@ -13,15 +13,28 @@ pub(crate) fn handled(end: &EndReport) -> u64 {
     end.delivery.sent.max(end.delivery.received)
 }
 
-/// Mean cost of a message at one end over all rounds; all 0 where no message was handled.
+/// Mean cost of a message at one end over all rounds, by the messages that it handled; all 0 where there was none.
 pub fn cost(ends: &[&EndReport]) -> Cost {
-    let messages: u64 = ends.iter().map(|end| handled(end)).sum();
+    each_of(ends, ends.iter().map(|end| handled(end)).sum())
+}
+
+/// What is known of the cost of a message at an end: all of it, or its CPU time alone.
+pub(crate) fn known(counted: Counted, ends: &[&EndReport], near: u64) -> Cost {
+    match counted {
+        Counted::All => cost(ends),
+        Counted::CpuTime => Cost { cpu_only: true, ..each_of(ends, near) },
+        Counted::Nothing => Cost { unread: true, ..cost(ends) },
+    }
+}
+
+fn each_of(ends: &[&EndReport], messages: u64) -> Cost {
     if messages == 0 {
         return Cost::default();
     }
     let each = |of: &dyn Fn(&EndReport) -> u64| ends.iter().map(|end| of(end)).sum::<u64>() as f64 / messages as f64;
     Cost {
         unread: false,
+        cpu_only: false,
         user_ns: each(&|end| end.user_ns),
         system_ns: each(&|end| end.system_ns),
         calls: each(&|end| end.calls.total_calls()),
@@ -39,9 +52,12 @@ pub fn cost(ends: &[&EndReport]) -> Cost {
 pub const UNREAD: &str =
     "nobody read the counters of this end: a server that is called keeps its own, an imported log has none";
 
-/// Whether the counters of both ends of a run were read.
-pub(crate) fn counted_ends(header: &RunHeader) -> [bool; 2] {
-    header.rpc.as_ref().map_or([true; 2], RpcFacts::counted_ends)
+/// Why all but the CPU time of an end is n/a.
+pub const CPU_ONLY: &str = "the far end is a program of others, whose CPU time is all that is seen from outside";
+
+/// Why the counters of an end are n/a.
+pub fn why_unread(cost: &Cost) -> &'static str {
+    if cost.cpu_only { CPU_ONLY } else { UNREAD }
 }
 
 /// System calls of one end, all rounds.
@@ -74,6 +90,9 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
         Workload::Rpc => return (None, "n/a: what a server copies is not known".into()),
         Workload::Periodic => return (None, "n/a: one message goes to many".into()),
     } as f64;
+    if case.traits.program {
+        return (None, "n/a: what a program of others copies is not known".into());
+    }
     if case.traits.copies == Copies::Program {
         return (Some(2.0 * travelled), "by the program: one copy into the ring and one out, each direction".into());
     }
@@ -152,5 +171,10 @@ mod tests {
         assert_eq!((cost(&[&end, &end]).user_ns, cost(&[&end]).calls), (30.0, 2.0));
         assert_eq!((cost(&[&end]).run_delay_ns, cost(&[&end, &other]).run_delay_ns), (Some(1.0), None));
         assert_eq!(cost(&[&EndReport::default()]), Cost::default());
+        // A program of others has counted no message; the near end has.
+        let program = EndReport { user_ns: 5_000, ..EndReport::default() };
+        let known = known(Counted::CpuTime, &[&program], 10);
+        assert_eq!((known.user_ns, known.cpu_only, why_unread(&known)), (500.0, true, CPU_ONLY));
+        assert!(super::known(Counted::Nothing, &[&program], 10).unread);
     }
 }

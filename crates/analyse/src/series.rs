@@ -1,6 +1,7 @@
 //! The one number per round that comparisons are made of, by pass.
 
-use msgpath_core::plan::{Case, Load, Metric, Plan};
+use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
+use msgpath_core::program::Source;
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{EndReport, RoundRecord};
 use msgpath_stats::paired::Series;
@@ -41,6 +42,9 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
             per_second(end.delivery.received as f64, end.elapsed_ns).filter(|_| whole).map(|rate| 1e9 / rate)
         }
         Metric::Cpu => {
+            if plan.workload == Workload::Echo && far_is_unseen(plan, round) {
+                return None;
+            }
             let cpu = |end: &EndReport| (end.user_ns + end.system_ns) as f64;
             Some((cpu(round.near()) + cpu(round.far())) / handled(round.near()).max(handled(round.far())) as f64)
         }
@@ -50,6 +54,12 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
         }
     };
     value.filter(|value| value.is_finite() && *value > 0.0)
+}
+
+/// Whether nothing is known of the CPU time of the far end: a program of others that ran already.
+fn far_is_unseen(plan: &Plan, round: &RoundRecord) -> bool {
+    let program = plan.cases.get(round.case as usize).and_then(|case| plan.program_of(case));
+    program.is_some_and(|program| matches!(program.source, Source::Address(_)))
 }
 
 /// [`metric`] of each of the rounds that has one. No mean of a case of which a round lost a message: leaving out just

@@ -3,11 +3,10 @@
 //! A strip follows the slow rounds where the two rise together, in both halves of the run, beyond what looking at so
 //! many strips would show by chance (Bonferroni).
 
-use msgpath_core::schema::{FAR, KernelCounts, NEAR, RoundRecord};
+use msgpath_core::schema::{Counted, FAR, KernelCounts, NEAR, RoundRecord};
 use msgpath_record::Run;
 use msgpath_stats::association::{Association, association};
 
-use crate::cost::counted_ends;
 use crate::heat::by_time;
 
 /// One value a round.
@@ -74,7 +73,8 @@ pub fn strips(run: &Run, case: u32) -> Strips {
     }
     let counters = counters(run, &rounds);
     let tried = KNOWN.len() + counters.len();
-    let [near, far] = counted_ends(&run.header);
+    let case = run.header.plan.cases.iter().find(|own| own.id == case);
+    let [near, far] = case.map_or([true; 2], |case| run.header.counted(case).map(|counted| counted == Counted::All));
     let unread = |name: &str| (!near && name.starts_with("near: ")) || (!far && name.starts_with("far: "));
     for (name, time, value) in KNOWN {
         let values: Vec<Option<f64>> = rounds.iter().map(|round| value(round).filter(|_| !unread(name))).collect();

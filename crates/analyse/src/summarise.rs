@@ -25,7 +25,7 @@ use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::series::{per_second, receiver, sender, series};
-use crate::summary::{CaseSummary, Cost, EndSummary, Summary, Throughput, Totals};
+use crate::summary::{CaseSummary, EndSummary, Summary, Throughput, Totals};
 use crate::{between, cost, events, first, gates, layers, restarts, rpc, settled, threads, throughput};
 
 /// The quantiles that are reported.
@@ -119,17 +119,18 @@ fn totals(run: &Run, cases: &[CaseSummary]) -> Totals {
 
 /// What each end spent in `all` rounds.
 fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
-    let counted = events::rounds_of(run, case);
+    let in_counted = events::rounds_of(run, case);
     // Only the loop of the near end can be simulated.
     let simulated = |end| run.header.simulated.get(&case.id).filter(|_| end == NEAR);
-    let ends = run.header.ends.iter().zip(cost::counted_ends(&run.header)).enumerate();
-    ends.map(|(at, (end, read))| {
+    let near = all.iter().map(|round| cost::handled(round.near())).sum();
+    let ends = run.header.ends.iter().zip(run.header.counted(case)).enumerate();
+    ends.map(|(at, (end, counted))| {
         let reports: Vec<&EndReport> = all.iter().map(|round| &round.end(at).report).collect();
-        let counts = counted.iter().map(|round| (&round.end(at).report, &round.end(at).events));
+        let counts = in_counted.iter().map(|round| (&round.end(at).report, &round.end(at).events));
         EndSummary {
             name: end.name.clone(),
             calls: cost::calls(reports.iter().copied()),
-            cost: Cost { unread: !read, ..cost::cost(&reports) },
+            cost: cost::known(counted, &reports, near),
             tcp: tcp(&reports),
             kernel: kernel(all.iter().map(|round| &round.end(at).kernel)),
             events: events::rates(&end.events, counts, simulated(at)),

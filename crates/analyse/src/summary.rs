@@ -127,6 +127,9 @@ pub struct Cost {
     /// Nobody read the counters of this end: all of it is n/a, not 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unread: bool,
+    /// Only the sum of the CPU time is known, and stands in `user_ns`: all else is n/a, not 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cpu_only: bool,
     /// System calls.
     pub calls: f64,
     /// Voluntary context switches.
@@ -317,7 +320,24 @@ pub struct EndSummary {
     pub events: Vec<EventRate>,
 }
 
+impl Cost {
+    /// CPU time in user mode and in the kernel, ns; `None`: it was not read.
+    pub fn cpu_ns(&self) -> Option<f64> {
+        (!self.unread).then_some(self.user_ns + self.system_ns)
+    }
+
+    /// Whether all of it was read.
+    pub fn is_whole(&self) -> bool {
+        !self.unread && !self.cpu_only
+    }
+}
+
 impl CaseSummary {
+    /// CPU time of both ends, ns a message; `None`: that of one of them was not read.
+    pub fn cpu_ns(&self) -> Option<f64> {
+        self.ends.iter().map(|end| end.cost.cpu_ns()).sum()
+    }
+
     /// What an end spent; nothing where the case does not have it.
     pub fn end(&self, end: usize) -> &EndSummary {
         static NONE: LazyLock<EndSummary> = LazyLock::new(EndSummary::default);

@@ -1,4 +1,5 @@
-//! The names of paths: `transport:send-method/wait`, and `+setting` where the sockets are set otherwise than the plan says.
+//! The names of paths: `transport:send-method/wait`, `+setting` where the sockets are set otherwise than the plan says, and
+//! `@program` where the far end is a program of others.
 //!
 //! This module knows the grammar only. Which names exist is the registry's business.
 
@@ -41,7 +42,7 @@ impl Setting {
 }
 
 /// The full name of a path. Written `tcp:send`, or `tcp:send/epoll` where the wait is not `block`, or `tcp:send+nagle`
-/// where it has a setting of its own.
+/// where it has a setting of its own, or `tcp:send@server` where a program of others is the far end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathName {
     /// What carries the bytes: `tcp`, `unix`, `shm` ...
@@ -52,18 +53,26 @@ pub struct PathName {
     pub wait: String,
     /// Set for this path alone; `None`: as the plan says.
     pub setting: Option<Setting>,
+    /// The program at the far end; `None`: msgpath itself.
+    pub program: Option<String>,
 }
 
 impl PathName {
     /// A name from its three parts.
     pub fn new(transport: impl Into<String>, method: impl Into<String>, wait: impl Into<String>) -> Self {
-        Self { transport: transport.into(), method: method.into(), wait: wait.into(), setting: None }
+        Self { transport: transport.into(), method: method.into(), wait: wait.into(), setting: None, program: None }
     }
 
     /// With this setting.
     #[must_use]
     pub fn with(self, setting: Option<Setting>) -> Self {
         Self { setting, ..self }
+    }
+
+    /// To this program.
+    #[must_use]
+    pub fn to(self, program: Option<String>) -> Self {
+        Self { program, ..self }
     }
 }
 
@@ -75,6 +84,9 @@ impl fmt::Display for PathName {
         }
         if let Some(setting) = self.setting {
             write!(f, "+{}", setting.name())?;
+        }
+        if let Some(program) = &self.program {
+            write!(f, "@{program}")?;
         }
         Ok(())
     }
@@ -91,8 +103,8 @@ impl FromStr for PathName {
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let spec: PathSpec = text.parse()?;
         match spec {
-            PathSpec { transport: Some(transport), method: Some(method), wait, setting } => {
-                Ok(Self { transport, method, wait: wait.unwrap_or_else(|| DEFAULT_WAIT.into()), setting })
+            PathSpec { transport: Some(transport), method: Some(method), wait, setting, program } => {
+                Ok(Self { transport, method, wait: wait.unwrap_or_else(|| DEFAULT_WAIT.into()), setting, program })
             }
             _ => Err(BadPath(text.into())),
         }
@@ -113,7 +125,7 @@ impl schemars::JsonSchema for PathName {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A path: transport, send method, wait where it is not the default, setting: `tcp:writev/epoll`."
+            "description": "A path: transport, send method, wait where it is not the default, setting, and the program at the far end where it is not msgpath: `tcp:writev/epoll`, `tcp:send@server`."
         })
     }
 }
@@ -138,6 +150,8 @@ pub struct PathSpec {
     pub wait: Option<String>,
     /// After the plus.
     pub setting: Option<Setting>,
+    /// After the at sign.
+    pub program: Option<String>,
 }
 
 impl PathSpec {
@@ -157,14 +171,26 @@ fn is_word(text: &str) -> bool {
         && text.len() <= 32
 }
 
+/// Whether a program at the far end can be called so.
+pub fn is_end_name(text: &str) -> bool {
+    (1..=32).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
 impl FromStr for PathSpec {
     type Err = BadPath;
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let bad = || BadPath(text.into());
-        let (whole, setting) = match text.split_once('+') {
-            Some((path, setting)) => (path, Some(Setting::find(setting).ok_or_else(bad)?)),
+        let (own, program) = match text.split_once('@') {
+            Some((path, program)) if is_end_name(program) => (path, Some(program)),
+            Some(_) => return Err(bad()),
             None => (text, None),
+        };
+        let (whole, setting) = match own.split_once('+') {
+            Some((path, setting)) => (path, Some(Setting::find(setting).ok_or_else(bad)?)),
+            None => (own, None),
         };
         let (path, wait) = match whole.split_once('/') {
             Some((path, wait)) => (path, Some(wait)),
@@ -177,8 +203,8 @@ impl FromStr for PathSpec {
         if ![Some(transport), method, wait].into_iter().flatten().all(is_word) {
             return Err(bad());
         }
-        let (method, wait) = (method.map(Into::into), wait.map(Into::into));
-        Ok(Self { transport: Some(transport.into()), method, wait, setting })
+        let [method, wait, program] = [method, wait, program].map(|part| part.map(Into::into));
+        Ok(Self { transport: Some(transport.into()), method, wait, setting, program })
     }
 }
 
@@ -223,6 +249,8 @@ mod tests {
     fn full_names_round_trip() {
         for text in
             ["tcp:send", "tcp:send/epoll", "shm:ring/spin", "tcp:uring-zc", "tcp:writes/spin+nagle", "tcp:writes+cork"]
+                .into_iter()
+                .chain(["tcp:send@a", "tcp:send/epoll+nagle@echo.py"])
         {
             assert_eq!(text.parse::<PathName>().unwrap().to_string(), text);
         }
@@ -247,6 +275,10 @@ mod tests {
             "tcp+",
             "tcp+x",
             "tcp+cork/spin",
+            "tcp:send@",
+            "tcp:send@a b",
+            "tcp:send@-a",
+            "tcp@a+cork",
         ] {
             assert!(bad.parse::<PathSpec>().is_err(), "{bad}");
         }

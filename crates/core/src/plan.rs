@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::Gate;
 use crate::launch::Launch;
 use crate::path::{PathName, Setting};
+use crate::program::{Program, Talk};
 use crate::schedule::{Arrivals, Rate};
 use crate::schema::NEAR;
 use crate::traits::Traits;
@@ -618,6 +619,12 @@ pub struct Plan {
     /// The cases are the same message over ever fewer layers, in this order; what each layer adds is the result.
     #[serde(default)]
     pub layers: bool,
+    /// Programs of others that are far ends of some of the cases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
+    /// What the messages to them are.
+    #[serde(default, skip_serializing_if = "Talk::is_plain")]
+    pub talk: Talk,
 }
 
 impl Plan {
@@ -655,7 +662,15 @@ impl Plan {
             events_forced: false,
             simulate: false,
             layers: false,
+            programs: Vec::new(),
+            talk: Talk::default(),
         }
+    }
+
+    /// The program at the far end of a case; `None`: msgpath itself.
+    pub fn program_of(&self, case: &Case) -> Option<&Program> {
+        let name = case.path.program.as_ref()?;
+        self.programs.iter().find(|program| program.name == *name)
     }
 
     /// Notes for every case what is true of its path.
@@ -779,7 +794,18 @@ impl Plan {
                 "fewer sizes, paths or thread counts, or a smaller -r",
             );
         }
+        for (at, program) in self.programs.iter().enumerate() {
+            if self.programs[..at].iter().any(|other| other.name == program.name) {
+                return usage(
+                    format!("two programs are called {}", program.name),
+                    "a name before each: --far 'new=./server {port}'",
+                );
+            }
+        }
         for case in &self.cases {
+            if let (Some(name), None) = (&case.path.program, self.program_of(case)) {
+                return usage(format!("{} names the program {name}, which is not given", case.path), "--far");
+            }
             if case.size == 0 || (self.workload == Workload::Echo && case.reply == 0) {
                 return usage("a message of 0 bytes cannot be timed: nothing would arrive".into(), "-l 1 or more");
             }

@@ -11,6 +11,7 @@ use crate::doctor::Doctor;
 use crate::histogram::SparseHistogram;
 use crate::plan::{Case, Plan, Workload};
 use crate::problem::Unavailable;
+use crate::program::{ProgramFacts, Source};
 use crate::resume::{Pilot, Resumption};
 
 /// The version of the record and of `--json`. Records of version 1 are read as well.
@@ -75,6 +76,20 @@ pub struct RunHeader {
     /// When the run went on after it had been cut short, the first time first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumption>,
+    /// Programs of others that were far ends, as they were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramFacts>,
+}
+
+/// What is known of what an end spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Everything.
+    All,
+    /// The sum of its CPU time: a program of others that the run started.
+    CpuTime,
+    /// Nothing.
+    Nothing,
 }
 
 impl RunHeader {
@@ -112,7 +127,21 @@ impl RunHeader {
             pilots: Vec::new(),
             data: None,
             resumed: Vec::new(),
+            programs: Vec::new(),
         }
+    }
+
+    /// What is known of what each end of a case spent.
+    pub fn counted(&self, case: &Case) -> [Counted; 2] {
+        if let Some(rpc) = &self.rpc {
+            return rpc.counted_ends().map(|counted| if counted { Counted::All } else { Counted::Nothing });
+        }
+        let far = match self.plan.program_of(case).map(|program| &program.source) {
+            None => Counted::All,
+            Some(Source::Command(_) | Source::Example(_)) => Counted::CpuTime,
+            Some(Source::Address(_) | Source::Missing { .. }) => Counted::Nothing,
+        };
+        [Counted::All, far]
     }
 
     /// An end; one that the record does not have knows nothing.

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::program::Source;
+
 /// The port of `msgpath serve`.
 pub const DEFAULT_PORT: u16 = 5210;
 
@@ -29,6 +31,11 @@ pub enum Target {
         path: String,
         /// Transport named by the scheme.
         transport: String,
+    },
+    /// `raw://host:port`: a program of others that runs already.
+    Program {
+        /// `host:port`.
+        address: String,
     },
     /// `shm:name`, `pipe:name`, `fifo:name`, `mq:name`: a `msgpath serve` under an abstract name of this machine.
     Name {
@@ -62,7 +69,7 @@ impl Target {
     /// The transport that the scheme names, if it names one.
     pub fn transport(&self) -> Option<&str> {
         match self {
-            Target::Local => None,
+            Target::Local | Target::Program { .. } => None,
             Target::Host { transport, .. } => transport.as_deref(),
             Target::Socket { transport, .. } | Target::Name { transport, .. } => Some(transport),
         }
@@ -70,7 +77,7 @@ impl Target {
 
     /// Whether the far end runs on this machine by construction.
     pub fn is_same_machine(&self) -> bool {
-        !matches!(self, Target::Host { .. })
+        !matches!(self, Target::Host { .. } | Target::Program { .. })
     }
 }
 
@@ -97,6 +104,10 @@ impl FromStr for Target {
         if let Some((scheme, rest)) = text.split_once("://") {
             return match scheme {
                 "tcp" | "udp" => host(rest, Some(scheme)).ok_or_else(bad)?,
+                "raw" => match Source::parse(text) {
+                    Ok(Source::Address(address)) => Ok(Target::Program { address }),
+                    _ => Err(bad()),
+                },
                 _ => Err(bad()),
             };
         }
@@ -155,6 +166,7 @@ impl fmt::Display for Target {
             Target::Host { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
             Target::Host { host, port, .. } => write!(f, "{host}:{port}"),
             Target::Socket { path, transport } => write!(f, "{transport}:{path}"),
+            Target::Program { address } => write!(f, "raw://{address}"),
             Target::Name { name, transport } => write!(f, "{transport}:{name}"),
         }
     }

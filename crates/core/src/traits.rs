@@ -101,6 +101,9 @@ pub struct Traits {
     /// The receiver waits for signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: bool,
+    /// The far end is a program of others: what it counts, and when its messages came, is not known.
+    #[serde(skip_serializing_if = "is_default")]
+    pub program: bool,
 }
 
 impl Traits {

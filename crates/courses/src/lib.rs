@@ -10,6 +10,7 @@
 //! | `files` | pictures and files that a page has beside it |
 //! | `classic` | lines, numbers and texts of the programs, without I/O |
 //! | `peers` | their clients and servers |
+//! | `servers` | small echo servers in other languages, built where their toolchain is |
 #![forbid(unsafe_code)]
 
 pub mod answers;
@@ -18,3 +19,4 @@ pub mod files;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod preset;
+pub mod servers;

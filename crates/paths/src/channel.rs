@@ -590,6 +590,14 @@ impl AnyChannel {
         }
     }
 
+    /// Its socket, where it is one.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            AnyChannel::Socket(socket) => Some(socket.fd()),
+            _ => None,
+        }
+    }
+
     /// The address at the other end, over IP.
     pub fn peer(&self) -> Option<IpAddr> {
         let AnyChannel::Socket(socket) = self else { return None };

@@ -11,8 +11,8 @@ use crate::channel::Channel;
 use crate::meta::Part;
 
 /// The messages an end sends.
-#[derive(Clone, Copy, Debug)]
-pub struct Layout {
+#[derive(Clone, Copy)]
+pub struct Layout<'a> {
     /// Buffers of a message.
     pub pieces: Pieces,
     /// Messages in flight at most.
@@ -20,10 +20,10 @@ pub struct Layout {
     /// Copies of a message's buffers that are used in turn; 1: always the same ones.
     pub copies: usize,
     /// Byte number so-and-so of every message. A method fills each of its buffers once, when it makes it.
-    pub content: fn(usize) -> u8,
+    pub content: &'a (dyn Fn(usize) -> u8 + Sync),
 }
 
-impl Layout {
+impl Layout<'_> {
     /// The message in one buffer.
     pub fn whole(self) -> Scatter {
         self.filled(1, self.pieces.total() as usize, &[])

@@ -221,8 +221,12 @@ pub fn mark<P: Part>(traits: &mut Traits) {
     traits.pages |= P::PAGES;
 }
 
-/// What is true of a path, as its parts declare it; nothing where one of them is not known.
+/// What is true of a path, as its parts declare it; of their part nothing where one of them is not known.
 pub fn traits(path: &PathName) -> Traits {
+    Traits { program: path.program.is_some(), ..of_parts(path) }
+}
+
+fn of_parts(path: &PathName) -> Traits {
     let Some(transport) = transport(&path.transport) else { return Traits::default() };
     let meta = transport.meta();
     let mut traits = Traits {
@@ -430,7 +434,7 @@ impl Entry {
             pieces: msgpath_core::units::Pieces { count: 1, size: 64 },
             inflight: 1,
             copies: 1,
-            content: |_| 0,
+            content: &|_| 0,
         };
         with_senders(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
         let received = with_receivers(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;

@@ -106,4 +106,17 @@ pub trait Transport: Sync {
     /// # Errors
     /// As the system calls.
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)>;
+
+    /// Whether it reaches programs of others: [`Transport::connect_to_program`].
+    fn reaches_programs(&self) -> bool {
+        false
+    }
+
+    /// Connects to a program of others, which knows of no offer: nothing is said before the first message.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no such way; else as the system calls.
+    fn connect_to_program(&self, _address: &str, _need: &Need) -> io::Result<AnyChannel> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
 }

@@ -135,7 +135,7 @@ fn attempt(
     let patience = if entry.transport.meta().lossy { LOST } else { PATIENCE };
     let need = need(entry, pieces.total());
     let (near, far) = connect(entry, &need);
-    let layout = Layout { pieces, inflight: 1, copies: 1, content: |_| 0 };
+    let layout = Layout { pieces, inflight: 1, copies: 1, content: &|_| 0 };
     let (path, options) = (entry.name.clone(), need.options.clone());
     let (receives, ended) = mpsc::channel();
     let receiver = std::thread::spawn(move || {
@@ -198,7 +198,7 @@ fn every_path_carries_every_byte_in_order() {
 fn every_wait_gives_up_after_its_slice_or_sees_the_end() {
     for entry in available() {
         let (near, far) = connect(&entry, &need(&entry, 64));
-        let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: |_| 0 };
+        let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };
         let options = Need::local(64).options;
         // A blocking read of a pipe has no limit in time: it ends when the other end closes.
         let kept = (entry.transport.meta().family != msgpath_paths::Family::Pipe).then_some(near);

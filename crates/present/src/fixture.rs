@@ -132,6 +132,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
     let calls = CallCounts { send_calls: messages, recv_calls: messages, recv_full: messages, ..CallCounts::default() };
     let cost = Cost {
         unread: false,
+        cpu_only: false,
         user_ns: 1_200.0,
         system_ns: 6_900.0,
         calls: 2.0,

@@ -23,6 +23,7 @@ use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
 use msgpath_core::doctor::{Check, CheckState, Doctor};
+use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
 use msgpath_core::{Problem, Workload};
 use msgpath_record::{Damage, Run};
@@ -112,6 +113,9 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<rpc::Rpc>")]
     rpc: Option<Value>,
+    /// Programs of others that were far ends, as they were started; in runs with such only.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    programs: &'a [ProgramFacts],
     /// Ratios to the baseline; null: there is no second path.
     #[schemars(with = "Option<Comparison>")]
     comparison: Value,
@@ -337,6 +341,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         layers: parts::layers(summary),
         attribution: summary.attribution.iter().map(parts::attribution).collect(),
         rpc: rpc::rpc(header.rpc.as_ref(), summary.rpc.as_ref()),
+        programs: &header.programs,
         comparison: parts::comparison(summary),
         periodic: parts::periodic(&summary.periodic),
         unavailable: parts::unavailable(summary),

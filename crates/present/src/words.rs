@@ -390,6 +390,15 @@ pub(crate) fn per_message(count: f64) -> String {
     if count > 0.0 && count < 0.0005 { "<0.001".into() } else { three_digits(count) }
 }
 
+/// Why costs of these cases are n/a, each reason once.
+pub(crate) fn why_unread<'a>(cases: impl Iterator<Item = &'a CaseSummary>) -> Vec<&'static str> {
+    let mut whys = Vec::new();
+    for cost in cases.flat_map(|case| &case.ends).map(|end| &end.cost).filter(|cost| !cost.is_whole()) {
+        crate::view::push_new(&mut whys, msgpath_analyse::cost::why_unread(cost));
+    }
+    whys
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -641,7 +641,7 @@ mod tests {
             (2, 3, WrittenBy::Older),
             (VERSION + 1, 1, WrittenBy::Newer),
             (u8::MAX, 200, WrittenBy::Newer),
-            (VERSION, 9, WrittenBy::Newer),
+            (VERSION, 99, WrittenBy::Newer),
         ] {
             let mut bytes = foreign(version, kind, b"what it holds is not looked at");
             assert_eq!(of(&bytes), Fault::Foreign(by), "version {version}, kind {kind}");

@@ -101,10 +101,15 @@ pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin:
         other_cpu: other(others),
     };
     let peer = pair.far.peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    pair.far.send(&ToEnd::Examine(order("far", placement.of(FAR), placement.of(NEAR), None)))?;
+    if !pair.away {
+        pair.far.send(&ToEnd::Examine(order("far", placement.of(FAR), placement.of(NEAR), None)))?;
+    }
     let near_order = ToEnd::Examine(order("near", placement.of(NEAR), placement.of(FAR), Some(peer)));
     let one_cpu = one_machine && placement.of(NEAR) == placement.of(FAR);
-    let (near_checks, far_checks) = if one_cpu {
+    let (near_checks, far_checks) = if pair.away {
+        pair.near.send(&near_order)?;
+        (examined(pair, Side::Near)?, Vec::new())
+    } else if one_cpu {
         let far = examined(pair, Side::Far)?;
         pair.near.send(&near_order)?;
         (examined(pair, Side::Near)?, far)
@@ -112,7 +117,10 @@ pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin:
         pair.near.send(&near_order)?;
         (examined(pair, Side::Near)?, examined(pair, Side::Far)?)
     };
-    let mut checks = both(&near_checks, &far_checks, &pair.near.environment, &pair.far.environment);
+    let mut checks = match pair.away {
+        true => Vec::new(),
+        false => both(&near_checks, &far_checks, &pair.near.environment, &pair.far.environment),
+    };
     checks.extend(near_checks);
     checks.extend(far_checks);
     let rank = |end: &str| ["near", "far"].iter().position(|name| *name == end).unwrap_or(2);

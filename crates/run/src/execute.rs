@@ -28,7 +28,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, reach, replicas, simulate, suspects};
+use crate::{capacity, lab, program, reach, replicas, simulate, suspects};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -90,6 +90,7 @@ pub fn execute(
     if let Some(launch) = &plan.options.launch {
         reach::prove(&mut pair, &launch.host, &plan, stop)?;
     }
+    program::place(&plan, &mut pair)?;
     let one_machine = pair.one_machine();
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = pair.near.cpus.clone();
@@ -111,7 +112,7 @@ pub fn execute(
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, &plan.options, pair.far.peer),
+        target: target_of(&target, &plan, pair.far.peer),
         unavailable,
         ..RunHeader::new(name.clone(), verb, plan)
     };
@@ -149,6 +150,7 @@ pub fn execute(
     let blame = |problem| lab::blame(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(blame)?;
     run.open_tracer();
+    run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
     run.header.data = run.pair.data.clone();
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
@@ -212,8 +214,14 @@ pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
 }
 
 /// Between whom is measured, and over which link, for people.
-fn target_of(target: &Target, options: &ChannelOptions, far: Option<IpAddr>) -> String {
-    match (&options.between, &options.launch) {
+fn target_of(target: &Target, plan: &Plan, far: Option<IpAddr>) -> String {
+    if let [program] = plan.programs.as_slice()
+        && plan.options.between.is_none()
+        && plan.cases.iter().all(|case| case.traits.program)
+    {
+        return program.source.to_string();
+    }
+    match (&plan.options.between, &plan.options.launch) {
         (None, None) => target.to_string(),
         (None, Some(launch)) => match far {
             Some(far) if far.to_string() != launch.host => format!("{launch} at {far}"),
@@ -260,6 +268,10 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
             format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),
             "a smaller -l",
         ));
+    }
+    if case.traits.program && !entry.transport.reaches_programs() {
+        let transport = entry.transport.meta().meta.name;
+        return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
     }
     if entry.transport.meta().lossy && case.inflight > 1 && case.connections > case.threads {
         return Err(Unavailable::new(
@@ -449,6 +461,11 @@ impl<'a> Run<'a> {
                     self.paces.push(pace);
                 }
                 Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
+                // A program of others that fails at once is no reason to give up the rest of a comparison.
+                Err(RoundError::Problem(problem)) if case.traits.program && self.pair.is_there() => {
+                    let reason = Unavailable::new(problem.what, problem.hint);
+                    self.header.unavailable.push(UnavailableCase { case, reason });
+                }
                 Err(RoundError::Problem(problem)) => return Err(problem),
                 Err(RoundError::Stopped) => return Err(interrupted()),
             }

@@ -14,6 +14,7 @@ mod others;
 pub mod periodic;
 mod pilot;
 mod placement;
+mod program;
 mod reach;
 mod replicas;
 pub mod resume;

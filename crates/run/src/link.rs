@@ -1,5 +1,6 @@
 //! The coordinator's end of the stream to an agent: greeted, kept alive, asked and answered.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,6 +11,7 @@ use msgpath_agent::team::no_thread;
 use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
 use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
 use msgpath_core::plan::ChannelOptions;
+use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
@@ -126,7 +128,9 @@ impl Link {
             until: None,
         };
         let version = env!("CARGO_PKG_VERSION");
-        link.send(&ToEnd::Hello { version: version.into(), lease_ms: LEASE.as_millis() as u64 })?;
+        // What takes long to answer, as a program that is simulated does, takes long to listen as well.
+        let lease_ms = LEASE.max(patience).as_millis() as u64;
+        link.send(&ToEnd::Hello { version: version.into(), lease_ms })?;
         let answer = link.answer_within(patience)?;
         match link.proven(answer, token)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {
@@ -309,6 +313,10 @@ pub struct Pair {
     pub near: Link,
     /// The end that answers.
     pub far: Link,
+    /// Programs of others at the far end, as they were started first.
+    pub programs: BTreeMap<String, ProgramFacts>,
+    /// The far end is a program on another machine, for which an agent on this one stands.
+    pub away: bool,
     /// Where their data connections go, once there was one over IP.
     pub data: Option<DataRoute>,
 }
@@ -320,12 +328,17 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self { near: Link::near_here()?, far, data: None })
+        Ok(Self::of(Link::near_here()?, far))
     }
 
     /// Two agents that run.
     pub(crate) fn of(near: Link, far: Link) -> Self {
-        Self { near, far, data: None }
+        Self { near, far, programs: BTreeMap::new(), away: false, data: None }
+    }
+
+    /// Whether both ends answer, as far as is known without waiting.
+    pub fn is_there(&mut self) -> bool {
+        !self.near.is_gone() && !self.far.is_gone()
     }
 
     /// Both read one CLOCK_MONOTONIC.

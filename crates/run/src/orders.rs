@@ -10,6 +10,7 @@ use msgpath_core::schedule::seed;
 use crate::link::Pair;
 use crate::observe::Tracer;
 use crate::round::{Round, RoundError, round};
+use msgpath_agent::program::ProgramOrder;
 use msgpath_agent::wire::{self, Own, RoundOrder};
 
 /// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
@@ -58,6 +59,9 @@ impl Orders<'_> {
             service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),
+            program: plan
+                .program_of(case)
+                .map(|program| Box::new(ProgramOrder { program: program.clone(), talk: plan.talk.clone() })),
         }
     }
 

@@ -11,9 +11,9 @@ use msgpath_core::{Exit, Plan, Problem, Target, Workload};
 use msgpath_record::{CutShort, Run as Recorded};
 
 use crate::execute::{NextStage, Progress, Run, carry_out, with_resume};
-use crate::lab;
 use crate::link::{Link, Pair};
 use crate::pilot::Pace;
+use crate::{lab, program};
 
 /// What a record holds already, for a run that goes on; by default nothing.
 #[derive(Default)]
@@ -94,7 +94,8 @@ fn target(header: &RunHeader) -> Result<Target, Problem> {
     if let Some(launch) = &header.plan.options.launch {
         return Ok(Target::Host { host: launch.host.clone(), port: DEFAULT_PORT, transport: None });
     }
-    if header.plan.options.between.is_some() || header.target == Target::Local.to_string() {
+    let started_here = header.plan.options.between.is_some() || !header.plan.programs.is_empty();
+    if started_here || header.target == Target::Local.to_string() {
         return Ok(Target::Local);
     }
     let unknown = |_| refused(format!("{} cannot be resumed: {:?} is not a target", header.name, header.target));
@@ -155,8 +156,10 @@ pub fn resume(
     check(&cut)?;
     let header = cut.run.header.clone();
     let (target, paces) = (target(&header)?, paces(&header)?);
-    let pair = Pair::open(&target, &header.plan.options)?;
+    let mut pair = Pair::open(&target, &header.plan.options)?;
+    program::place(&header.plan, &mut pair)?;
     let mut differs = differences(&header, &pair.near.environment, &pair.far);
+    differs.extend(program::differences(&header));
     let rounds = std::mem::take(&mut cut.run.rounds);
     let done = rounds.len() as u64;
     let start_ns = rounds.iter().map(|round| round.start_ns.saturating_add(round.near().elapsed_ns)).max();

@@ -14,7 +14,7 @@ use msgpath_sys::clock;
 
 use crate::link::{Pair, Side};
 use crate::observe::{Traced, Tracer};
-use crate::reach;
+use crate::{program, reach};
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
@@ -124,12 +124,17 @@ pub fn round(
         return Err(Unavailable::new(format!("the kernel could not be traced: {error}"), "--stages off").into());
     }
     let start = clock::now();
-    go(pair, None, stop)?;
+    go(pair, None, stop).map_err(|error| program::named(order, error))?;
     let traced = tracer.map(Tracer::end).transpose();
+    // What a program took is asked for while its connections are open: some start a process for each, which ends with it.
+    let watched = order.program.as_ref().map(|_| far_report(pair)).transpose()?;
     pair.near.send(&ToEnd::Finish)?;
     let near = near_report(pair);
-    pair.far.send(&ToEnd::Finish)?;
-    let (far, stamps, bytes) = match pair.answer(Side::Far)? {
+    let reported = match watched {
+        Some(reported) => reported,
+        None => far_report(pair)?,
+    };
+    let (far, stamps, bytes) = match reported {
         (FromEnd::Done { report, kernel, speed_ns, events, mut threads, stamps, .. }, bytes) => {
             let events = events::plausible(events, &pair.far.events);
             for thread in &mut threads {
@@ -148,10 +153,16 @@ pub fn round(
         _ => return Err(out_of_turn().into()),
     };
     let span_ns = clock::now() - begun;
-    let near = near?;
+    let near = near.map_err(|error| program::named(order, error))?;
     let sent = near.end.report.delivery;
     let known = Known { sent: sent.sent, received: sent.received, open: own.load.is_some(), span_ns };
-    plausible::check(order, &known, &far.report, &far.threads)?;
+    let far = match &order.program {
+        Some(_) => program::shared_out(order, far, sent.sent),
+        None => {
+            plausible::check(order, &known, &far.report, &far.threads)?;
+            far
+        }
+    };
     let lossless = sent.lost == 0 && far.report.delivery.received == sent.sent;
     let far_stamps =
         if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes, order.traced) } else { Vec::new() };
@@ -203,7 +214,12 @@ struct Ready {
 fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, RoundError> {
     pair.far.send(&ToEnd::Round(Box::new(order.clone())))?;
     let addresses = match answer(pair, Side::Far)? {
-        FromEnd::Offered { addresses } if addresses.len() == order.connections as usize => addresses,
+        FromEnd::Offered { addresses, program } if addresses.len() == order.connections as usize => {
+            if let Some(facts) = program {
+                pair.programs.entry(facts.name.clone()).or_insert(*facts);
+            }
+            addresses
+        }
         _ => return Err(out_of_turn().into()),
     };
     let dial = Dial { order: order.clone(), own: own.clone(), peer: pair.far.peer, addresses };
@@ -252,10 +268,15 @@ fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, R
     }
 }
 
+/// Asks the far end what it did.
+fn far_report(pair: &mut Pair) -> Result<(FromEnd, Vec<u8>), Problem> {
+    pair.far.send(&ToEnd::Finish)?;
+    pair.answer(Side::Far)
+}
+
 /// The far end's part of a round that does not take place.
 fn finish_far(pair: &mut Pair) -> Result<(), RoundError> {
-    pair.far.send(&ToEnd::Finish)?;
-    pair.answer(Side::Far)?;
+    far_report(pair)?;
     Ok(())
 }
 
@@ -280,7 +301,10 @@ fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), 
         let ended = ended.or_else(|| pair.keep_alive().err());
         let ended = ended.or_else(|| pair.far.is_gone().then(|| pair.far.vanished("in the middle of a round")));
         if let Some(problem) = ended {
-            pair.far.end_child();
+            // An agent that watches programs waits for nobody, and ends them when it ends.
+            if pair.programs.is_empty() {
+                pair.far.end_child();
+            }
             return Err(problem.into());
         }
     }

@@ -90,6 +90,9 @@ fn suits(case: &Case) -> Result<(), Unavailable> {
             "a receiver that spins executes as many instructions as it has to wait, and waits longer when simulated";
         return Err(Unavailable::new(why, "a wait that sleeps: /block"));
     }
+    if case.traits.program {
+        return Err(Unavailable::new("the far end is a program of others", "a case without --far"));
+    }
     if case.load != Load::Closed {
         return Err(Unavailable::new("a schedule is a matter of time, which is not simulated", "no --rate"));
     }
@@ -189,7 +192,7 @@ fn once(
     let own = Own { near: true, cpus: cpus.to_vec(), batch: 1, keep: 0, load: None };
     let done = Link::near(stream, PATIENCE).map_err(RoundError::Problem).and_then(|near| {
         // An agent that hears nothing ends, and valgrind takes its time to start: the far end is started at its first word.
-        let mut pair = Pair { near, far: Link::open(&Target::Local, &plan.options)?, data: None };
+        let mut pair = Pair::of(near, Link::open(&Target::Local, &plan.options)?);
         carry_out(&mut pair, order, &own, deadline, stop)
     });
     let status = loop {

@@ -151,6 +151,7 @@ struct conn {
 	u32 service;             /* its number + 1 */
 	u32 port;
 	u32 turns, out_of_turn;
+	u64 asked, got;          /* bytes that the client has sent and the server has received */
 	u32 faults;              /* of the reading thread when it read */
 	s32 reader[2];           /* the threads that received last, by role */
 	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
@@ -653,6 +654,7 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 	s32 pid = CURRENT;
 	if (!conn->service)
 		conn->service = service_of(conn, c, t->tgid);
+	conn->got += bytes;
 	if (conn->phase == SERVED)
 		row->bytes_there += bytes;
 	if (conn->phase != ARRIVED) {
@@ -712,6 +714,9 @@ INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark 
 	s32 pid = CURRENT;
 	struct last *last = &t->last[SERVER];
 	u64 held = 0, elsewhere = 0;
+	/* It answers although the client has sent what it has not read: something earlier. */
+	if (conn->asked > conn->got)
+		conn->out_of_turn++;
 	if (pid == conn->reads) {
 		int away = conn->done_is && last->conn != conn->id && last->at.t > conn->done.t;
 		UNROLL for (int i = 0; i < KINDS; i++) {
@@ -827,6 +832,7 @@ SEC("tp_btf/tcp_sendmsg_locked") int on_tcp_sendmsg_locked(u64 *ctx)
 SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
+	s32 bytes = ctx[1];
 	struct control *c = active();
 	if (!c)
 		return 0;
@@ -840,6 +846,8 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 	struct mark m;
 	mark_own(t, &m, monotonic_ns());
 	t->sending = 0;
+	if (bytes > 0 && ROLE(conn, e) == CLIENT)
+		conn->asked += bytes;
 	did(t, conn->id, ROLE(conn, e), &m);
 	return 0;
 }
@@ -876,11 +884,6 @@ SEC("tp_btf/sk_data_ready") int on_sk_data_ready(u64 *ctx)
 	} else if (conn->phase == SENT || conn->phase == ARRIVED) {
 		/* The answer to something that was sent before: several requests are in flight. */
 		conn->out_of_turn++;
-	} else if (conn->phase == IDLE && conn->service) {
-		u32 number = conn->service - 1;
-		struct service *s = map_lookup(&services, &number);
-		if (s)
-			COUNT(s->unasked);
 	}
 	return 0;
 }
@@ -921,6 +924,12 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 		turn_away(t, conn->id, &m);
 		request_read(conn, c, t, &m, bytes);
 	} else {
+		if (conn->phase == IDLE && conn->service) {
+			u32 number = conn->service - 1;
+			struct service *s = map_lookup(&services, &number);
+			if (s)
+				COUNT(s->unasked);
+		}
 		reply_read(conn, t, &m, bytes);
 	}
 	did(t, conn->id, role, &m);

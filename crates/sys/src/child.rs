@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// `CLOSE_RANGE_CLOEXEC` of linux/close_range.h.
 const CLOEXEC: libc::c_uint = 1 << 2;
@@ -58,6 +59,36 @@ pub fn own(command: &mut Command, end: MakerEnds) -> &mut Command {
     };
     // SAFETY: between fork and exec `begin` only makes system calls; it neither allocates nor locks.
     unsafe { command.pre_exec(begin) }
+}
+
+/// The same command for a program of others: also the leader of a process group of its own, on these CPUs (none: wherever
+/// it is put), and with the signals as a shell would leave them, whatever this process ignores.
+///
+/// # Errors
+/// A CPU that no set of CPUs has.
+pub fn of_others<'a>(command: &'a mut Command, cpus: &[u32]) -> io::Result<&'a mut Command> {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        let cpu = *cpu as usize;
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        set.set(cpu);
+    }
+    let pinned = !cpus.is_empty();
+    let begin = move || {
+        for signal in [libc::SIGINT, libc::SIGXFSZ, libc::SIGTERM] {
+            // SAFETY: SIG_DFL is a valid disposition for each of them.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        if pinned {
+            sched_setaffinity(None, &set)?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec `begin` only makes system calls; it neither allocates nor locks.
+    unsafe { command.process_group(0).pre_exec(begin) };
+    Ok(own(command, MakerEnds::Kills))
 }
 
 /// Lives on when who started it ends.
@@ -111,6 +142,24 @@ mod tests {
         let mut child = started.join().unwrap();
         let ended = child.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_program_of_others_leads_a_group_on_its_cpu_and_can_be_interrupted() {
+        let cpu = crate::affinity::allowed()[0];
+        crate::signal::ignore_file_size();
+        let mut command = Command::new("sleep");
+        let mut child = of_others(command.arg("60"), &[cpu]).unwrap().spawn().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().to_owned()
+        };
+        assert_eq!(field("Cpus_allowed_list:"), cpu.to_string());
+        assert_eq!(u64::from_str_radix(&field("SigIgn:"), 16).unwrap() & (1 << (libc::SIGXFSZ - 1)), 0);
+        assert!(crate::process::end_group(child.id(), false));
+        child.wait().unwrap();
+        assert!(of_others(&mut Command::new("sleep"), &[u32::MAX]).is_err());
     }
 
     #[test]

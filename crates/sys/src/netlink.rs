@@ -24,6 +24,8 @@ pub enum Family {
     Route,
     /// NETLINK_NETFILTER: needs CAP_NET_ADMIN.
     Netfilter,
+    /// NETLINK_SOCK_DIAG: sockets.
+    SockDiag,
 }
 
 /// One answer: its message type and what follows the header.
@@ -43,6 +45,7 @@ impl Netlink {
         let protocol = match family {
             Family::Route => None, // NETLINK_ROUTE is 0
             Family::Netfilter => Some(netlink::NETFILTER),
+            Family::SockDiag => Some(netlink::SOCK_DIAG),
         };
         let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(Duration::from_secs(1)))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use msgpath_core::program::{ProgramFacts, Talk};
 use msgpath_core::schema::{Environment, FAR, NEAR, RpcFacts, RunHeader};
 use msgpath_record::{Run, utc};
 use schemars::JsonSchema;
@@ -85,6 +86,9 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
             note(what, end, a.clone(), b.clone(), *refuses);
         }
     }
+    for (what, one, two) in programs(a, b) {
+        note(&what, "far", one, two, false);
+    }
     out.sort_by_key(|difference| !difference.refuses);
     out
 }
@@ -103,8 +107,39 @@ fn planned(header: &RunHeader) -> Vec<(&'static str, String)> {
         ("trimmed messages", plan.trim.to_string()),
         ("stamps", format!("{:?}", plan.stamps).to_lowercase()),
         ("event loop", plan.cases.iter().any(|case| !case.dispatch.is_turns()).to_string()),
+        ("messages to programs", talk(&plan.talk)),
         ("CPUs used", format!("{} and {}", cpus(plan.placement.of(NEAR)), cpus(plan.placement.of(FAR)))),
     ]
+}
+
+/// What goes to programs of others, in words.
+fn talk(talk: &Talk) -> String {
+    let request = if talk.request.is_empty() { "" } else { ", a request of the user's" };
+    let reply = if talk.any_reply { ", replies not compared" } else { "" };
+    format!("{}{request}{reply}", talk.framing.name())
+}
+
+/// Each program of others that both runs had, as far as its files differ: that is what may have made it slower.
+fn programs(a: &RunHeader, b: &RunHeader) -> Vec<(String, String, String)> {
+    let mut out = Vec::new();
+    for (one, two) in
+        a.programs.iter().filter_map(|one| Some((one, b.programs.iter().find(|two| two.name == one.name)?)))
+    {
+        let short = |sum: &str| sum.chars().take(12).collect::<String>();
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let text = |files: Vec<&(String, String)>| {
+            let files = files.iter().map(|(path, sum)| format!("{} {}", name(path), short(sum)));
+            files.collect::<Vec<_>>().join(", ")
+        };
+        let only = |own: &'_ ProgramFacts, other: &ProgramFacts| {
+            text(own.files.iter().filter(|(_, sum)| other.files.iter().all(|(_, same)| same != sum)).collect())
+        };
+        let (before, after) = (only(one, two), only(two, one));
+        if before != after {
+            out.push((format!("program {}", one.name), before, after));
+        }
+    }
+    out
 }
 
 /// In what two machines differ: name, both values, whether it refuses. A container may change its name and a machine

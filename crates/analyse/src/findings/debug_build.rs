@@ -10,7 +10,9 @@ fn detect(input: &Input) -> Vec<Said> {
     let header = &input.run.header;
     let debug =
         |facts: &std::collections::BTreeMap<String, String>| facts.get("build").is_some_and(|build| build == "debug");
-    let end = match (debug(&header.host(NEAR).facts), debug(&header.host(FAR).facts)) {
+    // How a program of others was built is not known.
+    let ours = header.plan.cases.iter().any(|case| !case.traits.program);
+    let end = match (debug(&header.host(NEAR).facts), ours && debug(&header.host(FAR).facts)) {
         (true, true) => "both ends are",
         (true, false) => "the near end is",
         (false, true) => "the far end is",
@@ -31,12 +33,16 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, said};
-    use msgpath_core::schema::NEAR;
+    use msgpath_core::schema::{FAR, NEAR};
 
     #[test]
     fn speaks_of_a_debug_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.host_mut(NEAR).facts.insert("build".into(), "debug".into());
+        assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
+        run.header.host_mut(FAR).facts.insert("build".into(), "debug".into());
+        assert_eq!(said(&run, "W29"), ["both ends are a debug build"]);
+        run.header.plan.cases[0].traits.program = true;
         assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
     }
 

@@ -106,13 +106,17 @@ fn a_healthy_mesh_of_twelve_is_silent_twenty_times() {
 #[test]
 fn a_slow_host_is_a_sentence() {
     let host = |at: u32| if at == 7 { 1.9_f64.ln() } else { 0.0 };
-    let (summary, _) = Truth { host: &host, ..Truth::default() }.summary(1);
-    assert_eq!(codes(&summary), ["M01"], "{:?}", summary.findings);
-    let found = &summary.findings[0];
-    assert!(found.text.starts_with("n7 is 1.") && found.text.contains("times slower"), "{}", found.text);
-    assert_eq!(found.confidence, Confidence::Sure);
-    let [low, value, high] = summary.cases[0].hosts[7].factor.unwrap();
-    assert!(low < 1.9 && 1.9 < high && (1.7..2.1).contains(&value), "{low} {value} {high}");
+    let mut held = 0;
+    for seed in 0..20 {
+        let (summary, _) = Truth { host: &host, ..Truth::default() }.summary(seed);
+        assert_eq!(codes(&summary), ["M01"], "{seed}: {:?}", summary.findings);
+        let found = &summary.findings[0];
+        assert!(found.text.starts_with("n7 is ") && found.text.contains("times slower"), "{}", found.text);
+        assert_eq!(found.confidence, Confidence::Sure);
+        let [low, _, high] = summary.cases[0].hosts[7].factor.unwrap();
+        held += u32::from(low < 1.9 && 1.9 < high);
+    }
+    assert!(held >= 17, "{held} of 20 intervals hold the truth");
 }
 
 #[test]

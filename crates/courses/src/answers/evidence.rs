@@ -24,8 +24,13 @@ use super::columns::{Columns, ratio_or, table};
 use super::words::{range, verdict_word};
 
 impl<'a> Part<'a> {
-    /// The cases that were asked for and measured.
+    /// The cases that were asked for and measured between ends of msgpath: what is said of both ends is known of them.
     pub(super) fn measured(&self) -> impl Iterator<Item = &'a CaseSummary> + use<'a> {
+        self.with_programs().filter(|case| !case.case.traits.program)
+    }
+
+    /// The same with those whose far end is a program of others.
+    pub(super) fn with_programs(&self) -> impl Iterator<Item = &'a CaseSummary> + use<'a> {
         self.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured && case.rounds > 0)
     }
 

@@ -7,6 +7,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("copy-ladder", include_str!("../../../../presets/copy-ladder.toml")),
     ("echo-sizes", include_str!("../../../../presets/echo-sizes.toml")),
     ("ipc-zoo", include_str!("../../../../presets/ipc-zoo.toml")),
+    ("languages", include_str!("../../../../presets/languages.toml")),
     ("load-curve", include_str!("../../../../presets/load-curve.toml")),
     ("nagle-trap", include_str!("../../../../presets/nagle-trap.toml")),
     ("notify-modes", include_str!("../../../../presets/notify-modes.toml")),

@@ -106,7 +106,7 @@ pub struct PresetRun {
     pub verb_at: Spot,
     /// Words that are no options: a target, the commands of `rpc`.
     pub words: Vec<String>,
-    /// Long options of the verb, without their dashes, in the order of their names.
+    /// Long options of the verb, without their dashes, in the order of their names; one that is repeated, once for each value.
     pub options: Vec<PresetOption>,
 }
 
@@ -168,11 +168,15 @@ struct FileRun {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text, a whole number, or true for an option that takes no value")]
+#[serde(
+    untagged,
+    expecting = "a text, a whole number, true for an option that takes no value, or texts for one that is repeated"
+)]
 enum Value {
     Given(bool),
     Number(i64),
     Text(String),
+    Several(Vec<String>),
 }
 
 impl Spot {
@@ -228,13 +232,14 @@ impl Preset {
                 if name.starts_with('-') || name.is_empty() {
                     return Err(Mistake { at, what: format!("{name:?}: an option is written without its dashes") });
                 }
-                let value = match value.into_inner() {
+                let values = match value.into_inner() {
                     Value::Given(false) => continue,
-                    Value::Given(true) => None,
-                    Value::Number(number) => Some(number.to_string()),
-                    Value::Text(text) => Some(text),
+                    Value::Given(true) => vec![None],
+                    Value::Number(number) => vec![Some(number.to_string())],
+                    Value::Text(text) => vec![Some(text)],
+                    Value::Several(texts) => texts.into_iter().map(Some).collect(),
                 };
-                options.push(PresetOption { name, value, at });
+                options.extend(values.into_iter().map(|value| PresetOption { name: name.clone(), value, at }));
             }
             let verb_at = Spot::of(text, verb_at);
             runs.push(PresetRun { name, about: run.about, verb, verb_at, words: run.words, options });

@@ -65,7 +65,7 @@ impl Sendmmsg {
 
 impl NewMethod<Socket> for Sendmmsg {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
-        Ok(Self::batched(layout, Layout::cut))
+        Ok(Self::batched(layout, |layout| layout.cut()))
     }
 }
 

@@ -143,8 +143,7 @@ impl Transport for Tcp {
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
         let (place, key) = admission::parse(address)?;
         let address = as_seen(parse(place)?, need);
-        let fd = socket(address, SocketType::STREAM, bind_address(need)?)?;
-        set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
+        let fd = unconnected(address, need)?;
         connect(&fd, address)?;
         // At once, whatever the options say: the key is no part of what is measured.
         sockopt::set_tcp_nodelay(&fd, true)?;
@@ -153,4 +152,27 @@ impl Transport for Tcp {
         let local = local_address(&fd)?.to_string();
         Ok((AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?), local))
     }
+
+    fn reaches_programs(&self) -> bool {
+        true
+    }
+
+    fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
+        let address = parse(address)?;
+        let fd = unconnected(address, need)?;
+        connect(&fd, address)?;
+        // To a port of this machine from which the kernel takes local ports, where nobody listens.
+        if local_address(&fd)? == address {
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));
+        }
+        tune(&fd, need)?;
+        Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
+    }
+}
+
+/// A socket that is to connect.
+fn unconnected(address: SocketAddr, need: &Need) -> io::Result<OwnedFd> {
+    let fd = socket(address, SocketType::STREAM, bind_address(need)?)?;
+    set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
+    Ok(fd)
 }

@@ -69,6 +69,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     explained::tables(&mut page, summary);
     tables::latency(&mut page, run, &cases);
     tables::throughput(&mut page, run, summary);
+    tables::programs(&mut page, run, summary);
     tables::costs(&mut page, &cases);
     tables::events(&mut page, &cases);
     tables::unavailable(&mut page, summary);

@@ -13,7 +13,7 @@ use super::G;
 use super::page::{Cell, Page};
 use crate::terminal::{absolute, cost_cells, metric_name, resolution};
 use crate::view::{self, Grid};
-use crate::words;
+use crate::{programs, words};
 
 fn heads(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -176,6 +176,35 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
     page.table(&columns, &rows);
 }
 
+/// Programs of others at the far end, and the files that they were started from.
+pub(crate) fn programs(page: &mut Page, run: &Run, summary: &Summary) {
+    let rows = programs::rows(run, summary, G);
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("Programs at the far end");
+    page.note(
+        "CPU time of a message, all processes of the program together; that is all that is seen of it from outside.",
+    );
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|[path, far, near, ready, which]| {
+            vec![path.into(), far.into(), near.into(), ready.into(), Cell::of("w l", which)]
+        })
+        .collect();
+    page.table(&heads(&programs::HEADS), &rows);
+    let files = run.header.programs.iter().flat_map(|facts| {
+        let row = |(path, sum): &(String, String)| {
+            vec![facts.name.clone().into(), Cell::of("w l", path.clone()), Cell::of("w l", sum.clone())]
+        };
+        facts.files.iter().map(row).collect::<Vec<Vec<Cell>>>()
+    });
+    let files: Vec<Vec<Cell>> = files.collect();
+    if !files.is_empty() {
+        page.long_table(&heads(&["program", "file", "SHA-256"]), &files);
+    }
+}
+
 /// What a message costs at both ends.
 pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
     page.section("What a message costs");
@@ -207,8 +236,8 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
         }
     }
     page.note("Per message, mean over all rounds.");
-    if cases.iter().any(|case| case.ends.iter().any(|end| end.cost.unread)) {
-        page.note(&format!("n/a: {}.", msgpath_analyse::cost::UNREAD));
+    for why in words::why_unread(cases.iter().copied()) {
+        page.note(&format!("n/a: {why}."));
     }
     page.long_table(&columns, &rows);
 }

@@ -97,13 +97,24 @@ fn of_end(end: &EndSummary) -> Value {
         fields.values_mut().for_each(|field| *field = Value::Null);
         out["calls"] = Value::Null;
     }
+    if end.cost.cpu_only {
+        for (_, field) in out["cost"]
+            .as_object_mut()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !["user_ns", "cpu_only"].contains(&name.as_str()))
+        {
+            *field = Value::Null;
+        }
+        out["calls"] = Value::Null;
+    }
     if let Some(part) = without_a_tick(end.cost) {
         out["cost"][part] = Value::Null;
     }
     explain(&mut out, |path| {
         match path {
-            "calls" => msgpath_analyse::cost::UNREAD,
-            _ if path.starts_with("cost.") && end.cost.unread => msgpath_analyse::cost::UNREAD,
+            "calls" => msgpath_analyse::cost::why_unread(&end.cost),
+            _ if path.starts_with("cost.") && !end.cost.is_whole() => msgpath_analyse::cost::why_unread(&end.cost),
             "cost.user_ns" | "cost.system_ns" if without_a_tick(end.cost).is_some() => {
                 "no tick of the kernel fell into this part of the CPU time; all of it stands in the other"
             }

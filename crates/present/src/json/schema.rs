@@ -203,6 +203,11 @@ mod tests {
                 case.end_mut(FAR).cost.unread = true;
                 case.end_mut(NEAR).cost.user_ns = 0.0;
             }
+            fits("Run", &summary_json(&run, &summary));
+            for case in &mut summary.cases {
+                let cost = &mut case.end_mut(FAR).cost;
+                (cost.unread, cost.cpu_only) = (false, true);
+            }
             for stages in &mut summary.attribution {
                 stages.why = Some("too few".into());
             }

@@ -1,7 +1,7 @@
 //! `compare`: which path, from which size.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Cost, Ratio, Winner};
 use msgpath_core::PathName;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::{FAR, NEAR};
@@ -64,6 +64,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         }
     }
     page.threads(&cases);
+    page.programs(run, summary);
     page.limits(run, summary, &cases);
     // A map in which all tie everywhere tells nothing that the marks above do not.
     let told = |comparison: &&Comparison| {
@@ -132,10 +133,7 @@ pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> Stri
         "p50" => words::quantile(case, 0.5).map(|quantile| words::quantile_value(quantile, glyphs)),
         "p99" => words::quantile(case, 0.99).map(|quantile| words::quantile_value(quantile, glyphs)),
         "mean" => case.mean_ns.map(|ns| glyphs.time(ns)),
-        "cpu" => Some(
-            glyphs
-                .time([case.end(NEAR).cost, case.end(FAR).cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum()),
-        ),
+        "cpu" => case.cpu_ns().map(|ns| glyphs.time(ns)),
         _ => case
             .throughput
             .as_ref()
@@ -312,6 +310,8 @@ fn costs(page: &mut Page, grid: &Grid) {
         .optional("switches far", Align::Right, 1)
         .optional("copied", Align::Right, 3);
     let mut whys = Vec::new();
+    let time = |cost: &Cost| cost.cpu_ns().map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)).into();
+    let count = |cost: &Cost, count| if cost.is_whole() { words::per_message(count) } else { "n/a".into() }.into();
     for case in grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)) {
         let (near, far) = (&case.end(NEAR).cost, &case.end(FAR).cost);
         let copied = case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size);
@@ -320,16 +320,19 @@ fn costs(page: &mut Page, grid: &Grid) {
         }
         table.row([
             case.case.path.to_string().into(),
-            glyphs.time(near.user_ns + near.system_ns).into(),
-            glyphs.time(far.user_ns + far.system_ns).into(),
-            words::per_message(near.calls).into(),
-            words::per_message(far.calls).into(),
-            words::per_message(near.voluntary).into(),
-            words::per_message(far.voluntary).into(),
+            time(near),
+            time(far),
+            count(near, near.calls),
+            count(far, far.calls),
+            count(near, near.voluntary),
+            count(far, far.voluntary),
             copied.into(),
         ]);
     }
     page.table(table);
+    for why in words::why_unread(grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads))) {
+        page.hanging(&["  ".into()], 4, &format!("n/a: {why}"), Paint::Dim);
+    }
     for why in whys {
         page.hanging(&["  ".into()], 4, &format!("copied: {why}"), Paint::Dim);
     }

@@ -42,6 +42,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
         details(&mut page, summary, case, true);
     }
     page.threads(&cases);
+    page.programs(run, summary);
     page.limits(run, summary, &cases);
     if style.verbose {
         if let Some(case) = cases.first() {

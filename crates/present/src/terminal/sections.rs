@@ -1,5 +1,7 @@
 //! The parts that every result has: head, warnings, findings, cost, what was granted, where it was saved.
 
+use std::iter::repeat_n;
+
 use msgpath_analyse::Summary;
 use msgpath_analyse::gates::GateState;
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
@@ -10,8 +12,8 @@ use msgpath_record::Run;
 use super::answer::{TEXT, kept};
 use super::page::{Page, Paint, Span, Style, width};
 use super::table::{Align, Table};
-use crate::view;
 use crate::words::{self, events};
+use crate::{programs, view};
 
 /// The computed sentences, each with its confidence word and the commands to run next. Empty where there is none.
 pub fn findings(findings: &[Finding], style: Style) -> String {
@@ -162,6 +164,9 @@ impl Page {
         }
         self.gap();
         self.table(table);
+        for why in words::why_unread(cases.iter().map(|(_, case)| *case).filter(|case| case.case.traits.program)) {
+            self.text(2, &format!("n/a: {why}"), Paint::Dim);
+        }
         self.events(cases);
     }
 
@@ -227,6 +232,22 @@ impl Page {
         self.table(table);
     }
 
+    /// Programs of others at the far end, with what a message costs there.
+    pub(crate) fn programs(&mut self, run: &Run, summary: &Summary) {
+        let rows = programs::rows(run, summary, self.style.glyphs);
+        if rows.is_empty() {
+            return;
+        }
+        let [name, far, near, ready, which] = programs::HEADS;
+        let mut table = Table::new().column(name, Align::Left).column(far, Align::Right).column(near, Align::Right);
+        table = table.optional(ready, Align::Right, 1).column(which, Align::Left).wrap_last();
+        for row in rows {
+            table.row(row.map(Into::into));
+        }
+        self.gap();
+        self.table(table);
+    }
+
     /// Where the run is, and the next command; nothing where the run is not kept.
     pub(crate) fn saved(&mut self, run: &Run, summary: &Summary) {
         if run.folder.as_os_str().is_empty() {
@@ -243,6 +264,10 @@ impl Page {
 pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
     if cost.unread {
         return std::array::from_fn(|_| "n/a".into());
+    }
+    if cost.cpu_only {
+        let both = format!("{} both", glyphs.time(cost.user_ns));
+        return [both].into_iter().chain(repeat_n("n/a".to_owned(), 6)).collect::<Vec<_>>().try_into().expect("seven");
     }
     // The sum is what the scheduler counted; its parts are told apart by ticks. Where none fell into one of them it may
     // still have taken a part of the time.
@@ -275,5 +300,7 @@ mod tests {
         assert_eq!(cells(0.0, 8_100.0), ["n/a: no tick", "8.10 us both"]);
         assert_eq!(cells(8_100.0, 0.0), ["8.10 us both", "n/a: no tick"]);
         assert_eq!(cells(1_200.0, 6_900.0), ["1.20 us", "6.90 us"]);
+        let program = Cost { user_ns: 8_100.0, cpu_only: true, ..Cost::default() };
+        assert_eq!(cost_cells(&program, Glyphs::Ascii), ["8.10 us both", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a"]);
     }
 }

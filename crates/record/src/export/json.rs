@@ -6,7 +6,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
-use super::{Exporter, counted_ends, failed, is_known, receiver_bits_per_s, told};
+use super::{Exporter, counted, failed, is_known, receiver_bits_per_s, told};
 use crate::{RecordError, Run};
 
 pub(super) struct Json;
@@ -76,13 +76,13 @@ struct Round {
 fn record(run: &Run, round: &RoundRecord) -> serde_json::Value {
     let mut value = serde_json::to_value(round).unwrap_or_default();
     let ends = value["ends"].as_array_mut().into_iter().flatten();
-    for ((out, end), counted) in ends.zip(&round.ends).zip(counted_ends(run)) {
+    for ((out, end), counted) in ends.zip(&round.ends).zip(counted(run, round)) {
         without_ticks(&mut out["report"]);
         for thread in out["threads"].as_array_mut().into_iter().flatten() {
             without_ticks(&mut thread["report"]);
         }
-        for (field, value) in out["report"].as_object_mut().into_iter().flatten().filter(|_| !counted) {
-            if !is_known(field, &end.report) {
+        for (field, value) in out["report"].as_object_mut().into_iter().flatten() {
+            if !is_known(field, &end.report, counted) {
                 *value = serde_json::Value::Null;
             }
         }

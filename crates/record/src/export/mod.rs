@@ -21,7 +21,7 @@ mod rpc_json;
 use std::io::{self, Write};
 
 use msgpath_core::plan::CaseRole;
-use msgpath_core::schema::{EndReport, MessageRow, RoundRecord, RpcFacts, RpcRow};
+use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord, RpcFacts, RpcRow};
 use msgpath_core::{Case, Workload};
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
@@ -145,13 +145,18 @@ pub(crate) fn role_word(role: CaseRole) -> &'static str {
     }
 }
 
-/// Whether the counters of both ends of a run were read.
-fn counted_ends(run: &Run) -> [bool; 2] {
-    run.header.rpc.as_ref().map_or([true; 2], RpcFacts::counted_ends)
+/// What is known of what the ends spent in a round.
+fn counted(run: &Run, round: &RoundRecord) -> [Counted; 2] {
+    run.header.counted(case(run, round.case))
 }
 
-/// Whether a field of an end's report is known though nobody read its counters: what the stamps and lengths of calls tell.
-fn is_known(field: &str, end: &EndReport) -> bool {
+/// Whether a field of an end's report is known: where nobody read its counters, what the stamps and lengths of calls tell.
+fn is_known(field: &str, end: &EndReport, counted: Counted) -> bool {
+    match counted {
+        Counted::All => return true,
+        Counted::CpuTime => return field == "user_ns",
+        Counted::Nothing => {}
+    }
     let told = ["elapsed_ns", "bytes_sent", "bytes_received", "sent", "received", "lost", "delivery"];
     told.contains(&field) && *end != EndReport::default()
 }

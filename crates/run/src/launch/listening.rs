@@ -35,6 +35,11 @@ impl Launcher for Listening<'_> {
         };
         match self.target {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
+            // What asks for its far end takes it for one before.
+            Target::Program { address } => {
+                let what = format!("a program of others at {address} is no msgpath serve");
+                Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo and msgpath compare take it"))
+            }
             Target::Host { host, port, .. } => {
                 let mut stream = connect(host, *port, self.options)?;
                 greeting::expect(&mut stream, self.target)?;

@@ -5,6 +5,7 @@ mod bulk_split;
 mod copy_ladder;
 pub(crate) mod echo_sizes;
 mod ipc_zoo;
+mod languages;
 mod load_curve;
 pub(crate) mod nagle_trap;
 mod notify_modes;
@@ -23,6 +24,7 @@ pub(super) const ALL: &[(&str, Make)] = &[
     ("copy-ladder", copy_ladder::page),
     ("echo-sizes", echo_sizes::page),
     ("ipc-zoo", ipc_zoo::page),
+    ("languages", languages::page),
     ("load-curve", load_curve::page),
     ("nagle-trap", nagle_trap::page),
     ("notify-modes", notify_modes::page),

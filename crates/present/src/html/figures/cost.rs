@@ -32,21 +32,17 @@ struct Price {
     count: bool,
 }
 
-fn cpu(cost: &Cost) -> f64 {
-    cost.user_ns + cost.system_ns
-}
-
 /// A price of an end whose counters were read.
 fn read(cost: &Cost, of: fn(&Cost) -> f64) -> Option<f64> {
-    (!cost.unread).then(|| of(cost))
+    cost.is_whole().then(|| of(cost))
 }
 
 const PRICES: [Price; 6] = [
     Price {
         name: "CPU time",
         saved: "cpu_ns",
-        near: |case| read(&case.end(NEAR).cost, cpu),
-        far: Some(|case| read(&case.end(FAR).cost, cpu)),
+        near: |case| case.end(NEAR).cost.cpu_ns(),
+        far: Some(|case| case.end(FAR).cost.cpu_ns()),
         print: |ns| G.time(ns),
         count: false,
     },

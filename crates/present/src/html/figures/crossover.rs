@@ -2,7 +2,6 @@
 
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::PathName;
-use msgpath_core::schema::{FAR, NEAR};
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue, short};
@@ -100,10 +99,7 @@ fn metric(case: &CaseSummary, comparison: &Comparison) -> Option<(f64, Option<f6
         "p50" => quantile(0.5),
         "p99" => quantile(0.99),
         "mean" => Some((case.mean_ns?, None, None)),
-        "cpu" => {
-            let both = [case.end(NEAR).cost, case.end(FAR).cost].iter().map(|cost| cost.user_ns + cost.system_ns).sum();
-            Some((both, None, None))
-        }
+        "cpu" => Some((case.cpu_ns()?, None, None)),
         _ => {
             let bits = &case.throughput.as_ref()?.receiver_bits;
             Some((bits.value, bits.low, bits.high))

@@ -1,0 +1,260 @@
+//! One program: started, waited for until it listens, ended.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use msgpath_core::program::ProgramFacts;
+use msgpath_core::{Exit, Problem, Program, Unavailable};
+use msgpath_sys::pidfd::{self, Process};
+use msgpath_sys::{child, clock, process};
+use sha2::{Digest, Sha256};
+
+use super::listens::{State, free_port, state};
+use super::output::Output;
+use crate::team::no_thread;
+
+/// How long a program may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks whether it does.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long it may take to end when it was asked to.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Files of a command line that are larger are not read.
+const LARGEST_FILE: u64 = 256 << 20;
+/// How long another may hold the port of a program that has just been started.
+const STRANGER: Duration = Duration::from_secs(1);
+/// What to do about a program that has ended.
+pub(super) const AGAIN: &str = "start it by hand and look what it says";
+
+/// A program that listens, as long as this value lives.
+pub(super) struct Running {
+    child: Child,
+    output: Output,
+    pub(super) facts: ProgramFacts,
+}
+
+/// E63: the program at the far end has ended in the middle of a run.
+pub fn ended(name: &str, why: String) -> Problem {
+    Problem::new("E63", Exit::Unfinished, format!("the far end {name} ended: {why}")).hint(AGAIN)
+}
+
+impl Running {
+    /// Starts it and waits until it listens.
+    ///
+    /// # Errors
+    /// It cannot be started, ends, or does not listen. No process is left behind.
+    pub(super) fn start(program: &Program, words: &[String], cpus: &[u32], host: IpAddr) -> Result<Self, Unavailable> {
+        let told = words.iter().any(|word| word.contains("{port}"));
+        let port = if told { Some(free_port(host)?) } else { None };
+        let command: Vec<String> = words.iter().map(|word| filled(word, port, host, cpus)).collect();
+        let cannot = |error: io::Error| {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => "the path of the program, ./server where it is in this folder",
+                io::ErrorKind::PermissionDenied => {
+                    "a file that may be executed: chmod +x, or its interpreter before it"
+                }
+                _ => AGAIN,
+            };
+            Unavailable::new(format!("{} could not be started: {error}", command[0]), hint)
+        };
+        // Whoever puts itself into the background stays a descendant.
+        let _ = process::adopt_orphans();
+        let (read, write) = io::pipe().map_err(cannot)?;
+        let mut start = Command::new(&command[0]);
+        start.args(&command[1..]).stdin(Stdio::null());
+        if !program.folder.is_empty() {
+            start.current_dir(&program.folder);
+        }
+        start.stdout(write.try_clone().map_err(cannot)?).stderr(write);
+        let (begun, began) = (Instant::now(), clock::now());
+        let child = child::of_others(&mut start, cpus).and_then(Command::spawn).map_err(cannot)?;
+        drop(start); // the ends of the pipe that are here
+        let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
+        // From here on it is ended with this value.
+        let mut running = Self { child, output: Output::default(), facts };
+        let follows = running.output.clone();
+        let reader = std::thread::Builder::new().name("program".into()).spawn(move || follows.follow(read));
+        reader.map_err(|error| no_thread(&error))?;
+        let mut listens = None;
+        while listens.is_none() {
+            // Asked before: what ended after it has listened is told from what never did.
+            let over = running.ended();
+            listens = match state(running.child.id(), port, host)? {
+                State::Listens(address) => Some(address),
+                State::Taken if over.is_none() && begun.elapsed() > STRANGER => {
+                    let port = port.unwrap_or_default();
+                    return Err(Unavailable::new(format!("another program listens at port {port}"), "again"));
+                }
+                State::Taken | State::NotYet => None,
+            };
+            match over {
+                Some(why) if listens.is_none() => {
+                    return Err(Unavailable::new(format!("{why}, and never listened"), AGAIN));
+                }
+                None if begun.elapsed() > PATIENCE => return Err(running.never_listened(port)),
+                _ => {}
+            }
+            if listens.is_none() {
+                std::thread::sleep(LOOK);
+            }
+        }
+        running.facts.ready_ns = Some(clock::now() - began);
+        running.facts.address = listens.map(|address| address.to_string()).unwrap_or_default();
+        running.facts.files = files(running.child.id(), &program.folder, &running.facts.command);
+        Ok(running)
+    }
+
+    fn never_listened(&self, port: Option<u16>) -> Unavailable {
+        let place = port.map_or_else(|| "any TCP port".into(), |port| format!("TCP port {port}"));
+        let said = self.said();
+        let hint = if port.is_some() { AGAIN } else { "{port} in its command line, where it takes one" };
+        Unavailable::new(format!("it does not listen at {place} after {} s{said}", PATIENCE.as_secs()), hint)
+    }
+
+    fn said(&self) -> String {
+        self.output.last().map_or_else(|| "; it said nothing".into(), |last| format!("; it said: {last}"))
+    }
+
+    /// How it has ended; `None`: it has not.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = match self.child.try_wait() {
+            Ok(status) => status?,
+            Err(_) => return None,
+        };
+        // What it said last may still be on its way through the pipe.
+        std::thread::sleep(Duration::from_millis(5));
+        Some(format!("it {}{}", ending(status), self.said()))
+    }
+
+    /// CPU time of all its processes, ns.
+    pub(super) fn cpu_time(&self) -> u64 {
+        process::cpu_time_of(&process::tree(self.child.id()))
+    }
+}
+
+impl Drop for Running {
+    /// Asks the group to end, and ends it where it does not, with what has left the group.
+    fn drop(&mut self) {
+        let pid = self.child.id();
+        let left: Vec<(u32, Option<u64>, Option<String>)> =
+            process::tree(pid).into_iter().skip(1).map(|pid| (pid, pidfd::started(pid), pidfd::name(pid))).collect();
+        process::end_group(pid, false);
+        let asked = Instant::now();
+        while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The group is there as long as one of its processes is.
+        process::end_group(pid, true);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for (pid, started, name) in left {
+            if let (Some(started), Some(name)) = (started, name)
+                && let Ok(process) = Process::find(pid, started, &name)
+            {
+                let _ = process.end(FAREWELL.as_nanos() as u64);
+            }
+        }
+    }
+}
+
+/// How a process ended, in words.
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        _ => "ended".into(),
+    }
+}
+
+/// A word of the command line with its placeholders filled in.
+fn filled(word: &str, port: Option<u16>, host: IpAddr, cpus: &[u32]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let word = port.map_or_else(|| word.to_owned(), |port| word.replace("{port}", &port.to_string()));
+    word.replace("{host}", &host.to_string()).replace("{cpu}", &cpus.join(","))
+}
+
+/// The program itself and the files of its command line, with their SHA-256.
+fn files(pid: u32, folder: &str, command: &[String]) -> Vec<(String, String)> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let named = command.iter().skip(1).map(|word| Path::new(folder).join(word));
+    let mut files = Vec::new();
+    for path in program.into_iter().chain(named) {
+        let small = |path: &Path| fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_FILE);
+        let shown = path.display().to_string();
+        if files.iter().all(|(other, _)| *other != shown)
+            && small(&path)
+            && let Ok(sum) = sha256(&path)
+        {
+            files.push((shown, sum));
+        }
+    }
+    files
+}
+
+/// The SHA-256 of a file, hexadecimal.
+///
+/// # Errors
+/// As reading it.
+pub fn sha256(path: &Path) -> io::Result<String> {
+    let (mut sum, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    let mut file = File::open(path)?.take(LARGEST_FILE);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            read => sum.update(&buffer[..read]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn start(words: &[&str]) -> Result<Running, Unavailable> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let source = msgpath_core::program::Source::Command(words.clone());
+        Running::start(&Program { name: "it".into(), source, folder: String::new() }, &words, &[], HERE)
+    }
+
+    #[test]
+    fn placeholders_are_filled_in_wherever_they_stand() {
+        assert_eq!(filled("--listen={host}:{port}", Some(7), HERE, &[]), "--listen=127.0.0.1:7");
+        assert_eq!(filled("{cpu}", None, HERE, &[1, 3]), "1,3");
+        assert_eq!(filled("{port}", None, HERE, &[]), "{port}", "what is not known stays");
+    }
+
+    #[test]
+    fn what_cannot_be_started_or_ends_says_why() {
+        let why = |words: &[&str]| {
+            let Unavailable { why, hint } = start(words).err().expect("it cannot be used");
+            format!("{why}: {hint}")
+        };
+        assert!(why(&["/nowhere/server", "{port}"]).contains("could not be started"));
+        assert!(why(&["/dev/null", "{port}"]).contains("executed"));
+        let said = why(&["sh", "-c", "echo one; echo two >&2; exit 3", "{port}"]);
+        assert!(said.contains("ended with status 3") && said.contains("it said: one | two"), "{said}");
+        let killed = why(&["sh", "-c", "kill -9 $$"]);
+        assert!(killed.contains("was ended by signal 9") && killed.contains("said nothing"), "{killed}");
+    }
+
+    #[test]
+    fn a_file_has_the_sum_that_sha256sum_prints() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let path = std::env::temp_dir().join(format!("msgpath-sum-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        let shown = path.display().to_string();
+        let files = files(std::process::id(), "", &["x".into(), shown.clone(), shown.clone()]);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(files.last(), Some(&(shown, empty.to_owned())));
+        assert_eq!(files.len(), 2, "the program and the file, each once: {files:?}");
+    }
+}

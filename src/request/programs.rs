@@ -1,0 +1,142 @@
+//! `--far`: programs of others as far ends, and what goes to them.
+
+use msgpath_core::path::PathName;
+use msgpath_core::plan::Stamps;
+use msgpath_core::program::{MAX_REQUEST, Program, Source, Talk};
+use msgpath_core::units::Pieces;
+use msgpath_core::{Problem, Target};
+
+use super::Verb;
+use crate::cli::options::{Options, StagesArg};
+use crate::input;
+use crate::problems::usage;
+
+/// The programs of a run and what goes to them.
+#[derive(Debug, Default)]
+pub(super) struct Programs {
+    pub(super) each: Vec<Program>,
+    pub(super) talk: Talk,
+    /// Bytes of the request, where the user gave one.
+    request: Option<usize>,
+}
+
+impl Programs {
+    /// Those that were named, by `--far` or as the target, which is none then.
+    ///
+    /// # Errors
+    /// What has no meaning with a program of others, or without one.
+    pub(super) fn of(verb: Verb, options: &Options, target: &mut Option<Target>) -> Result<Self, Problem> {
+        let far = &options.far;
+        let mut each = far.far.clone();
+        if let Some(Target::Program { address }) = target {
+            each.push(Program { name: "raw".into(), source: Source::Address(address.clone()), folder: String::new() });
+            *target = None;
+        }
+        if each.is_empty() {
+            return match (far.frame, &far.request_file) {
+                (None, None) => Ok(Self::default()),
+                _ => Err(usage("--frame and --request-file are for a program of yours at the far end")
+                    .hint("msgpath echo --far './server {port}' --frame line")),
+            };
+        }
+        refuse(verb, options, each.len(), target.as_ref())?;
+        let folder = std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default();
+        for program in each.iter_mut().filter(|program| matches!(program.source, Source::Command(_))) {
+            program.folder.clone_from(&folder);
+        }
+        let mut talk = Talk {
+            framing: far.frame.unwrap_or_default(),
+            any_reply: options.message.reply.is_some(),
+            ..Talk::default()
+        };
+        let mut request = None;
+        if let Some(file) = &far.request_file {
+            let bytes = input::read(file, MAX_REQUEST as u64)
+                .map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))?;
+            if bytes.is_empty() {
+                return Err(usage(format!("{} is empty: a request has a byte at least", file.display())));
+            }
+            request = Some(bytes.len());
+            talk = talk.with_request(&bytes);
+        }
+        Ok(Self { each, talk, request })
+    }
+
+    /// The messages, where they are those of programs.
+    ///
+    /// # Errors
+    /// Messages that the framing cannot have.
+    pub(super) fn shapes(&self, options: &Options, usual: Vec<Pieces>) -> Result<Vec<Pieces>, Problem> {
+        if self.each.is_empty() {
+            return Ok(usual);
+        }
+        let typed = options.message.pieces.is_some() || options.message.len.is_some();
+        let shapes = match self.request {
+            Some(_) if typed => return Err(usage("--request-file is the message, and so is -l").hint("one of the two")),
+            Some(bytes) => vec![Pieces::whole(bytes as u32)],
+            None if typed => usual,
+            None => vec![Pieces::whole(64)],
+        };
+        let (framing, least) = (self.talk.framing, self.talk.framing.least());
+        match shapes.iter().find(|shape| shape.total() < least) {
+            Some(shape) => Err(usage(format!("a message of {} bytes has no room for its length", shape.total()))
+                .hint(format!("-l {least} or more with --frame {}", framing.name()))),
+            None => Ok(shapes),
+        }
+    }
+
+    /// The paths to all far ends: each path to our own and to every program where they are compared, to the program alone
+    /// otherwise. Who names the program of a path has chosen.
+    pub(super) fn paths(&self, verb: Verb, own: Vec<PathName>) -> Vec<PathName> {
+        if own.iter().any(|path| path.program.is_some()) {
+            return own;
+        }
+        let programs = || self.each.iter().map(|program| Some(program.name.clone()));
+        let ours = (self.each.is_empty() || verb.is_compare()).then_some(None);
+        let to_all = |path: &PathName| {
+            let path = path.clone();
+            ours.clone().into_iter().chain(programs()).map(move |program| path.clone().to(program)).collect::<Vec<_>>()
+        };
+        own.iter().flat_map(to_all).collect()
+    }
+}
+
+/// What has no meaning with a program of others.
+fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target>) -> Result<(), Problem> {
+    let no = |what: &str, hint: &str| Err(usage(what.to_owned()).hint(hint.to_owned()));
+    let (message, evidence) = (&options.message, &options.evidence);
+    let explains = verb == Verb::Explain || evidence.stages != StagesArg::Off;
+    let scheduled = message.rate.is_some() || message.every.is_some();
+    let unnumbered = message.reply.is_some() || options.far.request_file.is_some();
+    match () {
+        () if target.is_some() => no(
+            "--far is the far end, and so is a target",
+            "one of the two; a program on another machine is started there: msgpath echo raw://HOST:PORT",
+        ),
+        () if options.connection.launch.launch.is_some() => no(
+            "--far starts the program on this machine, and --launch a far end of msgpath on another",
+            "start it there, and msgpath echo raw://HOST:PORT",
+        ),
+        () if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) => {
+            no("a program of others acknowledges no stream", "msgpath echo --far")
+        }
+        () if programs > 1 && !verb.is_compare() => {
+            no("echo has one far end", "msgpath compare --far './old {port}' --far './new {port}'")
+        }
+        () if explains => no(
+            "--stages needs the stamps of both ends, and a program of others takes none",
+            "msgpath echo --far, with the CPU time of both ends",
+        ),
+        () if Stamps::from(evidence.stamps) == Stamps::Both => {
+            no("a program of others stamps nothing", "leave out --stamps")
+        }
+        () if message.service_time.is_some() => {
+            no("--service-time is spent by the far end of msgpath", "leave out --service-time")
+        }
+        () if scheduled && unnumbered => no(
+            "a schedule tells replies apart by the number in their messages",
+            "leave out --rate, or --reply and --request-file",
+        ),
+        () => Ok(()),
+    }
+}
