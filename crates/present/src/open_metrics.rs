@@ -48,6 +48,9 @@ struct Counted {
     latest: [Option<u64>; 2],
 }
 
+/// What is counted of a case.
+type Count = fn(&Counted) -> f64;
+
 /// The metrics of a run: told of every round, asked for their text.
 #[derive(Default)]
 pub struct OpenMetrics {
@@ -116,7 +119,7 @@ impl OpenMetrics {
         out.sample("msgpath_run_rounds_recorded", &run, &self.done.to_string());
         let cases: Vec<(String, &Counted)> =
             self.cases.iter().filter_map(|(id, counted)| Some((self.of_case(*id)?, counted))).collect();
-        let counters: [(&str, &str, &str, fn(&Counted) -> f64); 6] = [
+        let counters: [(&str, &str, &str, Count); 6] = [
             ("msgpath_rounds", "", "Rounds recorded of a case.", |case| case.rounds as f64),
             ("msgpath_messages_sent", "", "Messages sent.", |case| case.sent as f64),
             (

@@ -4,7 +4,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Confidence, Finding, Warning};
 use msgpath_core::schema::NEAR;
 
-use super::figures::{self, Drawn, Figure};
+use super::figures::{self, Done};
 use super::page::Page;
 use super::scene::Scene;
 use super::{G, compared, tables};
@@ -19,13 +19,7 @@ const SENTENCES: usize = 3;
 const CHIP: usize = 84;
 
 /// Everything that is seen without scrolling.
-pub(crate) fn write(
-    page: &mut Page,
-    scene: &Scene<'_>,
-    cases: &[&CaseSummary],
-    drawn: &[(&'static Figure, Drawn)],
-    large: &[&str],
-) {
+pub(crate) fn write(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary], drawn: &[Done], large: &[&str]) {
     let summary = scene.summary;
     page.raw("<header>\n");
     if scene.earlier.is_none() {

@@ -148,7 +148,7 @@ fn lines_of(grid: &Grid, name: &(&str, &str), value: impl Fn(&CaseSummary) -> Op
         })
         .collect();
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
-    let y = Axis::values(&format!("{name} (log)"), extent(&lines)?, |value| words::per_message(value));
+    let y = Axis::values(&format!("{name} (log)"), extent(&lines)?, words::per_message);
     let mut chart = Chart::new((540.0, 260.0), &x, &y);
     chart.lines(&lines);
     Some(chart.finish(&format!("{name} against message size")))

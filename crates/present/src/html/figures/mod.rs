@@ -138,8 +138,11 @@ pub(crate) fn some_of(shown: usize, all: usize) -> Option<String> {
     (shown < all).then(|| format!("{shown} of {all} cases are shown."))
 }
 
+/// A figure and what became of it.
+pub(crate) type Done = (&'static Figure, Drawn);
+
 /// Every figure that concerns the run, drawn.
-pub(crate) fn drawn(scene: &Scene<'_>) -> Vec<(&'static Figure, Drawn)> {
+pub(crate) fn drawn(scene: &Scene<'_>) -> Vec<Done> {
     let drawn = FIGURES.iter().map(|figure| (figure, (figure.draw)(scene)));
     drawn.filter(|(_, drawn)| !matches!(drawn, Drawn::Nothing)).collect()
 }
@@ -155,7 +158,7 @@ pub fn rank(figure: &Figure) -> usize {
 }
 
 /// The picture of the first screen; of two runs there are two, what both took and by how much it changed.
-pub(crate) fn first(scene: &Scene<'_>, drawn: &[(&'static Figure, Drawn)]) -> Vec<&'static str> {
+pub(crate) fn first(scene: &Scene<'_>, drawn: &[Done]) -> Vec<&'static str> {
     let there =
         |name: &&str| drawn.iter().any(|(figure, drawn)| figure.name == *name && matches!(drawn, Drawn::Picture(_)));
     if scene.earlier.is_some() {
@@ -169,7 +172,7 @@ pub(crate) fn first(scene: &Scene<'_>, drawn: &[(&'static Figure, Drawn)]) -> Ve
 }
 
 /// Writes the pictures of the first screen.
-pub(crate) fn large(page: &mut Page, drawn: &[(&'static Figure, Drawn)], names: &[&str]) {
+pub(crate) fn large(page: &mut Page, drawn: &[Done], names: &[&str]) {
     if names.is_empty() {
         return;
     }
@@ -191,12 +194,7 @@ pub(crate) fn large(page: &mut Page, drawn: &[(&'static Figure, Drawn)], names: 
 
 /// Writes the other figures, each folded behind its question, and what could not be drawn behind a single line. `earlier`:
 /// the same figures of the run that this one is compared with.
-pub(crate) fn folded(
-    page: &mut Page,
-    drawn: &[(&'static Figure, Drawn)],
-    large: &[&str],
-    earlier: Option<(&str, &str, &[(&'static Figure, Drawn)])>,
-) {
+pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: Option<(&str, &str, &[Done])>) {
     let mut missing: Vec<String> = Vec::new();
     for (figure, drawn) in drawn.iter().filter(|(figure, _)| !large.contains(&figure.name)) {
         let name = figure.name;

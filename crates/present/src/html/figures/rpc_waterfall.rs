@@ -28,7 +28,7 @@ const GAP: f64 = 16.0;
 const MOST: usize = 4;
 
 /// The call in the middle and the slowest of a kind, of those with a reply.
-fn of<'a>(calls: &'a [RpcRow], case: u32) -> Option<[&'a RpcRow; 2]> {
+fn of(calls: &[RpcRow], case: u32) -> Option<[&RpcRow; 2]> {
     let mut rows: Vec<&RpcRow> = calls.iter().filter(|row| row.case == case && row.latency_ns.is_some()).collect();
     rows.sort_by_key(|row| row.latency_ns);
     Some([rows.get(rows.len().saturating_sub(1) / 2)?, rows.last()?])

@@ -17,6 +17,9 @@ pub(super) const FIGURE: Figure = Figure {
 
 /// Components beyond which cells would be too small.
 const MOST: usize = 64;
+/// A time of a pair, ns.
+type Time = fn(&Pair) -> Option<u64>;
+
 const LEFT: f64 = 92.0;
 const TOP: f64 = 56.0;
 
@@ -61,8 +64,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         }
     }
     let (mut panels, mut views) = (Vec::new(), Vec::new());
-    let ways: [(&str, fn(&Pair) -> Option<u64>); 2] =
-        [("median", |pair| pair.p50_ns), ("slowest", |pair| pair.slowest_ns)];
+    let ways: [(&str, Time); 2] = [("median", |pair| pair.p50_ns), ("slowest", |pair| pair.slowest_ns)];
     for (name, of) in ways {
         let values = || engines.iter().flat_map(|(_, pairs)| pairs).filter_map(of);
         let (Some(low), Some(high)) = (values().min(), values().max()) else { continue };
