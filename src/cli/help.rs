@@ -66,7 +66,7 @@ MSGPATH_TOKEN_FILE (--token-file of a near end).";
 const SHORT: [(&str, &str, &str); 4] = [
     (
         "echo",
-        "path len time rounds connections rate far each launch between cpu json verbose",
+        "path len time rounds connections rate far each launch cpu json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST --launch ssh             to another machine; ssh starts the far end
@@ -84,7 +84,7 @@ const SHORT: [(&str, &str, &str); 4] = [
     ),
     (
         "compare",
-        "path len time rounds far baseline metric stream launch between cpu json verbose",
+        "path len time rounds far baseline metric stream launch cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, on this machine
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
