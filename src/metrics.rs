@@ -40,7 +40,7 @@ pub(crate) enum MetricsTo {
 
 /// A run's metrics and where they go.
 pub(crate) struct Metrics {
-    told: OpenMetrics,
+    given: OpenMetrics,
     to: To,
 }
 
@@ -55,11 +55,11 @@ impl Metrics {
     /// # Errors
     /// The file cannot be written, or the address cannot be listened at.
     pub(crate) fn open(to: &MetricsTo) -> Result<Self, Problem> {
-        let told = OpenMetrics::default();
+        let given = OpenMetrics::default();
         let to = match to {
             MetricsTo::File(path) => {
                 crate::measure::can_be_written(path)?;
-                replace(path, &told.text()).map_err(|error| problems::cannot_write(path, &error))?;
+                replace(path, &given.text()).map_err(|error| problems::cannot_write(path, &error))?;
                 To::File { path: path.clone(), written: None, failed: false }
             }
             MetricsTo::Address(address) => To::Http(Listener::open(*address).map_err(|error| {
@@ -67,7 +67,7 @@ impl Metrics {
                     .hint("another port; port 0 takes a free one")
             })?),
         };
-        Ok(Self { told, to })
+        Ok(Self { given, to })
     }
 
     /// Told of the same rounds as `shown`.
@@ -82,13 +82,13 @@ impl Metrics {
                 if !*failed && (last || written.is_none_or(|at| at.elapsed() >= OFTEN)) {
                     *written = Some(Instant::now());
                     // A full disk is no reason to stop measuring; it is said once.
-                    if let Err(error) = replace(path, &self.told.text()) {
+                    if let Err(error) = replace(path, &self.given.text()) {
                         *failed = true;
                         eprintln!("warning: {}", problems::cannot_write(path, &error));
                     }
                 }
             }
-            To::Http(listener) => listener.serve(&self.told),
+            To::Http(listener) => listener.serve(&self.given),
         }
     }
 }
@@ -112,13 +112,13 @@ pub(crate) struct Beside {
 impl Progress for Beside {
     fn started(&mut self, header: &RunHeader) {
         self.shown.started(header);
-        self.metrics.told.started(header);
+        self.metrics.given.started(header);
         self.metrics.serve(false);
     }
 
     fn planned(&mut self, plan: &Plan) {
         self.shown.planned(plan);
-        self.metrics.told.planned(plan);
+        self.metrics.given.planned(plan);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
@@ -128,7 +128,7 @@ impl Progress for Beside {
 
     fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
         self.shown.round(round, done, of);
-        self.metrics.told.round(round, done, of);
+        self.metrics.given.round(round, done, of);
         self.metrics.serve(false);
     }
 }
@@ -140,7 +140,7 @@ impl Drop for Beside {
             let begun = Instant::now();
             while !listener.clients.is_empty() && begun.elapsed() < LAST {
                 std::thread::sleep(Duration::from_millis(5));
-                listener.serve(&self.metrics.told);
+                listener.serve(&self.metrics.given);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Listener {
     }
 
     /// Whoever came, whatever was said, whatever can be told: without waiting for anybody.
-    fn serve(&mut self, told: &OpenMetrics) {
+    fn serve(&mut self, given: &OpenMetrics) {
         for _ in 0..CLIENTS {
             let Ok((stream, _)) = self.socket.accept() else { break };
             if stream.set_nonblocking(true).is_err() {
@@ -181,7 +181,7 @@ impl Listener {
         }
         // Made once for all who ask between the same two rounds.
         let mut text = None;
-        self.clients.retain_mut(|client| client.goes_on(|| text.get_or_insert_with(|| told.text()).clone()));
+        self.clients.retain_mut(|client| client.goes_on(|| text.get_or_insert_with(|| given.text()).clone()));
     }
 }
 
@@ -208,11 +208,11 @@ impl Client {
                 return true;
             }
         }
-        let Some((bytes, told)) = &mut self.answer else { return true };
-        while *told < bytes.len() {
-            match self.stream.write(&bytes[*told..]) {
+        let Some((bytes, given)) = &mut self.answer else { return true };
+        while *given < bytes.len() {
+            match self.stream.write(&bytes[*given..]) {
                 Ok(0) => return false,
-                Ok(count) => *told += count,
+                Ok(count) => *given += count,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return true,
                 Err(_) => return false,
             }
@@ -256,11 +256,11 @@ mod tests {
 
     /// What a client hears of a listener that is looked after a hundred times.
     fn heard(listener: &mut Listener, mut client: TcpStream) -> String {
-        let told = OpenMetrics::default();
+        let given = OpenMetrics::default();
         client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let mut out = Vec::new();
         for _ in 0..100 {
-            listener.serve(&told);
+            listener.serve(&given);
             let mut room = [0; 4096];
             match client.read(&mut room) {
                 Ok(0) => break,
@@ -293,12 +293,12 @@ mod tests {
     #[test]
     fn hostile_clients_cost_a_place_and_no_time() {
         let (mut listener, address) = listener();
-        let told = OpenMetrics::default();
+        let given = OpenMetrics::default();
         // Silent ones, one that sends too much, one that leaves at once.
         let silent: Vec<TcpStream> = (0..3 * CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
         let begun = Instant::now();
         for _ in 0..4 {
-            listener.serve(&told);
+            listener.serve(&given);
         }
         assert_eq!(listener.clients.len(), CLIENTS);
         drop(TcpStream::connect(address).unwrap());

@@ -104,12 +104,12 @@ fn the_timeline_answers_pointer_keys_and_buttons() {
     browser.value(&format!("document.querySelector('{CANVAS}').focus()"));
     browser.key("n");
     let slowest = state(&mut browser, "selected");
-    let said = text(&mut browser, "#tl-detail");
-    assert!(said.contains("slower than") && said.contains("far end and reply"), "{said}");
+    let output = text(&mut browser, "#tl-detail");
+    assert!(output.contains("slower than") && output.contains("far end and reply"), "{output}");
     browser.key("n");
     assert_ne!(state(&mut browser, "selected"), slowest);
     browser.click("[data-do=next]", (0.5, 0.5));
-    assert_ne!(text(&mut browser, "#tl-detail"), said);
+    assert_ne!(text(&mut browser, "#tl-detail"), output);
     assert_eq!(browser.value("document.querySelector('#tl-detail').getAttribute('aria-live')"), "polite");
     assert!(state(&mut browser, "to") - state(&mut browser, "from") < 0.1 * (to - from));
 
@@ -146,8 +146,8 @@ fn the_timeline_answers_pointer_keys_and_buttons() {
     browser.click("[data-do=in]", (0.5, 0.5));
     assert!(state(&mut browser, "depth") < depth);
     browser.click(CANVAS, (0.4, 0.5));
-    let said = text(&mut browser, "#tl-detail");
-    assert!(said.contains("slower than"), "{said}");
+    let output = text(&mut browser, "#tl-detail");
+    assert!(output.contains("slower than"), "{output}");
     is_quiet(&browser, &report);
 }
 
@@ -171,8 +171,8 @@ fn pictures_are_read_off_and_lead_to_the_messages() {
     browser.until(READY);
 
     browser.point("#fig-spectrum svg", (0.3, 0.5));
-    let said = text(&mut browser, "#fig-spectrum .tip");
-    assert!(said.starts_with('p') && (said.contains("µs") || said.contains("ms")), "{said}");
+    let output = text(&mut browser, "#fig-spectrum .tip");
+    assert!(output.starts_with('p') && (output.contains("µs") || output.contains("ms")), "{output}");
 
     // The fullest cell of the heat map, in the units of the page.
     let place = browser.value(
@@ -189,8 +189,8 @@ fn pictures_are_read_off_and_lead_to_the_messages() {
     browser.click("#fig-heat svg", share);
     let seen = state(&mut browser, "to") - state(&mut browser, "from");
     assert!(seen < 0.5 * (to - from), "{seen} ns of {}", to - from);
-    let said = text(&mut browser, "#tl-detail");
-    assert!(said.starts_with(&format!("{n} of the {n} messages of the cell", n = place[2])), "{said}");
+    let output = text(&mut browser, "#tl-detail");
+    assert!(output.starts_with(&format!("{n} of the {n} messages of the cell", n = place[2])), "{output}");
     is_quiet(&browser, &report);
 }
 
@@ -288,8 +288,8 @@ fn calls_can_be_searched_sorted_and_measured() {
     }
     assert!(search(&mut browser, "usec 100..199").1.starts_with("300 of 3\u{2009}000 calls match, 44."));
     // What is wrong is said, and nothing changes.
-    let (matching, said) = search(&mut browser, "(");
-    assert!(matching == 300.0 && said.contains("egular expression"), "{said}");
+    let (matching, output) = search(&mut browser, "(");
+    assert!(matching == 300.0 && output.contains("egular expression"), "{output}");
     assert!(search(&mut browser, "usec x").1.contains("range"));
     search(&mut browser, "");
 
@@ -300,8 +300,11 @@ fn calls_can_be_searched_sorted_and_measured() {
     (0..7).for_each(|_| browser.click("#calls [data-do=taller]", (0.5, 0.5)));
     assert!(calls_state(&mut browser, "rowTo") - calls_state(&mut browser, "rowFrom") < 30.0);
     browser.click("#calls [data-do=next]", (0.5, 0.5));
-    let said = text(&mut browser, "#calls-detail");
-    assert!(said.contains("1.02 ms") && said.contains("lock wait") && said.contains("estimate 800 ns"), "{said}");
+    let output = text(&mut browser, "#calls-detail");
+    assert!(
+        output.contains("1.02 ms") && output.contains("lock wait") && output.contains("estimate 800 ns"),
+        "{output}"
+    );
     assert!(calls_state(&mut browser, "rowFrom") < 5.0);
     browser.click("[data-order=percentile]", (0.5, 0.5));
     assert_eq!(calls_state(&mut browser, "rowFrom"), 0.0);

@@ -262,8 +262,8 @@ fn carry_out(fixes: &[&Fix], out: &mut dyn Write) -> std::io::Result<usize> {
             }
             Ok(done) => {
                 failed += 1;
-                let said = String::from_utf8_lossy(&done.stderr);
-                writeln!(out, "failed: {}: {}", done.status, said.lines().next().unwrap_or_default())?;
+                let message = String::from_utf8_lossy(&done.stderr);
+                writeln!(out, "failed: {}: {}", done.status, message.lines().next().unwrap_or_default())?;
             }
             Err(error) => {
                 failed += 1;

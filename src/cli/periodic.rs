@@ -247,14 +247,14 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             name: place.name.clone(),
             folder: place.folder.clone(),
         };
-        let mut told = |what: &str| {
+        let mut given = |what: &str| {
             if !quiet {
                 let what = if glyphs == units::Glyphs::Ascii { what.replace('µ', "u") } else { what.to_owned() };
                 eprintln!("note: {}", shown(&what));
             }
         };
         let mut progress = progress::quietly(&options.result, told_to);
-        msgpath_run::periodic::execute(request, &mut told, progress.as_mut(), stop).map(drop)
+        msgpath_run::periodic::execute(request, &mut given, progress.as_mut(), stop).map(drop)
     });
     drop(places);
     ended

@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Before there is any other thread: threads stay where they were started.
     let between = cut.run.header.plan.options.between.as_ref();
     let _places = between.map(lab::places_again).transpose()?;
-    note(told(&cut));
+    note(given(&cut));
     let stop: &AtomicBool = msgpath_sys::signal::stop_flag();
     let mut progress = progress::progress(&options.result, told_to);
     resume::resume(cut, arguments.force, progress.as_mut(), &mut next_stage, stop)?;
@@ -107,7 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// What there is of the run.
-fn told(cut: &CutShort) -> String {
+fn given(cut: &CutShort) -> String {
     let RunHeader { name, plan, .. } = &cut.run.header;
     let count = |number: u64| format!("{number} round{}", if number == 1 { "" } else { "s" });
     let (done, planned) = (cut.run.rounds.len() as u64, plan.total_rounds());

@@ -28,7 +28,7 @@ use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
 use msgpath_rpc::log;
 use msgpath_run::lab::{self, Places};
-use msgpath_run::rpc::client::{Listener, Protocol, Record, RpcRequest, RpcTarget, Way, call};
+use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use msgpath_run::rpc::own::OwnServer;
 
 use super::options::{ArrivalsArg, Options, ResultOptions};
@@ -421,8 +421,8 @@ struct Console {
     legacy: bool,
     verbose: bool,
     log: Option<(PathBuf, BufWriter<File>)>,
-    way: Option<Way>,
-    said: Vec<String>,
+    connected: Option<Connected>,
+    texts: Vec<String>,
 }
 
 impl Console {
@@ -436,19 +436,19 @@ impl Console {
 }
 
 impl Listener for Console {
-    fn way(&mut self, way: &Way) {
+    fn connected(&mut self, connected: &Connected) {
         if self.legacy {
-            let ip = match way.to.ip() {
+            let ip = match connected.to.ip() {
                 std::net::IpAddr::V4(ip) => ip.into(),
                 std::net::IpAddr::V6(_) => 0,
             };
-            self.line(&console::server_line(ip, way.to.port()));
+            self.line(&console::server_line(ip, connected.to.port()));
         }
-        self.way = Some(way.clone());
+        self.connected = Some(connected.clone());
     }
 
-    fn said(&mut self, text: &str) {
-        self.said.push(text.to_owned());
+    fn texts(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
     }
 
     fn records(&mut self, records: &[Record]) -> Result<(), Problem> {
@@ -502,7 +502,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     gates::of_one_run(&arguments.fail_if, Workload::Rpc)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
     // Before the process may move into a namespace.
-    let told = progress::open(result)?;
+    let waits_known = progress::open(result)?;
     // Both live until the run is over.
     let own = arguments.own_server()?;
     let between = own.as_ref().and_then(|(_, places, _)| Some(places.as_ref()?.between.clone()));
@@ -546,12 +546,12 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         folder: place.folder.clone(),
     };
     let log = arguments.lab_log.as_deref().map(lab_log).transpose()?;
-    let mut console = Console { legacy: arguments.legacy, verbose, log, way: None, said: Vec::new() };
+    let mut console = Console { legacy: arguments.legacy, verbose, log, connected: None, texts: Vec::new() };
     let glyphs = looks::glyphs(&result.look);
     let stop = msgpath_sys::signal::stop_flag();
     let mut progress = match arguments.legacy || verbose {
-        true => progress::quietly(result, told),
-        false => progress::progress(result, told),
+        true => progress::quietly(result, waits_known),
+        false => progress::progress(result, waits_known),
     };
     let called = call(request, progress.as_mut(), &mut console, stop);
     drop(progress);
@@ -569,7 +569,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         msgpath_record::write_summary(&place.folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
     }
     let text = if arguments.legacy {
-        legacy(&rows, &console.said)
+        legacy(&rows, &console.texts)
     } else {
         let view = View {
             trials: None,
@@ -650,7 +650,7 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
 }
 
 /// The lab's text: the first round trips, what `stats` said, the histogram and the sums.
-fn legacy(rows: &[RpcRow], said: &[String]) -> String {
+fn legacy(rows: &[RpcRow], texts: &[String]) -> String {
     let mut tally = Tally::default();
     for row in rows {
         tally.add_row(row);
@@ -659,7 +659,7 @@ fn legacy(rows: &[RpcRow], said: &[String]) -> String {
     if !out.is_empty() && !out.ends_with('\n') {
         out.push('\n');
     }
-    for text in said {
+    for text in texts {
         out += text;
         out.push('\n');
     }
@@ -676,7 +676,7 @@ fn sums(
     glyphs: Glyphs,
 ) -> String {
     let mut lines: Vec<String> = vec![String::new()];
-    lines.extend(console.way.iter().flat_map(path_lines));
+    lines.extend(console.connected.iter().flat_map(path_lines));
     for case in &run.header.plan.cases {
         let own: Vec<&RpcRow> = rows.iter().filter(|row| row.case == case.id).collect();
         if own.is_empty() {
@@ -706,15 +706,15 @@ fn sums(
             glyphs.thousands(outcome.answered)
         ));
     }
-    lines.extend(console.said.iter().map(|text| format!("the server says: {}", shown(text))));
+    lines.extend(console.texts.iter().map(|text| format!("the server says: {}", shown(text))));
     lines.join("\n") + "\n"
 }
 
 /// What leads to the server, and whether that is a network.
-fn path_lines(way: &Way) -> Vec<String> {
-    let (to, from) = (way.to.ip(), way.from.ip());
-    if let Some(between) = &way.between {
-        let through = way.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
+fn path_lines(connected: &Connected) -> Vec<String> {
+    let (to, from) = (connected.to.ip(), connected.from.ip());
+    if let Some(between) = &connected.between {
+        let through = connected.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
         return vec![
             format!("path     {from} to {to} through {through}"),
             format!(
@@ -724,8 +724,8 @@ fn path_lines(way: &Way) -> Vec<String> {
             ),
         ];
     }
-    let Some(_) = way.same_machine() else {
-        return vec![match &way.route {
+    let Some(_) = connected.same_machine() else {
+        return vec![match &connected.route {
             Ok(route) => format!("path     {from} to {to} through {}", device(route)),
             Err(why) => format!("path     {from} to {to}; device n/a: {why}"),
         }];
@@ -822,19 +822,19 @@ mod tests {
 
     #[test]
     fn the_path_says_when_there_is_no_network() {
-        let way = |to: &str, from: &str, kind, bits_per_s| {
+        let connected = |to: &str, from: &str, kind, bits_per_s| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
             let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
-            path_lines(&Way { to, from, route: Ok(route), between: None }).join("\n")
+            path_lines(&Connected { to, from, route: Ok(route), between: None }).join("\n")
         };
-        let own = way("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
+        let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
         assert!(
             own.contains("no network was measured") && own.contains("rule 0") && own.contains("namespaces"),
             "{own}"
         );
-        let local = way("127.0.0.1:1", "127.0.0.1:2", DeviceKind::Loopback, None);
+        let local = connected("127.0.0.1:1", "127.0.0.1:2", DeviceKind::Loopback, None);
         assert!(local.contains("no network was measured") && !local.contains("rule 0"), "{local}");
-        let far = way("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Nic, Some(1_000_000_000));
+        let far = connected("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Nic, Some(1_000_000_000));
         assert_eq!(far, "path     192.0.2.7 to 192.0.2.8 through eth0 (a NIC, 1.00 Gbit/s)");
     }
 }

@@ -294,11 +294,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let quiet = arguments.quiet;
     arguments.token_is_for_sessions()?;
-    let mut said = Log::new(Instant::now());
+    let mut output = Log::new(Instant::now());
     let mut log = |event: Event<'_>| match event {
-        Event::Course(line) if !quiet => said.say(line),
+        Event::Course(line) if !quiet => output.say(line),
         Event::Course(_) => {}
-        Event::Wrong(line) => said.say(line),
+        Event::Wrong(line) => output.say(line),
     };
     if let Some(place) = &arguments.rpc.rpc {
         let server = Server::bind(arguments.server(place.as_ref())?)?;

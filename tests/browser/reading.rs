@@ -32,8 +32,8 @@ fn a_span_of_the_heat_map_is_seen_in_the_other_figures() {
     ] {
         assert_eq!(count(&mut browser, selector), 1, "{selector}");
     }
-    let said = text(&mut browser, "#fig-spectrum .span-note");
-    assert!(said.contains("messages, as exact as"), "{said}");
+    let output = text(&mut browser, "#fig-spectrum .span-note");
+    assert!(output.contains("messages, as exact as"), "{output}");
     assert_ne!(browser.value("document.documentElement.dataset.span"), "");
     // By keys: what was chosen goes, and another span is chosen.
     browser.value("document.querySelector('#fig-heat svg').focus()");
@@ -63,13 +63,13 @@ fn every_drawing_is_read_off_by_keys() {
     assert_eq!(silent, json!([]));
     assert!(browser.value("document.querySelectorAll('main svg[tabindex]').length").as_u64() > Some(8));
     // The cross-hair has all paths of a size.
-    let said = browser.value(
+    let output = browser.value(
         "(() => { const svg = document.querySelector('#fig-sizes svg'); svg.focus(); \
          svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true})); \
          return svg.closest('.panels').querySelector('.tip:not([hidden])').textContent })()",
     );
-    let said = said.as_str().expect("a text");
-    assert!(["tcp:send", "unix:send", "pipe:write"].iter().all(|path| said.contains(path)), "{said}");
+    let output = output.as_str().expect("a text");
+    assert!(["tcp:send", "unix:send", "pipe:write"].iter().all(|path| output.contains(path)), "{output}");
     // A path that is clicked is bold wherever paths are drawn.
     browser.value("document.querySelector('#fig-sizes .name').dispatchEvent(new MouseEvent('click', {bubbles: true}))");
     assert_ne!(browser.value("document.documentElement.dataset.bold"), "");

@@ -167,9 +167,9 @@ fn what_is_built_is_bounded() {
         .output()
         .expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
+    let message = String::from_utf8(output.stdout).unwrap();
     // `name v1.2.3`, with the folder of one's own, and (*) where it stood before.
-    let packages: BTreeSet<Vec<&str>> = said.lines().map(|line| line.split(' ').take(2).collect()).collect();
+    let packages: BTreeSet<Vec<&str>> = message.lines().map(|line| line.split(' ').take(2).collect()).collect();
     let pairs: usize = msgpath_paths::registry::FAMILIES.iter().map(|of| of.methods.len() * of.waits.len()).sum();
     println!("{} packages, {pairs} instances", packages.len());
     assert!(packages.len() > 50 && pairs > 50, "they were not found");

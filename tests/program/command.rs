@@ -210,8 +210,8 @@ impl Running {
     /// It does not say so in time.
     #[track_caller]
     pub(crate) fn until_it_says(&self, part: &str) -> String {
-        let said = within(LIMIT, || self.err.text().contains(part));
-        assert!(said, "{part:?} is not in:\n{}", self.err.text());
+        let output = within(LIMIT, || self.err.text().contains(part));
+        assert!(output, "{part:?} is not in:\n{}", self.err.text());
         self.err.text()
     }
 

@@ -87,11 +87,11 @@ fn a_client_of_css432_gets_its_number_in_its_own_order() {
         let rest = until_closed(&mut stream);
         assert!(rest.is_empty(), "{rest:?}");
     }
-    let said = server.stop();
+    let printed = server.stop();
     assert!(
-        said.err.contains("20 iterations (host order)") && said.err.contains("20 iterations (network order)"),
+        printed.err.contains("20 iterations (host order)") && printed.err.contains("20 iterations (network order)"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -165,8 +165,8 @@ fn the_older_form_sends_no_number_and_has_its_own_words() {
     assert!(row.starts_with("Test 2: data-sending time = ") && row.contains(" usec, round-trip time = "), "{row}");
     assert!(row.contains(", #reads = "), "{row}");
     output.shows(&["60\u{2009}000 bytes, writev of 30x50", "on its own clock"]);
-    let said = server.stop();
-    assert!(said.out.starts_with("data-receiving time = ") && said.out.ends_with(" usec\n"), "{}", said.out);
+    let printed = server.stop();
+    assert!(printed.out.starts_with("data-receiving time = ") && printed.out.ends_with(" usec\n"), "{}", printed.out);
 }
 
 #[test]
@@ -252,11 +252,11 @@ fn trials_fill_the_table_of_the_report() {
     let json = server.client("echo", "5 -n 3 --one-connection --with-newline --json").ends_with(0).json();
     let trials = json["sizes"][0]["trials"].as_array().unwrap();
     assert_eq!(trials.iter().filter(|trial| trial["connect_ns"].is_null()).count(), 2, "{json}");
-    let said = server.stop();
+    let printed = server.stop();
     assert!(
-        said.err.contains("1 lines with 10001 bytes") && said.err.contains("3 lines with 15 bytes"),
+        printed.err.contains("1 lines with 10001 bytes") && printed.err.contains("3 lines with 15 bytes"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -293,8 +293,8 @@ fn bytes_are_counted_on_both_clocks() {
     let mut plain = server.connect();
     plain.write_all(&[1; 3000]).unwrap();
     plain.shutdown(Shutdown::Write).unwrap();
-    let told = String::from_utf8(until_closed(&mut plain)).unwrap();
-    assert!(told.starts_with("msgpath received: bytes=3000 ns=") && told.ends_with('\n'), "{told}");
+    let given = String::from_utf8(until_closed(&mut plain)).unwrap();
+    assert!(given.starts_with("msgpath received: bytes=3000 ns=") && given.ends_with('\n'), "{given}");
     server.stop().says(&["5\u{2009}000\u{2009}000 bytes in ", "on", "3\u{2009}000 bytes in "]);
     let silent = Server::start("discard --tell-nothing");
     let output = silent.client("discard", "--bytes 100k").ends_with(0);
@@ -429,8 +429,13 @@ fn primitives_answer_with_eight_fields_of_their_own() {
         let names: Vec<&str> = line.split(' ').filter_map(|word| word.split('=').next()).collect();
         assert_eq!(names, ["TOTAL_BYTES", "TOTAL_MESSAGES", "AVG_LATENCY_US", "THROUGHPUT_GBPS"], "{line}");
         output.shows(&["p50", "implied by throughput x mean, 2 connections", "each way"]);
-        let said = server.stop().says(&["3 messages of 67 bytes were answered"]);
-        assert_eq!(said.err.contains("3 zero-copy sends") && said.err.contains("COPIED"), name == "a3", "{}", said.err);
+        let printed = server.stop().says(&["3 messages of 67 bytes were answered"]);
+        assert_eq!(
+            printed.err.contains("3 zero-copy sends") && printed.err.contains("COPIED"),
+            name == "a3",
+            "{}",
+            printed.err
+        );
     }
 }
 
@@ -450,10 +455,10 @@ fn primitives_against_a_server_that_only_echoes_are_refused() {
 #[test]
 fn an_interrupt_does_not_wait_for_a_silent_server() {
     for signal in ["INT", "TERM"] {
-        let (told, asked) = std::sync::mpsc::channel();
+        let (given, asked) = std::sync::mpsc::channel();
         let (port, thread) = peer(move |mut stream| {
             let message = read_exactly(&mut stream, 64);
-            let _ = told.send(message.len());
+            let _ = given.send(message.len());
             until_closed(&mut stream);
         });
         let client = Home::new();

@@ -23,9 +23,9 @@ fn parsed(text: &str) {
         .spawn()
         .expect("python");
     child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("a reader");
-    let told = child.wait_with_output().expect("an end");
-    assert!(told.status.success(), "{text}");
-    let samples: usize = String::from_utf8_lossy(&told.stdout).trim().parse().expect("a number");
+    let given = child.wait_with_output().expect("an end");
+    assert!(given.status.success(), "{text}");
+    let samples: usize = String::from_utf8_lossy(&given.stdout).trim().parse().expect("a number");
     assert_eq!(samples, text.lines().filter(|line| !line.starts_with('#')).count());
 }
 
@@ -108,10 +108,10 @@ fn whoever_asks_is_told_while_the_run_goes_on() {
 fn rounds_of_calls_and_of_components_are_lines() {
     let home = Home::new();
     for (line, most) in [("rpc here -k 200 ping", 40), ("periodic -x udp -n 2 -c 60 --period 5ms", 10)] {
-        let told = home.run(&format!("{line} --jsonl --no-save"));
-        let told = told.ends_with(0);
+        let given = home.run(&format!("{line} --jsonl --no-save"));
+        let given = given.ends_with(0);
         let lines: Vec<serde_json::Value> =
-            told.out.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+            given.out.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
         let (rounds, last) = lines.split_at(lines.len() - 1);
         assert!((1..=most).contains(&rounds.len()), "{line}");
         assert!(rounds.iter().all(|round| round["schema"] == "msgpath/round/1" && round["p50_ns"].is_u64()), "{line}");

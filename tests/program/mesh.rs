@@ -276,7 +276,7 @@ fn a_slow_namespace_is_found_and_no_other() {
         return eprintln!("skipped: no namespaces with tc here: {}", output.err.lines().next().unwrap_or_default());
     }
     let output = output.ends_with(0).shows(&["10 of 10 pairs", "sure        u3 is "]);
-    let said = |host: &str| output.out.contains(&format!("sure        {host} is "));
-    assert!(!["u1", "u2", "u4", "u5"].into_iter().any(said), "{}", output.out);
+    let text = |host: &str| output.out.contains(&format!("sure        {host} is "));
+    assert!(!["u1", "u2", "u4", "u5"].into_iter().any(text), "{}", output.out);
     assert!(output.out.lines().count() <= 26, "{}", output.out);
 }

@@ -7,8 +7,8 @@ use crate::command::{Home, Output, within};
 use crate::eth;
 
 /// The port that the note names.
-fn port(said: &str) -> u16 {
-    let (_, after) = said.split_once("a server of this run answers at ").expect("the note");
+fn port(text: &str) -> u16 {
+    let (_, after) = text.split_once("a server of this run answers at ").expect("the note");
     let address = after.split_whitespace().next().expect("an address");
     address.rsplit_once(':').expect("a port").1.parse().expect("a number")
 }

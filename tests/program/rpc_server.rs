@@ -845,9 +845,9 @@ fn it_is_loopback_only_unless_told_otherwise() {
     };
     let (home, port) = (Home::new(), free_port());
     let running = home.start(&format!("serve --rpc -p {port}"));
-    let said = running.until_it_says(&format!("at 127.0.0.1:{port}"));
-    assert!(!said.contains("warning"), "{said}");
-    assert_eq!(said.lines().count(), 1, "one line with the address and what it is");
+    let answer = running.until_it_says(&format!("at 127.0.0.1:{port}"));
+    assert!(!answer.contains("warning"), "{answer}");
+    assert_eq!(answer.lines().count(), 1, "one line with the address and what it is");
     assert_eq!(listening(port), ["0100007F"]);
     Client::to(port).is_served();
     drop(running);

@@ -21,8 +21,8 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
     let (home, port) = (Home::new(), free_port());
     let running = serve(&home, &format!("-p {port}"));
     std::thread::sleep(Duration::from_millis(50)); // the second family is said right after the first
-    let said = running.until_it_says(&format!("serving at 127.0.0.1:{port}"));
-    for line in said.lines().filter(|line| line.starts_with("serving at")) {
+    let text = running.until_it_says(&format!("serving at 127.0.0.1:{port}"));
+    for line in text.lines().filter(|line| line.starts_with("serving at")) {
         let fine = [format!("127.0.0.1:{port}"), format!("[::1]:{port}")].iter().any(|place| line.contains(place));
         assert!(fine, "{line}");
     }
@@ -36,7 +36,7 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
             listening += 1;
         }
     }
-    assert_eq!(listening, said.lines().filter(|line| line.starts_with("serving at")).count());
+    assert_eq!(listening, text.lines().filter(|line| line.starts_with("serving at")).count());
 
     let value = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
     assert_eq!(value["target"], format!("127.0.0.1:{port}"));

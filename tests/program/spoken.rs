@@ -7,7 +7,7 @@ use crate::command::{Home, Running};
 
 /// The codes of what a run says, findings and warnings.
 #[track_caller]
-fn said(line: &str) -> Vec<(String, String)> {
+fn message(line: &str) -> Vec<(String, String)> {
     let output = Home::new().run(&format!("{line} -w 0 --no-save --json")).ends_with(0);
     codes(&output.json())
 }
@@ -25,9 +25,9 @@ fn codes(value: &serde_json::Value) -> Vec<(String, String)> {
 
 /// What was said under a code.
 #[track_caller]
-fn under<'a>(said: &'a [(String, String)], code: &str) -> &'a str {
-    let found = said.iter().find(|(own, _)| own == code);
-    &found.unwrap_or_else(|| panic!("{code} is silent: {said:#?}")).1
+fn under<'a>(message: &'a [(String, String)], code: &str) -> &'a str {
+    let found = message.iter().find(|(own, _)| own == code);
+    &found.unwrap_or_else(|| panic!("{code} is silent: {message:#?}")).1
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn nagle_is_named_with_its_counters_and_its_cure() {
         println!("skipped: other programs keep the CPUs for so long that two waits of 40 ms take {:.0} ms", p50 / 1e6);
         return;
     }
-    let said = codes(&json);
-    let text = under(&said, "W25");
+    let message = codes(&json);
+    let text = under(&message, "W25");
     // Beside other work the cure may help and yet prove nothing; what is sure, and when, is tested where it is judged.
     assert!(text.starts_with("sure") || text.starts_with("likely"), "{text}");
     assert!(text.contains("TCP_NODELAY") && text.contains("DelayedACKs"), "{text}");
@@ -50,20 +50,20 @@ fn nagle_is_named_with_its_counters_and_its_cure() {
 
 #[test]
 fn a_cork_that_is_never_released_is_named() {
-    let said = said("echo --hold-cork -c 30 -r 6");
-    assert!(under(&said, "W31").contains("200"), "{said:#?}");
+    let message = message("echo --hold-cork -c 30 -r 6");
+    assert!(under(&message, "W31").contains("200"), "{message:#?}");
 }
 
 #[test]
 fn zero_copy_that_was_ignored_or_copied_is_named() {
-    assert!(under(&said("echo -x tcp:zerocopy-unset -l 16K -c 200 -r 5"), "W30").contains("ignored"));
-    under(&said("echo -x unix:zerocopy-unset -l 16K -c 200 -r 5"), "W30");
-    under(&said("echo -x tcp:zerocopy -l 16K -c 200 -r 5"), "W20");
+    assert!(under(&message("echo -x tcp:zerocopy-unset -l 16K -c 200 -r 5"), "W30").contains("ignored"));
+    under(&message("echo -x unix:zerocopy-unset -l 16K -c 200 -r 5"), "W30");
+    under(&message("echo -x tcp:zerocopy -l 16K -c 200 -r 5"), "W20");
 }
 
 #[test]
 fn one_core_for_both_ends_is_named() {
-    let all = said("echo -x unix:send --cpu 0,0 -c 400 -r 5");
+    let all = message("echo -x unix:send --cpu 0,0 -c 400 -r 5");
     under(&all, "W44");
 }
 
@@ -89,8 +89,8 @@ fn waking_is_compared_with_not_waking() {
 
 #[test]
 fn a_rate_beyond_the_far_end_is_named() {
-    let said = said("echo -x unix:send --rate 2k --service-time 2ms -t 2s -r 5");
-    under(&said, "W52");
+    let message = message("echo -x unix:send --rate 2k --service-time 2ms -t 2s -r 5");
+    under(&message, "W52");
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn other_work_on_the_cpus_is_named() {
             std::thread::spawn(move || while !stop.load(std::sync::atomic::Ordering::Relaxed) {})
         })
         .collect();
-    let said = said("echo -x unix:send --no-ablations -t 2s -r 10");
+    let message = message("echo -x unix:send --no-ablations -t 2s -r 10");
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     burners.into_iter().for_each(|burner| burner.join().unwrap());
-    under(&said, "W46");
+    under(&message, "W46");
 }
 
 #[test]
@@ -114,21 +114,21 @@ fn doctors_stop_is_repeated_with_every_run() {
         eprintln!("skipped: a release build has nothing to stop for");
         return;
     }
-    let said = said("echo -x unix:send -c 40 -r 5");
-    under(&said, "W29");
+    let message = message("echo -x unix:send -c 40 -r 5");
+    under(&message, "W29");
 }
 
 #[test]
 fn datagrams_lost_in_a_small_buffer_are_counted_there() {
-    let said = said("stream -x udp:send -l 8K --rcvbuf 8K -t 500ms -r 5");
-    let text = under(&said, "W37");
+    let message = message("stream -x udp:send -l 8K --rcvbuf 8K -t 500ms -r 5");
+    let text = under(&message, "W37");
     assert!(text.contains("receive buffer"), "{text}");
 }
 
 #[test]
 fn restarts_are_a_level_of_their_own() {
-    let said = said("echo -x unix:send --no-ablations -t 2s -r 20 --restarts 4");
-    under(&said, "V12");
+    let message = message("echo -x unix:send --no-ablations -t 2s -r 20 --restarts 4");
+    under(&message, "V12");
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn slow_start_after_idle_is_seen_in_the_window() {
     if !windows.any(|(before, after)| after < before) {
         return eprintln!("skipped: the window was no smaller after an idle gap");
     }
-    let said = codes(&output.json());
-    let text = under(&said, "W32");
+    let message = codes(&output.json());
+    let text = under(&message, "W32");
     assert!(text.contains("window"), "{text}");
 }
 
@@ -182,8 +182,8 @@ fn an_address_of_the_network_that_stays_here_is_named() {
         Ok(running) => running.finish(Duration::from_secs(60)).ends_with(0),
         Err(why) => return eprintln!("skipped: {why}"),
     };
-    let said = codes(&output.json());
-    under(&said, "W33");
+    let message = codes(&output.json());
+    under(&message, "W33");
 }
 
 #[test]

@@ -107,16 +107,16 @@ fn is_named(serve: Serve, what: &str, cure: &str) {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (home, server) = (Home::new(), Server::new(serve));
     // A server that gets no CPU for 300 ms says nothing in time: it is asked again.
-    let mut said = Value::Null;
+    let mut text = Value::Null;
     for _ in 0..5 {
-        said = who(&home, server.address);
-        if !said["what"].as_str().unwrap().contains("says nothing") {
+        text = who(&home, server.address);
+        if !text["what"].as_str().unwrap().contains("says nothing") {
             break;
         }
     }
     let expected = format!("{what}; it is not msgpath serve, so the far end was not examined");
-    assert_eq!((said["what"].as_str(), said["state"].as_str()), (Some(expected.as_str()), Some("warn")), "{said}");
-    assert_eq!(said["cure"], cure.replace("ADDR", &server.address.to_string()));
+    assert_eq!((text["what"].as_str(), text["state"].as_str()), (Some(expected.as_str()), Some("warn")), "{text}");
+    assert_eq!(text["cure"], cure.replace("ADDR", &server.address.to_string()));
     assert!(server.end(), "doctor has ended it");
 }
 

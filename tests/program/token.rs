@@ -45,8 +45,8 @@ fn who_has_the_token_measures_and_nobody_else_does() {
     home.run(&format!("echo 127.0.0.1:{port} --token-file none {SHORT}")).ends_with(3).says(&["none has no token"]);
     running.until_it_says("it has not the token");
     running.signal("INT");
-    let said = running.finish(std::time::Duration::from_secs(60)).ends_with(0);
-    assert!(!said.err.contains(secret.trim()) && !other.err.contains("0123456789"), "a token was printed");
+    let text = running.finish(std::time::Duration::from_secs(60)).ends_with(0);
+    assert!(!text.err.contains(secret.trim()) && !other.err.contains("0123456789"), "a token was printed");
 }
 
 #[test]

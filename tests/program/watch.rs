@@ -114,11 +114,11 @@ fn watch<T>(port: u16, load: impl FnOnce() -> T) -> (T, Value) {
     let file = home.runs().join("w/watch.json");
     assert!(within(Duration::from_secs(60), || file.exists()), "it does not begin");
     thread::sleep(Duration::from_millis(50));
-    let said = load();
+    let message = load();
     watching.signal("INT");
     let result = watching.finish(Duration::from_secs(60)).ends_with(0).json();
     println!("{result:#}");
-    (said, result)
+    (message, result)
 }
 
 /// What holds of every load here: nothing lost, stages that add up, nothing incomplete.
@@ -221,7 +221,7 @@ fn a_planted_hog_is_found_by_name() {
     let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
     let cpu = msgpath_sys::affinity::allowed()[0];
     let (wake, woken) = channel::<Option<Sender<()>>>();
-    let (tell, told) = channel();
+    let (tell, given) = channel();
     let hog = named("cpu-hog", move || {
         msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
         tell.send(real_time(2)).expect("somebody waits");
@@ -230,7 +230,7 @@ fn a_planted_hog_is_found_by_name() {
             drop(done);
         }
     });
-    if !told.recv().expect("the hog is there") {
+    if !given.recv().expect("the hog is there") {
         return println!("skipped: chrt does not give real-time priority");
     }
     let end = wake.clone();

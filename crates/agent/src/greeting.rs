@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn said(bytes: &[u8], ends: bool) -> (Heard, UnixStream) {
+    fn text(bytes: &[u8], ends: bool) -> (Heard, UnixStream) {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         far.write_all(bytes).unwrap();
         if ends {
@@ -115,12 +115,12 @@ mod tests {
 
     #[test]
     fn the_greeting_is_told_from_everything_else() {
-        assert_eq!(said(&GREETING, false).0, Heard::Greeting(VERSION));
-        assert_eq!(said(b"msgpath\xff and more", true).0, Heard::Greeting(255));
-        assert_eq!(said(b"SSH-2.0-OpenSSH", false).0, Heard::Other(b"SSH-2.0-".to_vec()));
-        assert_eq!(said(b"msgpath", true).0, Heard::Other(b"msgpath".to_vec()), "no version came");
-        assert_eq!(said(b"", true).0, Heard::End);
-        assert_eq!(said(b"", false).0, Heard::Silence);
+        assert_eq!(text(&GREETING, false).0, Heard::Greeting(VERSION));
+        assert_eq!(text(b"msgpath\xff and more", true).0, Heard::Greeting(255));
+        assert_eq!(text(b"SSH-2.0-OpenSSH", false).0, Heard::Other(b"SSH-2.0-".to_vec()));
+        assert_eq!(text(b"msgpath", true).0, Heard::Other(b"msgpath".to_vec()), "no version came");
+        assert_eq!(text(b"", true).0, Heard::End);
+        assert_eq!(text(b"", false).0, Heard::Silence);
     }
 
     #[test]

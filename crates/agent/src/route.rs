@@ -44,13 +44,13 @@ pub(crate) struct Link {
 /// # Errors
 /// Why it is not known: no route, or a kernel that does not tell.
 pub fn to(peer: IpAddr) -> Result<Route, String> {
-    let (route, link) = way(peer)?;
+    let (route, link) = direction(peer)?;
     let kind = kind(&link, in_sysfs(&link).is_some_and(|folder| Path::new(&folder).join("device").exists()));
     Ok(Route { kind, ..route })
 }
 
 /// The way and the device; the kind is left open.
-pub(crate) fn way(peer: IpAddr) -> Result<(Route, Link), String> {
+pub(crate) fn direction(peer: IpAddr) -> Result<(Route, Link), String> {
     let peer = peer.to_canonical();
     let netlink = Netlink::open(Family::Route).map_err(|error| format!("netlink: {error}"))?;
     let answers =
@@ -234,11 +234,11 @@ mod tests {
         let this = std::env::current_exe().unwrap();
         let done = Command::new("unshare").args(["-n", "sh", "-c", script]).arg(this).output();
         let Ok(done) = done else { return eprintln!("skipped: no unshare(1)") };
-        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-        if !done.status.success() && !said.contains("running 1 test") {
-            return eprintln!("skipped: no namespace or no devices: {said}");
+        let message = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        if !done.status.success() && !message.contains("running 1 test") {
+            return eprintln!("skipped: no namespace or no devices: {message}");
         }
-        assert!(done.status.success() && said.contains("1 passed"), "{said}");
+        assert!(done.status.success() && message.contains("1 passed"), "{message}");
     }
 
     #[test]

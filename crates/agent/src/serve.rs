@@ -571,12 +571,12 @@ mod tests {
 
     impl Serving {
         fn new(host: &str, options: ServeOptions) -> Self {
-            let (said, lines) = channel();
+            let (text, lines) = channel();
             let stop = Arc::new(AtomicBool::new(false));
             let (address, stopped) = (ServeAddress::Tcp { host: Some(host.into()), port: 0 }, Arc::clone(&stop));
             let thread = std::thread::spawn(move || {
                 let mut log = |event: Event<'_>| match event {
-                    Event::Course(line) | Event::Wrong(line) => drop(said.send(line.to_owned())),
+                    Event::Course(line) | Event::Wrong(line) => drop(text.send(line.to_owned())),
                 };
                 serve(&address, options, &mut log, &stopped).unwrap();
             });

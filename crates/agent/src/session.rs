@@ -481,7 +481,7 @@ fn converse<F: Read + AsFd>(
                     Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
                     Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
                         let more = answered && trial::more_came(&kept);
-                        match bring_home(team, counted, speed_ns, stall.is_some(), to)? {
+                        match collect_outcomes(team, counted, speed_ns, stall.is_some(), to)? {
                             (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(trial::too_much()), Vec::new()),
                             home => home,
                         }
@@ -587,7 +587,7 @@ fn accept(mut prepared: Prepared, locals: &[String]) -> Result<Accepted, Unavail
 }
 
 /// What the threads of an end bring home. The rows of a near end's threads are said at once, the rest is returned.
-fn bring_home(
+fn collect_outcomes(
     team: Team,
     kernel: KernelCounts,
     speed_ns: u64,
@@ -1010,8 +1010,8 @@ mod tests {
             }
         }
         near.control.set_nonblocking(true).unwrap();
-        let said = wire::read::<FromEnd>(&mut near.control);
-        assert!(said.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "{what}: it was over before");
+        let text = wire::read::<FromEnd>(&mut near.control);
+        assert!(text.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "{what}: it was over before");
         let closed = Instant::now();
         drop(near.control);
         let ended = near.ended.recv_timeout(NEVER).unwrap_or_else(|_| panic!("{what}: it goes on"));

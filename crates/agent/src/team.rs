@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Team {
     threads: Vec<JoinHandle<()>>,
     outcomes: Receiver<(usize, Result<Outcome, ThreadError>)>,
-    home: Vec<Option<Result<Outcome, ThreadError>>>,
+    finished: Vec<Option<Result<Outcome, ThreadError>>>,
     /// Ends when the last thread has: each has its other end.
     ended: PipeReader,
     go: Vec<Sender<()>>,
@@ -92,7 +92,7 @@ impl Team {
         let mut team = Self {
             threads: Vec::new(),
             outcomes,
-            home: Vec::new(),
+            finished: Vec::new(),
             ended,
             go: Vec::new(),
             finish,
@@ -110,7 +110,7 @@ impl Team {
         for (at, part) in parts.into_iter().enumerate() {
             let (go_in, go) = channel();
             team.go.push(go_in);
-            team.home.push(None);
+            team.finished.push(None);
             let job = Job {
                 at,
                 order: Arc::clone(order),
@@ -201,7 +201,7 @@ impl Team {
 
     /// Interrupts the calls that threads wait in, so that they see that they are to end.
     pub fn kick(&self) {
-        let waiting = self.traced.iter().zip(&self.home).filter(|(_, home)| home.is_none());
+        let waiting = self.traced.iter().zip(&self.finished).filter(|(_, finished)| finished.is_none());
         waiting.filter(|(thread, _)| thread.tid != 0).for_each(|(thread, _)| signal::kick(thread.tid));
     }
 
@@ -223,9 +223,9 @@ impl Team {
 
     /// Waits for all threads, at most this long. Whether all are home.
     pub fn wait(&mut self, timeout: Duration) -> bool {
-        while self.home.iter().any(Option::is_none) {
+        while self.finished.iter().any(Option::is_none) {
             match self.outcomes.recv_timeout(timeout) {
-                Ok((at, outcome)) => self.home[at] = Some(outcome),
+                Ok((at, outcome)) => self.finished[at] = Some(outcome),
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => return true, // the others ended without a word
             }
@@ -246,19 +246,19 @@ impl Team {
         while !self.wait(Duration::from_secs(1)) {}
         self.join();
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        for outcome in self.home.drain(..) {
+        for outcome in self.finished.drain(..) {
             match outcome {
                 Some(Ok(outcome)) => good.push(outcome),
                 Some(Err(error)) => bad.push(error),
                 None => {}
             }
         }
-        let told = |error: &ThreadError| match error {
+        let given = |error: &ThreadError| match error {
             ThreadError::Loop(LoopError::Different(_)) => 0,
             ThreadError::Loop(LoopError::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => 2,
             _ => 1,
         };
-        match bad.into_iter().min_by_key(told) {
+        match bad.into_iter().min_by_key(given) {
             Some(error) => Err(error),
             None => Ok(good),
         }

@@ -354,7 +354,7 @@ impl Job {
         if !incoming.is_compared() {
             outcome.report.delivery.verified = 0;
         }
-        Ok(self.home(outcome))
+        Ok(self.finished(outcome))
     }
 
     fn sends(mut self, ends: &mut dyn SenderEnds) -> Result<Outcome, LoopError> {
@@ -365,7 +365,7 @@ impl Job {
             Role::Sender => self.sender(ends, &messages, &mut inbox),
             _ => self.open_sender(ends, &messages),
         }?;
-        Ok(self.home(outcome))
+        Ok(self.finished(outcome))
     }
 
     fn receives(mut self, ends: &mut dyn ReceiverEnds) -> Result<Outcome, LoopError> {
@@ -376,10 +376,10 @@ impl Job {
             Role::Receiver => self.receiver(ends, &messages, &mut inbox),
             _ => self.open_receiver(ends, &messages, &mut inbox),
         }?;
-        Ok(self.home(outcome))
+        Ok(self.finished(outcome))
     }
 
-    fn home(&self, outcome: Outcome) -> Outcome {
+    fn finished(&self, outcome: Outcome) -> Outcome {
         Outcome { cpu: self.cpu, events: self.counting.read(), ..outcome }
     }
 

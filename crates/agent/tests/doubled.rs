@@ -92,9 +92,9 @@ fn what_comes_twice_is_a_duplicate_and_never_late() {
     let (near, _) = entry.transport.connect(&format!("{address} {} {key}", address.port()), &need).unwrap();
     // It may be lost, so it comes three times; on loopback all have arrived.
     for _ in 0..3 {
-        let mut said = [0; 64];
-        let (length, _) = between.recv_from(&mut said).unwrap();
-        between.send_to(&said[..length], door).unwrap();
+        let mut text = [0; 64];
+        let (length, _) = between.recv_from(&mut text).unwrap();
+        between.send_to(&text[..length], door).unwrap();
     }
     let far = offer.accept(&[address.to_string()], Duration::from_secs(30)).unwrap().pop().unwrap();
     let over = AtomicBool::new(false);

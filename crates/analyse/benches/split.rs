@@ -32,13 +32,13 @@ fn main() -> ExitCode {
     let KernelEvents::Here(all) = &logs.events else { return ExitCode::FAILURE };
     let events: usize = all.iter().map(|events| events.events.len()).sum();
     let began = Instant::now();
-    let told = attribute(&run, &logs, &[]).remove(0);
+    let decided = attribute(&run, &logs, &[]).remove(0);
     let seconds = began.elapsed().as_secs_f64();
     println!(
         "{} messages, {events} events: {} complete, residual {} ns, split in {seconds:.2} s (limit {MOST_SECONDS} s)",
-        told.messages, told.complete, told.residual_ns
+        decided.messages, decided.complete, decided.residual_ns
     );
-    let whole = told.complete == u64::from(ROUNDS) * MESSAGES && told.residual_ns == 0;
+    let whole = decided.complete == u64::from(ROUNDS) * MESSAGES && decided.residual_ns == 0;
     if whole && seconds <= MOST_SECONDS { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

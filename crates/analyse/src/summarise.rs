@@ -84,7 +84,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         rpc,
         ..Summary::empty(&run.header.name, &run.header.verb, status)
     };
-    let said = findings::detect(&Input {
+    let sentences = findings::detect(&Input {
         run,
         logs,
         plan,
@@ -94,7 +94,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         all: &all,
         series: &series,
     });
-    (summary.findings, summary.warnings) = said;
+    (summary.findings, summary.warnings) = sentences;
     summary
 }
 

@@ -31,7 +31,7 @@ pub fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
 }
 
 /// What the run found out under `code`: the texts of its findings and warnings.
-pub fn said(run: &Run, code: &str) -> Vec<String> {
+pub fn sentences(run: &Run, code: &str) -> Vec<String> {
     let summary = crate::summarise(run);
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));

@@ -197,7 +197,7 @@ impl Calls {
     }
 
     /// The sentences of the run under `code`.
-    pub fn said(&self, code: &str) -> Vec<String> {
+    pub fn sentences(&self, code: &str) -> Vec<String> {
         let (run, logs) = self.run(&["ping"], 10);
         said_with(&run, &logs, code)
     }

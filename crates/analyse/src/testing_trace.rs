@@ -35,7 +35,7 @@ pub(crate) enum Found {
 
 /// How the messages travel.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Setup {
     pub path: &'static str,
     pub size: u64,
     pub set: StageSet,
@@ -57,7 +57,7 @@ pub(crate) struct Way {
     pub seed: u64,
 }
 
-impl Way {
+impl Setup {
     pub(crate) fn over(path: &'static str) -> Self {
         Self {
             path,
@@ -94,7 +94,7 @@ pub(crate) struct Traced {
 }
 
 struct Maker<'a> {
-    way: &'a Way,
+    setup: &'a Setup,
     stack: Stack,
     random: fastrand::Rng,
     events: Vec<KernelEvent>,
@@ -104,16 +104,16 @@ struct Maker<'a> {
 }
 
 /// Events that this set records.
-fn recorded(way: &Way) -> Vec<EventKind> {
+fn recorded(setup: &Setup) -> Vec<EventKind> {
     use EventKind::*;
     let mut events = vec![SchedWaking, SchedWakeup, SchedSwitch, NetDevStartXmit, NetifReceiveSkb, SkDataReady];
-    if way.path.ends_with("sigio") {
+    if setup.path.ends_with("sigio") {
         events.extend([SignalGenerate, SignalDeliver]);
     }
-    if way.set == StageSet::Full {
+    if setup.set == StageSet::Full {
         events.extend([NetDevQueue, NetifRx, TcpProbe, SkbCopy, SysEnter, SysExit, CpuIdle]);
     }
-    events.retain(|kind| !way.without.contains(kind));
+    events.retain(|kind| !setup.without.contains(kind));
     events
 }
 
@@ -144,16 +144,16 @@ impl Maker<'_> {
     /// A stage of about `mean` ns, at least 2.
     fn draw(&mut self, mean: u64, kind: Kind, slow: bool) -> u64 {
         let ns = 2 + mean / 2 + self.random.u64(..mean.max(1));
-        if slow && self.way.slow == Some(kind) { ns * 20 } else { ns }
+        if slow && self.setup.slow == Some(kind) { ns * 20 } else { ns }
     }
 
     fn cpu(&self, end: usize) -> u16 {
-        if self.way.same_core { 0 } else { end as u16 }
+        if self.setup.same_core { 0 } else { end as u16 }
     }
 
     /// One direction: the stamp after the receive, and the stages. The sender goes to sleep or is preempted afterwards.
     fn leg(&mut self, start: u64, direction: usize, slow: bool, then: Found, coalesced: bool) -> (u64, [u32; LEGS]) {
-        let full = self.way.set == StageSet::Full;
+        let full = self.setup.set == StageSet::Full;
         let (sender, receiver) = (direction, 1 - direction);
         let tids = [NEAR, FAR];
         let (tid, other) = (tids[sender], tids[receiver]);
@@ -177,12 +177,12 @@ impl Maker<'_> {
             add(first, entry);
         }
         if self.stack.has_device() {
-            let (with, without) = match self.way.path.split(':').next() {
+            let (with, without) = match self.setup.path.split(':').next() {
                 Some("tcp") => (66, 52),
                 Some("udp") => (42, 28),
                 _ => (14, 0),
             };
-            let len = |headers: u64| (self.way.size + headers).min(u64::from(u16::MAX)) as u16;
+            let len = |headers: u64| (self.setup.size + headers).min(u64::from(u16::MAX)) as u16;
             let (outer, inner) = (len(with), len(without));
             let buffer = 0xffff_8880_0000_0000 + 256 * self.buffers;
             // Four buffers, used again and again.
@@ -193,7 +193,7 @@ impl Maker<'_> {
             }
             t += transmit;
             add(Kind::Transmit, transmit);
-            let held = if self.way.slow == Some(Kind::HeldBack) && slow { 40_000_000 } else { 0 };
+            let held = if self.setup.slow == Some(Kind::HeldBack) && slow { 40_000_000 } else { 0 };
             // Held back: an acknowledgement pushes it out, in the context of whoever runs.
             let context = if held > 0 { 0 } else { tid };
             add(Kind::HeldBack, held);
@@ -206,7 +206,7 @@ impl Maker<'_> {
             t += device;
             add(Kind::Device, device);
             self.packet(t, EventKind::NetifReceiveSkb, cpu, context, buffer, inner);
-            if self.way.foreign && self.random.bool() {
+            if self.setup.foreign && self.random.bool() {
                 self.foreign(t, buffer);
             }
             let softirq = self.draw(1800, Kind::Softirq, slow);
@@ -230,7 +230,7 @@ impl Maker<'_> {
             self.put(t, EventKind::SkDataReady, cpu, tid, 0xbbbb, COOKIES[receiver] as i32);
         }
         let ready = t;
-        if self.way.path.ends_with("sigio") && !coalesced {
+        if self.setup.path.ends_with("sigio") && !coalesced {
             let signal = self.draw(300, Kind::Signal, slow);
             t += signal;
             add(Kind::Signal, signal);
@@ -265,24 +265,24 @@ impl Maker<'_> {
                 let delay = self.draw(800, Kind::Delay, slow);
                 add(Kind::Delay, delay);
                 t += delay;
-                if slow && self.way.slow == Some(Kind::Delay) {
+                if slow && self.setup.slow == Some(Kind::Delay) {
                     occupant = HOG;
                 }
             }
         }
-        if self.way.same_core {
+        if self.setup.same_core {
             occupant = tid;
         } else {
             self.leave(ready, sender, then);
         }
-        if full && !self.way.same_core {
+        if full && !self.setup.same_core {
             self.put(t - 1, EventKind::CpuIdle, home, 0, u64::from(u32::MAX), 0);
         }
         self.switch(t, home, occupant, other, false);
-        if self.way.same_core {
+        if self.setup.same_core {
             self.left[sender] = Found::Asleep;
         }
-        if self.way.path.ends_with("sigio") {
+        if self.setup.path.ends_with("sigio") {
             let run = self.draw(500, Kind::Return, slow);
             t += run;
             add(Kind::Return, run);
@@ -310,7 +310,7 @@ impl Maker<'_> {
         match how {
             Found::Asleep | Found::Woken => {
                 self.switch(t_ns + 1, cpu, tid, 0, false);
-                if self.way.set == StageSet::Full {
+                if self.setup.set == StageSet::Full {
                     self.put(t_ns + 2, EventKind::CpuIdle, cpu, 0, 2, 0);
                 }
             }
@@ -331,18 +331,18 @@ impl Maker<'_> {
 }
 
 /// `messages` in each of 40 rounds.
-pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
-    let mut build = Build::echo(&[way.path], &[way.size]).ablation(0, Change::Traced(way.set)).messages(messages);
-    build.plan.stages = Some(way.set);
-    build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces::whole(way.size as u32));
+pub(crate) fn traced(setup: &Setup, messages: u64) -> Traced {
+    let mut build = Build::echo(&[setup.path], &[setup.size]).ablation(0, Change::Traced(setup.set)).messages(messages);
+    build.plan.stages = Some(setup.set);
+    build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces::whole(setup.size as u32));
     let mut run = build.factor(|case| if case.id == 1 { 1.05 } else { 1.0 }).run();
-    let kinds = recorded(way);
+    let kinds = recorded(setup);
     run.header.tracing = Some(Tracing {
         backend: Some("BPF tracepoints".into()),
         events: kinds.iter().map(|kind| kind.name().to_owned()).collect(),
-        missing: way.without.iter().map(|kind| (kind.name().to_owned(), "this kernel has none".to_owned())).collect(),
+        missing: setup.without.iter().map(|kind| (kind.name().to_owned(), "this kernel has none".to_owned())).collect(),
         self_test: "2800 of 2800 events".into(),
-        wakeups_joined: way.joined,
+        wakeups_joined: setup.joined,
         ..Tracing::default()
     });
     run.header.host_mut(0).facts.insert("machine".into(), "x86_64".into());
@@ -355,12 +355,12 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         ..TraceRound::default()
     };
     let (mut logs, mut truth) = (Logs::default(), Vec::new());
-    let mut random = fastrand::Rng::with_seed(way.seed);
+    let mut random = fastrand::Rng::with_seed(setup.seed);
     for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
         round.trace = Some(trace.clone());
         let mut maker = Maker {
-            way,
-            stack: crate::testing::declared(&way.path.parse().expect("a path")).stack,
+            setup,
+            stack: crate::testing::declared(&setup.path.parse().expect("a path")).stack,
             random: random.fork(),
             events: Vec::new(),
             left: [Found::Running, Found::Asleep],
@@ -369,25 +369,25 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
         // Both are seen before the first message: the far end goes to sleep.
         let mut t = round.start_ns + 1_000;
         maker.switch(t, maker.cpu(1), 0, FAR, false);
-        maker.leave(t + 10, 1, way.found[0]);
+        maker.leave(t + 10, 1, setup.found[0]);
         t += 30;
-        maker.switch(t, maker.cpu(0), if way.found[0] == Found::Preempted { HOG } else { 0 }, NEAR, false);
+        maker.switch(t, maker.cpu(0), if setup.found[0] == Found::Preempted { HOG } else { 0 }, NEAR, false);
         t += 1_000;
         for sequence in 0..messages {
             let slow = sequence % 40 == 7;
-            let next = |at: u64| way.found[(at % way.found.len() as u64) as usize];
-            let coalesced = way.coalesce > 0 && sequence % way.coalesce == 5;
-            let waiting = if way.open { maker.draw(700, Kind::Waiting, slow) } else { 0 };
+            let next = |at: u64| setup.found[(at % setup.found.len() as u64) as usize];
+            let coalesced = setup.coalesce > 0 && sequence % setup.coalesce == 5;
+            let waiting = if setup.open { maker.draw(700, Kind::Waiting, slow) } else { 0 };
             let start = t;
             let (far, mut there) = maker.leg(start + waiting, 0, slow, next(sequence), coalesced);
             let mut handler = maker.draw(60, Kind::Handler, slow);
             if sequence == 0 {
-                handler = (handler as f64 * way.cold) as u64;
+                handler = (handler as f64 * setup.cold) as u64;
             }
             let sent = far + handler;
             let (end, mut back) = maker.leg(sent, 1, false, next(sequence + 1), coalesced);
             for leg in [&mut there, &mut back] {
-                settle(leg, way, maker.stack);
+                settle(leg, setup, maker.stack);
             }
             let message = Truth { legs: [there, back], waiting: waiting as u32, handler: handler as u32, coalesced };
             truth.push(message);
@@ -397,11 +397,11 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
                 sequence,
                 start_ns: start,
                 latency_ns: Some(end - start),
-                late_ns: way.open.then_some(waiting),
+                late_ns: setup.open.then_some(waiting),
                 far_ns: Some(far - start),
                 far_sent_ns: Some(sent - start),
                 // The send call returned when its packet had left, or before one that is held back.
-                sent_ns: (way.slow == Some(Kind::HeldBack) && slow)
+                sent_ns: (setup.slow == Some(Kind::HeldBack) && slow)
                     .then(|| waiting + u64::from(there[0]) + u64::from(there[1])),
                 ..MessageRow::default()
             });
@@ -416,28 +416,28 @@ pub(crate) fn traced(way: &Way, messages: u64) -> Traced {
 }
 
 /// What is charged where a boundary is missing: to the stage before it.
-fn settle(leg: &mut [u32; LEGS], way: &Way, stack: Stack) {
+fn settle(leg: &mut [u32; LEGS], setup: &Setup, stack: Stack) {
     let mut merge = |from: Kind, to: Kind| {
         leg[to as usize - 1] += leg[from as usize - 1];
         leg[from as usize - 1] = 0;
     };
-    if way.joined {
+    if setup.joined {
         merge(Kind::Delay, Kind::InFlight);
     }
-    let without = |kind| way.without.contains(&kind);
+    let without = |kind| setup.without.contains(&kind);
     if stack.has_device() && without(EventKind::NetifReceiveSkb) {
         merge(Kind::Softirq, Kind::Device);
     }
     if without(EventKind::SkDataReady) && stack.has_device() {
         merge(Kind::WakeCall, Kind::Softirq);
     }
-    if without(EventKind::SchedWakeup) && !way.joined {
+    if without(EventKind::SchedWakeup) && !setup.joined {
         merge(Kind::Delay, Kind::InFlight);
     }
 }
 
 /// What the run found out under `code`, with its logs: as [`crate::testing::said`].
-pub(crate) fn said(traced: &Traced, code: &str) -> Vec<String> {
+pub(crate) fn sentences(traced: &Traced, code: &str) -> Vec<String> {
     let summary = crate::summarise_with(&traced.run, &traced.logs);
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let warnings = summary.warnings.iter().filter(|warning| warning.code == code);

@@ -54,7 +54,7 @@ fn paired_ratios() {
 fn tails() {
     let slower = tail_ratio(Setup { rounds: 20, ..PAIR }, Process::Rounds, 400, true, 40);
     holds(&slower.ratio, 0.9, 0.85);
-    assert!(slower.told > 0 && slower.told <= slower.stands && slower.stands < 40, "{slower:?}");
+    assert!(slower.decided > 0 && slower.decided <= slower.stands && slower.stands < 40, "{slower:?}");
     let same = tail_ratio(Setup { paths: 3, rounds: 20, ..PAIR }, Process::Rounds, 400, false, 20);
     assert!(same.ratio.claimed >= 18 && same.stands <= 4, "{same:?}");
 }

@@ -130,15 +130,15 @@ impl Server {
 
     fn compile(&self, folder: &Path) -> Result<(), Unavailable> {
         let [program, arguments @ ..] = self.build else { return Ok(()) };
-        let said = Command::new(program).args(arguments).current_dir(folder).stdin(Stdio::null()).output();
-        let said = said.map_err(|error| match error.kind() {
+        let text = Command::new(program).args(arguments).current_dir(folder).stdin(Stdio::null()).output();
+        let text = text.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unavailable::new(format!("{program} is not installed"), self.needs),
             _ => Unavailable::new(format!("{program} could not be started: {error}"), self.needs),
         })?;
-        if said.status.success() {
+        if text.status.success() {
             return Ok(());
         }
-        let last = said.stderr.rsplit(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+        let last = text.stderr.rsplit(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
         let why = shown_bytes(last.unwrap_or_default(), 300);
         Err(Unavailable::new(format!("{program} did not build its server: {why}"), self.needs))
     }

@@ -34,13 +34,13 @@ impl Running {
         let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut said = Vec::new();
+            let mut server_reply = Vec::new();
             server.run(&stopped, &mut |event| {
-                said.push(match event {
+                server_reply.push(match event {
                     Event::Course(line) | Event::Wrong(line) | Event::Classic(line) => line.to_owned(),
                 });
             });
-            said
+            server_reply
         });
         Self { address, stop, thread: Some(thread) }
     }
@@ -92,9 +92,13 @@ fn shapes_in_both_forms_and_orders() {
             assert_eq!((sent.bytes, receipt.bytes, u64::from(sent.reads)), (90_000, 90_000, receipt.reads));
             assert!(receipt.reads >= 60 && receipt.full <= 60 && sent.sending_ns <= sent.total_ns, "{sent:?}");
         }
-        let said = server.stop();
-        assert_eq!(said.matches("data-receiving time = ").count(), if older.is_some() { 3 } else { 0 }, "{said}");
-        assert!(said.ends_with("answered 3 connections"), "{said}");
+        let server_reply = server.stop();
+        assert_eq!(
+            server_reply.matches("data-receiving time = ").count(),
+            if older.is_some() { 3 } else { 0 },
+            "{server_reply}"
+        );
+        assert!(server_reply.ends_with("answered 3 connections"), "{server_reply}");
     }
 }
 
@@ -115,9 +119,12 @@ fn a_hand_written_client_gets_its_number() {
     let mut wrong = server.connect();
     wrong.write_all(&[0; 4]).unwrap();
     assert_eq!(until_closed(&mut wrong), b"");
-    let said = server.stop();
-    assert!(said.contains("network order") && said.contains("closed after 3 bytes, in iteration 1 of 2"), "{said}");
-    assert!(said.contains("no number of repetitions"), "{said}");
+    let server_reply = server.stop();
+    assert!(
+        server_reply.contains("network order") && server_reply.contains("closed after 3 bytes, in iteration 1 of 2"),
+        "{server_reply}"
+    );
+    assert!(server_reply.contains("no number of repetitions"), "{server_reply}");
 }
 
 #[test]
@@ -131,8 +138,8 @@ fn peers_that_are_slow_lose_their_connection() {
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "a byte now and then holds it");
         assert_eq!(until_closed(&mut silent), b"");
-        let said = server.stop();
-        assert!(said.contains("it took too long"), "{said}");
+        let server_reply = server.stop();
+        assert!(server_reply.contains("it took too long"), "{server_reply}");
     }
 }
 
@@ -154,8 +161,11 @@ fn lines_come_back_and_long_ones_do_not() {
     let mut endless = server.connect();
     let _ = endless.write_all(&vec![b'x'; 400_000]);
     until_closed(&mut endless);
-    let said = server.stop();
-    assert!(said.contains("a line is longer than 300000 bytes") && said.contains("3 lines with 3 bytes"), "{said}");
+    let server_reply = server.stop();
+    assert!(
+        server_reply.contains("a line is longer than 300000 bytes") && server_reply.contains("3 lines with 3 bytes"),
+        "{server_reply}"
+    );
 }
 
 #[test]
@@ -209,8 +219,8 @@ fn primitives_of_every_kind() {
             // A loop that waits for each reply has at most one message in flight on each connection.
             assert!(measured.in_flight().is_some_and(|in_flight| in_flight > 0.0 && in_flight <= 2.0), "{measured:?}");
             std::thread::sleep(Duration::from_millis(300));
-            let said = server.stop();
-            assert_eq!(said.contains("COPIED 100.0 %"), primitive == Primitive::A3, "{said}");
+            let server_reply = server.stop();
+            assert_eq!(server_reply.contains("COPIED 100.0 %"), primitive == Primitive::A3, "{server_reply}");
         }
     }
 }

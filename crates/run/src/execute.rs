@@ -147,8 +147,8 @@ pub fn execute(
         unused: false,
     };
     let between = run.header.plan.options.between.clone();
-    let blame = |problem| lab::blame(between.as_ref(), problem);
-    run.pilot_all(progress, stop).map_err(blame)?;
+    let explain = |problem| lab::explain(between.as_ref(), problem);
+    run.pilot_all(progress, stop).map_err(explain)?;
     run.open_tracer();
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
@@ -167,11 +167,11 @@ pub(crate) fn carry_out(
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let between = run.header.plan.options.between.clone();
-    let blame = |problem| lab::blame(between.as_ref(), problem);
+    let explain = |problem| lab::explain(between.as_ref(), problem);
     // Who used the CPUs is known from sample to sample: without one before the first round, that of a short run is lost.
     run.others.sample();
     run.begin = clock::now();
-    let result = run.stages(&mut writer, progress, next_phase, stop).map_err(blame);
+    let result = run.stages(&mut writer, progress, next_phase, stop).map_err(explain);
     if result.is_ok() {
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;

@@ -118,9 +118,9 @@ mod tests {
         header.programs = vec![facts(sum)];
         assert!(differences(&header).is_empty());
         std::fs::write(&path, "new").unwrap();
-        let said = differences(&header);
+        let texts = differences(&header);
         std::fs::remove_file(&path).unwrap();
-        assert!(said[0].ends_with("of the far end server is not the file that it was"), "{said:?}");
+        assert!(texts[0].ends_with("of the far end server is not the file that it was"), "{texts:?}");
     }
 
     #[test]

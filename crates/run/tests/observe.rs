@@ -53,7 +53,7 @@ struct Part {
 fn ping_pong(tracer: &mut Tracer, ends: [(End, Vec<u64>); 2]) -> (Traced, [Part; 2], [TracedThread; 2]) {
     let cpus = affinity::allowed();
     std::thread::scope(|scope| {
-        let mut told = Vec::new();
+        let mut given = Vec::new();
         let mut handles = Vec::new();
         for (at, (mut end, cookies)) in ends.into_iter().enumerate() {
             let (tell, tid) = sync_channel(1);
@@ -76,10 +76,10 @@ fn ping_pong(tracer: &mut Tracer, ends: [(End, Vec<u64>); 2]) -> (Traced, [Part;
                 Part { tid: affinity::thread_id(), switches, sleeps, first, last }
             }));
             let tid = tid.recv().unwrap();
-            told.push((TracedThread { tid, sends: true, receives: true, cookies }, start));
+            given.push((TracedThread { tid, sends: true, receives: true, cookies }, start));
         }
-        let (far, start_far) = told.pop().unwrap();
-        let (near, start_near) = told.pop().unwrap();
+        let (far, start_far) = given.pop().unwrap();
+        let (near, start_near) = given.pop().unwrap();
         tracer.begin(from_ref(&near), from_ref(&far), SIZE as u32).unwrap();
         start_far.send(()).unwrap();
         start_near.send(()).unwrap();
@@ -398,8 +398,8 @@ fn the_full_set_tells_what_else_the_cpus_did() {
         println!("{whole} switches follow the one before; not those that end the turn of {broken:?}");
         assert!(whole > 0);
         for hidden in broken.keys() {
-            let told = traced.events.iter().any(|event| event.kind == EventKind::SchedSwitch && event.tid == *hidden);
-            assert!(!told, "switches of {hidden} are seen at one time and not at another");
+            let given = traced.events.iter().any(|event| event.kind == EventKind::SchedSwitch && event.tid == *hidden);
+            assert!(!given, "switches of {hidden} are seen at one time and not at another");
         }
     }
 }
@@ -555,13 +555,13 @@ fn the_second_back_end_passes_the_same_tests() {
             return;
         }
     };
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    if !said.contains("running") {
-        println!("skipped: no mount namespace with tracefs: {said}");
+    let texts = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    if !texts.contains("running") {
+        println!("skipped: no mount namespace with tracefs: {texts}");
         return;
     }
-    assert!(output.status.success(), "{said}");
-    if !said.contains("perf tracepoints and switch records") {
-        println!("skipped: no perf back end here: {said}");
+    assert!(output.status.success(), "{texts}");
+    if !texts.contains("perf tracepoints and switch records") {
+        println!("skipped: no perf back end here: {texts}");
     }
 }

@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_power_that_is_said_is_the_power_that_there_is() {
-        let said = power(1.2, 1.1, 0.99, 24, 0.1);
+        let text = power(1.2, 1.1, 0.99, 24, 0.1);
         let slow = |node: u32| if node.is_multiple_of(50) { 1.2_f64.ln() } else { 0.0 };
         let (mut found, mut of) = (0, 0);
         for seed in 10..30 {
@@ -332,7 +332,7 @@ mod tests {
             }
         }
         let is = f64::from(found) / f64::from(of);
-        assert!((said - is).abs() < 0.12, "said {said}, is {is}");
+        assert!((text - is).abs() < 0.12, "said {text}, is {is}");
         let least = detectable(0.98, 1.1, 0.99, 24, 0.1);
         assert!((1.2..1.3).contains(&least) && (power(least, 1.1, 0.99, 24, 0.1) - 0.98).abs() < 0.01, "{least}");
         assert!(power(1.3, 1.1, 0.99, 24, 0.0) == 1.0 && power(1.05, 1.1, 0.99, 24, 0.0) == 0.0);

@@ -169,7 +169,7 @@ pub struct Ring {
     length: usize,
     expected: u64,
     /// The peer is told of slots given back when none of these bits is set in their number: a quarter of the ring at once.
-    told: u64,
+    given: u64,
     /// Most bytes of a message.
     max_message: usize,
     slots: u64,
@@ -220,7 +220,7 @@ impl Ring {
             peer_head: 0,
             length: 0,
             expected: word_of(0, 0),
-            told: (count as u64 / 4).max(1) - 1,
+            given: (count as u64 / 4).max(1) - 1,
             max_message: slot - WORD,
             slots: count as u64,
             notify,
@@ -318,7 +318,7 @@ impl Ring {
         unsafe { std::ptr::copy_nonoverlapping(self.head.bytes(), buffer.as_mut_ptr(), length) };
         self.head.step(&self.memory, 1 - self.out);
         (self.length, self.expected) = (length, word_of(self.head.number, length));
-        if self.head.number & self.told == 0 {
+        if self.head.number & self.given == 0 {
             self.head.head().store(self.head.number, Ordering::Release);
             if self.notify {
                 self.wake(1 - self.out, SPACE_WAITER);

@@ -75,10 +75,10 @@ pub fn is_own(fd: BorrowedFd<'_>) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` and `length` are valid to write to, and `length` is the size of `peer`.
-    let told = check_int(unsafe {
+    let given = check_int(unsafe {
         libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length)
     });
-    told.is_ok() && (peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
+    given.is_ok() && (peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
 }
 
 /// SO_RCVTIMEO and SO_SNDTIMEO.

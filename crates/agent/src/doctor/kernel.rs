@@ -120,10 +120,10 @@ mod tests {
             refused: vec![refused("cycles"), refused("instructions")],
             user_only: true,
         };
-        let said = events(&facts);
-        assert_eq!(said.state, CheckState::Ok, "nothing of this spoils a measurement");
+        let output = events(&facts);
+        assert_eq!(output.state, CheckState::Ok, "nothing of this spoils a measurement");
         assert_eq!(
-            said.what,
+            output.what,
             "events counted in user mode only: page-faults; not counted: cycles, instructions: no PMU driver: ENOENT (a PMU)"
         );
     }

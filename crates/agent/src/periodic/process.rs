@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The process, which began at `begun`; it is spoken to over standard input and output.
 pub fn process(begun: u64) -> ExitCode {
     let _ = std::fs::write("/proc/self/comm", "msgpath-vehicle");
-    let (said, orders) = channel();
+    let (output, orders) = channel();
     let listen = move || {
         let mut input = io::stdin().lock();
         while let Ok(Some((message, _))) = wire::read::<ToProcess>(&mut input) {
-            if said.send(message).is_err() {
+            if output.send(message).is_err() {
                 break;
             }
         }
@@ -162,14 +162,14 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
             let _ = go.send(*start.as_ref().unwrap_or(&0));
         }
         start?;
-        let mut told = false;
+        let mut given = false;
         let mut reports = Vec::new();
         let mut senders = 0;
         // Ends with the components: each ends when it has everything, or when it was told to.
         while reports.len() < begin_at.len() {
             senders += senders_done.try_iter().count();
-            if senders == begin_at.len() && !told {
-                told = true;
+            if senders == begin_at.len() && !given {
+                given = true;
                 say(&FromProcess::Sent, &[]).map_err(failed)?;
             }
             if matches!(orders.try_recv(), Ok(ToProcess::Stop)) {
@@ -181,7 +181,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
                 Err(error) => return Err(failed(format!("a component ended without a word: {error}"))),
             }
         }
-        if !told {
+        if !given {
             say(&FromProcess::Sent, &[]).map_err(failed)?;
         }
         Ok(reports)

@@ -49,8 +49,8 @@ impl Running {
     /// # Errors
     /// It cannot be started, ends, or does not listen. No process is left behind.
     pub(super) fn start(program: &Program, words: &[String], cpus: &[u32], host: IpAddr) -> Result<Self, Unavailable> {
-        let told = words.iter().any(|word| word.contains("{port}"));
-        let port = if told { Some(free_port(host)?) } else { None };
+        let given = words.iter().any(|word| word.contains("{port}"));
+        let port = if given { Some(free_port(host)?) } else { None };
         let command: Vec<String> = words.iter().map(|word| filled(word, port, host, cpus)).collect();
         let cannot = |error: io::Error| {
             let hint = match error.kind() {
@@ -111,12 +111,12 @@ impl Running {
 
     fn never_listened(&self, port: Option<u16>) -> Unavailable {
         let place = port.map_or_else(|| "any TCP port".into(), |port| format!("TCP port {port}"));
-        let said = self.said();
+        let text = self.text();
         let hint = if port.is_some() { AGAIN } else { "{port} in its command line, where it takes one" };
-        Unavailable::new(format!("it does not listen at {place} after {} s{said}", PATIENCE.as_secs()), hint)
+        Unavailable::new(format!("it does not listen at {place} after {} s{text}", PATIENCE.as_secs()), hint)
     }
 
-    fn said(&self) -> String {
+    fn text(&self) -> String {
         self.output.last().map_or_else(|| "; it said nothing".into(), |last| format!("; it said: {last}"))
     }
 
@@ -128,7 +128,7 @@ impl Running {
         };
         // What it said last may still be on its way through the pipe.
         std::thread::sleep(Duration::from_millis(5));
-        Some(format!("it {}{}", ending(status), self.said()))
+        Some(format!("it {}{}", ending(status), self.text()))
     }
 
     /// CPU time of all its processes, ns.
@@ -240,8 +240,8 @@ mod tests {
         };
         assert!(why(&["/nowhere/server", "{port}"]).contains("could not be started"));
         assert!(why(&["/dev/null", "{port}"]).contains("executed"));
-        let said = why(&["sh", "-c", "echo one; echo two >&2; exit 3", "{port}"]);
-        assert!(said.contains("ended with status 3") && said.contains("it said: one | two"), "{said}");
+        let text = why(&["sh", "-c", "echo one; echo two >&2; exit 3", "{port}"]);
+        assert!(text.contains("ended with status 3") && text.contains("it said: one | two"), "{text}");
         let killed = why(&["sh", "-c", "kill -9 $$"]);
         assert!(killed.contains("was ended by signal 9") && killed.contains("said nothing"), "{killed}");
     }

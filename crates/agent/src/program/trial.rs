@@ -34,12 +34,12 @@ pub(crate) fn answers(order: &RoundOrder, program: &ProgramOrder, channels: &[An
         let number = NUMBER.wrapping_add(at as u64 * 0x0101_0101);
         exchange(*fd, &request.message(number), &reply, number).map_err(|fault| {
             let before = if at > 0 { format!(" (connection {} of {})", at + 1, fds.len()) } else { String::new() };
-            let Unavailable { why, hint } = fault.told(order, program, at);
+            let Unavailable { why, hint } = fault.given(order, program, at);
             Unavailable::new(format!("{why}{before}"), hint)
         })?;
     }
     std::thread::sleep(Duration::from_millis(QUIET_MS as u64));
-    fds.iter().try_for_each(|fd| nothing_more(*fd).map_err(|fault| fault.told(order, program, 0)))
+    fds.iter().try_for_each(|fd| nothing_more(*fd).map_err(|fault| fault.given(order, program, 0)))
 }
 
 /// How a program answers instead.
@@ -126,7 +126,7 @@ fn nothing_more(fd: BorrowedFd<'_>) -> Result<(), Fault> {
 
 impl Fault {
     /// What the user reads. `before`: connections that were answered.
-    fn told(self, order: &RoundOrder, program: &ProgramOrder, before: usize) -> Unavailable {
+    fn given(self, order: &RoundOrder, program: &ProgramOrder, before: usize) -> Unavailable {
         let (sent, reply, seconds) = (order.pieces.total(), order.reply, PATIENCE.as_secs());
         let framing = program.talk.framing;
         let frames = match framing {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     /// What is told of a server that does this with each of its connections.
-    fn told(talk: Talk, reply: u32, serves: fn(&mut UnixStream)) -> Result<(), String> {
+    fn given(talk: Talk, reply: u32, serves: fn(&mut UnixStream)) -> Result<(), String> {
         let program = ProgramOrder {
             program: msgpath_core::Program::parse("./server").unwrap(),
             talk: Talk { any_reply: reply != 64, ..talk },
@@ -198,7 +198,7 @@ mod tests {
             let _far = served.join().unwrap();
             nothing_more(near.as_fd())
         });
-        result.map_err(|fault| fault.told(&order, &program, 0).to_string())
+        result.map_err(|fault| fault.given(&order, &program, 0).to_string())
     }
 
     fn read(stream: &mut UnixStream) -> [u8; 64] {
@@ -210,14 +210,14 @@ mod tests {
     #[test]
     fn an_echo_passes_whatever_its_pieces() {
         for framing in Framing::ALL {
-            let echo = told(Talk { framing, ..Talk::default() }, 64, |stream| {
+            let echo = given(Talk { framing, ..Talk::default() }, 64, |stream| {
                 let bytes = read(stream);
                 stream.write_all(&bytes[..7]).unwrap();
                 stream.write_all(&bytes[7..]).unwrap();
             });
             assert_eq!(echo, Ok(()), "{framing:?}");
         }
-        let fixed = told(Talk::default(), 5, |stream| {
+        let fixed = given(Talk::default(), 5, |stream| {
             read(stream);
             stream.write_all(b"HTTP/").unwrap();
         });
@@ -226,32 +226,32 @@ mod tests {
 
     #[test]
     fn whatever_else_comes_is_named() {
-        let said = |reply, serves| told(Talk::default(), reply, serves).unwrap_err();
-        let closes = said(64, |stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
+        let text = |reply, serves| given(Talk::default(), reply, serves).unwrap_err();
+        let closes = text(64, |stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
         assert!(closes.contains("closes the connection"), "{closes}");
-        let silent = said(64, |stream| {
+        let silent = text(64, |stream| {
             read(stream);
         });
         assert!(silent.contains("does not answer") || silent.contains("closes"), "{silent}");
-        let short = said(64, |stream| {
+        let short = text(64, |stream| {
             read(stream);
             stream.write_all(b"hello").unwrap();
             std::thread::sleep(PATIENCE + Duration::from_millis(300));
         });
         assert!(short.contains("of a reply of 64 bytes 5 came"), "{short}");
-        let upper = said(64, |stream| {
+        let upper = text(64, |stream| {
             let mut bytes = read(stream);
             bytes[9] ^= 1;
             stream.write_all(&bytes).unwrap();
         });
         assert!(upper.contains("no echo: byte 9"), "{upper}");
-        let twice = said(64, |stream| {
+        let twice = text(64, |stream| {
             let bytes = read(stream);
             stream.write_all(&bytes).unwrap();
             stream.write_all(&bytes).unwrap();
         });
         assert!(twice.contains("more than the 64 bytes"), "{twice}");
-        let longer = said(5, |stream| {
+        let longer = text(5, |stream| {
             let bytes = read(stream);
             stream.write_all(&bytes).unwrap();
         });

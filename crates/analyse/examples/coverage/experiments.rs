@@ -297,8 +297,8 @@ pub fn false_alarms(setup: Setup, runs: u32) -> Alarms {
         let comparison = setup.compared(seed, |_| 0.0);
         let ratios = comparison.ratios.iter().any(differs);
         let winners = comparison.winners.iter().any(|winner| winner.path.is_some());
-        let told = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
-        let crossings = comparison.crossovers.iter().any(|crossover| told(crossover.crossing.kind));
+        let decided = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
+        let crossings = comparison.crossovers.iter().any(|crossover| decided(crossover.crossing.kind));
         out.stands += u32::from(comparison.ratios.iter().any(|ratio| ratio.holm));
         out.ratios += u32::from(ratios);
         out.winners += u32::from(winners);
@@ -351,7 +351,7 @@ pub struct Tails {
     /// Runs in which a difference stands after Holm, whatever its size.
     pub stands: u32,
     /// Runs in which a tail was called better or worse.
-    pub told: u32,
+    pub decided: u32,
 }
 
 /// The p99 of the setup's paths, whose rounds are `messages` of `process`, the last of them 1.1 times as slow where
@@ -387,7 +387,7 @@ pub fn tail_ratio(setup: Setup, process: Process, messages: usize, slower: bool,
             out.ratio.add(scale(last), ratio.low, ratio.high);
         }
         out.stands += u32::from(tails.iter().any(|ratio| ratio.holm));
-        out.told += u32::from(tails.iter().any(differs));
+        out.decided += u32::from(tails.iter().any(differs));
     }
     out
 }

@@ -211,9 +211,9 @@ fn tail_table(runs: u32) -> String {
             held(&slower.ratio),
             width(&slower.ratio),
             percent(slower.stands, runs),
-            percent(slower.told, runs),
+            percent(slower.decided, runs),
             percent(same.stands, same.ratio.runs),
-            percent(same.told, same.ratio.runs),
+            percent(same.decided, same.ratio.runs),
         ]
     });
     let text = format!(

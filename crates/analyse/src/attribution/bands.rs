@@ -24,7 +24,7 @@ pub struct Stage {
 
 /// A message that is attributed, with what bands need of its row.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct Attributed {
     /// Its stages.
     pub split: Split,
     /// Its round.
@@ -103,10 +103,10 @@ impl AtReady {
 }
 
 /// The stages in which any message spent time, in the order of time. A scheduling delay that is known to be 0 is shown.
-pub fn stages(told: &[Told], shape: &Shape) -> Vec<Stage> {
+pub fn stages(attributed: &[Attributed], shape: &Shape) -> Vec<Stage> {
     let mut used = [[false; LEG.len()]; 2];
     let (mut waiting, mut handler) = (false, false);
-    for Told { split, .. } in told {
+    for Attributed { split, .. } in attributed {
         waiting |= split.waiting > 0;
         handler |= split.handler > 0;
         for (used, leg) in used.iter_mut().zip(&split.legs) {
@@ -131,26 +131,26 @@ fn ns(split: &Split, stage: &Stage) -> u64 {
     split.ns(usize::from(stage.direction == Some(Direction::Reply)), stage.kind)
 }
 
-/// The bands from usual to slowest, and all messages together as the last. `order`: positions in `told` by latency.
-pub fn bands(told: &[Told], order: &[u32], stages: &[Stage]) -> Vec<Band> {
-    let mut bands: Vec<Band> = ranks(told.len())
+/// The bands from usual to slowest, and all messages together as the last. `order`: positions in `attributed` by latency.
+pub fn bands(attributed: &[Attributed], order: &[u32], stages: &[Stage]) -> Vec<Band> {
+    let mut bands: Vec<Band> = ranks(attributed.len())
         .into_iter()
-        .map(|(from, to, name)| band(order[from..to].iter().map(|at| &told[*at as usize]), stages, name))
+        .map(|(from, to, name)| band(order[from..to].iter().map(|at| &attributed[*at as usize]), stages, name))
         .collect();
-    bands.push(band(told.iter(), stages, "all".into()));
+    bands.push(band(attributed.iter(), stages, "all".into()));
     bands
 }
 
 /// The first message of each connection, where they are in the log.
-pub fn first(told: &[Told], stages: &[Stage]) -> Option<Band> {
-    let band = band(told.iter().filter(|told| told.first), stages, "first of a connection".into());
+pub fn first(attributed: &[Attributed], stages: &[Stage]) -> Option<Band> {
+    let band = band(attributed.iter().filter(|attributed| attributed.first), stages, "first of a connection".into());
     (band.messages > 0).then_some(band)
 }
 
-fn band<'a>(members: impl Iterator<Item = &'a Told>, stages: &[Stage], name: String) -> Band {
+fn band<'a>(members: impl Iterator<Item = &'a Attributed>, stages: &[Stage], name: String) -> Band {
     let mut sums = vec![0_u64; stages.len()];
     let (mut messages, mut total, mut passes) = (0_u64, 0_u64, BTreeSet::new());
-    for Told { split, pass, .. } in members {
+    for Attributed { split, pass, .. } in members {
         messages += 1;
         total += split.total();
         passes.insert(*pass);
@@ -169,9 +169,9 @@ fn band<'a>(members: impl Iterator<Item = &'a Told>, stages: &[Stage], name: Str
 }
 
 /// Which stages make slow messages slow, the one that grew most first. Nothing below 20 messages or 5 rounds in a band.
-pub fn growth(told: &[Told], order: &[u32], shape: &Shape, seed: u64) -> Vec<Growth> {
+pub fn growth(attributed: &[Attributed], order: &[u32], shape: &Shape, seed: u64) -> Vec<Growth> {
     const DRAWS: usize = 200;
-    let n = told.len();
+    let n = attributed.len();
     let part = |from: f64, to: f64| &order[(from * n as f64) as usize..(to * n as f64) as usize];
     let (usual, slow) = (part(0.45, 0.55), part(0.985, 0.995));
     let kinds: Vec<Kind> = std::iter::once(Kind::Waiting)
@@ -179,7 +179,7 @@ pub fn growth(told: &[Told], order: &[u32], shape: &Shape, seed: u64) -> Vec<Gro
         .chain([Kind::Handler])
         .filter(|kind| !(shape.joined && *kind == Kind::Delay))
         .collect();
-    let (usual, slow) = (by_pass(told, usual, &kinds), by_pass(told, slow, &kinds));
+    let (usual, slow) = (by_pass(attributed, usual, &kinds), by_pass(attributed, slow, &kinds));
     let enough = |sums: &[Sums]| {
         sums.iter().map(|sums| sums.messages).sum::<u64>() >= 20
             && sums.iter().filter(|sums| sums.messages > 0).count() >= MIN_ROUNDS_FOR_CLAIMS as usize
@@ -228,11 +228,11 @@ struct Sums {
 }
 
 /// Sums by kind for each round of the run, in the order of passes; rounds without a message of the band are there.
-fn by_pass(told: &[Told], members: &[u32], kinds: &[Kind]) -> Vec<Sums> {
-    let passes = told.iter().map(|told| told.pass).max().map_or(0, |last| last as usize + 1);
+fn by_pass(attributed: &[Attributed], members: &[u32], kinds: &[Kind]) -> Vec<Sums> {
+    let passes = attributed.iter().map(|attributed| attributed.pass).max().map_or(0, |last| last as usize + 1);
     let mut sums = vec![Sums { messages: 0, ns: vec![0; kinds.len()] }; passes];
     for at in members {
-        let Told { split, pass, .. } = &told[*at as usize];
+        let Attributed { split, pass, .. } = &attributed[*at as usize];
         let own = &mut sums[*pass as usize];
         own.messages += 1;
         for (sum, kind) in own.ns.iter_mut().zip(kinds) {
@@ -255,21 +255,24 @@ fn mean<'a>(sums: impl Iterator<Item = &'a Sums>, kinds: usize) -> Option<Vec<f6
 }
 
 /// The receivers' states when data became readable: request, reply.
-pub fn at_ready(told: &[Told]) -> [AtReady; 2] {
+pub fn at_ready(attributed: &[Attributed]) -> [AtReady; 2] {
     let mut states = [AtReady::default(); 2];
-    for Told { split, .. } in told {
+    for Attributed { split, .. } in attributed {
         states.iter_mut().zip(&split.legs).for_each(|(states, leg)| states.count(leg.state));
     }
     states
 }
 
 /// How much of the time is scheduling delay, both directions together.
-pub fn delay_share(told: &[Told]) -> Option<DelayShare> {
+pub fn delay_share(attributed: &[Attributed]) -> Option<DelayShare> {
     let delay = |split: &Split| split.ns(0, Kind::Delay) + split.ns(1, Kind::Delay);
-    let mut shares: Vec<f64> =
-        told.iter().map(|told| delay(&told.split) as f64 / told.split.total().max(1) as f64).collect();
-    let (sum, total) =
-        told.iter().fold((0, 0), |(sum, total), told| (sum + delay(&told.split), total + told.split.total()));
+    let mut shares: Vec<f64> = attributed
+        .iter()
+        .map(|attributed| delay(&attributed.split) as f64 / attributed.split.total().max(1) as f64)
+        .collect();
+    let (sum, total) = attributed
+        .iter()
+        .fold((0, 0), |(sum, total), attributed| (sum + delay(&attributed.split), total + attributed.split.total()));
     if total == 0 {
         return None;
     }

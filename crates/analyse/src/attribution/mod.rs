@@ -27,7 +27,7 @@ use crate::calm;
 use crate::logs::Logs;
 use crate::stages::Band;
 use crate::summary::AblationResult;
-use bands::{AtReady, DelayShare, Growth, Stage, Told};
+use bands::{AtReady, Attributed, DelayShare, Growth, Stage};
 use calls::CallTimes;
 use msgpath_stats::estimate::Estimate;
 use occupants::{IdleExit, Occupants};
@@ -206,34 +206,34 @@ fn recorded(tracing: &Tracing, kind: EventKind) -> bool {
 
 fn of_case(run: &Run, logs: &Logs, replica: &Case, set: StageSet, ablations: &[AblationResult]) -> CaseStages {
     let of = replica.ablation.as_ref().map_or(replica.id, |ablation| ablation.of);
-    let mut told = CaseStages::empty(of, replica.id, set);
-    told.observer = ablations.iter().find(|ablation| ablation.case == replica.id).map(Observer::new);
+    let mut attributed = CaseStages::empty(of, replica.id, set);
+    attributed.observer = ablations.iter().find(|ablation| ablation.case == replica.id).map(Observer::new);
     let Some(tracing) = run.header.tracing.as_ref() else {
-        told.why = Some("the kernel was not traced".into());
-        return told;
+        attributed.why = Some("the kernel was not traced".into());
+        return attributed;
     };
-    told.known_by.clone_from(&tracing.backend);
-    told.self_test.clone_from(&tracing.self_test);
-    told.wakeups_joined = tracing.wakeups_joined;
+    attributed.known_by.clone_from(&tracing.backend);
+    attributed.self_test.clone_from(&tracing.self_test);
+    attributed.wakeups_joined = tracing.wakeups_joined;
     let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
     let concerned = |name: &str| EventKind::ALL.iter().any(|kind| kind.name() == name && bounds(*kind, &shape, set));
-    told.missing = tracing.missing.iter().filter(|(name, _)| concerned(name)).cloned().collect();
+    attributed.missing = tracing.missing.iter().filter(|(name, _)| concerned(name)).cloned().collect();
     if tracing.backend.is_none() {
         let why = tracing.refused.iter().map(|(name, why)| format!("{name}: {}", why.why)).collect::<Vec<_>>();
-        told.why = Some(match why.as_slice() {
+        attributed.why = Some(match why.as_slice() {
             [] => "the kernel was not traced".into(),
             why => format!("the kernel was not traced ({})", why.join("; ")),
         });
-        return told;
+        return attributed;
     }
     let mut rows = rows_of(&logs.traced, replica.id);
     let left_out = calm::left_out(run, replica);
     rows.retain(|row| !left_out.contains(&row.pass));
-    told.messages = rows.len() as u64;
+    attributed.messages = rows.len() as u64;
     let mut work = Work::new(run, logs, replica, shape, &rows);
     work.rounds(&rows);
-    work.finish(&mut told, run);
-    told
+    work.finish(&mut attributed, run);
+    attributed
 }
 
 /// Whether an event bounds a stage of such a case.
@@ -266,7 +266,7 @@ struct Work<'a> {
     rounds: BTreeMap<u32, &'a RoundRecord>,
     /// Latency from which on a message is slow, ns.
     slow_from: u64,
-    told: Vec<Told>,
+    attributed: Vec<Attributed>,
     refused: BTreeMap<Reason, u64>,
     events: u64,
     lost: u64,
@@ -298,7 +298,7 @@ impl<'a> Work<'a> {
             shape,
             rounds,
             slow_from,
-            told: Vec::with_capacity(rows.len()),
+            attributed: Vec::with_capacity(rows.len()),
             refused: BTreeMap::new(),
             events: 0,
             lost: 0,
@@ -344,12 +344,12 @@ impl<'a> Work<'a> {
         self.seen.name(&trace.tasks, &round.tasks);
         let slow_from = self.slow_from;
         let slow = |row: u32| rows[row as usize].latency_ns.is_some_and(|ns| ns >= slow_from);
-        let (told, refused, residual) = (&mut self.told, &mut self.refused, &mut self.residual);
+        let (attributed, refused, residual) = (&mut self.attributed, &mut self.refused, &mut self.residual);
         let mut watch = occupants::OfRound { seen: &mut self.seen, slow: &slow };
         round.split(rows, &mut watch, |at, outcome| match outcome {
             Ok(split) => {
                 *residual += rows[at].latency_ns.unwrap_or(0).abs_diff(split.total());
-                told.push(Told { split, pass: rows[at].pass, first: rows[at].sequence == 0 });
+                attributed.push(Attributed { split, pass: rows[at].pass, first: rows[at].sequence == 0 });
             }
             Err(reason) => *refused.entry(reason).or_default() += 1,
         });
@@ -380,61 +380,62 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn finish(self, told: &mut CaseStages, run: &Run) {
-        let Self { told: messages, refused, .. } = self;
-        told.complete = messages.len() as u64;
-        told.coalesced = refused.get(&Reason::Coalesced).copied().unwrap_or(0);
-        told.not_attributed = refused.iter().map(|(reason, count)| (reason.name().to_owned(), *count)).collect();
-        told.events_per_message = self.events as f64 / told.messages.max(1) as f64;
-        told.events_lost = self.lost;
-        told.residual_ns = self.residual;
-        told.threads = self.threads.into_values().collect();
-        if told.set == StageSet::Full {
-            told.calls = self.calls.finish(told.messages, machine(run));
+    fn finish(self, attributed: &mut CaseStages, run: &Run) {
+        let Self { attributed: messages, refused, .. } = self;
+        attributed.complete = messages.len() as u64;
+        attributed.coalesced = refused.get(&Reason::Coalesced).copied().unwrap_or(0);
+        attributed.not_attributed = refused.iter().map(|(reason, count)| (reason.name().to_owned(), *count)).collect();
+        attributed.events_per_message = self.events as f64 / attributed.messages.max(1) as f64;
+        attributed.events_lost = self.lost;
+        attributed.residual_ns = self.residual;
+        attributed.threads = self.threads.into_values().collect();
+        if attributed.set == StageSet::Full {
+            attributed.calls = self.calls.finish(attributed.messages, machine(run));
         }
-        told.why = why(told);
-        if told.why.is_some() {
+        attributed.why = why(attributed);
+        if attributed.why.is_some() {
             return;
         }
         let mut order: Vec<u32> = (0..messages.len() as u32).collect();
-        let totals: Vec<u64> = messages.iter().map(|told| told.split.total()).collect();
+        let totals: Vec<u64> = messages.iter().map(|attributed| attributed.split.total()).collect();
         order.sort_unstable_by_key(|at| (totals[*at as usize], *at));
-        told.stages = bands::stages(&messages, &self.shape);
-        told.bands = bands::bands(&messages, &order, &told.stages);
-        told.first = bands::first(&messages, &told.stages);
-        told.growth = bands::growth(&messages, &order, &self.shape, run.header.plan.seed);
-        told.at_ready = bands::at_ready(&messages);
-        told.delay_share = if self.shape.joined { None } else { bands::delay_share(&messages) };
+        attributed.stages = bands::stages(&messages, &self.shape);
+        attributed.bands = bands::bands(&messages, &order, &attributed.stages);
+        attributed.first = bands::first(&messages, &attributed.stages);
+        attributed.growth = bands::growth(&messages, &order, &self.shape, run.header.plan.seed);
+        attributed.at_ready = bands::at_ready(&messages);
+        attributed.delay_share = if self.shape.joined { None } else { bands::delay_share(&messages) };
         for leg in [0, 1] {
-            told.softirq_elsewhere[leg] = messages.iter().filter(|told| told.split.legs[leg].elsewhere).count() as u64;
+            attributed.softirq_elsewhere[leg] =
+                messages.iter().filter(|attributed| attributed.split.legs[leg].elsewhere).count() as u64;
         }
         let slow = order.get((SLOW * order.len() as f64) as usize..).unwrap_or_default();
         let elsewhere = |at: &&u32| messages[**at as usize].split.legs.iter().any(|leg| leg.elsewhere);
-        told.softirq_elsewhere_slow = slow.iter().filter(elsewhere).count() as f64 / slow.len().max(1) as f64;
-        told.idle = occupants::idle_exits(&messages, |at| totals[at] >= self.slow_from);
-        told.occupants = self.seen.finish(&run.header.others);
+        attributed.softirq_elsewhere_slow = slow.iter().filter(elsewhere).count() as f64 / slow.len().max(1) as f64;
+        attributed.idle = occupants::idle_exits(&messages, |at| totals[at] >= self.slow_from);
+        attributed.occupants = self.seen.finish(&run.header.others);
     }
 }
 
 /// Why the split is not shown.
-fn why(told: &CaseStages) -> Option<String> {
+fn why(attributed: &CaseStages) -> Option<String> {
     let reasons = || {
-        let mut reasons: Vec<(&String, &u64)> = told.not_attributed.iter().collect();
+        let mut reasons: Vec<(&String, &u64)> = attributed.not_attributed.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         reasons.first().map_or_else(String::new, |(reason, _)| format!(", most of the others because {reason}"))
     };
-    if told.messages == 0 {
+    if attributed.messages == 0 {
         return Some("no message of a traced round was logged; a larger --message-log keeps them".into());
     }
-    if told.complete_share() < COMPLETE {
+    if attributed.complete_share() < COMPLETE {
         return Some(format!(
             "the stages of {} of {} messages are known{}; a split of less than 95 % says nothing about the rest",
-            told.complete,
-            told.messages,
+            attributed.complete,
+            attributed.messages,
             reasons()
         ));
     }
-    (told.complete < FEWEST as u64).then(|| format!("{} messages are too few to average", told.complete))
+    (attributed.complete < FEWEST as u64).then(|| format!("{} messages are too few to average", attributed.complete))
 }
 
 /// From the first send to the last reply, ns.

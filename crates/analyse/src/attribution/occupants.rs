@@ -6,7 +6,7 @@ use msgpath_core::schema::OtherTask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bands::Told;
+use super::bands::Attributed;
 use super::split::{AWAKE, Round, Watch};
 use super::stage::Kind;
 use super::timeline::{State, Stretch};
@@ -145,11 +145,11 @@ pub struct IdleExit {
     pub share_of_others: f64,
 }
 
-/// Wake-ups by the idle state that they ended; empty where no idle state was seen. `slow`: by position in `told`.
-pub(super) fn idle_exits(told: &[Told], slow: impl Fn(usize) -> bool) -> Vec<IdleExit> {
+/// Wake-ups by the idle state that they ended; empty where no idle state was seen. `slow`: by position in `attributed`.
+pub(super) fn idle_exits(attributed: &[Attributed], slow: impl Fn(usize) -> bool) -> Vec<IdleExit> {
     let mut states: BTreeMap<u8, (u64, u64, [u64; 2])> = BTreeMap::new();
     let mut wakeups = [0_u64; 2];
-    for (at, Told { split, .. }) in told.iter().enumerate() {
+    for (at, Attributed { split, .. }) in attributed.iter().enumerate() {
         let slow = usize::from(slow(at));
         for direction in [0, 1] {
             if !matches!(split.legs[direction].state, State::Blocked | State::Waking) {

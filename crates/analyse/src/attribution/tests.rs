@@ -2,7 +2,7 @@
 
 use super::occupants::Occupant;
 use super::*;
-use crate::testing_trace::{FAR, Found, HOG, Traced, Truth, Way, traced};
+use crate::testing_trace::{FAR, Found, HOG, Setup, Traced, Truth, traced};
 use msgpath_core::plan::StageSet;
 use proptest::prelude::*;
 
@@ -32,15 +32,15 @@ fn truth_of(split: &split::Split) -> Truth {
 
 /// Every message is attributed, and to what was drawn.
 #[track_caller]
-fn recovered(way: &Way) -> Vec<split::Split> {
-    let traced = traced(way, 50);
+fn recovered(setup: &Setup) -> Vec<split::Split> {
+    let traced = traced(setup, 50);
     let answers = answers(&traced);
     assert_eq!(answers.len(), traced.truth.len());
     for (at, (answer, truth)) in answers.iter().zip(&traced.truth).enumerate() {
         let row = &traced.logs.traced[at];
         match answer {
             Ok(split) => {
-                assert_eq!(truth_of(split), *truth, "message {at} of {way:?}: {row:?}");
+                assert_eq!(truth_of(split), *truth, "message {at} of {setup:?}: {row:?}");
                 assert_eq!(Some(split.total()), row.latency_ns);
             }
             Err(reason) => assert!(truth.coalesced, "message {at}: {reason:?} {row:?}"),
@@ -53,7 +53,7 @@ fn recovered(way: &Way) -> Vec<split::Split> {
 fn every_transport_is_recovered() {
     for path in ["tcp:send", "udp:send", "eth:send", "unix:send", "pipe:write", "mq:send", "shm:ring/futex"] {
         for set in [StageSet::Light, StageSet::Full] {
-            recovered(&Way { set, ..Way::over(path) });
+            recovered(&Setup { set, ..Setup::over(path) });
         }
     }
 }
@@ -62,7 +62,7 @@ fn every_transport_is_recovered() {
 fn a_preempted_receiver_waits_without_a_wakeup() {
     use timeline::State;
     for path in ["tcp:send", "unix:send", "shm:ring/futex"] {
-        let splits = recovered(&Way { found: vec![Found::Asleep, Found::Preempted], ..Way::over(path) });
+        let splits = recovered(&Setup { found: vec![Found::Asleep, Found::Preempted], ..Setup::over(path) });
         let preempted = splits.iter().flat_map(|split| split.legs).filter(|leg| leg.state == State::Runnable);
         assert!(preempted.clone().count() > splits.len() / 2);
         assert!(preempted.clone().all(|leg| leg.ns[stage::slot(Kind::WakeCall)] == 0));
@@ -72,33 +72,33 @@ fn a_preempted_receiver_waits_without_a_wakeup() {
 #[test]
 fn a_receiver_that_spins_is_on_its_cpu() {
     for path in ["tcp:send/spin", "shm:ring/spin"] {
-        let splits = recovered(&Way { found: vec![Found::Running], ..Way::over(path) });
+        let splits = recovered(&Setup { found: vec![Found::Running], ..Setup::over(path) });
         assert!(splits.iter().skip(1).all(|split| split.legs[1].state == timeline::State::Running));
     }
 }
 
 #[test]
 fn a_receiver_is_woken_before_the_data() {
-    let splits = recovered(&Way { found: vec![Found::Woken], ..Way::over("unix:send") });
+    let splits = recovered(&Setup { found: vec![Found::Woken], ..Setup::over("unix:send") });
     assert!(splits[1].legs.iter().all(|leg| leg.state == timeline::State::Waking));
 }
 
 #[test]
 fn both_ends_on_one_core_wait_for_each_other() {
-    let way = Way { same_core: true, set: StageSet::Full, ..Way::over("tcp:send") };
-    recovered(&way);
-    let traced = traced(&way, 50);
-    let told = &attribute(&traced.run, &traced.logs, &[])[0];
-    assert!(told.occupants.all[0].own, "{:?}", told.occupants);
-    assert!((told.occupants.all[0].share - 1.0).abs() < 1e-9);
+    let setup = Setup { same_core: true, set: StageSet::Full, ..Setup::over("tcp:send") };
+    recovered(&setup);
+    let traced = traced(&setup, 50);
+    let attributed = &attribute(&traced.run, &traced.logs, &[])[0];
+    assert!(attributed.occupants.all[0].own, "{:?}", attributed.occupants);
+    assert!((attributed.occupants.all[0].share - 1.0).abs() < 1e-9);
 }
 
 #[test]
 fn others_do_not_matter() {
     for path in ["tcp:send", "udp:send", "eth:send"] {
-        recovered(&Way { foreign: true, set: StageSet::Full, ..Way::over(path) });
-        recovered(&Way { foreign: true, size: 1, ..Way::over(path) });
-        recovered(&Way { foreign: true, size: 16_384, ..Way::over(path) });
+        recovered(&Setup { foreign: true, set: StageSet::Full, ..Setup::over(path) });
+        recovered(&Setup { foreign: true, size: 1, ..Setup::over(path) });
+        recovered(&Setup { foreign: true, size: 16_384, ..Setup::over(path) });
     }
 }
 
@@ -106,40 +106,40 @@ fn others_do_not_matter() {
 fn a_missing_tracepoint_joins_two_stages() {
     use EventKind::{NetifReceiveSkb, SchedWakeup, SkDataReady};
     for without in [NetifReceiveSkb, SkDataReady] {
-        recovered(&Way { without: vec![without], ..Way::over("tcp:send") });
+        recovered(&Setup { without: vec![without], ..Setup::over("tcp:send") });
     }
-    let joined = Way { without: vec![SchedWakeup], joined: true, ..Way::over("tcp:send") };
+    let joined = Setup { without: vec![SchedWakeup], joined: true, ..Setup::over("tcp:send") };
     recovered(&joined);
     let traced = traced(&joined, 50);
-    let told = &attribute(&traced.run, &traced.logs, &[])[0];
-    assert!(told.delay_share.is_none() && told.stages.iter().all(|stage| stage.kind != Kind::Delay));
-    assert!(told.stages.iter().any(|stage| stage.name == "wake-up in flight and run-queue wait"));
+    let attributed = &attribute(&traced.run, &traced.logs, &[])[0];
+    assert!(attributed.delay_share.is_none() && attributed.stages.iter().all(|stage| stage.kind != Kind::Delay));
+    assert!(attributed.stages.iter().any(|stage| stage.name == "wake-up in flight and run-queue wait"));
 }
 
 #[test]
 fn signals_that_coalesce_are_counted_apart() {
-    let way = Way { coalesce: 50, ..Way::over("eth:send/sigio") };
-    assert_eq!(recovered(&way).len(), 49 * 40);
-    let traced = traced(&way, 50);
+    let setup = Setup { coalesce: 50, ..Setup::over("eth:send/sigio") };
+    assert_eq!(recovered(&setup).len(), 49 * 40);
+    let traced = traced(&setup, 50);
     assert_eq!(attribute(&traced.run, &traced.logs, &[])[0].coalesced, 40);
-    recovered(&Way { found: vec![Found::Preempted], ..Way::over("tcp:send/sigio") });
+    recovered(&Setup { found: vec![Found::Preempted], ..Setup::over("tcp:send/sigio") });
 }
 
 #[test]
 fn a_packet_that_is_held_back_is_found() {
-    let splits = recovered(&Way { slow: Some(Kind::HeldBack), ..Way::over("tcp:send") });
+    let splits = recovered(&Setup { slow: Some(Kind::HeldBack), ..Setup::over("tcp:send") });
     assert_eq!(splits.iter().filter(|split| split.ns(0, Kind::HeldBack) == 40_000_000).count(), 80);
 }
 
 #[test]
 fn an_open_loop_waits_first() {
-    let splits = recovered(&Way { open: true, set: StageSet::Full, ..Way::over("tcp:send") });
+    let splits = recovered(&Setup { open: true, set: StageSet::Full, ..Setup::over("tcp:send") });
     assert!(splits.iter().all(|split| split.waiting > 0));
 }
 
 #[test]
 fn what_overlaps_or_is_lost_is_counted_and_not_split() {
-    let mut traced = traced(&Way::over("tcp:send"), 50);
+    let mut traced = traced(&Setup::over("tcp:send"), 50);
     // The second message of the first round begins before the first has ended; the third got no reply.
     traced.logs.traced[1].start_ns -= 600;
     traced.logs.traced[2].latency_ns = None;
@@ -163,59 +163,69 @@ fn what_overlaps_or_is_lost_is_counted_and_not_split() {
     assert!((20..30).contains(&lost), "{lost}");
     assert!(answers[100..150].iter().all(|answer| *answer == Err(Reason::NoEvents)));
     assert!(answers[150..200].iter().all(|answer| *answer == Err(Reason::NoThread)));
-    let told = &attribute(&traced.run, &traced.logs, &[])[0];
-    assert_eq!((told.messages, told.events_lost, told.residual_ns), (2_000, 1, 0));
-    assert_eq!(told.complete + told.not_attributed.values().sum::<u64>(), 2_000);
-    assert!(told.why.as_ref().unwrap().contains("a split of less than 95 %"), "{:?}", told.why);
-    assert!(told.stages.is_empty() && told.bands.is_empty());
+    let attributed = &attribute(&traced.run, &traced.logs, &[])[0];
+    assert_eq!((attributed.messages, attributed.events_lost, attributed.residual_ns), (2_000, 1, 0));
+    assert_eq!(attributed.complete + attributed.not_attributed.values().sum::<u64>(), 2_000);
+    assert!(attributed.why.as_ref().unwrap().contains("a split of less than 95 %"), "{:?}", attributed.why);
+    assert!(attributed.stages.is_empty() && attributed.bands.is_empty());
 }
 
 #[test]
 fn a_case_in_numbers() {
-    let way = Way { slow: Some(Kind::InFlight), set: StageSet::Full, ..Way::over("tcp:send") };
-    let traced = traced(&way, 50);
+    let setup = Setup { slow: Some(Kind::InFlight), set: StageSet::Full, ..Setup::over("tcp:send") };
+    let traced = traced(&setup, 50);
     let summary = crate::summarise_with(&traced.run, &traced.logs);
-    let [told] = summary.attribution.as_slice() else { panic!("{:?}", summary.attribution) };
-    assert_eq!((told.case, told.replica, told.set, told.why.as_deref()), (0, 1, StageSet::Full, None));
-    assert_eq!((told.messages, told.complete, told.residual_ns, told.events_lost), (2_000, 2_000, 0, 0));
+    let [attributed] = summary.attribution.as_slice() else { panic!("{:?}", summary.attribution) };
+    assert_eq!(
+        (attributed.case, attributed.replica, attributed.set, attributed.why.as_deref()),
+        (0, 1, StageSet::Full, None)
+    );
+    assert_eq!(
+        (attributed.messages, attributed.complete, attributed.residual_ns, attributed.events_lost),
+        (2_000, 2_000, 0, 0)
+    );
     // Every band adds up to its mean.
-    for band in &told.bands {
+    for band in &attributed.bands {
         assert!((band.parts_ns.iter().sum::<f64>() - band.mean_ns).abs() < 1e-6 * band.mean_ns, "{band:?}");
     }
-    let all = told.band("all").unwrap();
+    let all = attributed.band("all").unwrap();
     let mean = traced.logs.traced.iter().filter_map(|row| row.latency_ns).sum::<u64>() as f64 / 2_000.0;
     assert!((all.mean_ns - mean).abs() < 1e-6, "{} {mean}", all.mean_ns);
-    let grown = &told.growth[0];
+    let grown = &attributed.growth[0];
     assert_eq!((grown.kind, grown.in_both_halves), (Kind::InFlight, true));
     assert!(grown.low_ns > 50_000.0 && grown.low_ns < grown.ns() && grown.ns() < grown.high_ns, "{grown:?}");
-    assert_eq!(told.at_ready.map(|states| (states.blocked, states.total())), [(2_000, 2_000); 2]);
-    let share = told.delay_share.unwrap();
+    assert_eq!(attributed.at_ready.map(|states| (states.blocked, states.total())), [(2_000, 2_000); 2]);
+    let share = attributed.delay_share.unwrap();
     assert!(share.p10 <= share.p50 && share.p50 <= share.p90 && share.of_mean > 0.02 && share.of_mean < 0.1);
-    let observer = told.observer.as_ref().unwrap();
+    let observer = attributed.observer.as_ref().unwrap();
     assert!((observer.ratio.value - 1.05).abs() < 0.01 && (observer.added_ns - 1_000.0).abs() < 200.0, "{observer:?}");
     // Both ends sleep in the idle state 2 of their CPU.
-    assert_eq!(told.idle.iter().map(|exit| exit.state).collect::<Vec<_>>(), [2]);
-    let far = told.threads.iter().find(|thread| thread.who == "far end").unwrap();
+    assert_eq!(attributed.idle.iter().map(|exit| exit.state).collect::<Vec<_>>(), [2]);
+    let far = attributed.threads.iter().find(|thread| thread.who == "far end").unwrap();
     assert_eq!((far.threads, far.messages, far.preemptions, far.preempted_ns), (1, 2_000, 0, 0));
     assert!(far.switches >= 1_960 && far.sleep_ns > far.run_ns && far.after_wakeup_ns > 0, "{far:?}");
-    assert!(told.calls.iter().any(|call| call.name == "sendto" && call.who == "near end"), "{:?}", told.calls);
+    assert!(
+        attributed.calls.iter().any(|call| call.name == "sendto" && call.who == "near end"),
+        "{:?}",
+        attributed.calls
+    );
 }
 
 #[test]
 fn who_ran_instead_has_a_name() {
-    let way = Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") };
-    let traced = traced(&way, 50);
-    let told = &attribute(&traced.run, &traced.logs, &[])[0];
-    let first = &told.occupants.slow[0];
+    let setup = Setup { slow: Some(Kind::Delay), ..Setup::over("tcp:send") };
+    let traced = traced(&setup, 50);
+    let attributed = &attribute(&traced.run, &traced.logs, &[])[0];
+    let first = &attributed.occupants.slow[0];
     assert_eq!((first.name.as_str(), first.tid, first.own), ("ffmpeg", HOG, false));
-    assert!(first.share > 0.9, "{:?}", told.occupants);
-    assert_eq!(told.occupants.all.iter().map(|occupant| occupant.share).sum::<f64>().round(), 1.0);
-    assert!(told.occupants.all.iter().all(|occupant| occupant.tid != FAR));
+    assert!(first.share > 0.9, "{:?}", attributed.occupants);
+    assert_eq!(attributed.occupants.all.iter().map(|occupant| occupant.share).sum::<f64>().round(), 1.0);
+    assert!(attributed.occupants.all.iter().all(|occupant| occupant.tid != FAR));
 }
 
 #[test]
 fn what_is_not_traced_says_why() {
-    let mut traced = traced(&Way::over("tcp:send"), 3);
+    let mut traced = traced(&Setup::over("tcp:send"), 3);
     let of = |traced: &Traced| attribute(&traced.run, &traced.logs, &[])[0].why.clone().unwrap_or_default();
     assert_eq!(of(&traced), "");
     traced.logs.traced.truncate(60);
@@ -246,14 +256,14 @@ proptest! {
         size in prop::sample::select(vec![1_u64, 20, 39, 64, 1_400]),
         seed in 0_u64..1_000,
     ) {
-        recovered(&Way { found, set, foreign, open, size, seed, ..Way::over(path) });
+        recovered(&Setup { found, set, foreign, open, size, seed, ..Setup::over(path) });
     }
 
     #[test]
     fn nothing_that_a_record_may_hold_breaks_it(
         cut in prop::collection::vec((0_usize..2_000, 0_u8..5, any::<u64>()), 1..60),
     ) {
-        let mut traced = traced(&Way { set: StageSet::Full, ..Way::over("tcp:send") }, 5);
+        let mut traced = traced(&Setup { set: StageSet::Full, ..Setup::over("tcp:send") }, 5);
         for (at, what, value) in cut {
             let events = &mut traced.logs.events.here()[at % 40].events;
             let n = events.len().max(1);
@@ -266,15 +276,15 @@ proptest! {
                 _ => traced.logs.traced[at % 200].latency_ns = Some(value),
             }
         }
-        let told = attribute(&traced.run, &traced.logs, &[]).remove(0);
-        prop_assert_eq!(told.residual_ns, 0);
-        prop_assert_eq!(told.complete + told.not_attributed.values().sum::<u64>(), told.messages);
+        let attributed = attribute(&traced.run, &traced.logs, &[]).remove(0);
+        prop_assert_eq!(attributed.residual_ns, 0);
+        prop_assert_eq!(attributed.complete + attributed.not_attributed.values().sum::<u64>(), attributed.messages);
     }
 }
 
 #[test]
 fn the_messages_are_those_of_the_rounds_that_make_the_headline() {
-    let mut traced = traced(&Way::over("tcp:send"), 50);
+    let mut traced = traced(&Setup::over("tcp:send"), 50);
     for round in &mut traced.run.rounds {
         round.steal_ticks = Some(if round.pass < 10 { 3 } else { 0 });
     }
@@ -286,7 +296,7 @@ fn the_messages_are_those_of_the_rounds_that_make_the_headline() {
 
 #[test]
 fn a_task_that_ended_has_the_name_that_a_sample_saw() {
-    let mut traced = traced(&Way { found: vec![Found::Preempted], ..Way::over("tcp:send") }, 50);
+    let mut traced = traced(&Setup { found: vec![Found::Preempted], ..Setup::over("tcp:send") }, 50);
     for round in &mut traced.run.rounds {
         round.trace.iter_mut().for_each(|trace| drop(trace.tasks.remove(&HOG)));
     }

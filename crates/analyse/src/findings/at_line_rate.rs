@@ -4,7 +4,7 @@ use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::expected::line_rate;
 use crate::summary::CaseSummary;
 
@@ -15,7 +15,7 @@ const FULL: f64 = 0.9;
 
 /// The fullest case, with how many others there are. More than the link carries was not limited by it: then its speed is a
 /// mere claim of an emulated NIC.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.plan.workload != Workload::Stream {
         return Vec::new();
     }
@@ -47,13 +47,13 @@ fn detect(input: &Input) -> Vec<Said> {
 mod tests {
     use msgpath_core::schema::{DeviceKind, Floors, Route};
 
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn texts(bits: f64, kind: DeviceKind) -> Vec<String> {
         let mut run = Build::stream(&["tcp:send"], &[65_536]).rates(move |_, _| bits).run();
         let route = Route { device: "eth0".into(), kind, bits_per_s: Some(10_000_000_000), ..Default::default() };
         run.header.floors = Some(Floors { route: Some(route), ..Default::default() });
-        said(&run, "W53")
+        sentences(&run, "W53")
     }
 
     #[test]

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::counters::{fits, rose, sent};
 use super::wording::{affected, again_joined, finding, measured, prefix, sentence, worst};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W38", detect };
@@ -14,7 +14,7 @@ const COUNTER: &str = "TcpExt.TCPAutoCorking";
 /// Held writes per message below which they do not colour the numbers.
 const MANY: f64 = 0.1;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let off = |facts: &std::collections::BTreeMap<String, String>| {
         facts.get("tcp_autocorking").is_some_and(|value| value == "0")
     };
@@ -29,7 +29,7 @@ fn detect(input: &Input) -> Vec<Said> {
     worst(many).and_then(|(case, cases)| say(input, case, cases)).into_iter().collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let held = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
     let number = |n| Glyphs::Unicode.thousands(n);
@@ -56,7 +56,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, count, said};
+    use crate::testing::{Build, count, sentences};
     use msgpath_record::Run;
 
     /// 200 messages a round in 400 send calls, so many of them held.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn speaks_of_writes_that_were_held() {
-        let texts = said(&run("tcp:writes", 300), "W38");
+        let texts = sentences(&run("tcp:writes", 300), "W38");
         assert!(
             texts[0].starts_with("sure: TCPAutoCorking +12\u{2009}000 in 8\u{2009}000 messages: small writes waited"),
             "{texts:?}"
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn is_likely_where_the_count_does_not_fit() {
         for held in [100, 500] {
-            assert!(said(&run("tcp:writes", held), "W38")[0].starts_with("likely: "), "{held}");
+            assert!(sentences(&run("tcp:writes", held), "W38")[0].starts_with("likely: "), "{held}");
         }
     }
 
@@ -92,20 +92,20 @@ mod tests {
         let mut run = build.run();
         count(&mut run, 0, "TcpExt.TCPAutoCorking", 100);
         count(&mut run, 1, "TcpExt.TCPAutoCorking", 150);
-        let texts = said(&run, "W38");
+        let texts = sentences(&run, "W38");
         assert!(texts.len() == 1 && texts[0].contains("tcp:send, 64 B: TCPAutoCorking +6"), "{texts:?}");
         assert!(texts[0].ends_with("; 2 cases are affected."), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_few_were_held_or_the_kernel_holds_none() {
-        assert!(said(&run("tcp:writes", 19), "W38").is_empty());
-        assert!(said(&run("unix:writes", 300), "W38").is_empty());
+        assert!(sentences(&run("tcp:writes", 19), "W38").is_empty());
+        assert!(sentences(&run("unix:writes", 300), "W38").is_empty());
         let mut off = run("tcp:writes", 300);
         for end in &mut off.header.hosts {
             end.facts.insert("tcp_autocorking".into(), "0".into());
         }
-        assert!(said(&off, "W38").is_empty());
-        assert!(said(&Build::stream(&["tcp:writes"], &[64]).run(), "W38").is_empty());
+        assert!(sentences(&off, "W38").is_empty());
+        assert!(sentences(&Build::stream(&["tcp:writes"], &[64]).run(), "W38").is_empty());
     }
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use msgpath_core::units::Glyphs;
 
 use super::wording::{list, measured, range, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W27", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let batched: Vec<_> = measured(input).filter(|case| case.batch > 1).collect();
     let sizes = || batched.iter().map(|case| case.batch);
     let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return Vec::new() };
@@ -32,25 +32,25 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     #[test]
     fn speaks_of_means() {
         let mut run = Build::echo(&["shm:ring/spin"], &[64]).run();
         run.rounds.iter_mut().for_each(|round| round.batch = 20);
         assert_eq!(
-            said(&run, "W27"),
+            sentences(&run, "W27"),
             ["the values of shm:ring/spin are means of 20 messages each, not times of single messages"]
         );
         assert!(
-            said(&run, "V01")[0].contains("half of the batch means")
-                || said(&run, "V01")[0].contains("Half of the batch means")
+            sentences(&run, "V01")[0].contains("half of the batch means")
+                || sentences(&run, "V01")[0].contains("Half of the batch means")
         );
         assert_eq!(summarise(&run).cases[0].messages, 40 * 200 * 20);
     }
 
     #[test]
     fn is_silent_on_single_messages() {
-        assert!(said(&Build::echo(&["shm:ring/spin"], &[64]).run(), "W27").is_empty());
+        assert!(sentences(&Build::echo(&["shm:ring/spin"], &[64]).run(), "W27").is_empty());
     }
 }

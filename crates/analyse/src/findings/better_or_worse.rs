@@ -2,14 +2,14 @@
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{again_with_rounds, finding, percent, range, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence};
 use msgpath_core::units::three_digits;
 use msgpath_stats::verdict::Verdict;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V04", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = &input.summary.comparison else { return Vec::new() };
     [Verdict::Better, Verdict::Worse]
         .into_iter()
@@ -18,7 +18,7 @@ fn detect(input: &Input) -> Vec<Said> {
         .collect()
 }
 
-fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
+fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     let estimates = stretch.ends(|ratio| ratio.ratio);
     let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
     let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
@@ -62,7 +62,7 @@ fn pair(ends: (f64, f64), write: impl Fn(f64) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn paths() -> Build {
         Build::echo(&["tcp:send", "tcp:zerocopy"], &[64, 4096, 65_536, 1 << 20])
@@ -77,7 +77,7 @@ mod tests {
             ("zerocopy", _) => 0.34,
             _ => 1.0,
         });
-        let texts = said(&run.run(), "V04");
+        let texts = sentences(&run.run(), "V04");
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(texts[0].starts_with("sure: From 64 KiB up tcp:zerocopy is 1.1"), "{texts:?}");
         assert!(texts[0].contains("times as fast as tcp:send in the median (95 %: 1.1"), "{texts:?}");
@@ -90,14 +90,15 @@ mod tests {
     #[test]
     fn rates_are_carried_not_taken() {
         let build = Build::stream(&["tcp:send", "tcp:writev"], &[64]);
-        let texts = said(&build.rates(|case, pass| (1.0 + 0.2 * case as f64) * (1e9 + f64::from(pass))).run(), "V04");
+        let texts =
+            sentences(&build.rates(|case, pass| (1.0 + 0.2 * case as f64) * (1e9 + f64::from(pass))).run(), "V04");
         assert_eq!(texts, ["sure: At 64 B tcp:writev carries 20 % more than tcp:send (95 %: 20 %)."]);
     }
 
     #[test]
     fn is_silent_without_a_difference() {
-        assert!(said(&paths().run(), "V04").is_empty());
-        assert!(said(&paths().noise(0.3).run(), "V04").is_empty());
-        assert!(said(&paths().factor(|case| 1.0 + f64::from(case.id)).rounds(4).run(), "V04").is_empty());
+        assert!(sentences(&paths().run(), "V04").is_empty());
+        assert!(sentences(&paths().noise(0.3).run(), "V04").is_empty());
+        assert!(sentences(&paths().factor(|case| 1.0 + f64::from(case.id)).rounds(4).run(), "V04").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use msgpath_core::schema::Granted;
 
 use super::wording::{list, measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W23", detect };
 
@@ -17,7 +17,7 @@ fn no_queue(entry: &Granted) -> bool {
     entry.option == NAPI && entry.granted == "0"
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let missing = |case: &&crate::summary::CaseSummary| case.granted.iter().any(no_queue);
     let paths: BTreeSet<String> = measured(input).filter(missing).map(|case| case.case.path.to_string()).collect();
     if paths.is_empty() {
@@ -35,7 +35,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::Granted;
 
     fn texts(queue: &str) -> Vec<String> {
@@ -43,8 +43,8 @@ mod tests {
         let entry =
             Granted { end: "near".into(), option: "NAPI".into(), asked: "-".into(), granted: queue.into(), same: true };
         run.end.as_mut().unwrap().granted.insert(0, vec![entry]);
-        assert!(said(&run, "W22").is_empty());
-        said(&run, "W23")
+        assert!(sentences(&run, "W22").is_empty());
+        sentences(&run, "W23")
     }
 
     #[test]
@@ -55,6 +55,6 @@ mod tests {
     #[test]
     fn is_silent_where_one_was() {
         assert!(texts("8193").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W23").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W23").is_empty());
     }
 }

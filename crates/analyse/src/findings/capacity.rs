@@ -3,7 +3,7 @@
 use msgpath_core::units::three_digits;
 
 use super::wording::{finding, measured, message, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::load_curve::same_line;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W114", detect };
 const SPREAD: f64 = 1.25;
 
 /// Once for all rates of a path.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let shares: Vec<&CaseSummary> = measured(input).filter(|case| case.case.of_capacity.is_some()).collect();
     let first = |case: &&&CaseSummary| {
         shares.iter().find(|other| same_line(&other.case, &case.case)).is_some_and(|one| one.case.id == case.case.id)
@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Said> {
     shares.iter().filter(first).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let of = case.case.of_capacity.as_ref()?;
     let capacity = of.capacity()?.value();
     let (low, high) = (of.attempts.first()?.value(), of.attempts.last()?.value());
@@ -54,7 +54,7 @@ mod tests {
     use msgpath_core::plan::OfCapacity;
     use msgpath_core::schedule::Rate;
 
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, run};
 
     fn texts(attempts: &[f64]) -> Vec<String> {
@@ -63,7 +63,7 @@ mod tests {
             let attempts = attempts.iter().map(|per_s| Rate::per_second(*per_s).unwrap()).collect();
             case.of_capacity = Some(OfCapacity { share_ppm: 200_000, attempts });
         }
-        said(&run, "W114")
+        sentences(&run, "W114")
     }
 
     #[test]

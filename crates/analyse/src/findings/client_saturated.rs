@@ -1,7 +1,7 @@
 //! W51: the client of an open loop is busy itself.
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W51", detect };
@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W51", detect };
 const BUSY: f64 = 0.5;
 
 /// The busiest case, with how many others there are. A client that spins is always busy, and says nothing by it.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let busy = |case: &CaseSummary| case.open.as_ref()?.client_busy.filter(|busy| *busy > BUSY);
     let mut affected: Vec<(&CaseSummary, f64)> = measured(input)
         .filter(|case| !case.case.traits.never_sleeps())
@@ -31,7 +31,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{declared, said};
+    use crate::testing::{declared, sentences};
     use crate::testing_queue::{Queue, run};
 
     fn texts(path: &str, spun: bool) -> Vec<String> {
@@ -46,7 +46,7 @@ mod tests {
                 round.open.as_mut().unwrap().spun_ns = round.near().elapsed_ns * 9 / 10;
             }
         }
-        said(&run, "W51")
+        sentences(&run, "W51")
     }
 
     #[test]

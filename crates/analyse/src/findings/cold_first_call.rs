@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{engines, finding, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -14,11 +14,11 @@ const TIMES: f64 = 3.0;
 /// And so much longer, ns.
 const LONGER: f64 = 10_000.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
     let ((cold, most), warm) = (engine.cold_mac_ns?, engine.warm_mac_ns?);
     if cold < TIMES * warm || cold - warm < LONGER {
@@ -40,7 +40,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     fn calls(calls: &'static [u64]) -> (msgpath_record::Run, crate::Logs) {
         with(
@@ -54,13 +54,16 @@ mod tests {
 
     #[test]
     fn a_cold_first_call_is_named() {
-        let said = said(&calls(&[1_050_000, 1_500, 1_500, 1_600]), "W98");
-        assert!(said.len() == 1 && said[0].contains("1.05 ms") && said[0].contains("1.50 µs"), "{said:?}");
+        let sentences = sentences(&calls(&[1_050_000, 1_500, 1_500, 1_600]), "W98");
+        assert!(
+            sentences.len() == 1 && sentences[0].contains("1.05 ms") && sentences[0].contains("1.50 µs"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn calls_that_are_all_alike_and_a_run_without_any_are_not() {
-        assert!(said(&calls(&[3_000, 1_500, 1_500]), "W98").is_empty());
-        assert!(said(&build(|_| ()), "W98").is_empty());
+        assert!(sentences(&calls(&[3_000, 1_500, 1_500]), "W98").is_empty());
+        assert!(sentences(&build(|_| ()), "W98").is_empty());
     }
 }

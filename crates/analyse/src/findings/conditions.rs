@@ -215,7 +215,7 @@ fn slow_share(input: &Input, round: &RoundRecord) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     /// Steal that comes and goes, in episodes of a few rounds, and slow rounds that know nothing of it.
     #[test]
@@ -230,7 +230,7 @@ mod tests {
                 stolen = if random.f64() < 0.3 { !stolen } else { stolen };
                 round.steal_ticks = Some(if stolen { 5 } else { 0 });
             }
-            said(&run, "W41").iter().any(|text| !text.ends_with("that they are the slow ones is not shown"))
+            sentences(&run, "W41").iter().any(|text| !text.ends_with("that they are the slow ones is not shown"))
         });
         let false_claims = false_claims.count();
         assert!(false_claims <= 4, "{false_claims} of 100");

@@ -1,11 +1,11 @@
 //! W24: the baseline differed from itself.
 
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W24", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     match &input.summary.comparison {
         Some(comparison) if comparison.control_failed => vec![warning(
             "W24",
@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::CaseRole;
 
     fn run(control: f64) -> msgpath_record::Run {
@@ -31,15 +31,15 @@ mod tests {
     #[test]
     fn speaks_and_silences_the_comparison() {
         let run = run(1.2);
-        assert!(said(&run, "W24")[0].starts_with("tcp:send measured twice"));
+        assert!(sentences(&run, "W24")[0].starts_with("tcp:send measured twice"));
         for code in ["V03", "V04", "V05", "V06", "V07"] {
-            assert!(said(&run, code).is_empty());
+            assert!(sentences(&run, code).is_empty());
         }
     }
 
     #[test]
     fn is_silent_where_the_control_agrees() {
-        assert!(said(&run(1.0), "W24").is_empty());
-        assert_eq!(said(&run(1.0), "V04").len(), 1);
+        assert!(sentences(&run(1.0), "W24").is_empty());
+        assert_eq!(sentences(&run(1.0), "V04").len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::ignored_zero_copy::unset;
 use super::wording::{evidence, list, measured, percent};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Warning;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
@@ -28,7 +28,7 @@ pub(super) fn totals(input: &Input) -> Option<(ZeroCopyCounts, String)> {
     (!paths.is_empty()).then(|| (sum, list(&paths)))
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((counts, paths)) = totals(input) else { return Vec::new() };
     let answered = counts.copied + counts.zero_copied;
     if answered == 0 || (counts.copied as f64) < WORTH_SAYING * answered as f64 {
@@ -60,7 +60,7 @@ fn detect(input: &Input) -> Vec<Said> {
             "check the device with ethtool -k, stop packet captures, keep datagrams below the MTU",
         )
     };
-    vec![Said::Warning(Warning {
+    vec![Sentence::Warning(Warning {
         code: "W20".into(),
         text,
         why,
@@ -79,7 +79,7 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::ZeroCopyCounts;
     use msgpath_core::schema::FAR;
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn speaks_with_the_counts() {
         assert_eq!(
-            said(&run(0, 50), "W20"),
+            sentences(&run(0, 50), "W20"),
             ["the kernel copied 100 % of zero-copy sends (2\u{2009}000 of 2\u{2009}000)"]
         );
         let warning = summarise(&run(25, 20)).warnings.remove(0);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_nothing_was_copied_or_asked() {
-        assert!(said(&run(50, 0), "W20").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W20").is_empty());
+        assert!(sentences(&run(50, 0), "W20").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W20").is_empty());
     }
 }

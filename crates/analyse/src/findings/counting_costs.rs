@@ -7,19 +7,19 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
 
 use super::wording::{percent, prefix, range, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
 
 /// Less than this is not worth a sentence: it is below the margin of every comparison.
 const LEAST: f64 = 0.02;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let replicas = input.plan.cases.iter().filter(|case| input.plan.events_forced && Plan::counted(case));
     replicas.filter_map(|replica| say(input, replica)).collect()
 }
 
-fn say(input: &Input, replica: &Case) -> Option<Said> {
+fn say(input: &Input, replica: &Case) -> Option<Sentence> {
     let of = replica.ablation.as_ref()?.of as usize;
     let (counted, own) = (input.series.get(replica.id as usize)?, input.series.get(of)?);
     let d: Vec<f64> = log_ratios(counted, own).into_iter().map(|(_, d)| d).collect();
@@ -50,7 +50,7 @@ mod tests {
     use msgpath_core::schema::{EventCount, NEAR};
 
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     /// A case, and its counted replica that takes so many times as long.
     fn run(factor: f64, forced: bool) -> msgpath_record::Run {
@@ -69,16 +69,16 @@ mod tests {
 
     #[test]
     fn speaks_where_counted_rounds_are_slower_and_counting_was_asked_for() {
-        let texts = said(&run(1.2, true), "W105");
+        let texts = sentences(&run(1.2, true), "W105");
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].contains("the 10 counted rounds had "), "{texts:?}");
-        assert!(said(&run(1.2, false), "W105").is_empty());
+        assert!(sentences(&run(1.2, false), "W105").is_empty());
     }
 
     #[test]
     fn is_silent_where_they_are_like_the_others() {
-        assert!(said(&run(1.0, true), "W105").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W105").is_empty());
+        assert!(sentences(&run(1.0, true), "W105").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W105").is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use msgpath_stats::describe::percentile;
 
 use super::conditions::{End, ends, levels, measured_rounds};
 use super::wording::{percent, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W43", detect };
 
@@ -16,13 +16,13 @@ const CHANGE: f64 = 0.01;
 /// A smaller change of the measured level is not worth a sentence.
 const WORTH_SAYING: f64 = 0.01;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     ends(input).iter().filter_map(|end| say(input, end)).collect()
 }
 
 /// The probe is noisy, above all on virtual machines: that its values differ says nothing. That the rounds are slow
 /// where it is slow does, in both halves of the run.
-fn say(input: &Input, end: &End) -> Option<Said> {
+fn say(input: &Input, end: &End) -> Option<Sentence> {
     let rounds = measured_rounds(input);
     let speeds = |round: &&RoundRecord| end.speed_ns(round).filter(|ns| *ns > 0).map(|ns| ns as f64);
     let (speeds, levels): (Vec<f64>, Vec<f64>) =
@@ -74,7 +74,7 @@ fn say(input: &Input, end: &End) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said, slow_down};
+    use crate::testing::{Build, sentences, slow_down};
     use msgpath_core::schema::NEAR;
     use msgpath_stats::simulate::normal;
 
@@ -96,7 +96,7 @@ mod tests {
     fn speaks_where_the_rounds_follow() {
         let mut run = run(0.1, 0.01, true);
         run.header.host_mut(NEAR).facts.insert("cpu governor".into(), "schedutil".into());
-        let texts = said(&run, "W43");
+        let texts = sentences(&run, "W43");
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(
             texts[0].starts_with(
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn a_noisy_probe_is_not_a_change() {
-        assert!(said(&run(0.0, 0.08, false), "W43").is_empty());
-        assert!(said(&run(0.1, 0.01, false), "W43").is_empty());
+        assert!(sentences(&run(0.0, 0.08, false), "W43").is_empty());
+        assert!(sentences(&run(0.1, 0.01, false), "W43").is_empty());
     }
 
     #[test]
     fn is_silent_without_a_probe_or_with_a_steady_cpu() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W43").is_empty());
-        assert!(said(&run(0.004, 0.0005, true), "W43").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W43").is_empty());
+        assert!(sentences(&run(0.004, 0.0005, true), "W43").is_empty());
     }
 }

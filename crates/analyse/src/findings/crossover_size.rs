@@ -1,7 +1,7 @@
 //! V05: from which size a path pays.
 
 use super::wording::{about_size, again_with_rounds, finding, measured, sentence, threads};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence, Crossover};
 use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_stats::crossover::CrossoverKind;
@@ -9,14 +9,14 @@ use msgpath_stats::verdict::Verdict;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V05", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = input.summary.comparison.as_ref().filter(|comparison| !comparison.control_failed) else {
         return Vec::new();
     };
     comparison.crossovers.iter().filter_map(|crossover| say(input, comparison, crossover)).collect()
 }
 
-fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<Said> {
+fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<Sentence> {
     let (path, baseline) = (&crossover.path, &comparison.baseline);
     let several_counts = measured(input).any(|case| case.case.threads != crossover.threads);
     let with = if several_counts { format!("with {} ", threads(crossover.threads)) } else { String::new() };
@@ -86,7 +86,7 @@ fn more_rounds(input: &Input) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn paths(slope: f64, truth: f64) -> Build {
         Build::echo(&["tcp:send", "tcp:zerocopy"], &[64, 256, 1024, 4096, 16_384, 65_536])
@@ -99,23 +99,23 @@ mod tests {
 
     #[test]
     fn speaks_of_the_crossing() {
-        let texts = said(&paths(-0.08, 11.0).run(), "V05");
+        let texts = sentences(&paths(-0.08, 11.0).run(), "V05");
         assert!(texts[0].starts_with("sure: tcp:zerocopy starts to beat tcp:send at "), "{texts:?}");
         assert!(texts[0].contains("KiB (95 %: 1."), "{texts:?}");
-        assert!(said(&paths(0.08, 11.0).run(), "V05")[0].contains("beats tcp:send only below"));
-        assert!(said(&paths(-0.08, 3.0).run(), "V05")[0].contains("at every size measured"));
-        assert!(said(&paths(-0.08, 30.0).run(), "V05")[0].contains("at no size measured"));
+        assert!(sentences(&paths(0.08, 11.0).run(), "V05")[0].contains("beats tcp:send only below"));
+        assert!(sentences(&paths(-0.08, 3.0).run(), "V05")[0].contains("at every size measured"));
+        assert!(sentences(&paths(-0.08, 30.0).run(), "V05")[0].contains("at no size measured"));
     }
 
     #[test]
     fn says_what_would_settle_it() {
-        let texts = said(&paths(-0.08, 16.05).run(), "V05");
+        let texts = sentences(&paths(-0.08, 16.05).run(), "V05");
         assert!(texts[0].starts_with("can't tell: Whether tcp:zerocopy and tcp:send cross: of 6 sizes tcp:zerocopy is better at 0 and worse at 5;"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_on_equal_paths_and_a_single_size() {
-        assert!(said(&paths(0.0, 0.0).run(), "V05").is_empty());
-        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V05").is_empty());
+        assert!(sentences(&paths(0.0, 0.0).run(), "V05").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V05").is_empty());
     }
 }

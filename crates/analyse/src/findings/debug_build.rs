@@ -1,12 +1,12 @@
 //! W29: the numbers come from a debug build.
 
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use msgpath_core::schema::{FAR, NEAR};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W29", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let header = &input.run.header;
     let debug =
         |facts: &std::collections::BTreeMap<String, String>| facts.get("build").is_some_and(|build| build == "debug");
@@ -32,24 +32,24 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::{FAR, NEAR};
 
     #[test]
     fn speaks_of_a_debug_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.host_mut(NEAR).facts.insert("build".into(), "debug".into());
-        assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
+        assert_eq!(sentences(&run, "W29"), ["the near end is a debug build"]);
         run.header.host_mut(FAR).facts.insert("build".into(), "debug".into());
-        assert_eq!(said(&run, "W29"), ["both ends are a debug build"]);
+        assert_eq!(sentences(&run, "W29"), ["both ends are a debug build"]);
         run.header.plan.cases[0].traits.program = true;
-        assert_eq!(said(&run, "W29"), ["the near end is a debug build"]);
+        assert_eq!(sentences(&run, "W29"), ["the near end is a debug build"]);
     }
 
     #[test]
     fn is_silent_on_a_release_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.host_mut(NEAR).facts.insert("build".into(), "release".into());
-        assert!(said(&run, "W29").is_empty());
+        assert!(sentences(&run, "W29").is_empty());
     }
 }

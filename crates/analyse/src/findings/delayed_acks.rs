@@ -6,7 +6,7 @@ use msgpath_core::units::Glyphs;
 use super::counters::{rose, sent};
 use super::modes::{DELAYED_ACK, SHARE};
 use super::wording::{affected, finding, measured, percent, prefix, sentence, worst};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W36", detect };
@@ -15,7 +15,7 @@ const COUNTER: &str = "TcpExt.DelayedACKs";
 /// Delayed acknowledgements per message below which they are what any connection has now and then.
 const MANY: f64 = 0.2;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let at_once = |case: &&CaseSummary| {
         let options = input.plan.options_of(&case.case);
         case.case.traits.segments && options.nodelay && !options.cork && !options.hold_cork
@@ -28,7 +28,7 @@ fn detect(input: &Input) -> Vec<Said> {
     worst(many).and_then(|(case, cases)| say(input, case, cases)).into_iter().collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let delayed = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
     let number = |n| Glyphs::Unicode.thousands(n);
@@ -76,7 +76,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, count, said};
+    use crate::testing::{Build, count, sentences};
     use msgpath_core::schema::TcpInfo;
 
     /// 200 messages a round with so many delayed acknowledgements.
@@ -89,7 +89,7 @@ mod tests {
         for round in &mut run.rounds {
             round.far_mut().tcp = Some(TcpInfo { ato_us: 40_000, ..TcpInfo::default() });
         }
-        said(&run, "W36")
+        sentences(&run, "W36")
     }
 
     #[test]
@@ -109,6 +109,6 @@ mod tests {
         assert!(texts("unix:send", 0.02, 190, |_| ()).is_empty());
         // 1000 trimmed messages beside the 200 measured: 190 is not many.
         assert!(texts("tcp:send", 0.02, 190, |build| build.plan.trim = 1000).is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W36").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W36").is_empty());
     }
 }

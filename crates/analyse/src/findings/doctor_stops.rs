@@ -6,7 +6,7 @@ use msgpath_core::plan::Stamps;
 use super::conditions::one_machine;
 use super::spinning_in_a_crowd::spinning;
 use super::wording::evidence;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Warning;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W49", detect };
@@ -21,7 +21,7 @@ fn forbidden(input: &Input, number: u8) -> (&'static str, bool) {
     }
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(doctor) = &input.run.header.doctor else { return Vec::new() };
     if input.run.rounds.is_empty() {
         return Vec::new();
@@ -46,7 +46,7 @@ fn detect(input: &Input) -> Vec<Said> {
     stops.into_iter().map(|(check, ends)| say(input, check, &ends)).collect()
 }
 
-fn say(input: &Input, check: &Check, ends: &str) -> Said {
+fn say(input: &Input, check: &Check, ends: &str) -> Sentence {
     let (forbids, concerned) = forbidden(input, check.number);
     let mut why = format!("it forbids {forbids}");
     if !concerned {
@@ -56,7 +56,7 @@ fn say(input: &Input, check: &Check, ends: &str) -> Said {
     numbers.extend(
         check.evidence.iter().filter(|(_, value)| value.is_finite()).map(|(name, value)| (name.clone(), *value)),
     );
-    Said::Warning(Warning {
+    Sentence::Warning(Warning {
         code: "W49".into(),
         text: format!("doctor says STOP, check {} ({}, {ends}): {}", check.number, check.name, check.what),
         why,
@@ -69,7 +69,7 @@ fn say(input: &Input, check: &Check, ends: &str) -> Said {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, doctor, said};
+    use crate::testing::{Build, doctor, sentences};
     use msgpath_core::doctor::CheckState;
 
     #[test]
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn is_silent_about_warnings_and_without_doctor() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        assert!(said(&run, "W49").is_empty());
+        assert!(sentences(&run, "W49").is_empty());
         run.header.doctor = Some(doctor(&[(3, "near", CheckState::Warn, "powersave"), (9, "far", CheckState::Ok, "")]));
-        assert!(said(&run, "W49").is_empty());
+        assert!(sentences(&run, "W49").is_empty());
     }
 }

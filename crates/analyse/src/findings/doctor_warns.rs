@@ -3,7 +3,7 @@
 use msgpath_core::doctor::CheckState;
 
 use super::wording::{finding, list};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V14", detect };
@@ -13,7 +13,7 @@ const USUAL: usize = 3;
 /// More names than this are counted only.
 const NAMED: usize = 5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(doctor) = &input.run.header.doctor else { return Vec::new() };
     let mut names: Vec<(u8, &str)> = doctor
         .checks
@@ -41,7 +41,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, doctor, said};
+    use crate::testing::{Build, doctor, sentences};
     use msgpath_core::doctor::CheckState::{Ok, Stop, Warn};
 
     fn texts(warned: &[u8]) -> Vec<String> {
@@ -49,7 +49,7 @@ mod tests {
         let mut checks: Vec<_> = warned.iter().flat_map(|n| [(*n, "near", Warn, ""), (*n, "far", Warn, "")]).collect();
         checks.extend([(1, "near", Ok, ""), (20, "near", Stop, "")]);
         run.header.doctor = Some(doctor(&checks));
-        said(&run, "V14")
+        sentences(&run, "V14")
     }
 
     #[test]
@@ -66,6 +66,6 @@ mod tests {
     #[test]
     fn is_silent_about_three_and_about_stops() {
         assert!(texts(&[3, 4, 9]).is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V14").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V14").is_empty());
     }
 }

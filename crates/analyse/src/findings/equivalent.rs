@@ -4,12 +4,12 @@ use msgpath_stats::verdict::Verdict;
 
 use super::stretches::stretches;
 use super::wording::{again_with_rounds, finding, percent_at_most, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V03", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = &input.summary.comparison else { return Vec::new() };
     let say = |stretch: super::stretches::Stretch| {
         let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
@@ -41,13 +41,13 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     #[test]
     fn speaks_of_the_range_of_sizes() {
         let build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 1024, 4096, 65_536]);
         let run = build.factor(|case| if case.path.method == "writev" && case.size > 4096 { 1.3 } else { 1.0 }).run();
-        let texts = said(&run, "V03");
+        let texts = sentences(&run, "V03");
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: Up to 4 KiB tcp:writev is within "), "{texts:?}");
         assert!(texts[0].ends_with(" % of tcp:send."), "{texts:?}");
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn is_silent_where_the_difference_is_real_or_the_noise_too_large() {
         let build = || Build::echo(&["tcp:send", "tcp:writev"], &[64]);
-        assert!(said(&build().factor(|case| 1.0 + 0.1 * f64::from(case.id)).run(), "V03").is_empty());
-        assert!(said(&build().noise(0.2).run(), "V03").is_empty());
+        assert!(sentences(&build().factor(|case| 1.0 + 0.1 * f64::from(case.id)).run(), "V03").is_empty());
+        assert!(sentences(&build().noise(0.2).run(), "V03").is_empty());
     }
 }

@@ -8,12 +8,12 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
 
 use super::wording::{finding, list, measured, range};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{Confidence, Winner};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V06", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = input.summary.comparison.as_ref().filter(|comparison| !comparison.control_failed) else {
         return Vec::new();
     };
@@ -84,7 +84,7 @@ fn ahead_in_both_halves(input: &Input, winner: &Winner) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn paths() -> Build {
         Build::echo(&["tcp:send", "unix:send", "shm:ring/spin"], &[64, 4096])
@@ -97,7 +97,7 @@ mod tests {
             "unix" => 0.5,
             _ => 1.0,
         });
-        let texts = said(&run.run(), "V06");
+        let texts = sentences(&run.run(), "V06");
         assert!(
             texts[0].starts_with(
                 "sure: shm:ring/spin is the fastest of 3 paths at all 2 sizes and thread counts: the second takes "
@@ -105,16 +105,19 @@ mod tests {
             "{texts:?}"
         );
         let run = paths().factor(|case| if (case.path.transport == "unix") == (case.size == 64) { 0.5 } else { 1.0 });
-        let texts = said(&run.run(), "V06");
+        let texts = sentences(&run.run(), "V06");
         assert!(texts[0].contains("unix:send in 1 of 2; in 1 nothing beats shm:ring/spin and tcp:send."), "{texts:?}");
     }
 
     #[test]
     fn is_silent_without_a_winner() {
-        assert!(said(&paths().run(), "V06").is_empty());
+        assert!(sentences(&paths().run(), "V06").is_empty());
         assert!(
-            said(&Build::echo(&["tcp:send", "unix:send"], &[64]).factor(|case| f64::from(case.id + 1)).run(), "V06")
-                .is_empty()
+            sentences(
+                &Build::echo(&["tcp:send", "unix:send"], &[64]).factor(|case| f64::from(case.id + 1)).run(),
+                "V06"
+            )
+            .is_empty()
         );
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 
 use super::wording::{again_for, finding, measured, percent, prefix, seconds_measured, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V08", detect };
@@ -20,7 +20,7 @@ const STALLED: f64 = 0.01;
 /// More messages than this are not few.
 const MESSAGES: f64 = 0.05;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if !matches!(input.plan.workload, Workload::Echo | Workload::Rpc) {
         return Vec::new();
     }
@@ -83,7 +83,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::Histogram;
 
     fn with_stalls(every: usize) -> Vec<String> {
@@ -98,7 +98,7 @@ mod tests {
             histogram.record(ns);
             round.latency = histogram.to_sparse();
         }
-        said(&run, "V08")
+        sentences(&run, "V08")
     }
 
     #[test]
@@ -136,6 +136,6 @@ mod tests {
 
     #[test]
     fn is_silent_without_a_heavy_tail() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V08").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V08").is_empty());
     }
 }

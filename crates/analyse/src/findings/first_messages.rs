@@ -5,7 +5,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_stats::steady::halves_agree;
 
 use super::wording::{finding, measured, prefix, range, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::first::log_ratios;
 use crate::summary::{CaseSummary, Confidence, FirstMessages};
 
@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "V11", detect };
 /// A smaller ratio is not worth a sentence.
 const RATIO: f64 = 1.1;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     // As logarithms: estimate, and the end of the interval that is nearer to no difference.
     let of = |case: &CaseSummary| {
         let ratio = case.first.as_ref()?.ratio.as_ref()?;
@@ -59,7 +59,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_stats::simulate::lognormal_rounds;
 
     /// The first messages take `factor` times as long; `noise` between rounds.
@@ -68,7 +68,7 @@ mod tests {
         for (round, first) in run.rounds.iter_mut().zip(lognormal_rounds(5, 40, 100, 20_000.0 * factor, 0.1, noise)) {
             round.first = first;
         }
-        said(&run, "V11")
+        sentences(&run, "V11")
     }
 
     #[test]
@@ -89,6 +89,6 @@ mod tests {
     fn is_silent_where_they_are_like_the_rest_or_unknown() {
         assert!(with_first(1.0, 0.05).is_empty());
         assert!(with_first(1.05, 0.01).is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V11").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V11").is_empty());
     }
 }

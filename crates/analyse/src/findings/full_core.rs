@@ -4,7 +4,7 @@ use msgpath_stats::estimate::Estimate;
 
 use super::queueing::times;
 use super::wording::{finding, measured, message, percent, sentence, threads};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{CoreUse, rates, ratio};
 
@@ -15,8 +15,8 @@ const GREW: f64 = 1.1;
 /// A CPU of which the whole interval lies above this is full: a thread that never waits reaches some 98 %.
 const FULL: f64 = 0.9;
 
-fn detect(input: &Input) -> Vec<Said> {
-    let mut said = Vec::new();
+fn detect(input: &Input) -> Vec<Sentence> {
+    let mut sentences = Vec::new();
     let cases: Vec<&CaseSummary> = measured(input).filter(|case| case.threads.is_some() && case.rounds > 0).collect();
     for few in &cases {
         let twice = |many: &&&CaseSummary| {
@@ -46,9 +46,9 @@ fn detect(input: &Input) -> Vec<Said> {
             ("busy", busy.value),
             ("busy_low", busy.low.unwrap_or(f64::NAN)),
         ];
-        said.push(finding("W110", Confidence::Likely, sentence(&text), numbers, Vec::new()));
+        sentences.push(finding("W110", Confidence::Likely, sentence(&text), numbers, Vec::new()));
     }
-    said
+    sentences
 }
 
 /// The factor of the rate and the CPU that is full already with the fewer threads, or with the more.
@@ -66,12 +66,12 @@ fn stuck<'a>(input: &Input, few: &CaseSummary, many: &'a CaseSummary) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::threads::testing::closed;
 
     #[test]
     fn speaks_where_a_core_is_full() {
-        let texts = said(&closed(&[1, 2], 1.0, 2), "W110");
+        let texts = sentences(&closed(&[1, 2], 1.0, 2), "W110");
         assert!(
             texts[0].starts_with("likely: From 1 thread to 2 the rate did not grow (")
                 && texts[0].ends_with("): CPU 0 is full, its 2 threads ran 98 % of the time")
@@ -82,13 +82,13 @@ mod tests {
 
     #[test]
     fn is_silent_where_the_rate_grew_or_no_core_is_full() {
-        assert!(said(&closed(&[1, 2], 2.0, 8), "W110").is_empty());
+        assert!(sentences(&closed(&[1, 2], 2.0, 8), "W110").is_empty());
         let mut idle = closed(&[1, 2], 1.0, 2);
         for round in &mut idle.rounds {
             for thread in round.ends.iter_mut().flat_map(|end| &mut end.threads) {
                 thread.report.system_ns /= 2;
             }
         }
-        assert!(said(&idle, "W110").is_empty());
+        assert!(sentences(&idle, "W110").is_empty());
     }
 }

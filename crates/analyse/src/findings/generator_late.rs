@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, OpenLoop};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W50", detect };
@@ -27,7 +27,7 @@ fn broken(case: &CaseSummary, open: &OpenLoop) -> Option<(f64, f64)> {
 }
 
 /// Whose the larger part of the lateness is.
-fn blame(open: &OpenLoop) -> Option<String> {
+fn cause_of(open: &OpenLoop) -> Option<String> {
     let parts = [
         (open.not_running_share, "this machine's scheduler, not the server"),
         (open.blocked_share, "the far end holding the sender up"),
@@ -38,7 +38,7 @@ fn blame(open: &OpenLoop) -> Option<String> {
 }
 
 /// The worst case, with how many others there are.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let mut affected: Vec<(&CaseSummary, &OpenLoop, f64, f64)> = measured(input)
         .filter_map(|case| {
             let open = case.open.as_ref()?;
@@ -55,7 +55,7 @@ fn detect(input: &Input) -> Vec<Said> {
         time(median),
         percent(open.late_share)
     );
-    text.extend(blame(open).map(|blame| format!("; {blame}")));
+    text.extend(cause_of(open).map(|cause_of| format!("; {cause_of}")));
     if affected.len() > 1 {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }
@@ -76,7 +76,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, late, run};
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
             (open.not_running_ns, open.own_ns) = (open.lateness_ns * 24 / 25, open.lateness_ns / 25);
         }
-        let texts = said(&run, "W50");
+        let texts = sentences(&run, "W50");
         assert!(texts[0].starts_with("1 in 100 sends was later than 40.0 µs (median latency 1."), "{texts:?}");
         assert!(
             texts[0].ends_with(
@@ -101,7 +101,7 @@ mod tests {
     fn is_silent_on_punctual_senders() {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 3)]);
         late(&mut run, 4_000, 4);
-        assert_eq!(said(&run, "W50"), Vec::<String>::new());
+        assert_eq!(sentences(&run, "W50"), Vec::<String>::new());
     }
 
     #[test]
@@ -111,6 +111,6 @@ mod tests {
         for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
             (open.blocked_ns, open.own_ns) = (open.lateness_ns, 0);
         }
-        assert_eq!(said(&run, "W50"), Vec::<String>::new());
+        assert_eq!(sentences(&run, "W50"), Vec::<String>::new());
     }
 }

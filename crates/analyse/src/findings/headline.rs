@@ -5,7 +5,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::settled::unsettled;
 use crate::summary::{CaseSummary, Confidence};
 use crate::words::range_in_words;
@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "V01", detect };
 /// With more cases than this the table says it better.
 const MOST_CASES: usize = 4;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() || measured(input).count() > MOST_CASES {
         return Vec::new();
     }
@@ -27,7 +27,7 @@ fn detect(input: &Input) -> Vec<Said> {
 }
 
 /// Only from quantiles that are claims.
-fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn echo(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     // A rate that was not sustained has no time of its own.
     if case.open.as_ref().is_some_and(|open| !open.sustained) {
         return None;
@@ -63,7 +63,7 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Said> {
     Some(finding("V01", confidence, sentence(&text) + ".", numbers, vec![]))
 }
 
-fn stream(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn stream(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let bits = &case.throughput.as_ref()?.receiver_bits;
     let (low, high) = (bits.low?, bits.high?);
     let rate = |bits| bits_per_second(bits, BitUnits::Si);
@@ -84,16 +84,16 @@ fn stream(input: &Input, case: &CaseSummary) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, ramp, relevel, said};
+    use crate::testing::{Build, ramp, relevel, sentences};
 
     #[test]
     fn speaks_of_this_run() {
-        let texts = said(&Build::echo(&["tcp:send"], &[64]).run(), "V01");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V01");
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: In this run half of the messages came back within 20."), "{texts:?}");
         assert!(texts[0].contains(" µs (95 %: 20.") || texts[0].contains(" µs (95 %: 19."), "{texts:?}");
         assert!(texts[0].contains("; 1 in 100 took longer than 25.") && texts[0].matches("(95 %: ").count() == 2);
-        let texts = said(
+        let texts = sentences(
             &Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 5e9 + f64::from(pass % 3) * 1e8).run(),
             "V01",
         );
@@ -105,23 +105,23 @@ mod tests {
 
     #[test]
     fn is_silent_beside_a_table_and_only_likely_where_the_run_was_not_steady() {
-        let few = said(&Build::echo(&["tcp:send"], &[64]).rounds(4).run(), "V01");
+        let few = sentences(&Build::echo(&["tcp:send"], &[64]).rounds(4).run(), "V01");
         assert!(few[0].starts_with("likely: In this run half of") && few[0].contains(", 4 rounds)"), "{few:?}");
-        assert!(said(&Build::stream(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
-        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V01").is_empty());
+        assert!(sentences(&Build::stream(&["tcp:send"], &[64]).rounds(4).run(), "V01").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V01").is_empty());
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
-        let texts = said(&run, "V01");
+        let texts = sentences(&run, "V01");
         assert!(texts[0].starts_with("likely: In this run half of") && texts[0].contains(" levels)"), "{texts:?}");
         let stream = Build::stream(&["tcp:send"], &[64]).rates(|_, pass| 1e9 * ramp(pass)).run();
-        let texts = said(&stream, "V01");
+        let texts = sentences(&stream, "V01");
         assert!(texts[0].starts_with("likely: In this run the receiver took in "), "{texts:?}");
         assert!(texts[0].contains("from the slowest to the fastest level: "), "{texts:?}");
     }
 
     #[test]
     fn leaves_out_the_tail_that_was_not_observed() {
-        let texts = said(&Build::echo(&["tcp:send"], &[64]).messages(3).run(), "V01");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).messages(3).run(), "V01");
         assert!(texts[0].contains("within") && !texts[0].contains("1 in 100"), "{texts:?}");
     }
 }

@@ -5,12 +5,12 @@ use msgpath_core::plan::Change;
 use super::counters::rose;
 use super::modes::{CORKED, SHARE, Tried};
 use super::wording::{again_without, finding, measured, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W31", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let corked = |case: &&CaseSummary| {
         let options = input.plan.options_of(&case.case);
         case.case.traits.segments && (options.cork || options.hold_cork)
@@ -18,7 +18,7 @@ fn detect(input: &Input) -> Vec<Said> {
     measured(input).filter(corked).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let waiting = CORKED.of(input, case.case.id).filter(|waiting| waiting.share >= SHARE)?;
     // The least retransmission timeout is 200 ms as well: what was lost and sent again is no matter of the cork.
     let timeouts = rose(input, case, &["TcpExt.TCPTimeouts"]);
@@ -56,7 +56,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, count, said};
+    use crate::testing::{Build, count, sentences};
     use msgpath_core::plan::{CaseRole, Change};
 
     /// Every message takes so long under the cork; the ablation takes `ablation_ms`.
@@ -72,12 +72,12 @@ mod tests {
 
     #[test]
     fn speaks_of_a_cork_that_is_held() {
-        let texts = said(&build("tcp:send", 208.0, 0.0).run(), "W31");
+        let texts = sentences(&build("tcp:send", 208.0, 0.0).run(), "W31");
         assert!(
             texts[0].starts_with("likely: 100 % of the messages take about 20") && texts[0].contains("never released"),
             "{texts:?}"
         );
-        let both = said(&build("tcp:send", 416.0, 0.0).run(), "W31");
+        let both = sentences(&build("tcp:send", 416.0, 0.0).run(), "W31");
         assert!(both[0].contains("once in each direction"), "{both:?}");
     }
 
@@ -96,12 +96,12 @@ mod tests {
     fn is_silent_where_something_else_waits() {
         let mut retransmitted = build("tcp:send", 208.0, 0.0).run();
         count(&mut retransmitted, 0, "TcpExt.TCPTimeouts", 150);
-        assert!(said(&retransmitted, "W31").is_empty());
-        assert!(said(&build("tcp:send", 208.0, 208.0).ablation(0, Change::NoCork).run(), "W31").is_empty());
-        assert!(said(&build("tcp:send", 0.03, 0.0).run(), "W31").is_empty());
-        assert!(said(&build("unix:send", 208.0, 0.0).run(), "W31").is_empty());
+        assert!(sentences(&retransmitted, "W31").is_empty());
+        assert!(sentences(&build("tcp:send", 208.0, 208.0).ablation(0, Change::NoCork).run(), "W31").is_empty());
+        assert!(sentences(&build("tcp:send", 0.03, 0.0).run(), "W31").is_empty());
+        assert!(sentences(&build("unix:send", 208.0, 0.0).run(), "W31").is_empty());
         let mut released = build("tcp:send", 208.0, 0.0);
         released.plan.options.hold_cork = false;
-        assert!(said(&released.run(), "W31").is_empty());
+        assert!(sentences(&released.run(), "W31").is_empty());
     }
 }

@@ -4,13 +4,13 @@ use msgpath_core::units::Glyphs;
 use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V16", detect };
 
 /// The case with the largest difference, with how many others there are; only where both intervals lie apart.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let claimed = |all: &[Quantile]| {
         let p99 = all.iter().find(|q| q.p == 0.99 && q.is_interval())?;
         Some((p99.ns? as f64, p99.lo_ns? as f64, p99.hi_ns.map(|ns| ns as f64)))
@@ -49,14 +49,14 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, late, run};
 
     #[test]
     fn speaks_of_waiting_before_the_send() {
         let mut run = run(&[Queue::mm1(0.3, 500, 100, 5)]);
         late(&mut run, 40_000, 15);
-        let texts = said(&run, "V16");
+        let texts = sentences(&run, "V16");
         assert!(texts[0].starts_with("sure: In this run p99 is 4"), "{texts:?}");
         assert!(texts[0].contains(" µs from the intended send and 6."), "{texts:?}");
     }
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn is_silent_where_both_views_agree_within_their_intervals() {
         let mut run = run(&[Queue::mm1(0.3, 500, 100, 5)]);
-        assert!(said(&run, "V16").is_empty());
+        assert!(sentences(&run, "V16").is_empty());
         late(&mut run, 200, 15);
-        assert!(said(&run, "V16").is_empty());
+        assert!(sentences(&run, "V16").is_empty());
     }
 }

@@ -6,7 +6,7 @@ use msgpath_core::traits::Stack;
 use msgpath_core::units::Glyphs;
 
 use super::wording::{evidence, list, measured};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Warning};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W30", detect };
@@ -16,12 +16,12 @@ pub(super) fn unset(case: &CaseSummary) -> bool {
     case.case.traits.asks_in_vain
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     [false, true].into_iter().filter_map(|unix| say(input, unix)).collect()
 }
 
 /// One sentence for the transports that have zero copy, one for those that do not.
-fn say(input: &Input, unix: bool) -> Option<Said> {
+fn say(input: &Input, unix: bool) -> Option<Sentence> {
     let (mut sends, mut paths) = (0, BTreeSet::new());
     for case in measured(input).filter(|case| unset(case) && (case.case.traits.stack == Stack::Local) == unix) {
         // An answer would show that the kernel knows of the option after all.
@@ -48,7 +48,7 @@ fn say(input: &Input, unix: bool) -> Option<Said> {
             "set SO_ZEROCOPY, check that it is on, and read the error queue, as tcp:zerocopy does",
         )
     };
-    Some(Said::Warning(Warning {
+    Some(Sentence::Warning(Warning {
         code: "W30".into(),
         text,
         why: why.into(),
@@ -61,7 +61,7 @@ fn say(input: &Input, unix: bool) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::ZeroCopyCounts;
     use msgpath_record::Run;
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn speaks_where_the_flag_was_ignored() {
         assert_eq!(
-            said(&run("tcp:zerocopy-unset", 0), "W30"),
+            sentences(&run("tcp:zerocopy-unset", 0), "W30"),
             ["MSG_ZEROCOPY was ignored in all 800 sends of tcp:zerocopy-unset: none was answered on the error queue"]
         );
         let warnings = summarise(&run("unix:zerocopy-unset", 0)).warnings;
@@ -94,17 +94,17 @@ mod tests {
                 ZeroCopyCounts { asked: 20, copied, unanswered: 20 - copied, ..Default::default() };
         }
         assert_eq!(
-            said(&run, "W20"),
+            sentences(&run, "W20"),
             ["the kernel copied 100 % of zero-copy sends (800 of 800)"],
             "W20 took the unanswered sends for its own"
         );
-        assert_eq!(said(&run, "W30").len(), 1);
+        assert_eq!(sentences(&run, "W30").len(), 1);
     }
 
     #[test]
     fn is_silent_where_the_kernel_answered_or_nothing_was_asked() {
-        assert!(said(&run("tcp:zerocopy-unset", 1), "W30").is_empty());
-        assert!(said(&run("tcp:zerocopy", 0), "W30").is_empty());
-        assert!(said(&Build::echo(&["tcp:zerocopy-unset"], &[64]).run(), "W30").is_empty());
+        assert!(sentences(&run("tcp:zerocopy-unset", 1), "W30").is_empty());
+        assert!(sentences(&run("tcp:zerocopy", 0), "W30").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:zerocopy-unset"], &[64]).run(), "W30").is_empty());
     }
 }

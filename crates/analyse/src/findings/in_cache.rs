@@ -7,7 +7,7 @@ use msgpath_stats::steady::{halves_agree, halves_within};
 use msgpath_stats::verdict::Verdict;
 
 use super::wording::{about_size, again, finding, measured, message, range};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
 /// Below it a message costs calls and wake-ups, not copies.
 const LEAST: u64 = 4096;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let floors = input.run.header.floors.as_ref();
     let Some(cache) = floors.and_then(|floors| floors.last_level_cache) else { return Vec::new() };
     if input.plan.working_set != 0 {
@@ -24,7 +24,7 @@ fn detect(input: &Input) -> Vec<Said> {
     measured(input).filter_map(|case| say(input, case, cache)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Sentence> {
     let own = &case.case;
     let buffers = own.size.saturating_mul(u64::from(own.connections)).saturating_mul(2);
     if own.size < LEAST || buffers > cache {
@@ -72,7 +72,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::plan::{CaseRole, Change};
     use msgpath_core::schema::Floors;
     use msgpath_record::Run;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn says_where_it_does_not_matter() {
-        let texts = said(&run(65_536, 64 << 20, 1.0), "W56");
+        let texts = sentences(&run(65_536, 64 << 20, 1.0), "W56");
         assert!(texts[0].contains("the time is the same (") && texts[0].ends_with("does not flatter it."), "{texts:?}");
     }
 
@@ -110,19 +110,19 @@ mod tests {
     fn claims_nothing_without_an_ablation_past_the_cache() {
         let mut bare = Build::echo(&["tcp:send"], &[65_536]).run();
         bare.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
-        assert!(said(&bare, "W56").is_empty());
-        assert!(said(&run(65_536, 16 << 20, 1.6), "W56").is_empty());
+        assert!(sentences(&bare, "W56").is_empty());
+        assert!(sentences(&run(65_536, 16 << 20, 1.6), "W56").is_empty());
         let mut unknown = run(65_536, 64 << 20, 1.6);
         unknown.header.floors = None;
-        assert!(said(&unknown, "W56").is_empty());
+        assert!(sentences(&unknown, "W56").is_empty());
     }
 
     #[test]
     fn is_silent_about_small_messages_and_those_past_the_cache() {
-        assert!(said(&run(1_024, 64 << 20, 1.6), "W56").is_empty());
-        assert!(said(&run(32 << 20, 64 << 20, 1.6), "W56").is_empty());
+        assert!(sentences(&run(1_024, 64 << 20, 1.6), "W56").is_empty());
+        assert!(sentences(&run(32 << 20, 64 << 20, 1.6), "W56").is_empty());
         let mut rotated = run(65_536, 64 << 20, 1.6);
         rotated.header.plan.working_set = 64 << 20;
-        assert!(said(&rotated, "W56").is_empty());
+        assert!(sentences(&rotated, "W56").is_empty());
     }
 }

@@ -7,7 +7,7 @@ use msgpath_stats::quantile::count;
 
 use super::conditions::{End, contrast, ends, lasted_ns, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W47", detect };
 
@@ -23,7 +23,7 @@ const EXCESS_PER_S: f64 = 5_000.0;
 /// And this much more than expected.
 const EXCESS: f64 = 1.5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     ends(input)
         .iter()
         .flat_map(|end| {
@@ -49,7 +49,7 @@ fn messages(end: &End, round: &RoundRecord) -> f64 {
     delivery.sent.max(delivery.received) as f64 / cpus as f64
 }
 
-fn say(input: &Input, end: &End, cpu: u32) -> Option<Said> {
+fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
     let name = format!("irq.cpu{cpu}");
     let counted: Vec<&RoundRecord> =
         measured_rounds(input).into_iter().filter(|round| end.grew(round, &name).is_some()).collect();
@@ -93,7 +93,7 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said, stalls};
+    use crate::testing::{Build, sentences, stalls};
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::NEAR;
 
@@ -112,7 +112,7 @@ mod tests {
     fn speaks_of_more_than_messages_and_tick_explain() {
         let mut run = run("tcp:send", |at| if at % 4 == 0 { 4_000 } else { 400 });
         run.rounds.iter_mut().step_by(4).for_each(|round| stalls(round, 8, 60_000));
-        let texts = said(&run, "W47");
+        let texts = sentences(&run, "W47");
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn wake_ups_and_ticks_are_expected_but_not_where_a_thread_spins() {
-        assert!(said(&run("tcp:send", |_| 450), "W47").is_empty());
-        assert_eq!(said(&run("tcp:send/spin", |_| 450), "W47").len(), 1);
-        assert!(said(&run("tcp:send/spin", |_| 45), "W47").is_empty());
+        assert!(sentences(&run("tcp:send", |_| 450), "W47").is_empty());
+        assert_eq!(sentences(&run("tcp:send/spin", |_| 450), "W47").len(), 1);
+        assert!(sentences(&run("tcp:send/spin", |_| 45), "W47").is_empty());
     }
 
     #[test]
@@ -136,8 +136,8 @@ mod tests {
         other.rounds.iter_mut().for_each(|round| {
             round.end_mut(NEAR).kernel.0.insert("irq.cpu0".into(), 90_000);
         });
-        assert!(said(&other, "W47").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W47").is_empty());
-        assert!(said(&run("tcp:send", |at| if at == 7 { 90_000 } else { 0 }), "W47").is_empty());
+        assert!(sentences(&other, "W47").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W47").is_empty());
+        assert!(sentences(&run("tcp:send", |at| if at == 7 { 90_000 } else { 0 }), "W47").is_empty());
     }
 }

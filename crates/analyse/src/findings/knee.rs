@@ -5,7 +5,7 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, name};
 
 use super::wording::{finding, measured, message, sentence, threads};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{Confidence, LoadCurve, LoadPoint};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
@@ -19,12 +19,12 @@ fn rate(per_s: f64) -> String {
     }
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     input.summary.load_curves.iter().filter_map(|curve| say(input, curve)).collect()
 }
 
 /// Nothing where no rate was sustained: W52 says that.
-fn say(input: &Input, curve: &LoadCurve) -> Option<Said> {
+fn say(input: &Input, curve: &LoadCurve) -> Option<Sentence> {
     let sustained = curve.sustained_per_s?;
     let (confidence, knee) = knee(curve, sustained)?;
     let mut text = format!("{}{knee}", prefix(input, curve));
@@ -88,12 +88,12 @@ fn prefix(input: &Input, curve: &LoadCurve) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, run};
 
     fn texts(utilisations: &[f64]) -> Vec<String> {
         let queues: Vec<Queue> = utilisations.iter().map(|rho| Queue::mm1(*rho, 600, 100, 9)).collect();
-        said(&run(&queues), "V15")
+        sentences(&run(&queues), "V15")
     }
 
     #[test]

@@ -3,17 +3,17 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{engines, finding, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W101", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let worst = engine.stalls.first()?;
     let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
     let falling = if worst.falling { ", each waiting less than the one before it" } else { "" };
@@ -48,7 +48,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::periodic::testing::row;
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn messages_that_waited_together_are_one_late_receiver() {
@@ -56,18 +56,18 @@ mod tests {
         let at = |n: u64| 1_000_000 * n;
         logs.periodic =
             (0..40).map(|n| row(2, 0, n, at(n), if (10..19).contains(&n) { at(31) - at(n) } else { 20_000 })).collect();
-        let said = said(&(run, logs), "W101");
+        let sentences = sentences(&(run, logs), "W101");
         assert!(
-            said.len() == 1 && said[0].contains("9 messages in a row") && said[0].contains("receiver 3"),
-            "{said:?}"
+            sentences.len() == 1 && sentences[0].contains("9 messages in a row") && sentences[0].contains("receiver 3"),
+            "{sentences:?}"
         );
-        assert!(said[0].starts_with("sure"), "{said:?}");
+        assert!(sentences[0].starts_with("sure"), "{sentences:?}");
     }
 
     #[test]
     fn a_steady_series_is_none() {
         let (run, mut logs) = with(|_| (), |_| ());
         logs.periodic = (0..40).map(|n| row(2, 0, n, n * 1_000_000, 20_000)).collect();
-        assert!(said(&(run, logs), "W101").is_empty());
+        assert!(sentences(&(run, logs), "W101").is_empty());
     }
 }

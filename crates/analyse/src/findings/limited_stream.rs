@@ -7,7 +7,7 @@ use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
 
 use super::wording::{affected, again_with_rounds, finding, measured, percent, prefix, sentence, worst};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::series::sender;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -42,7 +42,7 @@ const LIMITS: [Limit; 2] = [
     },
 ];
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.plan.workload != Workload::Stream {
         return Vec::new();
     }
@@ -63,7 +63,7 @@ fn shares(input: &Input, case: &CaseSummary, limit: &Limit) -> Vec<f64> {
     rounds.filter_map(|round| share(sender(input.plan, round).tcp?)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cases: usize, limit: &Limit) -> Said {
+fn say(input: &Input, case: &CaseSummary, cases: usize, limit: &Limit) -> Sentence {
     let shares = shares(input, case, limit);
     let value = mean(&shares);
     let half = t_quantile(0.975, shares.len() as f64 - 1.0) * deviation(&shares) / (shares.len() as f64).sqrt();
@@ -90,7 +90,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize, limit: &Limit) -> Said {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::TcpInfo;
     use msgpath_stats::simulate::normal;
 
@@ -107,7 +107,7 @@ mod tests {
             let reverse = run.header.plan.reverse;
             if reverse { round.far_mut() } else { round.near_mut() }.tcp = Some(tcp);
         }
-        said(&run, "W39")
+        sentences(&run, "W39")
     }
 
     fn stream() -> Build {
@@ -153,6 +153,6 @@ mod tests {
     fn is_silent_below_a_fifth_and_without_tcp_info() {
         assert!(texts(stream(), |_| 0.19, 0.18).is_empty());
         assert!(texts(Build::echo(&["tcp:send"], &[64]), |_| 0.8, 0.8).is_empty());
-        assert!(said(&stream().run(), "W39").is_empty());
+        assert!(sentences(&stream().run(), "W39").is_empty());
     }
 }

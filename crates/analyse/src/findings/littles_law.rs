@@ -3,7 +3,7 @@
 use msgpath_core::units::three_digits;
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W54", detect };
@@ -12,7 +12,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W54", detect };
 const TOLERANCE: f64 = 0.1;
 
 /// The worst case, with how many others there are. In an overload there is no steady state that the law is about.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let broken = |case: &CaseSummary| {
         let open = case.open.as_ref().filter(|open| open.sustained)?;
         let law = open.little.as_ref()?;
@@ -47,14 +47,14 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, run};
 
     #[test]
     fn speaks_where_counts_do_not_fit() {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 4)]);
         run.rounds.iter_mut().filter_map(|round| round.open.as_mut()).for_each(|open| open.in_flight_sum *= 2);
-        let texts = said(&run, "W54");
+        let texts = sentences(&run, "W54");
         assert!(
             texts[0].contains(" messages were in flight on average, ") && texts[0].contains(" % more than"),
             "{texts:?}"
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn is_silent_where_they_fit_and_in_an_overload() {
         for utilisation in [0.05, 0.5, 0.8, 0.9, 1.2] {
-            assert!(said(&run(&[Queue::mm1(utilisation, 500, 100, 4)]), "W54").is_empty(), "{utilisation}");
+            assert!(sentences(&run(&[Queue::mm1(utilisation, 500, 100, 4)]), "W54").is_empty(), "{utilisation}");
         }
     }
 }

@@ -7,7 +7,7 @@ use msgpath_core::schema::{DeviceKind, NEAR};
 use msgpath_core::target::Target;
 
 use super::wording::{measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W33", detect };
 
@@ -26,7 +26,7 @@ fn elsewhere(input: &Input) -> Option<String> {
     (!here).then_some(host)
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let header = &input.run.header;
     let network = measured(input).any(|case| case.case.traits.inet);
     let (Some(host), Some(route)) = (elsewhere(input), header.floors.as_ref().and_then(|floors| floors.route.as_ref()))
@@ -35,7 +35,7 @@ fn detect(input: &Input) -> Vec<Said> {
     };
     // A container's veth leads out of the machine where the other end runs on another one.
     let one_machine = header.one_machine();
-    let way = match route.kind {
+    let setup = match route.kind {
         DeviceKind::Loopback => "an address of this machine",
         DeviceKind::Veth if one_machine => "another network namespace of this machine",
         _ => return Vec::new(),
@@ -46,7 +46,7 @@ fn detect(input: &Input) -> Vec<Said> {
     }
     vec![warning(
         "W33",
-        format!("{host} is {way}: the way there is {}, and no NIC is measured", route.device),
+        format!("{host} is {setup}: the way there is {}, and no NIC is measured", route.device),
         "no interrupt, no checksum, larger packets, and the receiver's work runs inside the sender's call: the numbers do \
          not transfer to a network",
         "run msgpath serve on a second machine and name that as the target",
@@ -56,7 +56,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, route, said};
+    use crate::testing::{Build, route, sentences};
     use msgpath_core::schema::{DeviceKind, FAR, NEAR};
 
     fn texts(target: &str, kind: DeviceKind, path: &str, far_boot: &str) -> Vec<String> {
@@ -65,7 +65,7 @@ mod tests {
         run.header.host_mut(NEAR).host = "anna.example".into();
         run.header.host_mut(FAR).boot_id = far_boot.into();
         route(&mut run, kind, "lo", "10.0.0.2");
-        said(&run, "W33")
+        sentences(&run, "W33")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use msgpath_core::units::{Glyphs, size};
 
 use super::counters::{fits, rose};
 use super::wording::{affected, finding, list, measured, prefix, sentence, worst};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W37", detect };
@@ -19,13 +19,13 @@ const PLACES: [(&str, &str, &[&str]); 3] = [
 /// Bytes of a page: what the kernel charges for a piece of a zero-copy send at least.
 const PAGE: u64 = 4096;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let lossy = measured(input).filter(|case| case.case.traits.lossy && case.case.traits.inet);
     let lossy = lossy.filter(|case| case.delivery.lost > 0).map(|case| (case.delivery.lost as f64, case));
     worst(lossy).map(|(case, cases)| say(input, case, cases)).into_iter().collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cases: usize) -> Said {
+fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
     let number = |n| Glyphs::Unicode.thousands(n);
     let lost = case.delivery.lost;
     let counts = PLACES.map(|(_, _, names)| rose(input, case, names));
@@ -117,7 +117,7 @@ fn charged_by_page(case: &CaseSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, count, grant, route, said};
+    use crate::testing::{Build, count, grant, route, sentences};
     use msgpath_core::schema::{DeviceKind, FAR};
     use msgpath_core::units::Pieces;
     use msgpath_record::Run;
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn is_sure_where_the_counts_fit() {
-        let texts = said(&counted(9, 1), "W37");
+        let texts = sentences(&counted(9, 1), "W37");
         assert!(
             texts[0].starts_with(
                 "sure: Of 400 lost messages: 360 dropped at a full receive buffer and 40 dropped in the backlog of a \
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn is_likely_where_some_are_unexplained_or_others_lose_too() {
-        let texts = said(&counted(5, 0), "W37");
+        let texts = sentences(&counted(5, 0), "W37");
         assert!(texts[0].starts_with("likely: Of 400 lost messages: 200 dropped at a full"), "{texts:?}");
         assert!(texts[0].contains("and 200 unexplained"), "{texts:?}");
-        let texts = said(&counted(20, 0), "W37");
+        let texts = sentences(&counted(20, 0), "W37");
         assert!(texts[0].starts_with("likely: ") && texts[0].contains("others lost messages too"), "{texts:?}");
     }
 
@@ -165,11 +165,11 @@ mod tests {
     fn counts_of_one_namespace_are_not_added_and_those_of_two_machines_are() {
         let mut run = counted(5, 0);
         run.header.host_mut(FAR).boot_id = "two".into();
-        assert!(said(&run, "W37")[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
+        assert!(sentences(&run, "W37")[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
         // Two namespaces of one machine have counters of their own, but one softnet.
         let mut run = counted(4, 2);
         route(&mut run, DeviceKind::Veth, "veth0", "10.0.0.2");
-        let texts = said(&run, "W37");
+        let texts = sentences(&run, "W37");
         assert!(
             texts[0].starts_with("sure: Of 400 lost messages: 320 dropped") && texts[0].contains("80 dropped in the")
         );
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn cannot_tell_where_nothing_was_counted_or_read() {
-        let texts = said(&counted(0, 0), "W37");
+        let texts = sentences(&counted(0, 0), "W37");
         assert!(texts[0].starts_with("can't tell: Of 400 lost messages: 400 unexplained"), "{texts:?}");
         assert!(texts[0].contains("ethtool -S"), "{texts:?}");
-        let unread = said(&lossy("udp:send", |_| ()), "W37");
+        let unread = sentences(&lossy("udp:send", |_| ()), "W37");
         assert!(unread[0].contains("n/a: what is dropped at a full receive buffer,"), "{unread:?}");
     }
 
@@ -190,21 +190,21 @@ mod tests {
         count(&mut run, 0, "Udp.RcvbufErrors", 10);
         grant(&mut run, 0, "SO_RCVBUF", "-", "212992");
         run.end.as_mut().unwrap().granted.get_mut(&0).unwrap()[0].end = "far".into();
-        let texts = said(&run, "W37");
+        let texts = sentences(&run, "W37");
         assert!(
             texts[0].contains("15 pieces of 100 B fill 60 KiB of the receive buffer instead of 1500 B, which holds 3"),
             "{texts:?}"
         );
         let mut whole = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces::whole(4096));
         count(&mut whole, 0, "Udp.RcvbufErrors", 10);
-        assert!(!said(&whole, "W37")[0].contains("pages"));
+        assert!(!sentences(&whole, "W37")[0].contains("pages"));
     }
 
     #[test]
     fn is_silent_where_nothing_was_lost_or_the_transport_loses_nothing() {
         let mut run = Build::echo(&["udp:send"], &[64]).run();
         count(&mut run, 0, "Udp.RcvbufErrors", 10);
-        assert!(said(&run, "W37").is_empty());
-        assert!(said(&lossy("unixgram:send", |_| ()), "W37").is_empty());
+        assert!(sentences(&run, "W37").is_empty());
+        assert!(sentences(&lossy("unixgram:send", |_| ()), "W37").is_empty());
     }
 }

@@ -4,19 +4,19 @@ use msgpath_core::Workload;
 use msgpath_core::units::Glyphs;
 
 use super::wording::{list, measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W26", detect };
 
 /// The worst case, with how many others there are.
-fn detect(input: &Input) -> Vec<Said> {
-    let trouble = |case: &CaseSummary| {
+fn detect(input: &Input) -> Vec<Sentence> {
+    let fault = |case: &CaseSummary| {
         let delivery = &case.delivery;
         delivery.lost + delivery.duplicated + delivery.reordered + delivery.late
     };
-    let mut affected: Vec<&CaseSummary> = measured(input).filter(|case| trouble(case) > 0).collect();
-    affected.sort_by_key(|case| std::cmp::Reverse(trouble(case)));
+    let mut affected: Vec<&CaseSummary> = measured(input).filter(|case| fault(case) > 0).collect();
+    affected.sort_by_key(|case| std::cmp::Reverse(fault(case)));
     let Some(case) = affected.first() else { return Vec::new() };
     let delivery = &case.delivery;
     let counted = [
@@ -62,14 +62,14 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     #[test]
     fn speaks_of_every_kind_with_its_count() {
         let mut run = Build::echo(&["udp:send"], &[64]).run();
         run.rounds[0].near_mut().delivery.lost = 13;
         run.rounds[1].far_mut().delivery.reordered = 2;
-        let texts = said(&run, "W26");
+        let texts = sentences(&run, "W26");
         assert_eq!(texts, ["Of 8\u{2009}000 messages 13 lost and 2 came out of order (0.16 % lost)"]);
     }
 
@@ -77,11 +77,11 @@ mod tests {
     fn the_end_of_a_stream_that_never_came_is_lost() {
         let mut run = Build::stream(&["udp:send"], &[64]).run();
         run.rounds[0].far_mut().delivery.received -= 10;
-        assert!(said(&run, "W26")[0].contains("10 lost"));
+        assert!(sentences(&run, "W26")[0].contains("10 lost"));
     }
 
     #[test]
     fn is_silent_where_all_arrived() {
-        assert!(said(&Build::echo(&["udp:send"], &[64]).run(), "W26").is_empty());
+        assert!(sentences(&Build::echo(&["udp:send"], &[64]).run(), "W26").is_empty());
     }
 }

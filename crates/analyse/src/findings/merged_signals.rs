@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{engines, finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -12,11 +12,11 @@ pub(super) const DETECTOR: Detector = Detector { code: "W99", detect };
 /// At least this share of the messages had no signal of their own.
 const SHARE: f64 = 0.01;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let merged = engine.received.checked_sub(engine.signals).filter(|_| engine.signals > 0)?;
     let share = merged as f64 / engine.received as f64;
     if share < SHARE {
@@ -37,17 +37,17 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn fewer_signals_than_messages_are_merged_ones() {
-        let said = said(&with(|_| (), |round| round.far_mut().calls.signals = 300), "W99");
-        assert!(said.len() == 1 && said[0].contains("3\u{2009}000 signals"), "{said:?}");
+        let sentences = sentences(&with(|_| (), |round| round.far_mut().calls.signals = 300), "W99");
+        assert!(sentences.len() == 1 && sentences[0].contains("3\u{2009}000 signals"), "{sentences:?}");
     }
 
     #[test]
     fn a_signal_a_message_and_no_signals_at_all_are_not() {
-        assert!(said(&with(|_| (), |round| round.far_mut().calls.signals = 461), "W99").is_empty());
-        assert!(said(&build(|_| ()), "W99").is_empty());
+        assert!(sentences(&with(|_| (), |round| round.far_mut().calls.signals = 461), "W99").is_empty());
+        assert!(sentences(&build(|_| ()), "W99").is_empty());
     }
 }

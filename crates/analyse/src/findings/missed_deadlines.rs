@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{engines, finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -12,11 +12,11 @@ pub(super) const DETECTOR: Detector = Detector { code: "W102", detect };
 /// At least this share of the messages missed its deadline.
 const SHARE: f64 = 0.001;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
     let late = engine.missed + engine.all.lost;
     let of = engine.all.messages + engine.all.lost;
@@ -42,16 +42,16 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn late_deliveries_are_counted() {
-        let said = said(&with(|facts| facts.sessions[0].components[1].missed = 46, |_| ()), "W102");
-        assert!(said.len() == 1 && said[0].contains("46 of 4\u{2009}600 messages (1 %)"), "{said:?}");
+        let sentences = sentences(&with(|facts| facts.sessions[0].components[1].missed = 46, |_| ()), "W102");
+        assert!(sentences.len() == 1 && sentences[0].contains("46 of 4\u{2009}600 messages (1 %)"), "{sentences:?}");
     }
 
     #[test]
     fn deadlines_that_are_kept_are_not_news() {
-        assert!(said(&build(|_| ()), "W102").is_empty());
+        assert!(sentences(&build(|_| ()), "W102").is_empty());
     }
 }

@@ -144,7 +144,7 @@ pub struct Input<'a> {
 }
 
 /// One computed sentence.
-pub enum Said {
+pub enum Sentence {
     /// A finding.
     Finding(Finding),
     /// A warning.
@@ -156,7 +156,7 @@ pub struct Detector {
     /// Its stable code: `V..` findings, `W..` things that change what the numbers mean.
     pub code: &'static str,
     /// What it has to say about a run; nothing where it does not apply.
-    pub detect: fn(&Input) -> Vec<Said>,
+    pub detect: fn(&Input) -> Vec<Sentence>,
 }
 
 /// Every detector, in the order in which the sentences are printed. A new one is one file and one line here.
@@ -271,15 +271,15 @@ pub const DETECTORS: &[Detector] = &[
 /// Asks every detector.
 pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
-    for mut said in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
+    for mut sentences in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
         // `msgpath rpc` and `msgpath import` have a grammar of their own: no option of the measuring verbs is put there.
-        if let (Workload::Rpc, Said::Finding(finding)) = (input.plan.workload, &mut said) {
+        if let (Workload::Rpc, Sentence::Finding(finding)) = (input.plan.workload, &mut sentences) {
             let verb = format!("msgpath {} ", input.run.header.command.get(1).map_or("rpc", String::as_str));
             finding.next.retain(|command| finding.code.as_str() >= "W60" || !command.starts_with(&verb));
         }
-        match said {
-            Said::Finding(finding) => findings.push(finding),
-            Said::Warning(warning) => warnings.push(warning),
+        match sentences {
+            Sentence::Finding(finding) => findings.push(finding),
+            Sentence::Warning(warning) => warnings.push(warning),
         }
     }
     #[cfg(test)]
@@ -386,9 +386,12 @@ mod tests {
         let mut calls = Calls::new(4, 0.0, 0.0).same_machine().pings(4_000, 20.0 * S);
         calls.rows.iter_mut().for_each(|row| row.case = row.rpcid % 2);
         let (run, logs) = calls.run(&["write", "read"], 40);
-        let said = texts(&run, &logs);
-        assert!(said[0].starts_with("V01 write: in this run half of the calls came back within 300 µs"), "{said:?}");
-        assert!(said[1].starts_with("V01 read: in this run half"), "{said:?}");
+        let sentences = texts(&run, &logs);
+        assert!(
+            sentences[0].starts_with("V01 write: in this run half of the calls came back within 300 µs"),
+            "{sentences:?}"
+        );
+        assert!(sentences[1].starts_with("V01 read: in this run half"), "{sentences:?}");
         let summary = crate::summarise_with(&run, &logs);
         assert!(summary.comparison.is_none() && summary.load_curves.is_empty());
         assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied_bytes.is_none()));
@@ -409,9 +412,9 @@ mod tests {
             *round.far_mut() = Default::default();
             (round.far_mut().delivery.received, round.far_mut().bytes_received) = (delivered, 64 * delivered);
         }
-        let said = texts(&run, &Logs::default());
-        assert!(said[0].starts_with("V01 In this run half of the messages arrived within 20"), "{said:?}");
-        for text in said {
+        let sentences = texts(&run, &Logs::default());
+        assert!(sentences[0].starts_with("V01 In this run half of the messages arrived within 20"), "{sentences:?}");
+        for text in sentences {
             for wrong in ["came back", "far end", "received", "round trip"] {
                 assert!(!text.contains(wrong), "{text}");
             }

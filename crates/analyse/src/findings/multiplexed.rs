@@ -1,7 +1,7 @@
 //! W103: events took turns on the counters of the CPU, so their counts are scaled from a part of the time.
 
 use super::wording::{finding, list, measured, percent, prefix};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence, EventRate};
 use msgpath_core::schema::{FAR, NEAR};
 
@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W103", detect };
 /// A share of the time above this is the whole time: opening and closing are not at one moment.
 const WHOLE: f64 = 0.99;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let worst = measured(input).filter_map(|case| Some((least(case)?, case)));
     let Some((share, case)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Vec::new() };
     let shared = case.ends.iter().filter_map(|end| {
@@ -41,7 +41,7 @@ fn least(case: &CaseSummary) -> Option<f64> {
 mod tests {
     use msgpath_core::schema::{EventCount, FAR};
 
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn texts(running_ns: u64) -> Vec<String> {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
@@ -50,7 +50,7 @@ mod tests {
             let count = EventCount { count: 5_000, user: None, enabled_ns: 1_000, running_ns };
             round.end_mut(FAR).events.insert("cycles".into(), count);
         }
-        said(&run, "W103")
+        sentences(&run, "W103")
     }
 
     #[test]
@@ -66,6 +66,6 @@ mod tests {
     #[test]
     fn is_silent_where_every_event_has_its_counter() {
         assert!(texts(1_000).is_empty() && texts(995).is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W103").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W103").is_empty());
     }
 }

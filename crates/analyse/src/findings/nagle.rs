@@ -6,12 +6,12 @@ use msgpath_core::units::Glyphs;
 use super::counters::{fits, rose, sent};
 use super::modes::{DELAYED_ACK, SHARE, Tried};
 use super::wording::{again_joined, finding, measured, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W25", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let held_back = |case: &&CaseSummary| {
         let options = input.plan.options_of(&case.case);
         !options.nodelay && !options.cork && !options.hold_cork
@@ -28,7 +28,7 @@ fn hands_over_in_parts(case: &CaseSummary) -> bool {
     case.case.traits.segments && case.case.traits.apart && case.case.pieces.count > 1
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let waiting = DELAYED_ACK.of(input, case.case.id).filter(|waiting| waiting.share >= SHARE)?;
     let mut text = format!(
         "{}{} % of the messages wait, most of them {}: each is handed over in several sends with TCP_NODELAY off, and the \
@@ -77,7 +77,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, count, said};
+    use crate::testing::{Build, count, sentences};
     use msgpath_core::Histogram;
     use msgpath_core::plan::Change;
     use msgpath_core::schema::{FAR, NEAR};
@@ -94,7 +94,7 @@ mod tests {
     fn in_pieces(paths: &[&str], median_ms: f64, change: impl Fn(&mut Build)) -> Vec<String> {
         let mut build = build(paths, median_ms);
         change(&mut build);
-        said(&build.run(), "W25")
+        sentences(&build.run(), "W25")
     }
 
     /// 200 messages a round of one case, all of which wait, with so many delayed acknowledgements, and an ablation that
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn is_sure_where_the_counters_fit_and_the_cure_was_tried() {
-        let texts = said(&tried(200, 0.03), "W25");
+        let texts = sentences(&tried(200, 0.03), "W25");
         assert!(texts[0].starts_with("sure: "), "{texts:?}");
         assert!(texts[0].contains("DelayedACKs +8\u{2009}000 in 8\u{2009}000 messages"), "{texts:?}");
         assert!(
@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn is_likely_where_a_proof_is_missing() {
         for delayed in [100, 900] {
-            assert!(said(&tried(delayed, 0.03), "W25")[0].starts_with("likely: "), "{delayed}");
+            assert!(sentences(&tried(delayed, 0.03), "W25")[0].starts_with("likely: "), "{delayed}");
         }
         let mut unread = tried(200, 0.03);
         (unread.header.ends[NEAR].counters, unread.header.ends[FAR].counters) = (vec![], vec![]);
-        assert!(said(&unread, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&unread, "W25")[0].starts_with("likely: "));
         let mut untried = tried(200, 0.03);
         untried.rounds.retain(|round| round.case == 0);
-        assert!(said(&untried, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&untried, "W25")[0].starts_with("likely: "));
     }
 
     #[test]
@@ -159,17 +159,17 @@ mod tests {
             (0..200).for_each(|at| histogram.record(if at % 10 < 3 { 42_000_000 } else { 29_000 + at * 10 }));
             round.latency = histogram.to_sparse();
         }
-        let texts = said(&run, "W25");
+        let texts = sentences(&run, "W25");
         assert!(texts[0].starts_with("sure: 30 % of the messages wait"), "{texts:?}");
         assert!(texts[0].contains("Tried here: with TCP_NODELAY 0 % of the messages wait so"), "{texts:?}");
         // Five passes prove nothing.
         run.rounds.retain(|round| round.pass < 5);
-        assert!(said(&run, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&run, "W25")[0].starts_with("likely: "));
     }
 
     #[test]
     fn is_silent_where_the_ablation_waits_as_well() {
-        assert!(said(&tried(200, 40.0), "W25").is_empty());
+        assert!(sentences(&tried(200, 40.0), "W25").is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::one_core::shared_cpus;
 use super::spinning::crowds;
 use super::stage_growth::traced;
 use super::wording::{measured, percent, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::occupants::Occupant;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
@@ -20,7 +20,7 @@ const WORTH_NAMING: f64 = 0.05;
 /// And fewer than this are an accident.
 const FEWEST: usize = 3;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     // Where the run's own threads are in each other's way, there is another sentence for it.
     let threads = measured(input).map(|case| case.case.threads as usize).max().unwrap_or(0);
     if shared_cpus(input).is_some() || !crowds(input, threads, threads).is_empty() {
@@ -36,7 +36,7 @@ fn waiting(input: &Input, end: &End, round: &RoundRecord) -> Option<f64> {
     report.run_delay_ns.filter(|_| time > 0.0).map(|delay| delay as f64 / time)
 }
 
-fn say(input: &Input) -> Option<Said> {
+fn say(input: &Input) -> Option<Sentence> {
     let rounds = measured_rounds(input);
     let watched = ends(input);
     let is = |round: &RoundRecord| input.calm.disturbed(round).iter().any(|end| end.shared);
@@ -132,8 +132,8 @@ fn traced_holder<'a>(input: &Input<'a>) -> Option<&'a Occupant> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, doctor, said, stalls};
-    use crate::testing_trace::{Found, Way, said as said_of, traced};
+    use crate::testing::{Build, doctor, sentences, stalls};
+    use crate::testing_trace::{Found, Setup, sentences as said_of, traced};
     use msgpath_core::doctor::CheckState;
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::{EndReport, Environment, FAR, NEAR, OtherTask, RoundRecord};
@@ -163,7 +163,7 @@ mod tests {
                 stalls(round, 4, 2_000_000);
             }
         });
-        let texts = said(&run, "W46");
+        let texts = sentences(&run, "W46");
         assert!(
             texts[0].starts_with(
                 "other work shared the CPUs: in 10 of 40 rounds the measuring threads waited 22 % of their time for a CPU and were taken off it 70 times (pressure on the CPUs 20 % of the time), whose is n/a: no task that lasted used a hundredth of a CPU; "
@@ -176,11 +176,11 @@ mod tests {
     #[test]
     fn speaks_where_every_round_is_disturbed() {
         let preempted = run(|_, round| round.near_mut().involuntary_switches = 20);
-        assert!(said(&preempted, "W46")[0].contains("in 40 of 40 rounds"), "{:?}", said(&preempted, "W46"));
+        assert!(sentences(&preempted, "W46")[0].contains("in 40 of 40 rounds"), "{:?}", sentences(&preempted, "W46"));
         let mut crowd = run(|_, round| round.near_mut().run_delay_ns = Some(3_000_000));
-        assert!(said(&crowd, "W46").is_empty());
+        assert!(sentences(&crowd, "W46").is_empty());
         crowd.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
-        assert_eq!(said(&crowd, "W46").len(), 1);
+        assert_eq!(sentences(&crowd, "W46").len(), 1);
     }
 
     #[test]
@@ -190,22 +190,22 @@ mod tests {
             |pid, name: &str, share, cpu| OtherTask { pid, name: name.into(), share, cpu, ..OtherTask::default() };
         run.header.others = vec![task(12, "elsewhere", 0.9, Some(3)), task(4_711, "cc1plus", 0.61, Some(1))];
         assert!(
-            said(&run, "W46")[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU); "),
+            sentences(&run, "W46")[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU); "),
             "{:?}",
-            said(&run, "W46")
+            sentences(&run, "W46")
         );
         run.header.others.pop();
-        assert!(said(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
+        assert!(sentences(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
         run.header.others = vec![task(9, "kworker/0:1", 0.001, Some(0))];
-        let nobody = said(&run, "W46");
+        let nobody = sentences(&run, "W46");
         assert!(nobody[0].contains(", whose is n/a: no task that lasted used a hundredth of a CPU; "), "{nobody:?}");
         run.header.others_unseen = Some("/proc hides the tasks of others".into());
-        assert!(said(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", said(&run, "W46"));
+        assert!(sentences(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", sentences(&run, "W46"));
     }
 
     #[test]
     fn who_held_the_cpu_in_traced_rounds_is_named_where_samples_name_nobody() {
-        let mut traced = traced(&Way { found: vec![Found::Preempted], ..Way::over("tcp:send") }, 50);
+        let mut traced = traced(&Setup { found: vec![Found::Preempted], ..Setup::over("tcp:send") }, 50);
         let header = &mut traced.run.header;
         header.plan.placement = Placement::pair(vec![0], vec![1]);
         header.others_unseen = Some("/proc hides the tasks of others".into());
@@ -229,7 +229,7 @@ mod tests {
                 vec![OtherTask { pid: 7, name: "cc1plus".into(), share: 0.6, cpu: Some(1), ..OtherTask::default() }];
             let near = run.header.host(NEAR).clone();
             run.header.set_hosts([near.clone(), Environment { boot_id: "another".into(), ..near }]);
-            said(&run, "W46").remove(0)
+            sentences(&run, "W46").remove(0)
         };
         let (near, far) = (two(RoundRecord::near_mut), two(RoundRecord::far_mut));
         assert!(near.contains("mostly cc1plus") && !near.contains("whose is n/a"), "{near}");
@@ -238,12 +238,12 @@ mod tests {
 
     #[test]
     fn waking_up_is_not_a_neighbour() {
-        assert!(said(&run(|_, _| ()), "W46").is_empty());
+        assert!(sentences(&run(|_, _| ()), "W46").is_empty());
         // A virtual machine whose idle CPUs take long to get going, in every round.
-        assert!(said(&run(|_, round| round.near_mut().run_delay_ns = Some(12_000_000)), "W46").is_empty());
+        assert!(sentences(&run(|_, round| round.near_mut().run_delay_ns = Some(12_000_000)), "W46").is_empty());
         // A kernel thread now and then.
         assert!(
-            said(&run(|at, round| round.near_mut().involuntary_switches = u64::from(at % 3 == 0) * 3), "W46")
+            sentences(&run(|at, round| round.near_mut().involuntary_switches = u64::from(at % 3 == 0) * 3), "W46")
                 .is_empty()
         );
     }
@@ -252,6 +252,6 @@ mod tests {
     fn threads_of_the_run_itself_are_not_neighbours() {
         let mut run = run(|_, round| round.near_mut().involuntary_switches = 100);
         run.header.plan.placement.set(FAR, vec![0]);
-        assert!(said(&run, "W46").is_empty());
+        assert!(sentences(&run, "W46").is_empty());
     }
 }

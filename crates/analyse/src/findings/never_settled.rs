@@ -5,14 +5,14 @@ use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_stats::steady::Steadiness;
 
 use super::wording::{measured, prefix, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::settled::unsettled;
 use crate::summary::CaseSummary;
 use crate::words::levels_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W45", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let affected = measured(input).filter(|case| unsettled(case).is_some());
     let mut affected: Vec<(&CaseSummary, &Steadiness)> =
         affected.filter_map(|case| Some((case, case.steadiness.as_ref()?))).collect();
@@ -56,19 +56,19 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, ramp, relevel, said};
+    use crate::testing::{Build, ramp, relevel, sentences};
 
     #[test]
     fn speaks_of_levels() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * [1.0, 1.4, 1.1, 1.6, 1.2, 1.0, 1.5][pass as usize / 6]);
-        let texts = said(&run, "W45");
+        let texts = sentences(&run, "W45");
         assert!(
             texts[0].starts_with("in this run the p50 of the rounds never settled: 7 levels between 19."),
             "{texts:?}"
         );
         let stream = Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 1e9 * ramp(pass)).run();
-        let texts = said(&stream, "W45");
+        let texts = sentences(&stream, "W45");
         assert!(
             texts[0].starts_with("in this run throughput never settled: ") && texts[0].ends_with("Gbit/s"),
             "{texts:?}"
@@ -84,7 +84,7 @@ mod tests {
         for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
             round.latency = first[round.pass as usize].latency.clone();
         }
-        let texts = said(&run, "W45");
+        let texts = sentences(&run, "W45");
         assert!(
             texts[0].contains("64 B: in this run the p50 of") && texts[0].ends_with("neither did another case"),
             "{texts:?}"
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn is_silent_on_a_level_and_on_rounds_that_jump_one_by_one() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W45").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W45").is_empty());
         // Every fifth round or so finds the other end on a slower CPU.
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if pass * 7 % 5 == 1 { 30_000.0 } else { 20_000.0 });
-        assert!(said(&run, "W45").is_empty());
+        assert!(sentences(&run, "W45").is_empty());
     }
 }

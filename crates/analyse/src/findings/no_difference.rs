@@ -6,17 +6,17 @@ use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{again_with_rounds, finding, percent, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = &input.summary.comparison else { return Vec::new() };
     stretches(input, comparison, Verdict::Undecided).iter().map(|stretch| say(input, comparison, stretch)).collect()
 }
 
-fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
+fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     let (path, baseline, place) = (stretch.path, &comparison.baseline, &stretch.place);
     let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
     let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
@@ -65,7 +65,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Said {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said, slow_down};
+    use crate::testing::{Build, sentences, slow_down};
 
     fn paths() -> Build {
         Build::echo(&["tcp:send", "tcp:writev"], &[64])
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn speaks_with_what_would_settle_it() {
         let run = paths().noise(0.08).run();
-        let texts = said(&run, "V07");
+        let texts = sentences(&run, "V07");
         assert!(
             texts[0].starts_with("can't tell: No difference between tcp:writev and tcp:send was shown at 64 B (95 %: "),
             "{texts:?}"
@@ -91,26 +91,26 @@ mod tests {
         slow_down(&mut run, 3.0, |at| (at / 3) % 4 == at % 3);
         let comparison = summarise(&run).comparison.unwrap();
         assert!(comparison.margin > 0.1 && !comparison.control_failed, "{comparison:?}");
-        let texts = said(&run, "V07");
+        let texts = sentences(&run, "V07");
         let margin = super::percent(comparison.margin);
         assert!(
             texts[0].starts_with("can't tell: Whether tcp:writev differs from tcp:send at 64 B (95 %: "),
             "{texts:?}"
         );
         assert!(texts[0].contains(&format!("differences below {margin} % cannot be seen in this run")), "{texts:?}");
-        assert!(said(&run, "V03").is_empty());
+        assert!(sentences(&run, "V03").is_empty());
         let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
         assert_eq!(next, ["msgpath doctor"]);
     }
 
     #[test]
     fn tells_too_few_rounds_apart() {
-        assert!(said(&paths().rounds(4).run(), "V07")[0].contains("at least 5 rounds"));
+        assert!(sentences(&paths().rounds(4).run(), "V07")[0].contains("at least 5 rounds"));
     }
 
     #[test]
     fn is_silent_where_it_is_decided() {
-        assert!(said(&paths().run(), "V07").is_empty());
-        assert!(said(&paths().factor(|case| 1.0 + f64::from(case.id)).run(), "V07").is_empty());
+        assert!(sentences(&paths().run(), "V07").is_empty());
+        assert!(sentences(&paths().factor(|case| 1.0 + f64::from(case.id)).run(), "V07").is_empty());
     }
 }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::busy_poll_without_queue::NAPI;
 use super::other_size::too_small;
 use super::wording::{list, measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W22", detect };
 
 /// Who got an answer: ends and paths.
 type Who = (BTreeSet<String>, BTreeSet<String>);
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     // The same answer (option, asked, granted) in many cases is one sentence.
     let mut refused: BTreeMap<[&str; 3], Who> = BTreeMap::new();
     for case in measured(input) {
@@ -74,7 +74,7 @@ fn meaning(option: &str) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::Granted;
 
     fn texts(asked: &str, same: bool) -> Vec<String> {
@@ -89,7 +89,7 @@ mod tests {
         let all = &mut run.end.as_mut().unwrap().granted;
         all.insert(0, vec![granted("near"), granted("far")]);
         all.insert(1, vec![granted("near")]);
-        said(&run, "W22")
+        sentences(&run, "W22")
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! W52: a rate was not sustained.
 
 use super::wording::{measured, prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::load_curve::same_line;
 use crate::summary::{CaseSummary, OpenLoop};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W52", detect };
 
 /// One warning per path and message: its lowest rate that was not sustained, and how many higher ones were not either.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let mut lines: Vec<Vec<(&CaseSummary, &OpenLoop)>> = Vec::new();
     for case in measured(input) {
         let Some(open) = case.open.as_ref().filter(|open| !open.sustained) else { continue };
@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Said> {
     lines.iter_mut().filter_map(|line| say(input, line)).collect()
 }
 
-fn say(input: &Input, line: &mut [(&CaseSummary, &OpenLoop)]) -> Option<Said> {
+fn say(input: &Input, line: &mut [(&CaseSummary, &OpenLoop)]) -> Option<Sentence> {
     line.sort_by(|a, b| a.1.asked_per_s.total_cmp(&b.1.asked_per_s));
     let (case, open) = line.first()?;
     let mut text = format!("{}{}", prefix(input, case), open.why.as_ref()?);
@@ -46,12 +46,12 @@ fn say(input: &Input, line: &mut [(&CaseSummary, &OpenLoop)]) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::testing_queue::{Queue, run};
 
     #[test]
     fn speaks_of_the_lowest_rate_that_was_too_much() {
-        let texts = said(
+        let texts = sentences(
             &run(&[Queue::mm1(0.5, 400, 100, 1), Queue::mm1(1.5, 400, 100, 1), Queue::mm1(2.0, 400, 100, 1)]),
             "W52",
         );
@@ -63,6 +63,6 @@ mod tests {
 
     #[test]
     fn is_silent_where_the_far_end_keeps_up() {
-        assert!(said(&run(&[Queue::mm1(0.8, 400, 100, 1)]), "W52").is_empty());
+        assert!(sentences(&run(&[Queue::mm1(0.8, 400, 100, 1)]), "W52").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::conditions::one_machine;
 use super::wording::{measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W44", detect };
 
@@ -33,7 +33,7 @@ pub(super) fn shared_cpus(input: &Input) -> Option<Vec<u32>> {
     Some(shared)
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some(cpus) = shared_cpus(input) else { return Vec::new() };
     let only = input.run.header.host(NEAR).cpus.len() == 1;
     let floor = input.run.header.floors.as_ref().and_then(|floors| floors.switch_round_trip_ns);
@@ -63,7 +63,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::{FAR, NEAR};
 
@@ -73,7 +73,7 @@ mod tests {
         let mut run = build.run();
         (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (cpus.to_vec(), cpus.to_vec());
         change(&mut run);
-        said(&run, "W44")
+        sentences(&run, "W44")
     }
 
     #[test]

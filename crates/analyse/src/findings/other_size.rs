@@ -6,7 +6,7 @@ use msgpath_core::units::size;
 use msgpath_core::{Plan, Workload};
 
 use super::wording::{about_size, evidence, measured, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Warning};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W34", detect };
@@ -14,11 +14,11 @@ pub(super) const DETECTOR: Detector = Detector { code: "W34", detect };
 /// Bytes of a send buffer that a Unix datagram cannot use (unix_dgram_sendmsg).
 const UNIX_OVERHEAD: u64 = 32;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     measured(input).filter(|case| case.rounds > 0).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let counted = ENDS.iter().find_map(|end| end.counted(input, case));
     let limit = case.granted.iter().find(|entry| too_small(case, entry));
     let largest = size(largest(case));
@@ -42,7 +42,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
         (Some(_), Some(limit)) => format!(" ({} at the {} end is {} B)", limit.option, limit.end, limit.granted),
         _ => String::new(),
     };
-    Some(Said::Warning(Warning {
+    Some(Sentence::Warning(Warning {
         code: "W34".into(),
         text: sentence(&format!("{}size asked is not size sent: {seen}{limited}", prefix(input, case))),
         why: "the row bears the size that was asked for; its times and rates are those of other messages".into(),
@@ -137,14 +137,14 @@ impl Direction {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, grant, said};
+    use crate::testing::{Build, grant, sentences};
 
     #[test]
     fn speaks_where_an_end_counted_other_bytes() {
         let mut run = Build::echo(&["udp:send"], &[4096]).run();
         run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received /= 4);
         assert_eq!(
-            said(&run, "W34"),
+            sentences(&run, "W34"),
             ["Size asked is not size sent: 4 KiB was asked for, the far end received 1.00 KiB on average"]
         );
         let mut stream = Build::stream(&["tcp:send"], &[4096]).reverse().run();
@@ -152,7 +152,7 @@ mod tests {
             .rounds
             .iter_mut()
             .for_each(|round| round.near_mut().bytes_received = round.near().delivery.received * 100);
-        assert!(said(&stream, "W34")[0].contains("the near end received 100 B"));
+        assert!(sentences(&stream, "W34")[0].contains("the near end received 100 B"));
     }
 
     #[test]
@@ -160,23 +160,23 @@ mod tests {
         let mut run = Build::echo(&["mq:send"], &[16_384]).run();
         grant(&mut run, 0, "mq_msgsize", "16384", "8192");
         assert_eq!(
-            said(&run, "W34"),
+            sentences(&run, "W34"),
             ["Size asked is not size sent: a message has 16 KiB, and mq_msgsize at the near end is 8192 B"]
         );
-        assert!(said(&run, "W22").is_empty());
+        assert!(sentences(&run, "W22").is_empty());
         let mut run = Build::echo(&["unixgram:send"], &[65_536]).run();
         grant(&mut run, 0, "SO_SNDBUF", "65536", "16384");
-        assert_eq!((said(&run, "W34").len(), said(&run, "W22").len()), (1, 0));
+        assert_eq!((sentences(&run, "W34").len(), sentences(&run, "W22").len()), (1, 0));
     }
 
     #[test]
     fn names_the_limit_beside_what_was_counted() {
         let mut run = Build::echo(&["udp:send"], &[32_768]).run();
         grant(&mut run, 0, "SO_RCVBUF", "-", "4096");
-        assert!(said(&run, "W34").is_empty(), "nothing was lost");
+        assert!(sentences(&run, "W34").is_empty(), "nothing was lost");
         run.rounds[0].near_mut().delivery.lost = 5;
         run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received -= 1);
-        let texts = said(&run, "W34");
+        let texts = sentences(&run, "W34");
         assert!(texts[0].ends_with("on average (SO_RCVBUF at the near end is 4096 B)"), "{texts:?}");
     }
 
@@ -185,17 +185,17 @@ mod tests {
         let mut run = Build::echo(&["unixgram:send", "mq:send"], &[8192]).run();
         grant(&mut run, 0, "SO_SNDBUF", "4128", "4128");
         grant(&mut run, 1, "mq_msgsize", "-", "8192");
-        assert!(said(&run, "W34").is_empty());
+        assert!(sentences(&run, "W34").is_empty());
         let mut other = Build::echo(&["tcp:send"], &[8192]).run();
         grant(&mut other, 0, "SO_SNDBUF", "4096", "2048");
-        assert_eq!((said(&other, "W34").len(), said(&other, "W22").len()), (0, 1));
+        assert_eq!((sentences(&other, "W34").len(), sentences(&other, "W22").len()), (0, 1));
     }
 
     #[test]
     fn is_silent_where_a_stream_left_out_what_came_before_its_clock() {
         let mut run = Build::stream(&["tcp:send"], &[4096]).run();
         run.rounds.iter_mut().for_each(|round| round.far_mut().bytes_received -= 4096);
-        assert!(said(&run, "W34").is_empty());
+        assert!(sentences(&run, "W34").is_empty());
     }
 
     #[test]
@@ -205,6 +205,6 @@ mod tests {
         run.rounds[3].far_mut().bytes_received += 4096;
         run.rounds[4].far_mut().delivery.received -= 1;
         run.rounds[4].far_mut().bytes_received -= 4096;
-        assert!(said(&run, "W34").is_empty());
+        assert!(sentences(&run, "W34").is_empty());
     }
 }

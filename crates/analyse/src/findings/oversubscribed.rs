@@ -1,13 +1,13 @@
 //! W107: more measuring threads than CPUs, in a run that looks at several threads.
 
 use super::wording::{list, measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::threads::Oversubscribed;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W107", detect };
 
 /// One warning for the most crowded case. One thread at each end is the business of W28 and W44.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let crowded = |case: &&crate::summary::CaseSummary| case.case.threads > 1 && case.rounds > 0;
     let crowd = |case: &crate::summary::CaseSummary| case.threads.as_ref()?.oversubscribed.clone();
     let mut cases: Vec<(u32, Oversubscribed)> =
@@ -32,13 +32,13 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::threads::testing::closed;
 
     #[test]
     fn speaks_where_threads_outnumber_cpus() {
         assert_eq!(
-            said(&closed(&[1, 2, 8], 1.0, 2), "W107"),
+            sentences(&closed(&[1, 2, 8], 1.0, 2), "W107"),
             [
                 "16 threads on 2 CPUs (both ends, which share this machine): oversubscribed, not scaling; it is so with 2 and 8 threads at each end"
             ]
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_there_is_room_and_with_one_thread() {
-        assert!(said(&closed(&[1, 2, 8], 8.0, 16), "W107").is_empty());
-        assert!(said(&closed(&[1], 1.0, 1), "W107").is_empty());
+        assert!(sentences(&closed(&[1, 2, 8], 8.0, 16), "W107").is_empty());
+        assert!(sentences(&closed(&[1], 1.0, 1), "W107").is_empty());
     }
 }

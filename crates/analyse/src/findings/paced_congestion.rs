@@ -9,12 +9,12 @@ use msgpath_stats::verdict::Verdict;
 use super::slow_start_after_idle::congestion;
 use super::trying::{ablation, from_to, halves_agree};
 use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W35", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if !stays_here(input) {
         return Vec::new();
     }
@@ -29,7 +29,7 @@ fn stays_here(input: &Input) -> bool {
     !leaves && header.one_machine()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let own = congestion(input, case)?;
     let ablation = ablation(input, case, |change| matches!(change, Change::Congestion(_)))?;
     let Change::Congestion(other) = &ablation.change else { return None };
@@ -68,7 +68,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, grant, route, said};
+    use crate::testing::{Build, grant, route, sentences};
     use msgpath_core::plan::{CaseRole, Change};
     use msgpath_core::schema::{DeviceKind, FAR};
     use msgpath_record::Run;
@@ -83,32 +83,32 @@ mod tests {
 
     #[test]
     fn speaks_of_what_was_tried_with_ratio_and_interval() {
-        let texts = said(&run("bbr", 0.7), "W35");
+        let texts = sentences(&run("bbr", 0.7), "W35");
         assert!(
             texts[0]
                 .starts_with("sure: Tried here: cubic in the place of bbr brings p50 from 20.0 µs to 14.0 µs, 0.70"),
             "{texts:?}"
         );
         assert!(texts[0].contains("(95 %: 0.69") && texts[0].contains("no queue that this protects"), "{texts:?}");
-        assert!(said(&run("bbr", 1.3), "W35")[0].contains("does not cost, it helps"));
+        assert!(sentences(&run("bbr", 1.3), "W35")[0].contains("does not cost, it helps"));
     }
 
     #[test]
     fn is_silent_where_nothing_was_shown_or_tried() {
-        assert!(said(&run("bbr", 1.0), "W35").is_empty());
+        assert!(sentences(&run("bbr", 1.0), "W35").is_empty());
         let mut untried = run("bbr", 0.7);
         untried.rounds.retain(|round| round.case == 0);
-        assert!(said(&untried, "W35").is_empty());
-        assert!(said(&run("reno", 0.7), "W35").is_empty());
+        assert!(sentences(&untried, "W35").is_empty());
+        assert!(sentences(&run("reno", 0.7), "W35").is_empty());
     }
 
     #[test]
     fn is_silent_where_the_path_leaves_the_machine() {
         let mut link = run("bbr", 0.7);
         route(&mut link, DeviceKind::Nic, "eth0", "10.0.0.2");
-        assert!(said(&link, "W35").is_empty());
+        assert!(sentences(&link, "W35").is_empty());
         let mut away = run("bbr", 0.7);
         away.header.host_mut(FAR).boot_id = "two".into();
-        assert!(said(&away, "W35").is_empty());
+        assert!(sentences(&away, "W35").is_empty());
     }
 }

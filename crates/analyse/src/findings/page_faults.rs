@@ -5,7 +5,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::conditions::{End, ends, lasted_ns, of_rounds};
 use super::wording::{finding, list, measured, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W57", detect };
@@ -15,11 +15,11 @@ const PER_MESSAGE: f64 = 0.01;
 /// Fewer faults than this are those of a start, whatever the number of messages.
 const FEWEST: u64 = 20;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     measured(input).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let rounds = &input.all[case.case.id as usize];
     let ends = ends(input);
     let total = |of: fn(&EndReport) -> u64| -> u64 {
@@ -79,13 +79,13 @@ fn memory_pressure(ends: &[End], rounds: &[&RoundRecord]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::{NEAR, RoundRecord};
 
     fn texts(change: impl Fn(&mut RoundRecord)) -> Vec<String> {
         let mut run = Build::echo(&["shm:ring/futex"], &[64]).run();
         run.rounds.iter_mut().for_each(change);
-        said(&run, "W57")
+        sentences(&run, "W57")
     }
 
     #[test]

@@ -8,7 +8,7 @@ use msgpath_stats::pooled::Pooled;
 
 use super::conditions::{of_rounds, one_machine};
 use super::wording::{again, again_joined, finding, measured, percent, prefix, sentence};
-use super::{DETECTORS, Detector, Input, Said};
+use super::{DETECTORS, Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence, Summary};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W40", detect };
@@ -68,7 +68,7 @@ const FEWEST: u64 = 10;
 /// They lie in this share of the rounds at least.
 const ROUNDS: f64 = 0.2;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     measured(input).flat_map(|case| TIMERS.iter().filter_map(|timer| say(input, case, timer))).collect()
 }
 
@@ -81,7 +81,7 @@ fn line(pooled: &Pooled, period_ns: u64) -> Option<std::ops::Range<u64>> {
     (period_ns >= ABOVE_MEDIAN * median && stands_out).then(|| edge(0)..edge(1))
 }
 
-fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Sentence> {
     let rounds: &[&RoundRecord] = &input.rounds[case.case.id as usize];
     if timer.tcp.is_some() && !case.case.traits.segments {
         return None;
@@ -174,7 +174,7 @@ fn explained(input: &Input, case: &CaseSummary, timer: &Timer) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said, stalls};
+    use crate::testing::{Build, sentences, stalls};
     use msgpath_core::units::Pieces;
     use msgpath_record::Run;
 
@@ -195,7 +195,7 @@ mod tests {
             (41_000_000, "delayed acknowledgement (40 ms)"),
             (204_000_000, "a cork that nobody released"),
         ] {
-            let texts = said(&with("tcp:send", ns, 3, 2), "W40");
+            let texts = sentences(&with("tcp:send", ns, 3, 2), "W40");
             assert_eq!(texts.len(), 1, "{ns}: {texts:?}");
             assert!(
                 texts[0].starts_with("likely: 0.74 % of the messages, in 20 of 40 rounds, take about "),
@@ -211,34 +211,38 @@ mod tests {
         for round in &mut run.rounds {
             round.near_mut().tcp = Some(msgpath_core::schema::TcpInfo { total_retrans: 1, ..Default::default() });
         }
-        assert!(said(&run, "W40")[0].contains("timeout (200 ms at least): 40 segments"), "{:?}", said(&run, "W40"));
+        assert!(
+            sentences(&run, "W40")[0].contains("timeout (200 ms at least): 40 segments"),
+            "{:?}",
+            sentences(&run, "W40")
+        );
     }
 
     #[test]
     fn a_heavy_tail_without_a_line_is_not_a_timer() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W40").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W40").is_empty());
         // From 0.2 to 200 ms, alike on the log scale.
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         for round in &mut run.rounds {
             (0..30).for_each(|at| stalls(round, 1, (200_000.0 * 1_000_f64.powf(f64::from(at) / 30.0)) as u64));
         }
-        assert!(said(&run, "W40").is_empty());
+        assert!(sentences(&run, "W40").is_empty());
     }
 
     #[test]
     fn a_median_of_that_length_and_few_rounds_are_not_a_line() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).factor(|_| 50.0).run(), "W40").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).factor(|_| 2_000.0).run(), "W40").is_empty());
-        assert!(said(&with("tcp:send", 4_000_000, 20, 20), "W40").is_empty());
-        assert!(said(&with("pipe:write", 41_000_000, 3, 2), "W40").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 50.0).run(), "W40").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 2_000.0).run(), "W40").is_empty());
+        assert!(sentences(&with("tcp:send", 4_000_000, 20, 20), "W40").is_empty());
+        assert!(sentences(&with("pipe:write", 41_000_000, 3, 2), "W40").is_empty());
     }
 
     #[test]
     fn what_nagle_explains_is_left_to_nagle() {
         let mut run = with("tcp:writes", 41_000_000, 20, 1);
-        assert_eq!(said(&run, "W40").len(), 1);
+        assert_eq!(sentences(&run, "W40").len(), 1);
         run.header.plan.options.nodelay = false;
         run.header.plan.cases[0].pieces = Pieces { count: 2, size: 32 };
-        assert_eq!((said(&run, "W25").len(), said(&run, "W40").len()), (1, 0));
+        assert_eq!((sentences(&run, "W25").len(), sentences(&run, "W40").len()), (1, 0));
     }
 }

@@ -9,7 +9,7 @@ use msgpath_core::units::three_digits;
 use msgpath_stats::estimate::Estimate;
 
 use super::wording::{finding, measured, message};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
 
@@ -116,12 +116,12 @@ pub fn times(estimate: &Estimate) -> String {
     }
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let cases: Vec<&CaseSummary> = measured(input).filter(|case| case.rounds > 0).collect();
     deeper(input.plan, &cases, input.rounds).iter().filter_map(|pair| say(input, pair)).collect()
 }
 
-fn say(input: &Input, pair: &Deeper<'_>) -> Option<Said> {
+fn say(input: &Input, pair: &Deeper<'_>) -> Option<Sentence> {
     let confidence = match () {
         () if pair.stayed(STAYED) => Confidence::Sure,
         () if pair.stayed(MAY_HAVE_STAYED) => Confidence::Likely,
@@ -154,12 +154,12 @@ fn say(input: &Input, pair: &Deeper<'_>) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::threads::testing::closed;
 
     #[test]
     fn speaks_where_the_rate_stays() {
-        let texts = said(&closed(&[2, 4, 16], 2.0, 64), "W108");
+        let texts = sentences(&closed(&[2, 4, 16], 2.0, 64), "W108");
         assert!(
             texts[0].starts_with(
                 "sure: From 2 connections, a thread each to 16 connections, a thread each the mean round trip became 8."
@@ -168,12 +168,12 @@ mod tests {
         );
         assert!(texts[0].ends_with("): a queue at a fixed capacity, not contention") && texts.len() == 1, "{texts:?}");
         // One thread is slower than two, so the comparison begins where the capacity is reached.
-        assert!(said(&closed(&[1, 2, 16], 2.0, 64), "W108")[0].contains("From 2 connections"));
+        assert!(sentences(&closed(&[1, 2, 16], 2.0, 64), "W108")[0].contains("From 2 connections"));
     }
 
     #[test]
     fn is_silent_where_the_rate_grows_or_falls() {
-        assert!(said(&closed(&[1, 2, 4, 8], 8.0, 32), "W108").is_empty());
+        assert!(sentences(&closed(&[1, 2, 4, 8], 8.0, 32), "W108").is_empty());
         let mut falls = closed(&[1, 8], 1.0, 32);
         for round in falls.rounds.iter_mut().filter(|round| round.case == 1) {
             // Each message costs twice the work when there are eight.
@@ -184,6 +184,6 @@ mod tests {
             round.latency = slow.to_sparse();
             round.near_mut().elapsed_ns *= 2;
         }
-        assert!(said(&falls, "W108").is_empty());
+        assert!(sentences(&falls, "W108").is_empty());
     }
 }

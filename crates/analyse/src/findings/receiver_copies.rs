@@ -1,12 +1,12 @@
 //! W21: zero copy removes one of two copies.
 
 use super::wording::warning;
-use super::{Detector, Input, Said, copied_zero_copy};
+use super::{Detector, Input, Sentence, copied_zero_copy};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W21", detect };
 
 /// Only where some sends really were not copied: else there is nothing that it could be mistaken for.
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     match copied_zero_copy::totals(input) {
         Some((counts, paths)) if counts.zero_copied > 0 => vec![warning(
             "W21",
@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::ZeroCopyCounts;
 
     fn texts(zero_copied: u64) -> Vec<String> {
@@ -30,7 +30,7 @@ mod tests {
             round.near_mut().zerocopy =
                 ZeroCopyCounts { asked: 50, zero_copied, copied: 50 - zero_copied, ..Default::default() };
         }
-        said(&run, "W21")
+        sentences(&run, "W21")
     }
 
     #[test]

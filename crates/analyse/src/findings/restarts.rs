@@ -5,7 +5,7 @@ use msgpath_stats::restarts::{most_between, p_value};
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
 use super::wording::{again, finding, measured, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V12", detect };
@@ -13,14 +13,14 @@ pub(super) const DETECTOR: Detector = Detector { code: "V12", detect };
 /// So many restarts show how much they differ.
 const MANY: u64 = 10;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
     measured(input).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let found = case.restarts.as_ref()?;
     let rounds = case.rounds as f64;
     let p = p_value(found, rounds)?;
@@ -75,12 +75,12 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, relevel, said};
+    use crate::testing::{Build, relevel, sentences};
 
     fn levels(restarts: u32, levels: &'static [f64]) -> Vec<String> {
         let mut run = Build::echo(&["tcp:send"], &[64]).restarts(restarts).run();
         relevel(&mut run, |pass| 20_000.0 * levels[(pass * restarts / 40) as usize]);
-        said(&run, "V12")
+        sentences(&run, "V12")
     }
 
     #[test]
@@ -100,12 +100,16 @@ mod tests {
         assert!(texts[0].starts_with("sure: Restarts do not matter: "), "{texts:?}");
         // Two restarts bound nothing.
         let noisy = Build::echo(&["tcp:send"], &[64]).restarts(2).noise(0.1).run();
-        assert!(said(&noisy, "V12")[0].starts_with("can't tell: Whether restarts matter"), "{:?}", said(&noisy, "V12"));
+        assert!(
+            sentences(&noisy, "V12")[0].starts_with("can't tell: Whether restarts matter"),
+            "{:?}",
+            sentences(&noisy, "V12")
+        );
     }
 
     #[test]
     fn is_silent_with_a_single_restart_and_in_comparisons() {
         assert!(levels(1, &[1.0]).is_empty());
-        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).restarts(4).run(), "V12").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).restarts(4).run(), "V12").is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! W115: the run went on although its machine was not as it had been.
 
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W115", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let changed: Vec<_> = input.run.header.resumed.iter().filter(|resumed| !resumed.differs.is_empty()).collect();
     let Some(first) = changed.first() else { return Vec::new() };
     let differs: Vec<&str> = changed.iter().flat_map(|resumed| &resumed.differs).map(String::as_str).collect();
@@ -22,13 +22,13 @@ fn detect(input: &Input) -> Vec<Said> {
 mod tests {
     use msgpath_core::resume::Resumption;
 
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
 
     fn resumed(differs: &[&str]) -> Vec<String> {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         let differs = differs.iter().map(|text| (*text).to_owned()).collect();
         run.header.resumed.push(Resumption { rounds: 7, differs, ..Resumption::default() });
-        said(&run, "W115")
+        sentences(&run, "W115")
     }
 
     #[test]
@@ -40,6 +40,6 @@ mod tests {
     #[test]
     fn is_silent_where_nothing_did() {
         assert!(resumed(&[]).is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W115").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W115").is_empty());
     }
 }

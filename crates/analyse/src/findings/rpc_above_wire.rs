@@ -5,7 +5,7 @@ use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
 
 use super::rpc_calls::{calls, good, in_halves, of};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::RpcKind;
 use crate::summary::Confidence;
 
@@ -30,7 +30,7 @@ fn rate(rows: &[&RpcRow]) -> Option<f64> {
     (time > 0.0).then(|| bytes * 8e9 / time)
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     let limit = facts.wire.as_ref().map_or(USUAL, |(bits, _)| *bits as f64);
     let fast = rpc.kinds.iter().filter_map(|kind| {
@@ -45,7 +45,7 @@ fn detect(input: &Input) -> Vec<Said> {
     fastest.map(|(rate, kind, confidence)| say(input, rate, limit, kind, confidence)).into_iter().collect()
 }
 
-fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confidence) -> Said {
+fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confidence) -> Sentence {
     let wire = calls(input).and_then(|(facts, _)| facts.wire.as_ref());
     let most = match wire {
         Some((_, from)) => format!("{} ({from})", bits_per_second(limit, BitUnits::Si)),
@@ -95,7 +95,7 @@ mod tests {
     fn speaks_above_the_wire() {
         let calls = large(1_430.0);
         assert_eq!(
-            calls.said("W61"),
+            calls.sentences("W61"),
             [
                 "690 MB/s in each call, the server's own time left out (444 MB/s with it and over the whole time, as in the \
               table), is more than an Ethernet of 1 Gbit/s (125 MB/s) carries: the bytes did not cross such a wire"
@@ -103,17 +103,17 @@ mod tests {
         );
         let mut calls = large(600.0);
         calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
-        assert!(calls.said("W61")[0].contains("(link speed of eth0)"), "{:?}", calls.said("W61"));
+        assert!(calls.sentences("W61")[0].contains("(link speed of eth0)"), "{:?}", calls.sentences("W61"));
     }
 
     #[test]
     fn is_silent_below_it_and_for_small_calls() {
-        assert!(large(9_000.0).said("W61").is_empty());
+        assert!(large(9_000.0).sentences("W61").is_empty());
         let mut calls = large(1_430.0);
         calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
-        assert!(calls.said("W61").is_empty());
+        assert!(calls.sentences("W61").is_empty());
         let mut calls = large(10.0);
         calls.rows.iter_mut().for_each(|row| row.request_bytes = 10_000);
-        assert!(calls.said("W61").is_empty());
+        assert!(calls.sentences("W61").is_empty());
     }
 }

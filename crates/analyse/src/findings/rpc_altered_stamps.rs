@@ -2,7 +2,7 @@
 
 use super::rpc_calls::{calls, counted};
 use super::wording::{percent, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
 
@@ -14,7 +14,7 @@ const STEPS: u64 = 20;
 /// timealign puts this into the names of what it writes.
 const ALIGNED: &str = "_align";
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, _)) = calls(input) else { return Vec::new() };
     let step = facts.client_step_ns.max(facts.server_step_ns).max(1);
     let (mut known, mut equal) = (0u64, 0u64);
@@ -62,16 +62,16 @@ mod tests {
             row.received_ns = row.received_ns.map(|ns| ns.max(0));
             row.replied_ns = row.replied_ns.map(|ns| ns.max(0));
         }
-        let said = calls.said("W63");
-        assert!(said[0].starts_with("in 50 calls of 50 (100 %) T2 is T1 or T4 is T3"), "{said:?}");
+        let sentences = calls.sentences("W63");
+        assert!(sentences[0].starts_with("in 50 calls of 50 (100 %) T2 is T1 or T4 is T3"), "{sentences:?}");
         let mut calls = Calls::new(1, 0.0, 0.0).pings(50, S);
         calls.facts.imported = vec!["logs/client4_20261120_1_align.log".into()];
-        assert!(calls.said("W63")[0].contains("went through timealign"), "{:?}", calls.said("W63"));
+        assert!(calls.sentences("W63")[0].contains("went through timealign"), "{:?}", calls.sentences("W63"));
     }
 
     #[test]
     fn is_silent_where_stamps_are_as_read() {
-        assert!(Calls::new(1, 3.0 * MS, 0.0).pings(200, S).said("W63").is_empty());
-        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(200, S).said("W63").is_empty());
+        assert!(Calls::new(1, 3.0 * MS, 0.0).pings(200, S).sentences("W63").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(200, S).sentences("W63").is_empty());
     }
 }

@@ -4,12 +4,12 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{calls, ends};
 use super::wording::{list, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::RpcStage;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W65", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     let widest = rpc.clocks.iter().filter(|clock| !clock.same && !clock.pieces.is_empty()).max_by(|a, b| {
         let within =
@@ -57,9 +57,12 @@ mod tests {
 
     #[test]
     fn speaks_where_only_large_writes_tell_of_the_clocks() {
-        let said = Calls::new(1, 3.0 * MS, -50e-6).writes(10).said("W65");
-        assert!(said[0].starts_with("the clocks of 10.9.0.1 and 10.9.0.2 are known within ±"), "{said:?}");
-        assert!(said[0].contains("drift is not determined: for ping the request and the reply path"), "{said:?}");
+        let sentences = Calls::new(1, 3.0 * MS, -50e-6).writes(10).sentences("W65");
+        assert!(sentences[0].starts_with("the clocks of 10.9.0.1 and 10.9.0.2 are known within ±"), "{sentences:?}");
+        assert!(
+            sentences[0].contains("drift is not determined: for ping the request and the reply path"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
@@ -70,9 +73,9 @@ mod tests {
             calls.call(MS, 9.0 * MS, MS, 9.0 * MS);
         }
         let (run, logs) = calls.run(&["write", "other"], 10);
-        let said = crate::testing_rpc::said_with(&run, &logs, "W65");
+        let sentences = crate::testing_rpc::said_with(&run, &logs, "W65");
         // The pings themselves are shorter than the bound; the long calls are not in the sentence.
-        assert!(said.iter().all(|text| !text.contains("for write")), "{said:?}");
-        assert!(Calls::new(1, 0.0, 0.0).same_machine().writes(10).said("W65").is_empty());
+        assert!(sentences.iter().all(|text| !text.contains("for write")), "{sentences:?}");
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().writes(10).sentences("W65").is_empty());
     }
 }

@@ -4,11 +4,11 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::calls;
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W66", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((_, rpc)) = calls(input) else { return Vec::new() };
     let open = rpc.loops.iter().filter(|one| !one.closes);
     let Some(worst) = open.max_by(|a, b| a.error_ns.abs().total_cmp(&b.error_ns.abs())) else { return Vec::new() };
@@ -59,14 +59,17 @@ mod tests {
 
     #[test]
     fn speaks_where_a_loop_does_not_close() {
-        let said = ring(4.0 * MS).said("W66");
-        assert!(said[0].contains("add up to") && said[0].contains("at least one of these pairs is wrong"), "{said:?}");
+        let sentences = ring(4.0 * MS).sentences("W66");
+        assert!(
+            sentences[0].contains("add up to") && sentences[0].contains("at least one of these pairs is wrong"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn is_silent_where_it_closes_and_solves_all_machines_together() {
         let calls = ring(0.0);
-        assert!(calls.said("W66").is_empty());
+        assert!(calls.sentences("W66").is_empty());
         let rpc = calls.rpc();
         assert!(rpc.loops.len() == 1 && rpc.loops[0].closes && rpc.loops[0].machines.len() == 3, "{:?}", rpc.loops);
         let truth = [("b", 2.0 * MS), ("c", 5.0 * MS)];

@@ -4,13 +4,13 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{calls, ends};
 use super::wording::{finding, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::{ClockPiece, PairClock, clock_step};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W64", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     let largest = |clock: &PairClock| {
         let steps = clock.pieces.windows(2).map(|two| (clock_step(&two[0], &two[1]), two[0], two[1]));
@@ -58,14 +58,18 @@ mod tests {
 
     #[test]
     fn speaks_of_a_step() {
-        let said = Calls::with(1, 1_000, |t| if t < S { 3.0 * MS } else { -7.0 * MS }).pings(120, 2.0 * S).said("W64");
-        assert!(said[0].starts_with("sure: Between 10.9.0.1 and 10.9.0.2 one clock was stepped: "), "{said:?}");
-        assert!(said[0].contains("changes by −10") || said[0].contains("changes by −9.9"), "{said:?}");
+        let sentences =
+            Calls::with(1, 1_000, |t| if t < S { 3.0 * MS } else { -7.0 * MS }).pings(120, 2.0 * S).sentences("W64");
+        assert!(
+            sentences[0].starts_with("sure: Between 10.9.0.1 and 10.9.0.2 one clock was stepped: "),
+            "{sentences:?}"
+        );
+        assert!(sentences[0].contains("changes by −10") || sentences[0].contains("changes by −9.9"), "{sentences:?}");
     }
 
     #[test]
     fn is_silent_where_one_line_holds() {
-        assert!(Calls::new(1, 3.0 * MS, 150e-6).pings(120, 2.0 * S).said("W64").is_empty());
-        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(120, 2.0 * S).said("W64").is_empty());
+        assert!(Calls::new(1, 3.0 * MS, 150e-6).pings(120, 2.0 * S).sentences("W64").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(120, 2.0 * S).sentences("W64").is_empty());
     }
 }

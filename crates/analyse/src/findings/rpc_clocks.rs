@@ -2,14 +2,14 @@
 
 use super::rpc_calls::{calls, counted, ends};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W62", detect };
 
 /// Pairs that are told one by one.
-const TOLD: usize = 3;
+const GIVEN: usize = 3;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     let stamped = |pair: u32| input.logs.rpcs.iter().any(|row| row.pair == pair && row.received_ns.is_some());
     let wrong = rpc.clocks.iter().zip(&facts.pairs).filter(|(clock, _)| {
@@ -17,7 +17,7 @@ fn detect(input: &Input) -> Vec<Said> {
         clock.contradicting > 0 || (!clock.same && clock.pieces.is_empty() && stamped(clock.pair))
     });
     wrong
-        .take(TOLD)
+        .take(GIVEN)
         .map(|(clock, pair)| {
             let what = match (clock.same, clock.pieces.is_empty()) {
                 (false, true) => clock.text.clone(),
@@ -51,23 +51,26 @@ mod tests {
 
     #[test]
     fn speaks_of_clocks_that_run_away_and_of_stray_calls() {
-        let said = Calls::new(1, 0.0, 2_000e-6).pings(200, 4.0 * S).said("W62");
-        assert!(said[0].starts_with("10.9.0.1 and 10.9.0.2: clocks not aligned: only a drift of"), "{said:?}");
+        let sentences = Calls::new(1, 0.0, 2_000e-6).pings(200, 4.0 * S).sentences("W62");
+        assert!(
+            sentences[0].starts_with("10.9.0.1 and 10.9.0.2: clocks not aligned: only a drift of"),
+            "{sentences:?}"
+        );
         let mut calls = Calls::new(1, MS, 0.0).pings(100, S);
         calls.rows[40].received_ns = calls.rows[40].received_ns.map(|ns| ns + 50_000_000);
         calls.rows[40].replied_ns = calls.rows[40].replied_ns.map(|ns| ns + 50_000_000);
-        let said = calls.said("W62");
-        assert!(said[0].contains("the stamps of 1 call cannot be"), "{said:?}");
+        let sentences = calls.sentences("W62");
+        assert!(sentences[0].contains("the stamps of 1 call cannot be"), "{sentences:?}");
         let mut calls = Calls::new(1, 0.0, 0.0).same_machine().pings(100, S);
         calls.rows[3].received_ns = Some(-2_000_000);
-        assert!(calls.said("W62")[0].contains("have one clock, but"), "{:?}", calls.said("W62"));
+        assert!(calls.sentences("W62")[0].contains("have one clock, but"), "{:?}", calls.sentences("W62"));
     }
 
     #[test]
     fn is_silent_where_all_fits_and_where_a_server_gives_no_stamps() {
-        assert!(Calls::new(1, -3.0 * MS, 50e-6).pings(100, S).said("W62").is_empty());
+        assert!(Calls::new(1, -3.0 * MS, 50e-6).pings(100, S).sentences("W62").is_empty());
         let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
         calls.rows.iter_mut().for_each(|row| (row.received_ns, row.replied_ns) = (None, None));
-        assert!(calls.said("W62").is_empty());
+        assert!(calls.sentences("W62").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{calls, counted};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W72", detect };
 
@@ -13,7 +13,7 @@ const FEWEST: u64 = 3;
 /// n random ids of 32 bits have about n²/2³³ pairs that are alike; so many times more are none of chance.
 const BEYOND_CHANCE: f64 = 10.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if calls(input).is_none() {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ mod tests {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(90, S);
         calls.rows.iter_mut().for_each(|row| row.rpcid = (row.rpcid - 1) % 30 + 1);
         assert_eq!(
-            calls.said("W72"),
+            calls.sentences("W72"),
             ["60 calls have an id that another call has as well (30 different ids in 90 calls)"]
         );
     }
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn is_silent_where_ids_differ_and_where_a_protocol_has_none() {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(90, S);
-        assert!(calls.said("W72").is_empty());
+        assert!(calls.sentences("W72").is_empty());
         calls.rows.iter_mut().for_each(|row| row.rpcid = 0);
-        assert!(calls.said("W72").is_empty());
+        assert!(calls.sentences("W72").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::rpc_calls::{good, in_halves, kinds, median};
 use super::wording::{finding, percent, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::{RpcKind, RpcStage};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W73", detect };
@@ -12,11 +12,11 @@ pub(super) const DETECTOR: Detector = Detector { code: "W73", detect };
 /// An estimate within this factor is a good one.
 const FACTOR: f64 = 3.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     kinds(input).filter_map(|kind| say(input, kind)).collect()
 }
 
-fn say(input: &Input, kind: &RpcKind) -> Option<Said> {
+fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
     let expected = kind.expected?;
     let off = expected.factor >= FACTOR || expected.factor <= 1.0 / FACTOR;
     if !off {
@@ -90,22 +90,24 @@ mod tests {
 
     #[test]
     fn says_where_the_difference_went() {
-        let said = estimated(10_000).said("W73");
+        let sentences = estimated(10_000).sentences("W73");
         assert!(
-            said[0].starts_with("sure: Ping was estimated at 10.0 µs and takes 301 µs (median): 30.1 times as long"),
-            "{said:?}"
+            sentences[0]
+                .starts_with("sure: Ping was estimated at 10.0 µs and takes 301 µs (median): 30.1 times as long"),
+            "{sentences:?}"
         );
         assert!(
-            said[0].contains(". The largest part of it, 1") && said[0].contains("path: kernel, wire, waking the "),
-            "{said:?}"
+            sentences[0].contains(". The largest part of it, 1")
+                && sentences[0].contains("path: kernel, wire, waking the "),
+            "{sentences:?}"
         );
-        let said = estimated(50_000_000).said("W73");
-        assert!(said[0].contains("times as short"), "{said:?}");
+        let sentences = estimated(50_000_000).sentences("W73");
+        assert!(sentences[0].contains("times as short"), "{sentences:?}");
     }
 
     #[test]
     fn is_silent_for_a_good_estimate_and_without_one() {
-        assert!(estimated(200_000).said("W73").is_empty());
-        assert!(Calls::new(1, 0.0, 0.0).pings(100, S).said("W73").is_empty());
+        assert!(estimated(200_000).sentences("W73").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).pings(100, S).sentences("W73").is_empty());
     }
 }

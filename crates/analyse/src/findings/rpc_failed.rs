@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::rpc_calls::{counted, kinds, of};
 use super::wording::{list, percent, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::split::is_unseen;
 use crate::summary::Warning;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W71", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let troubled = kinds(input).filter(|kind| kind.failed + kind.unanswered > 0);
     let Some(kind) = troubled.max_by_key(|kind| kind.failed + kind.unanswered) else { return Vec::new() };
     let mut statuses: BTreeMap<u32, u64> = BTreeMap::new();
@@ -34,7 +34,7 @@ fn detect(input: &Input) -> Vec<Said> {
         0 | 1 => String::new(),
         count => format!("; {count} kinds of calls are affected"),
     };
-    let said = warning(
+    let sentences = warning(
         "W71",
         sentence(&format!(
             "{}{} % of {} did not succeed: {}{others}",
@@ -55,8 +55,8 @@ fn detect(input: &Input) -> Vec<Said> {
         ],
     );
     // Not what was asked for was measured: --strict ends with it.
-    vec![match said {
-        Said::Warning(warning) => Said::Warning(Warning { strict: true, ..warning }),
+    vec![match sentences {
+        Sentence::Warning(warning) => Sentence::Warning(Warning { strict: true, ..warning }),
         other => other,
     }]
 }
@@ -97,7 +97,7 @@ mod tests {
     fn a_server_log_has_no_failed_calls_because_t4_is_missing() {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
         calls.rows.iter_mut().for_each(|row| row.latency_ns = None);
-        assert!(calls.said("W71").is_empty(), "{:?}", calls.said("W71"));
+        assert!(calls.sentences("W71").is_empty(), "{:?}", calls.sentences("W71"));
         let kind = &calls.rpc().kinds[0];
         assert_eq!((kind.calls, kind.failed, kind.unanswered, kind.unseen), (100, 0, 0, 100));
         assert!(kind.bands_why.as_deref().is_some_and(|why| why.contains("T4 is not known")), "{kind:?}");
@@ -106,11 +106,11 @@ mod tests {
         assert!(received.least_ns >= 119_000 && received.p99_ns >= received.p50_ns, "{received:?}");
         // A real failure that only the server saw is one.
         calls.rows[3].status = 1;
-        assert_eq!(calls.said("W71"), ["1 % of 100 calls did not succeed: 1 call with Fail"]);
+        assert_eq!(calls.sentences("W71"), ["1 % of 100 calls did not succeed: 1 call with Fail"]);
         // Half of them seen by a client: the other half did not fail.
         let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
         calls.rows.iter_mut().step_by(2).for_each(|row| row.latency_ns = None);
-        assert!(calls.said("W71").is_empty());
+        assert!(calls.sentences("W71").is_empty());
         assert_eq!(calls.rpc().kinds[0].unseen, 50);
     }
 
@@ -119,14 +119,14 @@ mod tests {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
         (0..12).for_each(|at| calls.rows[at * 7].status = 1);
         (calls.rows[99].latency_ns, calls.rows[99].replied_ns) = (None, None);
-        let said = calls.said("W71");
-        assert_eq!(said, ["13 % of 100 calls did not succeed: 12 calls with Fail and 1 call without an answer"]);
+        let sentences = calls.sentences("W71");
+        assert_eq!(sentences, ["13 % of 100 calls did not succeed: 12 calls with Fail and 1 call without an answer"]);
         // They are not in the parts.
         assert_eq!(calls.rpc().kinds[0].bands[0].calls, 87);
     }
 
     #[test]
     fn is_silent_where_all_succeed() {
-        assert!(Calls::new(1, 0.0, 0.0).pings(100, S).said("W71").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).pings(100, S).sentences("W71").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::rpc_calls::{kinds, of};
 use super::wording::{finding, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::RpcKind;
 use crate::summary::Confidence;
 
@@ -15,11 +15,11 @@ const FACTOR: f64 = 2.0;
 /// So many connections whose first calls are all slower than the median of the later ones: the sign test has p = 1/64.
 const CONNECTIONS: usize = 6;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     kinds(input).filter_map(|kind| say(input, kind)).collect()
 }
 
-fn say(input: &Input, kind: &RpcKind) -> Option<Said> {
+fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
     let later = kind.later_p50_ns.filter(|ns| *ns > 0)? as f64;
     let mut first: Vec<u64> = kind.first_ns.clone();
     first.sort_unstable();
@@ -80,23 +80,29 @@ mod tests {
 
     #[test]
     fn is_sure_over_several_connections() {
-        let said = reads(8, 900.0 * US).said("W67");
-        assert!(said[0].starts_with("sure: The first call of a connection takes 1.05 ms"), "{said:?}");
-        assert!(said[0].contains("(median of 8 connections), the later ones 290 µs: 3.62 times less"), "{said:?}");
-        assert!(reads(3, 900.0 * US).said("W67")[0].starts_with("likely: "));
+        let sentences = reads(8, 900.0 * US).sentences("W67");
+        assert!(sentences[0].starts_with("sure: The first call of a connection takes 1.05 ms"), "{sentences:?}");
+        assert!(
+            sentences[0].contains("(median of 8 connections), the later ones 290 µs: 3.62 times less"),
+            "{sentences:?}"
+        );
+        assert!(reads(3, 900.0 * US).sentences("W67")[0].starts_with("likely: "));
     }
 
     #[test]
     fn cannot_tell_with_one_connection() {
-        let said = reads(1, 900.0 * US).said("W67");
-        assert!(said[0].starts_with("can't tell: The first ping took 1.05 ms, the later ones 290 µs"), "{said:?}");
+        let sentences = reads(1, 900.0 * US).sentences("W67");
+        assert!(
+            sentences[0].starts_with("can't tell: The first ping took 1.05 ms, the later ones 290 µs"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn is_silent_where_the_first_is_like_the_rest() {
-        assert!(reads(8, 150.0 * US).said("W67").is_empty());
+        assert!(reads(8, 150.0 * US).sentences("W67").is_empty());
         let mut one = reads(1, 900.0 * US);
         one.rows.truncate(1);
-        assert!(one.said("W67").is_empty());
+        assert!(one.sentences("W67").is_empty());
     }
 }

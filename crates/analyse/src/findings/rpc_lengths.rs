@@ -4,11 +4,11 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 
 use super::rpc_calls::{calls, counted};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W74", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     let estimated = input.logs.rpcs.iter().filter(|row| row.lengths_estimated).count() as u64;
     if estimated == 0 {
@@ -41,17 +41,18 @@ mod tests {
     fn speaks_of_lengths_from_a_log() {
         let mut calls = Calls::new(1, 0.0, 0.0).writes(20);
         calls.rows.iter_mut().for_each(|row| row.lengths_estimated = true);
-        assert_eq!(calls.said("W74"), ["the byte counts of 20 calls are estimates, within 4.5 %"]);
+        assert_eq!(calls.sentences("W74"), ["the byte counts of 20 calls are estimates, within 4.5 %"]);
         calls.facts.wire = Some((1_000_000_000, "--wire".into()));
-        let said = calls.said("W74");
+        let sentences = calls.sentences("W74");
         assert!(
-            said[0].contains("the time on the wire (up to 8.00 ms a call)") && said[0].contains("1.00 Gbit/s (--wire)"),
-            "{said:?}"
+            sentences[0].contains("the time on the wire (up to 8.00 ms a call)")
+                && sentences[0].contains("1.00 Gbit/s (--wire)"),
+            "{sentences:?}"
         );
     }
 
     #[test]
     fn is_silent_where_lengths_are_exact() {
-        assert!(Calls::new(1, 0.0, 0.0).pings(20, S).said("W74").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).pings(20, S).sentences("W74").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{good, in_halves, kinds, of, share};
 use super::wording::{finding, percent, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::RpcKind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W68", detect };
@@ -12,7 +12,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W68", detect };
 /// From this share of the time on it is worth a sentence.
 const SHARE: f64 = 0.1;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let say = |kind: &RpcKind| {
         let rows = good(input, kind.case);
         let part = share(&rows, |row| row.lock_ns).filter(|share| *share >= SHARE)?;
@@ -42,13 +42,13 @@ mod tests {
         for _ in 0..60 {
             calls.call(MS, 50.0 * US, 100.0 * US, 50.0 * US).lock_ns = lock.map(|ns| ns as u64);
         }
-        calls.said("W68")
+        calls.sentences("W68")
     }
 
     #[test]
     fn speaks_where_the_lock_takes_a_large_part() {
-        let said = writes(Some(60.0 * US));
-        assert!(said[0].starts_with("sure: 30 % of the time of a call (60.0 µs on average)"), "{said:?}");
+        let sentences = writes(Some(60.0 * US));
+        assert!(sentences[0].starts_with("sure: 30 % of the time of a call (60.0 µs on average)"), "{sentences:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::rpc_calls::calls;
 use super::wording::{list, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W60", detect };
 
@@ -13,7 +13,7 @@ fn says_so(address: &str) -> bool {
     address == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
     // Two namespaces are one machine, and who asked for them knows.
     if input.plan.options.between.is_some() {
@@ -55,18 +55,18 @@ mod tests {
     fn speaks_where_an_address_of_the_network_is_this_machine() {
         let calls = Calls::new(1, 0.0, 0.0).same_machine().pings(50, S);
         assert_eq!(
-            calls.said("W60"),
+            calls.sentences("W60"),
             ["10.9.0.2 (both addresses are the same) is the client's own machine: no network was measured"]
         );
         // W33 says the same of echoes; once is enough.
-        assert!(calls.said("W33").is_empty());
+        assert!(calls.sentences("W33").is_empty());
     }
 
     #[test]
     fn is_silent_between_machines_and_where_the_target_says_so_itself() {
-        assert!(Calls::new(1, 0.0, 0.0).pings(50, S).said("W60").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).pings(50, S).sentences("W60").is_empty());
         let mut calls = Calls::new(1, 0.0, 0.0).same_machine().pings(50, S);
         calls.facts.pairs[0].server = "127.0.0.1".into();
-        assert!(calls.said("W60").is_empty());
+        assert!(calls.sentences("W60").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{good, in_halves, kinds, of, share};
 use super::wording::{finding, percent, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::RpcKind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W69", detect };
@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W69", detect };
 /// From this share of the time on it is worth a sentence.
 const SHARE: f64 = 0.2;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let say = |kind: &RpcKind| {
         let rows = good(input, kind.case);
         let part = share(&rows, |row| row.waited_ns).filter(|share| *share >= SHARE)?;
@@ -42,13 +42,13 @@ mod tests {
         for _ in 0..60 {
             calls.call(MS, 150.0 * US, 10.0 * US, 40.0 * US).waited_ns = waited.map(|ns| ns as u64);
         }
-        calls.said("W69")
+        calls.sentences("W69")
     }
 
     #[test]
     fn speaks_where_requests_queue() {
-        let said = pings(Some(100.0 * US));
-        assert!(said[0].starts_with("sure: 50 % of the time of a call (100 µs on average)"), "{said:?}");
+        let sentences = pings(Some(100.0 * US));
+        assert!(sentences[0].starts_with("sure: 50 % of the time of a call (100 µs on average)"), "{sentences:?}");
     }
 
     #[test]

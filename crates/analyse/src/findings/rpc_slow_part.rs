@@ -4,7 +4,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::rpc_calls::{kinds, of};
 use super::wording::{finding, percent, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::rpc::{RpcBand, RpcKind, RpcStage};
 use crate::summary::Confidence;
 
@@ -15,7 +15,7 @@ const SLOW: f64 = 1.5;
 /// A part that explains less of the difference does not dominate it.
 const DOMINATES: f64 = 0.6;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     kinds(input).filter_map(|kind| say(input, kind)).collect()
 }
 
@@ -24,7 +24,7 @@ fn part(band: &RpcBand, stage: RpcStage) -> Option<f64> {
     band.parts.iter().find(|part| part.stage == stage).map(|part| part.ns)
 }
 
-fn say(input: &Input, kind: &RpcKind) -> Option<Said> {
+fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
     let band = |name: &str| kind.bands.iter().find(|band| band.name == name);
     let (usual, slow) = (band("p50")?, band("p99")?);
     if usual.latency_ns <= 0.0 || slow.latency_ns < SLOW * usual.latency_ns {
@@ -70,14 +70,14 @@ mod tests {
             let rest = more * (1.0 - work) / 2.0;
             calls.call(MS, 80.0 * US + rest, 40.0 * US + more * work, 80.0 * US + rest);
         }
-        calls.said("W70")
+        calls.sentences("W70")
     }
 
     #[test]
     fn speaks_of_the_part_that_grows() {
-        let said = calls(0.9);
-        assert!(said[0].starts_with("likely: The calls near p99 take 2.9"), "{said:?}");
-        assert!(said[0].contains("of the difference is server work: 40"), "{said:?}");
+        let sentences = calls(0.9);
+        assert!(sentences[0].starts_with("likely: The calls near p99 take 2.9"), "{sentences:?}");
+        assert!(sentences[0].contains("of the difference is server work: 40"), "{sentences:?}");
     }
 
     #[test]
@@ -85,6 +85,6 @@ mod tests {
         assert!(calls(0.34).is_empty());
         let mut even = Calls::new(1, 0.0, 0.0).same_machine();
         (0..2_000).for_each(|_| _ = even.call(MS, 80.0 * US, 40.0 * US, 80.0 * US));
-        assert!(even.said("W70").is_empty());
+        assert!(even.sentences("W70").is_empty());
     }
 }

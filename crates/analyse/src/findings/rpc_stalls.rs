@@ -6,7 +6,7 @@ use msgpath_core::units::Glyphs;
 
 use super::rpc_calls::{counted, good, kinds, median, of};
 use super::wording::{finding, sentence};
-use super::{DETECTORS, Detector, Input, Said};
+use super::{DETECTORS, Detector, Input, Sentence};
 use crate::rpc::RpcKind;
 use crate::summary::Confidence;
 
@@ -29,15 +29,15 @@ const ABOVE_MEDIAN: f64 = 5.0;
 /// Calls that take about as long without being in the range; more of them are a tail and no timer.
 const BESIDE: f64 = 0.5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let tcp = |kind: &&RpcKind| input.plan.cases.get(kind.case as usize).is_some_and(|case| case.traits.segments);
     let lines = || DETECTORS.iter().find(|detector| detector.code == "W40").map(|detector| (detector.detect)(input));
-    let said: Vec<Said> =
+    let sentences: Vec<Sentence> =
         kinds(input).filter(tcp).flat_map(|kind| TIMERS.iter().filter_map(|timer| say(input, kind, timer))).collect();
-    if !said.is_empty() && lines().is_some_and(|lines| !lines.is_empty()) { Vec::new() } else { said }
+    if !sentences.is_empty() && lines().is_some_and(|lines| !lines.is_empty()) { Vec::new() } else { sentences }
 }
 
-fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Option<Said> {
+fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Option<Sentence> {
     let rows = good(input, kind.case);
     let usual = median(&rows)?;
     if ABOVE_MEDIAN * usual > range.start as f64 {
@@ -86,21 +86,21 @@ mod tests {
 
     #[test]
     fn names_the_timers() {
-        let said = with(40.2 * MS, 2).said("W75");
-        assert!(said[0].starts_with("likely: 2 calls of 42 took about 40.3 ms"), "{said:?}");
-        assert!(said[0].contains("a delayed acknowledgement (40 ms)"), "{said:?}");
-        let said = with(203.0 * MS, 1).said("W75");
-        assert!(said[0].starts_with("can't tell: 1 call of 41 took 203 ms"), "{said:?}");
-        assert!(said[0].contains("retransmission timeout"), "{said:?}");
+        let sentences = with(40.2 * MS, 2).sentences("W75");
+        assert!(sentences[0].starts_with("likely: 2 calls of 42 took about 40.3 ms"), "{sentences:?}");
+        assert!(sentences[0].contains("a delayed acknowledgement (40 ms)"), "{sentences:?}");
+        let sentences = with(203.0 * MS, 1).sentences("W75");
+        assert!(sentences[0].starts_with("can't tell: 1 call of 41 took 203 ms"), "{sentences:?}");
+        assert!(sentences[0].contains("retransmission timeout"), "{sentences:?}");
     }
 
     #[test]
     fn is_silent_without_such_a_call_and_in_a_tail() {
-        assert!(with(3.0 * MS, 3).said("W75").is_empty());
+        assert!(with(3.0 * MS, 3).sentences("W75").is_empty());
         let mut tail = with(40.2 * MS, 2);
         (1..9).for_each(|at| _ = tail.call(MS, 11.0 * MS * f64::from(at), 10.0 * US, 100.0 * US));
-        assert!(tail.said("W75").is_empty());
-        assert!(with(40.2 * MS, 60).said("W75").is_empty());
+        assert!(tail.sentences("W75").is_empty());
+        assert!(with(40.2 * MS, 60).sentences("W75").is_empty());
     }
 
     #[test]
@@ -110,8 +110,8 @@ mod tests {
             let leg = if at % 10 == 0 { 40.3 * MS } else { 100.0 * US };
             calls.call(MS, leg, 10.0 * US, 100.0 * US);
         }
-        assert_eq!((calls.said("W40").len(), calls.said("W75").len()), (1, 0));
-        let said = calls.said("W40");
-        assert!(said[0].contains("It ends with a server that sends each reply in one call"), "{said:?}");
+        assert_eq!((calls.sentences("W40").len(), calls.sentences("W75").len()), (1, 0));
+        let sentences = calls.sentences("W40");
+        assert!(sentences[0].contains("It ends with a server that sends each reply in one call"), "{sentences:?}");
     }
 }

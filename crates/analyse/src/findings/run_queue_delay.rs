@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{engines, finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -14,11 +14,11 @@ const SHARE: f64 = 0.25;
 /// And so much of it, ns.
 const LEAST: f64 = 2_000.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
     let (delay, mean) = (engine.receiver_delay_ns?, engine.all.mean_ns?);
     // A receiver that waits once for its CPU delays all messages that wait with it, so the part of each message is at least
@@ -43,7 +43,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn a_large_share_of_the_time_on_the_run_queue_is_named() {
@@ -52,14 +52,14 @@ mod tests {
                 component.receiver_delay_ns = Some(component.received * 18_000);
             }
         });
-        let said = said(&run, "W97");
-        assert!(said.len() == 1 && said[0].contains("18.0 µs a message"), "{said:?}");
+        let sentences = sentences(&run, "W97");
+        assert!(sentences.len() == 1 && sentences[0].contains("18.0 µs a message"), "{sentences:?}");
     }
 
     #[test]
     fn a_small_share_and_one_that_is_not_known_are_not() {
-        assert!(said(&build(|_| ()), "W97").is_empty());
+        assert!(sentences(&build(|_| ()), "W97").is_empty());
         let unknown = with(|facts| facts.sessions[0].components[0].receiver_delay_ns = None, |_| ());
-        assert!(said(&unknown, "W97").is_empty());
+        assert!(sentences(&unknown, "W97").is_empty());
     }
 }

@@ -1,16 +1,16 @@
 //! W100: more components than CPUs receive at one time: the mean is a test of the scheduler.
 
 use super::wording::{again, engines, finding, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W100", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     say(input).into_iter().collect()
 }
 
-fn say(input: &Input) -> Option<Said> {
+fn say(input: &Input) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
     engines(input).next()?;
     let components = facts.processes * facts.components;
@@ -32,18 +32,21 @@ fn say(input: &Input) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn more_components_than_cpus_are_named() {
-        let said = said(&with(|facts| facts.cpus = 2, |_| ()), "W100");
-        assert!(said.len() == 1 && said[0].contains("4 components") && said[0].contains("2 CPUs"), "{said:?}");
+        let sentences = sentences(&with(|facts| facts.cpus = 2, |_| ()), "W100");
+        assert!(
+            sentences.len() == 1 && sentences[0].contains("4 components") && sentences[0].contains("2 CPUs"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn enough_cpus_and_a_staggered_start_are_not() {
-        assert!(said(&build(|_| ()), "W100").is_empty());
+        assert!(sentences(&build(|_| ()), "W100").is_empty());
         let staggered = build(|facts| (facts.cpus, facts.start) = (2, "staggered".into()));
-        assert!(said(&staggered, "W100").is_empty());
+        assert!(sentences(&staggered, "W100").is_empty());
     }
 }

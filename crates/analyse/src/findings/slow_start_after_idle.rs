@@ -8,13 +8,13 @@ use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
 use super::wording::{again_with_congestion, finding, measured, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::compare::seed;
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W32", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let tcp = measured(input).filter(|case| case.case.traits.segments);
     tcp.filter_map(|case| {
         let gap = Gap::of(input, case)?;
@@ -54,7 +54,7 @@ pub(super) fn congestion<'a>(input: &'a Input, case: &'a CaseSummary) -> Option<
     of_socket.map(|entry| entry.granted.as_str()).or_else(of_system).filter(|name| !name.starts_with("n/a"))
 }
 
-fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> {
+fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Sentence> {
     let setting = input.run.header.host(NEAR).facts.get("tcp_slow_start_after_idle").map(String::as_str);
     let control = congestion(input, case);
     // Switched off, or a control with its own law of the window (bbr): the kernel does not restart it after idle.
@@ -110,7 +110,7 @@ fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> 
 }
 
 /// The window was kept, and the same message without gaps, in the same run, is faster all the same.
-fn cold(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> {
+fn cold(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Sentence> {
     // Most messages must come after a gap, for the median to be one of them.
     if 2 * gap.gaps < case.messages {
         return None;
@@ -150,7 +150,7 @@ fn cold(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, grant, said};
+    use crate::testing::{Build, grant, sentences};
     use msgpath_core::plan::Load;
     use msgpath_core::schedule::{Arrivals, Rate};
     use msgpath_core::schema::{NEAR, OpenRound, TcpInfo};
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn speaks_of_the_window_that_fell() {
         assert_eq!(
-            said(&run("tcp:send", (1443, 540), "1", 0), "W32"),
+            sentences(&run("tcp:send", (1443, 540), "1", 0), "W32"),
             [
                 "likely: The congestion window fell from 1443 to 540 segments over an idle gap of more than 200 ms at 2.00 \
               messages/s (tcp_slow_start_after_idle = 1, cubic). A message of 1 MiB has 725 segments, so its rest waits \
@@ -181,23 +181,23 @@ mod tests {
               net.ipv4.tcp_slow_start_after_idle=0 at the sender."
             ]
         );
-        assert!(said(&run("tcp:send", (1443, 800), "1", 0), "W32")[0].contains("725 segments and still fits"));
+        assert!(sentences(&run("tcp:send", (1443, 800), "1", 0), "W32")[0].contains("725 segments and still fits"));
     }
 
     #[test]
     fn cannot_tell_where_segments_were_lost() {
-        let texts = said(&run("tcp:send", (1443, 540), "1", 3), "W32");
+        let texts = sentences(&run("tcp:send", (1443, 540), "1", 3), "W32");
         assert!(texts[0].starts_with("can't tell: ") && texts[0].contains("were sent again"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_the_window_is_kept_or_follows_another_law() {
-        assert!(said(&run("tcp:send", (694, 694), "1", 0), "W32").is_empty());
-        assert!(said(&run("tcp:send", (1443, 540), "0", 0), "W32").is_empty());
-        assert!(said(&run("unix:send", (1443, 540), "1", 0), "W32").is_empty());
+        assert!(sentences(&run("tcp:send", (694, 694), "1", 0), "W32").is_empty());
+        assert!(sentences(&run("tcp:send", (1443, 540), "0", 0), "W32").is_empty());
+        assert!(sentences(&run("unix:send", (1443, 540), "1", 0), "W32").is_empty());
         let mut bbr = run("tcp:send", (1443, 540), "1", 0);
         grant(&mut bbr, 0, "TCP_CONGESTION", "-", "bbr");
-        assert!(said(&bbr, "W32").is_empty());
+        assert!(sentences(&bbr, "W32").is_empty());
     }
 
     /// Two rates of one path, the lower one with gaps and `factor` times as slow.
@@ -209,7 +209,7 @@ mod tests {
         for round in run.rounds.iter_mut().filter(|round| round.case == 0) {
             round.open = Some(OpenRound { idle_gaps: 20, idle_cwnd: Some((10, 10)), ..OpenRound::default() });
         }
-        said(&run, "W32")
+        sentences(&run, "W32")
     }
 
     #[test]

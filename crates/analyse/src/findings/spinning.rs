@@ -3,7 +3,7 @@
 use msgpath_core::Workload;
 
 use super::wording::{measured, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
@@ -30,8 +30,8 @@ pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
     }
 }
 
-fn detect(input: &Input) -> Vec<Said> {
-    let said = |(spinning, cpus, end): Crowd| {
+fn detect(input: &Input) -> Vec<Sentence> {
+    let sentences = |(spinning, cpus, end): Crowd| {
         warning(
             "W28",
             format!("{spinning} threads spin on {cpus} CPU{} ({end})", if cpus == 1 { "" } else { "s" }),
@@ -40,12 +40,12 @@ fn detect(input: &Input) -> Vec<Said> {
             [("spinning_threads", spinning as f64), ("cpus", cpus as f64)],
         )
     };
-    spinning_crowds(input).into_iter().map(said).collect()
+    spinning_crowds(input).into_iter().map(sentences).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::{FAR, NEAR};
 
     fn texts(path: &str, cpus: &[u32], pinned: &[u32]) -> Vec<String> {
@@ -55,7 +55,7 @@ mod tests {
         let mut run = build.run();
         run.header.host_mut(NEAR).cpus = cpus.to_vec();
         run.header.host_mut(FAR).cpus = cpus.to_vec();
-        said(&run, "W28")
+        sentences(&run, "W28")
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::conditions::{End, check, ends, machines};
 use super::one_core::shared_cpus;
 use super::spinning::spinning_crowds;
 use super::wording::{list, measured, percent, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W48", detect };
@@ -22,7 +22,7 @@ pub(super) fn spinning<'a>(input: &Input<'a>) -> Vec<&'a CaseSummary> {
     measured(input).filter(spins).collect()
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let cases = spinning(input);
     // Where the run's own threads are too many, that is said, and explains the waiting.
     if cases.is_empty() || !spinning_crowds(input).is_empty() || shared_cpus(input).is_some() {
@@ -75,7 +75,7 @@ fn waiting(input: &Input, end: &End, cases: &[&CaseSummary]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, doctor, said};
+    use crate::testing::{Build, doctor, sentences};
     use msgpath_core::doctor::CheckState;
     use msgpath_core::schema::{FAR, NEAR};
 
@@ -90,13 +90,13 @@ mod tests {
     #[test]
     fn speaks_of_waiting_threads_and_of_what_doctor_saw() {
         assert_eq!(
-            said(&run("shm:ring/spin", 12_400_000), "W48"),
+            sentences(&run("shm:ring/spin", 12_400_000), "W48"),
             ["shm:ring/spin spins where CPUs are short: the spinning threads waited 31 % of their time for a CPU"]
         );
         let mut run = run("tcp:send/busy-poll", 0);
         run.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
         assert_eq!(
-            said(&run, "W48"),
+            sentences(&run, "W48"),
             [
                 "tcp:send/busy-poll spins where CPUs are short: before the run doctor saw on this machine: 5 runnable tasks on 2 CPUs"
             ]
@@ -105,18 +105,18 @@ mod tests {
 
     #[test]
     fn is_silent_where_nobody_spins_or_nobody_is_in_the_way() {
-        assert!(said(&run("tcp:send", 12_400_000), "W48").is_empty());
-        assert!(said(&run("shm:ring/spin", 400_000), "W48").is_empty());
+        assert!(sentences(&run("tcp:send", 12_400_000), "W48").is_empty());
+        assert!(sentences(&run("shm:ring/spin", 400_000), "W48").is_empty());
         let mut warned = run("shm:ring/spin", 0);
         warned.header.doctor = Some(doctor(&[(8, "near", CheckState::Warn, "load 1.2")]));
-        assert!(said(&warned, "W48").is_empty());
+        assert!(sentences(&warned, "W48").is_empty());
     }
 
     #[test]
     fn the_runs_own_threads_are_left_to_w28() {
         let mut run = run("shm:ring/spin", 20_000_000);
         (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (vec![0], vec![0]);
-        assert!(said(&run, "W48").is_empty());
-        assert_eq!(said(&run, "W28").len(), 1);
+        assert!(sentences(&run, "W48").is_empty());
+        assert_eq!(sentences(&run, "W28").len(), 1);
     }
 }

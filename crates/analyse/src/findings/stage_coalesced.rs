@@ -4,12 +4,12 @@ use msgpath_core::units::Glyphs;
 
 use super::stage_growth::traced;
 use super::wording::{finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W91", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter(|(_, stages)| stages.coalesced > 0).map(|(case, stages)| {
         let share = stages.coalesced as f64 / stages.messages.max(1) as f64;
         let text = format!(
@@ -27,11 +27,11 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn counts_messages_without_a_signal() {
-        let texts = said(&traced(&Way { coalesce: 50, ..Way::over("eth:send/sigio") }, 50), "W91");
+        let texts = sentences(&traced(&Setup { coalesce: 50, ..Setup::over("eth:send/sigio") }, 50), "W91");
         assert!(
             texts[0].starts_with("sure: 40 of 2\u{2009}000 messages (2 %) had no signal of their own"),
             "{texts:?}"
@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn is_silent_where_each_has_one() {
-        assert!(said(&traced(&Way::over("eth:send/sigio"), 50), "W91").is_empty());
+        assert!(sentences(&traced(&Setup::over("eth:send/sigio"), 50), "W91").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::stage_growth::traced;
 use super::wording::{finding, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W85", detect };
@@ -12,7 +12,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W85", detect };
 /// A first message that takes less than this many times as long is as warm as the others.
 const TIMES: f64 = 1.5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter_map(|(case, stages)| {
         let (first, all) = (stages.first.as_ref().filter(|first| first.claim)?, stages.band("all")?);
         let longer = first.mean_ns - all.mean_ns;
@@ -40,20 +40,20 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_of_the_first_call() {
-        let texts = said(&traced(&Way { cold: 1_000.0, ..Way::over("tcp:send") }, 50), "W85");
+        let texts = sentences(&traced(&Setup { cold: 1_000.0, ..Setup::over("tcp:send") }, 50), "W85");
         assert!(texts[0].starts_with("likely: The first message of a connection takes "), "{texts:?}");
         assert!(texts[0].contains(" of the difference are handler ("), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_it_is_warm_or_trimmed() {
-        assert!(said(&traced(&Way::over("tcp:send"), 50), "W85").is_empty());
-        let mut traced = traced(&Way { cold: 1_000.0, ..Way::over("tcp:send") }, 50);
+        assert!(sentences(&traced(&Setup::over("tcp:send"), 50), "W85").is_empty());
+        let mut traced = traced(&Setup { cold: 1_000.0, ..Setup::over("tcp:send") }, 50);
         traced.logs.traced.iter_mut().for_each(|row| row.sequence += 100);
-        assert!(said(&traced, "W85").is_empty());
+        assert!(sentences(&traced, "W85").is_empty());
     }
 }

@@ -2,12 +2,12 @@
 
 use super::stage_growth::slow;
 use super::wording::finding;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W86", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     slow(input, &[Kind::Handler]).iter().map(|slow| {
         let text = slow.says(input, "the far end's program took longer between receive and send")
             + ". The way there and back is not the cause. To try: a profile of the handler (perf record), its locks and its allocations.";
@@ -18,17 +18,19 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_of_the_program() {
         // One message in 50 works for 60 µs.
-        let texts = said(&traced(&Way { cold: 1_000.0, ..Way::over("unix:send") }, 50), "W86");
+        let texts = sentences(&traced(&Setup { cold: 1_000.0, ..Setup::over("unix:send") }, 50), "W86");
         assert!(texts[0].contains("the far end's program took longer between receive and send: "), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_another_stage_grows() {
-        assert!(said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("unix:send") }, 50), "W86").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::Delay), ..Setup::over("unix:send") }, 50), "W86").is_empty()
+        );
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::stage_growth::traced;
 use super::wording::{again, finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 use crate::summary::Confidence;
 
@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W88", detect };
 /// A smaller share of the mean round trip is not worth a sentence.
 const SHARE: f64 = 0.05;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter_map(|(case, stages)| {
         let all = stages.band("all")?;
         let held = stages.mean_ns(all, Kind::HeldBack);
@@ -54,19 +54,21 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_of_packets_that_wait() {
-        let mut traced = traced(&Way { slow: Some(Kind::HeldBack), ..Way::over("tcp:send") }, 50);
+        let mut traced = traced(&Setup { slow: Some(Kind::HeldBack), ..Setup::over("tcp:send") }, 50);
         traced.run.header.plan.options.nodelay = false;
-        let texts = said(&traced, "W88");
+        let texts = sentences(&traced, "W88");
         assert!(texts[0].starts_with("sure: Packets leave after their send call has returned: "), "{texts:?}");
         assert!(texts[0].contains("40.0 ms at p98.5 to p99.5") && texts[0].contains("(Nagle)"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_they_leave_at_once() {
-        assert!(said(&traced(&Way { slow: Some(Kind::Transmit), ..Way::over("tcp:send") }, 50), "W88").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::Transmit), ..Setup::over("tcp:send") }, 50), "W88").is_empty()
+        );
     }
 }

@@ -4,7 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::stage_growth::slow;
 use super::wording::{finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 use crate::summary::Confidence;
 
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.5;
 /// It is so many times as frequent among slow messages as among others.
 const TIMES: f64 = 2.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     slow(input, &[Kind::WakeCall, Kind::InFlight]).iter().filter_map(|slow| {
         let exit = slow.stages.idle.iter().rev().find(|exit| {
             exit.share_of_slow >= SHARE && exit.share_of_slow >= TIMES * exit.share_of_others
@@ -43,12 +43,12 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{FAR, Traced, Way, said, traced};
+    use crate::testing_trace::{FAR, Setup, Traced, sentences, traced};
     use msgpath_core::plan::StageSet;
     use msgpath_core::schema::EventKind;
 
-    fn with_states(way: &Way) -> Traced {
-        let mut traced = traced(way, 50);
+    fn with_states(setup: &Setup) -> Traced {
+        let mut traced = traced(setup, 50);
         for events in traced.logs.events.here() {
             // The far end's wake-up of every slow message leaves the state 3.
             for at in 0..events.events.len() {
@@ -67,14 +67,14 @@ mod tests {
 
     #[test]
     fn names_the_idle_state() {
-        let way = Way { slow: Some(Kind::InFlight), set: StageSet::Full, ..Way::over("tcp:send") };
-        let texts = said(&with_states(&way), "W84");
+        let setup = Setup { slow: Some(Kind::InFlight), set: StageSet::Full, ..Setup::over("tcp:send") };
+        let texts = sentences(&with_states(&setup), "W84");
         assert!(texts[0].starts_with("likely: The CPU that slept was in idle state 3: true of 50 % of"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_every_wake_up_leaves_the_same_state() {
-        let way = Way { slow: Some(Kind::InFlight), set: StageSet::Full, ..Way::over("tcp:send") };
-        assert!(said(&traced(&way, 50), "W84").is_empty());
+        let setup = Setup { slow: Some(Kind::InFlight), set: StageSet::Full, ..Setup::over("tcp:send") };
+        assert!(sentences(&traced(&setup, 50), "W84").is_empty());
     }
 }

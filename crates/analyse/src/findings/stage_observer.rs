@@ -4,14 +4,14 @@ use msgpath_core::units::{Glyphs, three_digits};
 
 use super::stage_growth::traced;
 use super::wording::{prefix, sentence, warning};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W89", detect };
 
 /// Below this share of the round trip the effect is what a small set of events costs.
 const LEAST: f64 = 0.1;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter_map(|(case, stages)| {
         let observer = stages.observer.as_ref()?;
         let grown = stages.growth.first()?;
@@ -36,18 +36,18 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_where_tracing_costs_more_than_it_explains() {
-        let mut traced = traced(&Way::over("tcp:send"), 50);
-        assert!(said(&traced, "W89").is_empty(), "5 %");
+        let mut traced = traced(&Setup::over("tcp:send"), 50);
+        assert!(sentences(&traced, "W89").is_empty(), "5 %");
         for round in traced.run.rounds.iter_mut().filter(|round| round.case == 1) {
             let mut histogram = msgpath_core::Histogram::new();
             (0..200).for_each(|at| histogram.record(60_000 + at * 10 + u64::from(round.pass) * 30));
             round.latency = histogram.to_sparse();
         }
-        let texts = said(&traced, "W89");
+        let texts = sentences(&traced, "W89");
         assert!(texts[0].starts_with("Tracing adds ") && texts[0].contains(" to a round trip (3."), "{texts:?}");
     }
 }

@@ -2,12 +2,12 @@
 
 use super::stage_growth::{Slow, slow};
 use super::wording::finding;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W93", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let kinds = [Kind::Waiting, Kind::Device, Kind::Softirq, Kind::Signal, Kind::Again, Kind::Return, Kind::Deliver];
     slow(input, &kinds)
         .iter()
@@ -43,7 +43,7 @@ fn elsewhere(slow: &Slow) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_of_the_stage_that_grew() {
@@ -51,15 +51,18 @@ mod tests {
             (Kind::Device, "the device or the receive softirq took longer: "),
             (Kind::Return, "the receiver's own time on its CPU was longer: "),
         ] {
-            let texts = said(&traced(&Way { slow: Some(kind), ..Way::over("tcp:send") }, 50), "W93");
+            let texts = sentences(&traced(&Setup { slow: Some(kind), ..Setup::over("tcp:send") }, 50), "W93");
             assert!(texts[0].contains(part), "{texts:?}");
         }
-        let texts = said(&traced(&Way { slow: Some(Kind::Waiting), open: true, ..Way::over("tcp:send") }, 50), "W93");
+        let texts =
+            sentences(&traced(&Setup { slow: Some(Kind::Waiting), open: true, ..Setup::over("tcp:send") }, 50), "W93");
         assert!(texts[0].contains("they waited to be sent: "), "{texts:?}");
     }
 
     #[test]
     fn leaves_the_others_to_their_own_sentences() {
-        assert!(said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") }, 50), "W93").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::Delay), ..Setup::over("tcp:send") }, 50), "W93").is_empty()
+        );
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::stage_growth::{against_waiting, holders, traced};
 use super::wording::{finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 use crate::summary::Confidence;
 
@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W83", detect };
 /// A smaller share of the receives is not worth a sentence.
 const SHARE: f64 = 0.05;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter_map(|(case, stages)| {
         let found = stages.at_ready.iter().map(|states| states.runnable).sum::<u64>() as f64;
         let total = stages.at_ready.iter().map(|states| states.total()).sum::<u64>().max(1) as f64;
@@ -49,18 +49,18 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing_trace::{Found, Way, said, traced};
+    use crate::testing_trace::{Found, Setup, sentences, traced};
 
     #[test]
     fn speaks_of_preempted_receivers() {
         let found = vec![Found::Asleep, Found::Preempted, Found::Preempted];
-        let texts = said(&traced(&Way { found, ..Way::over("tcp:send") }, 50), "W83");
+        let texts = sentences(&traced(&Setup { found, ..Setup::over("tcp:send") }, 50), "W83");
         assert!(texts[0].contains("% of the receives the receiver was runnable and not running"), "{texts:?}");
         assert!(texts[0].contains("meanwhile ran: ffmpeg (thread 666, "), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_receivers_sleep() {
-        assert!(said(&traced(&Way::over("tcp:send"), 50), "W83").is_empty());
+        assert!(sentences(&traced(&Setup::over("tcp:send"), 50), "W83").is_empty());
     }
 }

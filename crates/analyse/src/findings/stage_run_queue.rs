@@ -2,12 +2,12 @@
 
 use super::stage_growth::{against_waiting, holders, slow};
 use super::wording::finding;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W81", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     slow(input, &[Kind::Delay]).iter().map(|slow| {
         let holders = holders(&slow.stages.occupants.slow);
         let who = if holders.is_empty() { String::new() } else { format!(". Meanwhile ran: {holders}") };
@@ -24,11 +24,11 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn names_who_ran_instead() {
-        let texts = said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") }, 50), "W81");
+        let texts = sentences(&traced(&Setup { slow: Some(Kind::Delay), ..Setup::over("tcp:send") }, 50), "W81");
         assert!(
             texts[0].contains("another task ran: ") && texts[0].contains("Meanwhile ran: ffmpeg (thread 666, "),
             "{texts:?}"
@@ -37,6 +37,8 @@ mod tests {
 
     #[test]
     fn is_silent_where_nobody_waits() {
-        assert!(said(&traced(&Way { slow: Some(Kind::InFlight), ..Way::over("tcp:send") }, 50), "W81").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::InFlight), ..Setup::over("tcp:send") }, 50), "W81").is_empty()
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use super::stage_growth::slow;
 use super::wording::finding;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W87", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     slow(input, &[Kind::SendCall, Kind::Transmit]).iter().map(|slow| {
         let text = slow.says(input, "the send call took longer")
             + ". To try: --stages full, which splits it at the queue of the device; a larger send buffer where the sender \
@@ -19,17 +19,19 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
 
     #[test]
     fn speaks_of_the_send_call() {
-        let texts = said(&traced(&Way { slow: Some(Kind::Transmit), ..Way::over("tcp:send") }, 50), "W87");
+        let texts = sentences(&traced(&Setup { slow: Some(Kind::Transmit), ..Setup::over("tcp:send") }, 50), "W87");
         assert!(texts[0].contains("because the send call took longer: "), "{texts:?}");
         assert!(texts[0].contains(" are send call and transmit stack ("), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_another_stage_grows() {
-        assert!(said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") }, 50), "W87").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::Delay), ..Setup::over("tcp:send") }, 50), "W87").is_empty()
+        );
     }
 }

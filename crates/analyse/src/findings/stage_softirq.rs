@@ -2,7 +2,7 @@
 
 use super::stage_growth::slow;
 use super::wording::{finding, percent};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W82", detect };
@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W82", detect };
 /// Fewer slow messages than this share are not the rule.
 const SHARE: f64 = 0.5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     slow(input, &[Kind::Device, Kind::Softirq]).iter().filter(|slow| slow.stages.softirq_elsewhere_slow >= SHARE).map(|slow| {
         let share = slow.stages.softirq_elsewhere_slow;
         let text = format!(
@@ -27,24 +27,26 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Way, said, traced};
+    use crate::testing_trace::{Setup, sentences, traced};
     use msgpath_core::schema::EventKind;
 
     #[test]
     fn speaks_of_another_core() {
-        let mut traced = traced(&Way { slow: Some(Kind::Device), ..Way::over("udp:send") }, 50);
-        assert!(said(&traced, "W82").is_empty(), "the same core");
+        let mut traced = traced(&Setup { slow: Some(Kind::Device), ..Setup::over("udp:send") }, 50);
+        assert!(sentences(&traced, "W82").is_empty(), "the same core");
         let softirq = [EventKind::NetifReceiveSkb, EventKind::SkDataReady];
         for event in traced.logs.events.here().iter_mut().flat_map(|events| &mut events.events) {
             event.cpu = if softirq.contains(&event.kind) { 3 } else { event.cpu };
         }
-        let texts = said(&traced, "W82");
+        let texts = sentences(&traced, "W82");
         assert!(texts[0].contains("the receive softirq ran on another core: "), "{texts:?}");
         assert!(texts[0].contains("In 100 % of them"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_the_way_is_not_slow() {
-        assert!(said(&traced(&Way { slow: Some(Kind::InFlight), ..Way::over("udp:send") }, 50), "W82").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::InFlight), ..Setup::over("udp:send") }, 50), "W82").is_empty()
+        );
     }
 }

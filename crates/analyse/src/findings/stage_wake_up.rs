@@ -2,12 +2,12 @@
 
 use super::stage_growth::{against_waiting, slow};
 use super::wording::finding;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::attribution::stage::Kind;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W80", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let kinds = [Kind::WakeCall, Kind::InFlight];
     slow(input, &kinds).iter().map(|slow| {
         let (try_, next) = against_waiting(
@@ -23,12 +23,12 @@ fn detect(input: &Input) -> Vec<Said> {
 #[cfg(test)]
 mod tests {
     use crate::attribution::stage::Kind;
-    use crate::testing_trace::{Found, Way, said, traced};
+    use crate::testing_trace::{Found, Setup, sentences, traced};
     use msgpath_core::plan::{Ablation, CaseRole, Change};
 
     #[test]
     fn speaks_of_the_wake_up() {
-        let texts = said(&traced(&Way { slow: Some(Kind::InFlight), ..Way::over("tcp:send") }, 50), "W80");
+        let texts = sentences(&traced(&Setup { slow: Some(Kind::InFlight), ..Setup::over("tcp:send") }, 50), "W80");
         assert!(
             texts[0].starts_with("sure: Slow messages are slow because a sleeping thread had to be woken: "),
             "{texts:?}"
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn is_not_sure_where_tracing_costs_more() {
-        let mut traced = traced(&Way { slow: Some(Kind::InFlight), ..Way::over("tcp:send") }, 50);
+        let mut traced = traced(&Setup { slow: Some(Kind::InFlight), ..Setup::over("tcp:send") }, 50);
         for round in traced.run.rounds.iter_mut().filter(|round| round.case == 0) {
             let mut histogram = msgpath_core::Histogram::new();
             (0..200).for_each(|at| histogram.record(4_000_000 + at * 500));
@@ -50,12 +50,12 @@ mod tests {
             (0..200).for_each(|at| histogram.record(4_400_000 + at * 500));
             round.latency = histogram.to_sparse();
         }
-        assert!(said(&traced, "W80")[0].starts_with("likely: "));
+        assert!(sentences(&traced, "W80")[0].starts_with("likely: "));
     }
 
     #[test]
     fn what_was_tried_replaces_the_guess() {
-        let mut traced = traced(&Way { slow: Some(Kind::InFlight), ..Way::over("tcp:send") }, 50);
+        let mut traced = traced(&Setup { slow: Some(Kind::InFlight), ..Setup::over("tcp:send") }, 50);
         let ablation = Some(Ablation { of: 0, change: Change::Spin });
         let case = traced.run.header.plan.cases[0].clone();
         traced.run.header.plan.cases.push(msgpath_core::Case { id: 2, role: CaseRole::Ablation, ablation, ..case });
@@ -67,7 +67,7 @@ mod tests {
             round.latency = histogram.to_sparse();
         }
         traced.run.rounds.extend(rounds);
-        let text = &said(&traced, "W80")[0];
+        let text = &sentences(&traced, "W80")[0];
         assert!(
             text.contains("Tried here: spin, p50 ") && text.contains(" to 8.1") && !text.contains("To try"),
             "{text}"
@@ -76,8 +76,10 @@ mod tests {
 
     #[test]
     fn is_silent_where_another_stage_grows_or_none() {
-        assert!(said(&traced(&Way { slow: Some(Kind::Delay), ..Way::over("tcp:send") }, 50), "W80").is_empty());
-        let spins = Way { found: vec![Found::Running], ..Way::over("tcp:send") };
-        assert!(said(&traced(&spins, 50), "W80").is_empty());
+        assert!(
+            sentences(&traced(&Setup { slow: Some(Kind::Delay), ..Setup::over("tcp:send") }, 50), "W80").is_empty()
+        );
+        let spins = Setup { found: vec![Found::Running], ..Setup::over("tcp:send") };
+        assert!(sentences(&traced(&spins, 50), "W80").is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::stage_growth::traced;
 use super::wording::{finding, percent, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W90", detect };
@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W90", detect };
 /// A smaller share of the receives is not worth a sentence.
 const SHARE: f64 = 0.2;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     traced(input).filter_map(|(case, stages)| {
         let waking = stages.at_ready.iter().map(|states| states.waking).sum::<u64>() as f64;
         let share = waking / stages.at_ready.iter().map(|states| states.total()).sum::<u64>().max(1) as f64;
@@ -31,16 +31,16 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing_trace::{Found, Way, said, traced};
+    use crate::testing_trace::{Found, Setup, sentences, traced};
 
     #[test]
     fn speaks_of_early_wake_ups() {
-        let texts = said(&traced(&Way { found: vec![Found::Woken], ..Way::over("unix:send") }, 50), "W90");
+        let texts = sentences(&traced(&Setup { found: vec![Found::Woken], ..Setup::over("unix:send") }, 50), "W90");
         assert!(texts[0].contains("% of the receives the receiver was being woken already"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_data_come_first() {
-        assert!(said(&traced(&Way::over("unix:send"), 50), "W90").is_empty());
+        assert!(sentences(&traced(&Setup::over("unix:send"), 50), "W90").is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::wording::{again, engines, finding, prefix, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -14,11 +14,11 @@ const TIMES: f64 = 2.0;
 /// And so much longer, ns: less is no storm.
 const LONGER: f64 = 20_000.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
     let (first, steady) = (engine.first.mean_ns?, engine.steady.mean_ns?);
     if first < TIMES * steady || first - steady < LONGER || engine.first.messages < 20 {
@@ -60,17 +60,20 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::periodic::testing::{build, said, with};
+    use crate::periodic::testing::{build, sentences, with};
 
     #[test]
     fn slow_first_messages_are_a_slow_start() {
-        let said = said(&build(|_| ()), "W96");
-        assert!(said.len() == 1 && said[0].contains("the first 50 messages") && said[0].contains("130 µs"), "{said:?}");
+        let sentences = sentences(&build(|_| ()), "W96");
+        assert!(
+            sentences.len() == 1 && sentences[0].contains("the first 50 messages") && sentences[0].contains("130 µs"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn first_messages_like_the_rest_are_none() {
         let run = with(|_| (), |round| round.first = round.latency.clone());
-        assert!(said(&run, "W96").is_empty());
+        assert!(sentences(&run, "W96").is_empty());
     }
 }

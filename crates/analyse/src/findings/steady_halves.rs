@@ -4,7 +4,7 @@ use msgpath_core::Workload;
 use msgpath_stats::steady::{SteadyClass, halves};
 
 use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
@@ -12,7 +12,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
 /// Halves that may differ by more are not called steady.
 const STEADY: f64 = 0.05;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
@@ -64,11 +64,11 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, relevel, said};
+    use crate::testing::{Build, relevel, sentences};
 
     #[test]
     fn speaks_of_a_steady_run() {
-        let texts = said(&Build::echo(&["tcp:send"], &[64]).run(), "V02");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V02");
         assert!(
             texts[0].starts_with("sure: The run was steady: first and second half differ by less than 0."),
             "{texts:?}"
@@ -81,12 +81,12 @@ mod tests {
         // Too few rounds to look for levels.
         let mut run = Build::echo(&["tcp:send"], &[64]).rounds(18).run();
         relevel(&mut run, |pass| if pass < 9 { 20_000.0 } else { 24_000.0 });
-        let texts = said(&run, "V02");
+        let texts = sentences(&run, "V02");
         assert!(
             texts[0].starts_with("sure: The run was not steady: at p50 the second half differs from the first by +"),
             "{texts:?}"
         );
-        let texts = said(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), "V02");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), "V02");
         assert!(texts[0].starts_with("can't tell: Whether the run was steady"), "{texts:?}");
     }
 
@@ -94,7 +94,7 @@ mod tests {
     fn is_silent_with_few_rounds_and_where_levels_were_found() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if pass < 12 { 20_000.0 } else { 24_000.0 });
-        assert!(said(&run, "V02").is_empty() && !said(&run, "V10").is_empty());
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).rounds(8).run(), "V02").is_empty());
+        assert!(sentences(&run, "V02").is_empty() && !sentences(&run, "V10").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).rounds(8).run(), "V02").is_empty());
     }
 }

@@ -4,21 +4,21 @@ use msgpath_core::Workload;
 use msgpath_stats::steady::{SteadyClass, levels, ratio};
 
 use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::settled::timed;
 use crate::summary::{CaseSummary, Confidence};
 use crate::words::levels_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V10", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
     measured(input).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let found = case.steadiness.as_ref()?;
     if !matches!(found.class, SteadyClass::WarmUp | SteadyClass::SlowDown) {
         return None;
@@ -35,11 +35,11 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
     let (low, high) = (change.low?, change.high?);
     let from = format!("from round {} of {} on", last + 1, times.len());
     let text = if low > 1.0 || high < 1.0 {
-        let (name, way) = (found.class.words(), if change.value > 1.0 { "higher" } else { "lower" });
+        let (name, setup) = (found.class.words(), if change.value > 1.0 { "higher" } else { "lower" });
         let away = |ratio: f64| percent((ratio - 1.0).abs());
         let (least, most) = if change.value > 1.0 { (low, high) } else { (high, low) };
         format!(
-            "{name} inside the run: {from}, {what} is {} % {way} than before (95 %: {} to {} %)",
+            "{name} inside the run: {from}, {what} is {} % {setup} than before (95 %: {} to {} %)",
             away(change.value),
             away(least),
             away(most)
@@ -72,13 +72,13 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, ramp, relevel, said};
+    use crate::testing::{Build, ramp, relevel, sentences};
 
     #[test]
     fn speaks_of_a_warm_up_and_of_a_slow_down() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
-        let texts = said(&run, "V10");
+        let texts = sentences(&run, "V10");
         assert!(
             texts[0].starts_with("sure: Warm-up inside the run: from round 10 of 40 on, p50 is 20 % lower than before"),
             "{texts:?}"
@@ -86,22 +86,26 @@ mod tests {
         let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V10").unwrap();
         assert_eq!(finding.next, ["msgpath echo -t 10s --warmup 1s"]);
         relevel(&mut run, |pass| if pass < 12 { 20_000.0 } else { 25_000.0 });
-        let texts = said(&run, "V10");
+        let texts = sentences(&run, "V10");
         assert!(texts[0].contains("Slow-down inside the run: from round 13 of 40 on, p50 is 25 % higher"), "{texts:?}");
         let stream = Build::stream(&["tcp:send"], &[65_536])
             .rates(|_, pass| if pass < 12 { 2e9 } else { 1e9 } * (1.0 + 0.001 * f64::from(pass % 3)))
             .run();
-        assert!(said(&stream, "V10")[0].contains("throughput is 50 % lower than before"), "{:?}", said(&stream, "V10"));
+        assert!(
+            sentences(&stream, "V10")[0].contains("throughput is 50 % lower than before"),
+            "{:?}",
+            sentences(&stream, "V10")
+        );
     }
 
     #[test]
     fn is_silent_on_one_level_on_none_and_in_comparisons() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V10").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V10").is_empty());
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
-        assert!(said(&run, "V10").is_empty());
+        assert!(sentences(&run, "V10").is_empty());
         let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
         relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
-        assert!(said(&run, "V10").is_empty());
+        assert!(sentences(&run, "V10").is_empty());
     }
 }

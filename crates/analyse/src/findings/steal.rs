@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, lasted_ns, machines, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W41", detect };
 
@@ -14,7 +14,7 @@ const TICK_NS: f64 = 10e6;
 /// Fewer flagged rounds than this share of all do not change what the numbers mean.
 const ROUNDS: f64 = 0.05;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     machines(input).iter().filter_map(|end| say(input, end)).collect()
 }
 
@@ -24,7 +24,7 @@ fn ticks(end: &End, round: &RoundRecord) -> Option<u64> {
     if end.key == "near" { round.steal_ticks.max(counted) } else { counted }
 }
 
-fn say(input: &Input, end: &End) -> Option<Said> {
+fn say(input: &Input, end: &End) -> Option<Sentence> {
     let rounds = measured_rounds(input);
     let stolen = |round: &RoundRecord| {
         let [near, far] = input.calm.disturbed(round);
@@ -64,7 +64,7 @@ fn say(input: &Input, end: &End) -> Option<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said, slow_down, stalls};
+    use crate::testing::{Build, sentences, slow_down, stalls};
     use msgpath_core::schema::FAR;
 
     fn run(every: usize, ticks: u64) -> msgpath_record::Run {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn speaks_of_stolen_time_and_of_slow_messages_in_it() {
         let mut run = run(4, 2);
-        let texts = said(&run, "W41");
+        let texts = sentences(&run, "W41");
         assert_eq!(
             texts,
             [
@@ -86,14 +86,14 @@ mod tests {
             ]
         );
         run.rounds.iter_mut().step_by(4).for_each(|round| stalls(round, 8, 3_000_000));
-        let texts = said(&run, "W41");
+        let texts = sentences(&run, "W41");
         assert!(
             texts[0].contains("% of their messages are as slow as the p99 of their case or slower, 1 % in the other"),
             "{texts:?}"
         );
         assert!(!texts[0].contains("p50 is"), "{texts:?}");
         slow_down(&mut run, 1.2, |at| at % 4 == 0);
-        assert!(said(&run, "W41")[0].contains("p50 is 2"), "{:?}", said(&run, "W41"));
+        assert!(sentences(&run, "W41")[0].contains("p50 is 2"), "{:?}", sentences(&run, "W41"));
     }
 
     #[test]
@@ -103,15 +103,15 @@ mod tests {
         run.rounds.iter_mut().for_each(|round| {
             round.end_mut(FAR).kernel.0.insert("stat.steal".into(), 3);
         });
-        let texts = said(&run, "W41");
+        let texts = sentences(&run, "W41");
         assert!(texts.len() == 1 && texts[0].contains("from the far end in 40 of 40 rounds: 1.20 s"), "{texts:?}");
         assert!(texts[0].ends_with("too few rounds are otherwise to say whether these are the slow ones"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_without_steal_or_with_a_single_tick() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W41").is_empty());
-        assert!(said(&run(4, 1), "W41").is_empty());
-        assert!(said(&run(40, 2), "W41").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W41").is_empty());
+        assert!(sentences(&run(4, 1), "W41").is_empty());
+        assert!(sentences(&run(40, 2), "W41").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W42", detect };
 
@@ -13,7 +13,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W42", detect };
 const TIMES: &str = "cgroup.nr_throttled";
 const USEC: &str = "cgroup.throttled_usec";
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let mut throttled: Vec<End> = ends(input).into_iter().filter(|end| total(input, end, TIMES) > 0).collect();
     if one_machine(input) {
         // Both ends mostly live in one group, which would be told twice: the one that was stopped more often speaks.
@@ -27,7 +27,7 @@ fn total(input: &Input, end: &End, name: &str) -> u64 {
     measured_rounds(input).iter().filter_map(|round| end.grew(round, name)).sum()
 }
 
-fn say(input: &Input, end: &End) -> Said {
+fn say(input: &Input, end: &End) -> Sentence {
     let rounds = measured_rounds(input);
     let stopped = |round: &RoundRecord| end.grew(round, TIMES).unwrap_or(0) > 0;
     let some = rounds.iter().filter(|round| stopped(round)).count();
@@ -72,7 +72,7 @@ fn quota(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said, stalls};
+    use crate::testing::{Build, sentences, stalls};
     use msgpath_core::schema::{FAR, NEAR};
 
     fn run(times: u64) -> msgpath_record::Run {
@@ -94,7 +94,7 @@ mod tests {
     fn speaks_with_quota_and_the_stalls_it_made() {
         let mut run = run(2);
         run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "50000 100000".into());
-        let texts = said(&run, "W42");
+        let texts = sentences(&run, "W42");
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
@@ -109,14 +109,14 @@ mod tests {
     fn speaks_of_both_of_two_machines() {
         let mut run = run(1);
         run.header.host_mut(FAR).boot_id = "two".into();
-        assert_eq!(said(&run, "W42").len(), 2);
+        assert_eq!(sentences(&run, "W42").len(), 2);
     }
 
     #[test]
     fn a_limit_that_was_never_reached_is_not_mentioned() {
         let mut run = run(0);
         run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "200000 100000".into());
-        assert!(said(&run, "W42").is_empty());
+        assert!(sentences(&run, "W42").is_empty());
         assert_eq!((super::quota("max 100000"), super::quota("n/a: no such file")), (None, None));
     }
 }

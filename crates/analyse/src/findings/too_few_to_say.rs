@@ -6,7 +6,7 @@ use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{Range, estimate, estimate_queued, name};
 
 use super::wording::{again_for, again_with_rounds, finding, measured, prefix, seconds_measured};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::settled::unsettled;
 use crate::summary::{CaseSummary, Confidence};
 
@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "V09", detect };
 /// Nobody waits longer than a day for a quantile.
 const LONGEST_S: f64 = 86_400.0;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
@@ -28,7 +28,7 @@ fn detect(input: &Input) -> Vec<Said> {
         .collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let open = case.quantiles.iter().find(|quantile| !quantile.is_interval())?;
     let why = match open.range {
         Range::NotYet => "too few messages so far",
@@ -81,13 +81,13 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, ramp, relevel, said};
+    use crate::testing::{Build, ramp, relevel, sentences};
 
     #[test]
     fn speaks_of_the_first_that_is_open() {
         // 8,000 independent messages carry p99.9 (3,688 needed) but not p99.99 (36,887).
         let run = Build::echo(&["tcp:send"], &[64]).noise(0.0).run();
-        let texts = said(&run, "V09");
+        let texts = sentences(&run, "V09");
         assert!(texts[0].starts_with("can't tell: p99.99: too few messages so far; about "), "{texts:?}");
         let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V09").unwrap();
         assert!((47.0..60.0).contains(&finding.evidence["seconds"]), "{finding:?}");
@@ -97,15 +97,15 @@ mod tests {
     #[test]
     fn too_few_rounds_are_cured_by_rounds() {
         let run = Build::echo(&["tcp:send"], &[64]).rounds(3).run();
-        assert!(said(&run, "V09")[0].contains("p50: 3 rounds"));
+        assert!(sentences(&run, "V09")[0].contains("p50: 3 rounds"));
     }
 
     #[test]
     fn is_silent_on_streams_comparisons_and_what_never_settled() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
-        assert!(said(&run, "V09").is_empty());
-        assert!(said(&Build::stream(&["tcp:send"], &[64]).run(), "V09").is_empty());
-        assert!(said(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V09").is_empty());
+        assert!(sentences(&run, "V09").is_empty());
+        assert!(sentences(&Build::stream(&["tcp:send"], &[64]).run(), "V09").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V09").is_empty());
     }
 }

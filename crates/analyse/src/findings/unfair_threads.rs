@@ -1,7 +1,7 @@
 //! W109: one thread of an end got much less done than the others.
 
 use super::wording::{measured, percent, prefix, sentence, worst};
-use super::{Detector, Input, Said, wording::warning};
+use super::{Detector, Input, Sentence, wording::warning};
 use crate::summary::CaseSummary;
 use crate::threads::ThreadShare;
 use msgpath_core::schema::NEAR;
@@ -22,7 +22,7 @@ fn slowest(case: &CaseSummary) -> Option<(usize, &ThreadShare, f64)> {
     (high < MUCH_LESS).then_some((number, thread, share))
 }
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let unfair = |case: &'_ CaseSummary| slowest(case).map(|(_, _, share)| -share);
     let Some((case, cases)) = worst(measured(input).filter_map(|case| Some((unfair(case)?, case)))) else {
         return Vec::new();
@@ -56,7 +56,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::said;
+    use crate::testing::sentences;
     use crate::threads::testing::closed;
     use msgpath_core::schema::NEAR;
 
@@ -72,12 +72,15 @@ mod tests {
     #[test]
     fn speaks_of_the_slowest_thread() {
         // Three at full speed and one at half: 0.5 of a mean of 0.875.
-        assert_eq!(said(&run(2.0), "W109"), ["tcp:send, 64 B, 4 threads: thread 3 of 4 (CPU 0) got 57 % of its share"]);
+        assert_eq!(
+            sentences(&run(2.0), "W109"),
+            ["tcp:send, 64 B, 4 threads: thread 3 of 4 (CPU 0) got 57 % of its share"]
+        );
     }
 
     #[test]
     fn is_silent_where_all_are_about_as_fast() {
-        assert!(said(&run(1.0), "W109").is_empty());
-        assert!(said(&run(1.2), "W109").is_empty());
+        assert!(sentences(&run(1.0), "W109").is_empty());
+        assert!(sentences(&run(1.2), "W109").is_empty());
     }
 }

@@ -1,13 +1,13 @@
 //! W104: only user mode may be counted, so the kernel's part of a message, most of it, is in no count.
 
 use super::wording::{finding, measured};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 use msgpath_core::schema::{FAR, NEAR};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W104", detect };
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     let header = &input.run.header;
     let end = match (header.end(NEAR).events.user_only, header.end(FAR).events.user_only) {
         (false, false) => return Vec::new(),
@@ -36,7 +36,7 @@ fn detect(input: &Input) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::schema::FAR;
 
     #[test]
@@ -47,12 +47,12 @@ mod tests {
             (round.near_mut().user_ns, round.near_mut().system_ns) = (1_000_000, 3_000_000);
             (round.far_mut().user_ns, round.far_mut().system_ns) = (1_000_000, 3_000_000);
         }
-        let texts = said(&run, "W104");
+        let texts = sentences(&run, "W104");
         assert!(texts[0].contains("at the far end") && texts[0].contains("75 % is the kernel's"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_both_modes_are() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "W104").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W104").is_empty());
     }
 }

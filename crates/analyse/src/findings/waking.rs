@@ -10,7 +10,7 @@ use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::Verdict;
 
 use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
-use super::{Detector, Input, Said};
+use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
 use crate::words::range_in_words;
 
@@ -21,14 +21,14 @@ const PART: f64 = 0.2;
 /// Above this share of p50 the wake-up dominates.
 const MOST: f64 = 0.5;
 
-fn detect(input: &Input) -> Vec<Said> {
+fn detect(input: &Input) -> Vec<Sentence> {
     if input.plan.workload != Workload::Echo {
         return Vec::new();
     }
     measured(input).filter_map(|case| say(input, case)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary) -> Option<Said> {
+fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let own = input.summary.ablations.iter().filter(|ablation| ablation.of == case.case.id);
     let tried: Vec<&AblationResult> =
         own.filter(|ablation| matches!(ablation.change, Change::SameCpu | Change::Spin)).collect();
@@ -110,7 +110,7 @@ fn next(input: &Input, case: &CaseSummary, best: &AblationResult) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use crate::summarise;
-    use crate::testing::{Build, said};
+    use crate::testing::{Build, sentences};
     use msgpath_core::plan::{Case, Change};
     use msgpath_core::schema::{Floors, NEAR};
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn is_not_sure_of_a_smaller_part() {
-        let texts = said(&build("tcp:send", 0.7, 1.0).run(), "V13");
+        let texts = sentences(&build("tcp:send", 0.7, 1.0).run(), "V13");
         assert!(texts[0].starts_with("likely: Waking a sleeping CPU is a part of the time (30 %)"), "{texts:?}");
     }
 
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn is_silent_without_an_ablation_that_helped() {
-        assert!(said(&Build::echo(&["tcp:send"], &[64]).run(), "V13").is_empty());
-        assert!(said(&build("tcp:send", 1.0, 1.3).run(), "V13").is_empty());
-        assert!(said(&build("tcp:send", 0.9, 1.0).run(), "V13").is_empty());
-        assert!(said(&build("tcp:send", 0.3, 0.3).rounds(4).run(), "V13").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V13").is_empty());
+        assert!(sentences(&build("tcp:send", 1.0, 1.3).run(), "V13").is_empty());
+        assert!(sentences(&build("tcp:send", 0.9, 1.0).run(), "V13").is_empty());
+        assert!(sentences(&build("tcp:send", 0.3, 0.3).rounds(4).run(), "V13").is_empty());
     }
 }

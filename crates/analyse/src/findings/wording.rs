@@ -7,7 +7,7 @@ use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{size, three_digits};
 use msgpath_core::{Case, PathName};
 
-use super::{Input, Said};
+use super::{Input, Sentence};
 use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence, Finding, Warning};
 
@@ -23,8 +23,8 @@ pub(super) fn finding<const N: usize>(
     text: String,
     numbers: [(&str, f64); N],
     next: Vec<String>,
-) -> Said {
-    Said::Finding(Finding { code: code.into(), confidence, text, evidence: evidence(numbers), next })
+) -> Sentence {
+    Sentence::Finding(Finding { code: code.into(), confidence, text, evidence: evidence(numbers), next })
 }
 
 /// A warning that `--strict` does not turn into an error.
@@ -34,8 +34,8 @@ pub(super) fn warning<const N: usize>(
     why: &str,
     fix: &str,
     numbers: [(&str, f64); N],
-) -> Said {
-    Said::Warning(Warning {
+) -> Sentence {
+    Sentence::Warning(Warning {
         code: code.into(),
         text,
         why: why.into(),

@@ -116,7 +116,7 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
 }
 
 /// The sentences with this code, each after its confidence word.
-pub fn said((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
+pub fn sentences((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
     let findings = crate::summarise_with(run, logs).findings.into_iter().filter(|finding| finding.code == code);
     findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text)).collect()
 }

@@ -5,7 +5,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 use super::ClockPiece;
 
 /// Steps that are told one by one.
-const TOLD: usize = 3;
+const GIVEN: usize = 3;
 
 /// A time with its unit.
 fn time(ns: f64) -> String {
@@ -74,11 +74,11 @@ pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, contradicting: u64)
     let mut text = format!("offset {sign}{offset} {unit}, within ±{}", time(first.within_ns));
     if pieces.len() > 1 {
         text += &format!(" until {}", time(pieces[1].from_ns as f64));
-        for pair in pieces.windows(2).take(TOLD) {
+        for pair in pieces.windows(2).take(GIVEN) {
             text += &format!("; {}", border(&pair[0], &pair[1]));
         }
-        if pieces.len() > TOLD + 1 {
-            text += &format!("; and {} more such changes", pieces.len() - TOLD - 1);
+        if pieces.len() > GIVEN + 1 {
+            text += &format!("; and {} more such changes", pieces.len() - GIVEN - 1);
         }
     } else if exchanges == 1 {
         text += ": one call gives an interval and no drift";

@@ -180,7 +180,7 @@ mod tests {
     use crate::watch::{Choice, summarise};
     use msgpath_core::watch::Stage;
 
-    fn said(load: &Load) -> Vec<(String, String)> {
+    fn sentences(load: &Load) -> Vec<(String, String)> {
         let summary = summarise(&watched(load), Choice::default());
         let findings = &summary.servers[0].findings;
         findings
@@ -204,29 +204,29 @@ mod tests {
             (Stage::Send, "X12", "send call"),
             (Stage::OtherThread, "X13", "another one took over"),
         ] {
-            let said = said(&Load { stage, ..Load::default() });
+            let sentences = sentences(&Load { stage, ..Load::default() });
             assert!(
-                said.len() == 1 && said[0].0 == format!("sure {code}") && said[0].1.contains(words),
-                "{stage:?} {said:?}"
+                sentences.len() == 1 && sentences[0].0 == format!("sure {code}") && sentences[0].1.contains(words),
+                "{stage:?} {sentences:?}"
             );
         }
-        let said = said(&Load { faults: 4096, ..Load::default() });
-        assert!(said[0].0 == "sure X02" && said[0].1.contains("with 4096 page faults more"), "{said:?}");
+        let sentences = sentences(&Load { faults: 4096, ..Load::default() });
+        assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 page faults more"), "{sentences:?}");
     }
 
     #[test]
     fn is_silent_where_slow_requests_are_like_the_others() {
-        assert_eq!(said(&Load { planted_ns: 0, ..Load::default() }), []);
+        assert_eq!(sentences(&Load { planted_ns: 0, ..Load::default() }), []);
     }
 
     #[test]
     fn what_cannot_be_paired_or_was_not_seen_is_not_split() {
-        let said_of = said(&Load { in_flight: 900, ..Load::default() });
+        let said_of = sentences(&Load { in_flight: 900, ..Load::default() });
         assert!(
             said_of.len() == 1 && said_of[0].0 == "can't tell X14" && said_of[0].1.contains("in flight"),
             "{said_of:?}"
         );
-        let said_of = said(&Load { incomplete: 900, ..Load::default() });
+        let said_of = sentences(&Load { incomplete: 900, ..Load::default() });
         assert!(
             said_of.len() == 1 && said_of[0].0 == "can't tell X15" && said_of[0].1.contains("seen from"),
             "{said_of:?}"

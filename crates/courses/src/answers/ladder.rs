@@ -241,7 +241,7 @@ pub fn nearest(sizes: &[u64], wanted: u64) -> Option<u64> {
 }
 
 /// Which way messages take, in words, where it is known: `veth`, `lo`.
-pub fn way(header: &RunHeader) -> Option<&'static str> {
+pub fn manner(header: &RunHeader) -> Option<&'static str> {
     let kind = header.floors.as_ref().and_then(|floors| floors.route.as_ref()).map(|route| route.kind);
     match kind {
         Some(DeviceKind::Loopback) => Some("lo"),

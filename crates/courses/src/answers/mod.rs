@@ -4,13 +4,13 @@
 //! follows from them, or why nothing does. The claims that people get wrong (`claims/`) are settled from whatever runs
 //! there are. Everything is typed cells and sentences; `present` lays them out.
 
+mod answered;
 pub mod claims;
 mod columns;
 mod evidence;
 pub mod ladder;
 mod pages;
 mod published;
-mod said;
 #[cfg(test)]
 mod testing;
 mod words;

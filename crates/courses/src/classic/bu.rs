@@ -273,7 +273,7 @@ pub enum Expected {
 
 /// What a server said to a set-up or an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ServerReply {
     /// What was expected, in one of the forms in use.
     Good,
     /// A 404.
@@ -282,11 +282,11 @@ pub enum Said {
     Unclear(String),
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Said::Good => f.write_str("as expected"),
-            Said::Refused(text) | Said::Unclear(text) => f.write_str(text),
+            ServerReply::Good => f.write_str("as expected"),
+            ServerReply::Refused(text) | ServerReply::Unclear(text) => f.write_str(text),
         }
     }
 }
@@ -295,7 +295,7 @@ impl fmt::Display for Said {
 /// may go on.
 ///
 /// An answer whose words are known is whole without the end of its line: some servers never send that.
-pub fn said(bytes: &[u8], expected: Expected, ended: bool) -> Option<(Said, usize)> {
+pub fn server_reply(bytes: &[u8], expected: Expected, ended: bool) -> Option<(ServerReply, usize)> {
     let begin = bytes.iter().position(|byte| !matches!(byte, b'\n' | b'\r' | 0))?;
     let rest = &bytes[begin..];
     let end = rest.iter().position(|byte| *byte == b'\n');
@@ -309,7 +309,7 @@ pub fn said(bytes: &[u8], expected: Expected, ended: bool) -> Option<(Said, usiz
         Expected::Closing => &["200okclosingconnection", "closingconnection"],
     };
     if known.contains(&words.as_str()) {
-        return Some((Said::Good, taken));
+        return Some((ServerReply::Good, taken));
     }
     let errors = [Answer::BadSetup, Answer::BadMeasurement, Answer::BadTermination];
     let is_error = errors.iter().any(|answer| bare(answer.text().as_bytes()).eq_ignore_ascii_case(text));
@@ -317,9 +317,9 @@ pub fn said(bytes: &[u8], expected: Expected, ended: bool) -> Option<(Said, usiz
         return None;
     }
     Some(match text {
-        [b'2', b'0', b'0', ..] => (Said::Good, taken),
-        [b'4', b'0', b'4', ..] => (Said::Refused(shown(text)), taken),
-        _ => (Said::Unclear(shown(text)), taken),
+        [b'2', b'0', b'0', ..] => (ServerReply::Good, taken),
+        [b'4', b'0', b'4', ..] => (ServerReply::Refused(shown(text)), taken),
+        _ => (ServerReply::Unclear(shown(text)), taken),
     })
 }
 
@@ -412,22 +412,22 @@ mod tests {
 
     #[test]
     fn answers_of_other_servers_are_understood() {
-        let good = |text: &str, expected| said(text.as_bytes(), expected, false);
+        let good = |text: &str, expected| server_reply(text.as_bytes(), expected, false);
         for text in ["200 OK: Ready\n", "200 OK: Ready", "READY", "200 OK:Ready\0", "\n200 ok: ready\r\n"] {
-            assert_eq!(good(text, Expected::Ready), Some((Said::Good, text.len())), "{text:?}");
+            assert_eq!(good(text, Expected::Ready), Some((ServerReply::Good, text.len())), "{text:?}");
         }
         for text in ["200 OK: Closing Connection\n", "200 OK: Closing connection", "Closing connection\0"] {
-            assert_eq!(good(text, Expected::Closing), Some((Said::Good, text.len())), "{text:?}");
+            assert_eq!(good(text, Expected::Closing), Some((ServerReply::Good, text.len())), "{text:?}");
         }
         assert_eq!(good("200 OK: Rea", Expected::Ready), None);
         assert_eq!(good("", Expected::Ready), None);
-        assert_eq!(good("200 OK - go ahead\n", Expected::Ready), Some((Said::Good, 18)));
-        let refused = Said::Refused("404 ERROR: Invalid Connection Setup Message".into());
+        assert_eq!(good("200 OK - go ahead\n", Expected::Ready), Some((ServerReply::Good, 18)));
+        let refused = ServerReply::Refused("404 ERROR: Invalid Connection Setup Message".into());
         assert_eq!(good("404 ERROR: Invalid Connection Setup Message", Expected::Ready), Some((refused.clone(), 43)));
         assert_eq!(good("404 no", Expected::Ready), None);
-        assert_eq!(said(b"404 no", Expected::Ready, true), Some((Said::Refused("404 no".into()), 6)));
-        assert_eq!(good("\x1b[2Jhello\n", Expected::Ready), Some((Said::Unclear("\\u{1b}[2Jhello".into()), 10)));
-        assert!(matches!(said(&[b'x'; 300], Expected::Ready, false), Some((Said::Unclear(_), 300))));
+        assert_eq!(server_reply(b"404 no", Expected::Ready, true), Some((ServerReply::Refused("404 no".into()), 6)));
+        assert_eq!(good("\x1b[2Jhello\n", Expected::Ready), Some((ServerReply::Unclear("\\u{1b}[2Jhello".into()), 10)));
+        assert!(matches!(server_reply(&[b'x'; 300], Expected::Ready, false), Some((ServerReply::Unclear(_), 300))));
     }
 
     #[test]
@@ -458,7 +458,7 @@ mod tests {
                 session.take(line);
                 prop_assert!(session.answered() <= 3);
                 for expected in [Expected::Ready, Expected::Closing] {
-                    if let Some((_, taken)) = said(line, expected, true) {
+                    if let Some((_, taken)) = server_reply(line, expected, true) {
                         prop_assert!(taken <= line.len());
                     }
                 }

@@ -396,8 +396,8 @@ mod tests {
         let short = Sent { reads: 44, ..sent() };
         assert!(short.say(None, Glyphs::Ascii).contains("does not count every read"));
         let receipt = Receipt { bytes: 30_000_000, ns: 300_000_000, reads: 22_978, full: 19_000 };
-        let told = Sent { receipt: Some(receipt), ..sent() }.say(None, Glyphs::Ascii);
-        assert!(told.contains("800 Mbit/s; 22 978 reads, 19 000 full, 3 978 short"), "{told}");
+        let given = Sent { receipt: Some(receipt), ..sent() }.say(None, Glyphs::Ascii);
+        assert!(given.contains("800 Mbit/s; 22 978 reads, 19 000 full, 3 978 short"), "{given}");
     }
 
     #[test]

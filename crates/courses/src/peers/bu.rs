@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::classic::bu::{Answer, DelayUnit, Expected, Measure, Said, Session, Setup, came_back, said};
+use crate::classic::bu::{Answer, DelayUnit, Expected, Measure, ServerReply, Session, Setup, came_back, server_reply};
 use crate::classic::lines::{Lines, TooLong};
 use crate::classic::{Spread, shown};
 use msgpath_core::Problem;
@@ -212,13 +212,13 @@ fn probe(target: &Target, setup: &Setup, stop: &AtomicBool) -> Result<Probed, Pr
     watched(&[&stream], &[&watch], stop, Duration::ZERO, || {
         stream.set_nodelay(true).map_err(|error| broken("TCP_NODELAY", error))?;
         let mut inbox = Inbox { bytes: Vec::new(), part: vec![0; PART], most: setup.size as usize + 2 * PART };
-        let mut converse = |line: &[u8], expected| -> std::io::Result<Said> {
+        let mut converse = |line: &[u8], expected| -> std::io::Result<ServerReply> {
             watch.expect(target.timeout);
             send_all(&stream, line)?;
-            inbox.until(&stream, |bytes, ended| Ok(said(bytes, expected, ended)))
+            inbox.until(&stream, |bytes, ended| Ok(server_reply(bytes, expected, ended)))
         };
-        let refused = |what: &str, said: Said| match said {
-            Said::Good => Ok(()),
+        let refused = |what: &str, server_reply: ServerReply| match server_reply {
+            ServerReply::Good => Ok(()),
             other => Err(unclear(format!("the server answered {what} with \"{other}\""))),
         };
         let answer = converse(setup.line().as_bytes(), Expected::Ready).map_err(|error| broken("set-up", error))?;
@@ -237,7 +237,7 @@ fn probe(target: &Target, setup: &Setup, stop: &AtomicBool) -> Result<Probed, Pr
         watch.expect(target.timeout);
         send_all(&stream, setup.dialect.end().as_bytes()).map_err(|error| broken("the end", error))?;
         let answer = inbox
-            .until(&stream, |bytes, ended| Ok(said(bytes, Expected::Closing, ended)))
+            .until(&stream, |bytes, ended| Ok(server_reply(bytes, Expected::Closing, ended)))
             .map_err(|error| broken("the end", error))?;
         refused("the end", answer)?;
         if !inbox.bytes.iter().all(|byte| matches!(byte, b'\n' | b'\r' | 0)) {

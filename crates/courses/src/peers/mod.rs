@@ -242,15 +242,15 @@ fn readable(stream: &TcpStream) -> io::Result<()> {
 fn farewell(stream: &TcpStream, watch: &Watch, patience: Duration) -> Option<Receipt> {
     watch.expect(patience);
     stream.shutdown(Shutdown::Write).ok()?;
-    let mut told = [0; RECEIPT_BYTES];
+    let mut given = [0; RECEIPT_BYTES];
     let mut done = 0;
-    while done < told.len() {
-        match receive(stream, &mut told[done..]) {
+    while done < given.len() {
+        match receive(stream, &mut given[done..]) {
             Ok(got @ 1..) => done += got,
             _ => break,
         }
     }
-    Receipt::parse(&told[..done])
+    Receipt::parse(&given[..done])
 }
 
 /// Whether what a server tells of `bytes` that were sent and were over within `ns` can be.

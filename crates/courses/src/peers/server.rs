@@ -330,7 +330,7 @@ fn begin(
 struct Voice {
     waiting: VecDeque<Line>,
     since: Option<Instant>,
-    said: usize,
+    text: usize,
     left_out: u64,
 }
 
@@ -349,11 +349,11 @@ impl Voice {
 
     fn speak(&mut self, all: bool, say: &mut dyn FnMut(Event<'_>)) {
         if self.since.is_none_or(|since| since.elapsed() >= Duration::from_secs(1)) {
-            (self.since, self.said) = (Some(Instant::now()), 0);
+            (self.since, self.text) = (Some(Instant::now()), 0);
         }
-        while all || self.said < LINES_A_SECOND {
+        while all || self.text < LINES_A_SECOND {
             let Some(line) = self.waiting.pop_front() else { break };
-            self.said += 1;
+            self.text += 1;
             match &line {
                 Line::Course(line) => say(Event::Course(line)),
                 Line::Wrong(line) => say(Event::Wrong(line)),
@@ -399,11 +399,11 @@ mod tests {
         for at in 0..300 {
             voice.take(Line::Wrong(format!("line {at}")));
         }
-        let mut said = Vec::new();
-        voice.speak(false, &mut |event| said.push(format!("{event:?}")));
-        assert_eq!(said.len(), LINES_A_SECOND);
-        voice.speak(true, &mut |event| said.push(format!("{event:?}")));
-        assert_eq!(said.len(), Voice::MOST_WAITING + 1);
-        assert!(said.last().unwrap().contains("100 more lines"), "{said:?}");
+        let mut text = Vec::new();
+        voice.speak(false, &mut |event| text.push(format!("{event:?}")));
+        assert_eq!(text.len(), LINES_A_SECOND);
+        voice.speak(true, &mut |event| text.push(format!("{event:?}")));
+        assert_eq!(text.len(), Voice::MOST_WAITING + 1);
+        assert!(text.last().unwrap().contains("100 more lines"), "{text:?}");
     }
 }

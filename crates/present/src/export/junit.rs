@@ -147,14 +147,14 @@ fn the_run(run: &Run, summary: &Summary, cases: &[&CaseSummary]) -> Option<Test>
 }
 
 fn of_gate(gate: &RunGate, case: &CaseGate, cases: &[&CaseSummary]) -> Test {
-    let said = words::gates::judged(case, &gate.unit, GLYPHS);
+    let output = words::gates::judged(case, &gate.unit, GLYPHS);
     let name = format!("{}: {}", gate.gate, case.name);
-    let said = format!("{}: {said}", gate.gate);
+    let output = format!("{}: {output}", gate.gate);
     let out = cases.iter().find(|known| known.case.id == case.case).map(|case| lines(case)).unwrap_or_default();
     match case.state {
-        GateState::Passed => Test { name, outcome: Outcome::Passed, out: [vec![said], out].concat() },
-        GateState::Failed => Test { name, outcome: Outcome::Failed(said), out },
-        GateState::Undecided => Test { name, outcome: Outcome::Skipped(format!("can't tell: {said}")), out },
+        GateState::Passed => Test { name, outcome: Outcome::Passed, out: [vec![output], out].concat() },
+        GateState::Failed => Test { name, outcome: Outcome::Failed(output), out },
+        GateState::Undecided => Test { name, outcome: Outcome::Skipped(format!("can't tell: {output}")), out },
     }
 }
 

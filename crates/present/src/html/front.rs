@@ -136,12 +136,12 @@ fn limits(page: &mut Page, scene: &Scene<'_>) {
     let void = summary.comparison.as_ref().is_some_and(|comparison| comparison.control_failed).then(|| {
         ("void", "The baseline differed from its own hidden repetition, so the comparison below is void.".to_owned())
     });
-    let said: Vec<(&str, String)> = incomplete.into_iter().chain(void).collect();
-    if said.is_empty() {
+    let output: Vec<(&str, String)> = incomplete.into_iter().chain(void).collect();
+    if output.is_empty() {
         return;
     }
     page.raw("<ul class=\"verdict\">\n");
-    for (tag, text) in said {
+    for (tag, text) in output {
         page.raw(&format!("<li class=\"warning\"><span class=\"tag\">{tag}</span>{}</li>\n", escape(&text)));
     }
     page.raw("</ul>\n");

@@ -121,10 +121,10 @@ pub(crate) fn in_a_line(text: &str, room: usize) -> String {
     let Some(end) = ends.iter().rfind(fits).or_else(|| parts.iter().rfind(fits)).copied() else {
         return wrap(text, room.saturating_sub(2), 0, 0).swap_remove(0) + " …";
     };
-    let (said, rest) = text.split_at(end);
-    match how_often(rest).map(|often| format!("{said}, {often}")) {
+    let (output, rest) = text.split_at(end);
+    match how_often(rest).map(|often| format!("{output}, {often}")) {
         Some(longer) if width(&longer) <= room => longer,
-        _ => said.to_owned(),
+        _ => output.to_owned(),
     }
 }
 

@@ -71,8 +71,8 @@ fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]
     } else {
         facts.push(summary.target.clone());
     }
-    let way = if run.header.plan.reverse { "the far end sends" } else { "the near end sends" };
-    page.head_with(run, summary, &facts, &[way.into(), view::placement(run)]);
+    let direction = if run.header.plan.reverse { "the far end sends" } else { "the near end sends" };
+    page.head_with(run, summary, &facts, &[direction.into(), view::placement(run)]);
 }
 
 fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {

@@ -126,9 +126,9 @@ mod tests {
             let from = text.find("threads and queues").expect("a table");
             text[from..].split("cost per").next().unwrap_or_default().to_owned()
         };
-        let told = rows(&summary);
+        let given = rows(&summary);
         for part in ["against 1 thread", "1 connection", "2 connections, a thread each", "1.50 times"] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(given.contains(part), "{part}: {given}");
         }
         for case in summary.cases.iter_mut().filter(|case| case.case.threads > 1) {
             let scaling = case.threads.as_ref().and_then(|figures| figures.scaling.clone());

@@ -87,28 +87,28 @@ mod tests {
         }
     }
 
-    fn said(found: Found) -> String {
+    fn output(found: Found) -> String {
         let crossing = crossover(&found, (64, 1 << 20));
         format!("{} | {}", crossing.text, crossing.details())
     }
 
     #[test]
     fn what_a_crossing_rests_on_is_said() {
-        assert_eq!(said(at(CrossoverKind::At)), "starts to pay at 32.0 KiB | 95 %: 24.0 – 40.0 KiB");
+        assert_eq!(output(at(CrossoverKind::At)), "starts to pay at 32.0 KiB | 95 %: 24.0 – 40.0 KiB");
         let refined = Found { undecided: Some((16_384, 65_536)), refined: true, ..at(CrossoverKind::At) };
-        assert!(said(refined).ends_with("40.0 KiB; undecided from 16 KiB to 64 KiB; refined"));
+        assert!(output(refined).ends_with("40.0 KiB; undecided from 16 KiB to 64 KiB; refined"));
         let beyond = Found { high: None, outside: 0.97, ..at(CrossoverKind::At) };
-        assert!(said(beyond).ends_with("| 95 %: from 24.0 KiB; > 1 MiB with 97 %"));
+        assert!(output(beyond).ends_with("| 95 %: from 24.0 KiB; > 1 MiB with 97 %"));
         let before = Found { low: None, outside: 0.3, ..at(CrossoverKind::FasterBelow) };
-        assert!(said(before).ends_with("| 95 %: up to 40.0 KiB; < 64 B with 30 %"));
+        assert!(output(before).ends_with("| 95 %: up to 40.0 KiB; < 64 B with 30 %"));
         let open = Found { low: None, high: None, outside: 0.6, ..at(CrossoverKind::Undecided) };
-        assert_eq!(said(open), "the data do not decide | no crossing between 64 B and 1 MiB with 60 %");
+        assert_eq!(output(open), "the data do not decide | no crossing between 64 B and 1 MiB with 60 %");
     }
 
     #[test]
     fn every_crossing_is_listed() {
         let crossings = |sizes: &[f64]| {
-            said(Found { crossings: sizes.to_vec(), low: None, high: None, ..at(CrossoverKind::Several) })
+            output(Found { crossings: sizes.to_vec(), low: None, high: None, ..at(CrossoverKind::Several) })
         };
         assert_eq!(crossings(&[1024.0, 40_960.0]), "crosses twice, at 1.00 KiB and 40.0 KiB | ");
         assert_eq!(crossings(&[64.0, 1024.0, 40_960.0]), "crosses 3 times, at 64.0 B, 1.00 KiB and 40.0 KiB | ");

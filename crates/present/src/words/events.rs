@@ -81,7 +81,7 @@ pub(crate) fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
             }
         }
     }
-    let said = reasons.into_iter().map(|(why, names, ends)| {
+    let text = reasons.into_iter().map(|(why, names, ends)| {
         let end = match ends {
             [true, true] => "both ends",
             [true, false] => "the near end",
@@ -89,7 +89,7 @@ pub(crate) fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
         };
         format!("n/a at {end}: {}: {why}", names.join(", "))
     });
-    said.chain(simulated.then(|| format!("{}: {SIMULATED}", By::Simulated.name()))).collect()
+    text.chain(simulated.then(|| format!("{}: {SIMULATED}", By::Simulated.name()))).collect()
 }
 
 /// The cells of one event in a long table: per message, 95 % interval, in user mode, time counted, why not.

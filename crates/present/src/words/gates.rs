@@ -83,32 +83,32 @@ mod tests {
     #[test]
     fn the_worst_case_is_named_with_its_range() {
         use GateState::{Failed, Passed, Undecided};
-        let said = |state, cases| sentence(&gate(state, cases), Glyphs::Unicode);
+        let text = |state, cases| sentence(&gate(state, cases), Glyphs::Unicode);
         let slow = |state| case(0, state, Some(2e6));
-        assert_eq!(said(Failed, vec![slow(Failed)]), "2.00 ms (1.80 – 2.20 ms)");
+        assert_eq!(text(Failed, vec![slow(Failed)]), "2.00 ms (1.80 – 2.20 ms)");
         assert_eq!(
-            said(Failed, vec![slow(Failed), slow(Failed), slow(Passed)]),
+            text(Failed, vec![slow(Failed), slow(Failed), slow(Passed)]),
             "2.00 ms (1.80 – 2.20 ms) for case 0, and 1 more of 3 cases"
         );
-        assert_eq!(said(Failed, vec![slow(Failed), slow(Passed)]), "2.00 ms (1.80 – 2.20 ms) for case 0, 1 of 2 cases");
+        assert_eq!(text(Failed, vec![slow(Failed), slow(Passed)]), "2.00 ms (1.80 – 2.20 ms) for case 0, 1 of 2 cases");
         assert_eq!(
-            said(Passed, vec![slow(Passed), slow(Passed)]),
+            text(Passed, vec![slow(Passed), slow(Passed)]),
             "2.00 ms (1.80 – 2.20 ms) for case 0, the worst of 2 cases"
         );
-        assert_eq!(said(Undecided, Vec::new()), "nothing was measured");
+        assert_eq!(text(Undecided, Vec::new()), "nothing was measured");
         let why = CaseGate { because: Some("too few".into()), ..case(0, Undecided, None) };
-        assert_eq!(said(Undecided, vec![why.clone()]), "too few");
+        assert_eq!(text(Undecided, vec![why.clone()]), "too few");
         let bound = CaseGate { because: Some("it grows".into()), high: None, ..slow(Undecided) };
-        assert_eq!(said(Undecided, vec![bound.clone(), why]), "≥ 1.80 ms for case 0, and 1 more of 2 cases; it grows");
+        assert_eq!(text(Undecided, vec![bound.clone(), why]), "≥ 1.80 ms for case 0, and 1 more of 2 cases; it grows");
         assert_eq!(judged(&bound, "ns", Glyphs::Unicode), "≥ 1.80 ms; it grows");
     }
 
     #[test]
     fn values_have_the_unit_of_what_is_watched() {
-        let said = |number, unit| value(number, unit, Glyphs::Unicode);
-        assert_eq!(said(5.5e9, "bit/s"), "5.50 Gbit/s");
-        assert_eq!(said(0.0012, "share"), "0.120 %");
-        assert_eq!(said(1e6, "ns"), "1.00 ms");
-        assert!(said(40_800.0, "1/s").starts_with("40.8 k"), "{}", said(40_800.0, "1/s"));
+        let text = |number, unit| value(number, unit, Glyphs::Unicode);
+        assert_eq!(text(5.5e9, "bit/s"), "5.50 Gbit/s");
+        assert_eq!(text(0.0012, "share"), "0.120 %");
+        assert_eq!(text(1e6, "ns"), "1.00 ms");
+        assert!(text(40_800.0, "1/s").starts_with("40.8 k"), "{}", text(40_800.0, "1/s"));
     }
 }

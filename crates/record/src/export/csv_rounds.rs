@@ -5,7 +5,7 @@ use std::io::Write;
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::schema::{EndReport, EventCount, RoundRecord, TcpInfo};
 
-use super::{Exporter, counted, field, is_known, receiver_bits_per_s, told, write_csv};
+use super::{Exporter, counted, field, is_known, nonzero, receiver_bits_per_s, write_csv};
 use crate::columns::Kind::{Decimal, Int32, Int64, Text};
 use crate::columns::{Cell, Column, Context, of_case};
 use crate::{RecordError, Run};
@@ -151,8 +151,8 @@ pub(crate) static END: [End; 44] = [
     End::shown("copied_bytes", Int64, "bytes", "copied by the program itself", |_, end| end.calls.copied_bytes.into()),
     End::shown("signals", Int64, "", "signals that the handler took", |_, end| end.calls.signals.into()),
     End::shown("dropped", Int64, "", "frames dropped by a full buffer", |_, end| end.calls.dropped.into()),
-    End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| told(end.user_ns).into()).or_empty(NO_TICK),
-    End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| told(end.system_ns).into())
+    End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| nonzero(end.user_ns).into()).or_empty(NO_TICK),
+    End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| nonzero(end.system_ns).into())
         .or_empty(NO_TICK),
     End::shown("voluntary_switches", Int64, "", "context switches to wait", |_, end| end.voluntary_switches.into()),
     End::shown("involuntary_switches", Int64, "", "preemptions", |_, end| end.involuntary_switches.into()),

@@ -6,7 +6,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
-use super::{Exporter, counted, failed, is_known, receiver_bits_per_s, told};
+use super::{Exporter, counted, failed, is_known, nonzero, receiver_bits_per_s};
 use crate::{RecordError, Run};
 
 pub(super) struct Json;
@@ -92,7 +92,7 @@ fn record(run: &Run, round: &RoundRecord) -> serde_json::Value {
 
 fn without_ticks(report: &mut serde_json::Value) {
     for part in ["user_ns", "system_ns"] {
-        if let Some(ns) = report.get_mut(part).filter(|ns| ns.as_u64().and_then(told).is_none()) {
+        if let Some(ns) = report.get_mut(part).filter(|ns| ns.as_u64().and_then(nonzero).is_none()) {
             *ns = serde_json::Value::Null;
         }
     }

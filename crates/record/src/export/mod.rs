@@ -157,13 +157,13 @@ fn is_known(field: &str, end: &EndReport, counted: Counted) -> bool {
         Counted::CpuTime => return field == "user_ns",
         Counted::Nothing => {}
     }
-    let told = ["elapsed_ns", "bytes_sent", "bytes_received", "sent", "received", "lost", "delivery"];
-    told.contains(&field) && *end != EndReport::default()
+    let nonzero = ["elapsed_ns", "bytes_sent", "bytes_received", "sent", "received", "lost", "delivery"];
+    nonzero.contains(&field) && *end != EndReport::default()
 }
 
 /// A part of the CPU time, ns. The kernel tells user mode and its own apart by ticks: where none fell into a part, it may
 /// still have taken some of the time, so that a 0 was not counted.
-fn told(ns: u64) -> Option<u64> {
+fn nonzero(ns: u64) -> Option<u64> {
     Some(ns).filter(|ns| *ns > 0)
 }
 

@@ -145,20 +145,20 @@ fn within<T: Send + 'static>(namespace: &Path, what: impl FnOnce() -> T + Send +
 }
 
 /// The problem of a run between two places, where it is that their link is gone; else as it was.
-pub(crate) fn blame(between: Option<&Between>, problem: Problem) -> Problem {
+pub(crate) fn explain(between: Option<&Between>, problem: Problem) -> Problem {
     let Some(between) = between else { return problem };
     let (near, far) = (between.of(NEAR), between.of(FAR));
     // An interruption, or what could not start, has its own reason.
     if problem.exit != Exit::Unfinished {
         return problem;
     }
-    let way = |from: &EndPlace, to: &EndPlace| -> Result<(), String> {
+    let direction = |from: &EndPlace, to: &EndPlace| -> Result<(), String> {
         let to: std::net::IpAddr = to.address.parse().map_err(|_| String::new())?;
         within(Path::new(&from.namespace), move || msgpath_agent::route::to(to).map(drop))
             .map_err(|problem| problem.what)
             .and_then(|found| found)
     };
-    match (way(near, far), way(far, near)) {
+    match (direction(near, far), direction(far, near)) {
         (Ok(()), Ok(())) => problem,
         (Err(why), _) | (_, Err(why)) => {
             Problem::new("E46", Exit::Unfinished, format!("the link between {} and {} is gone", near.name, far.name))

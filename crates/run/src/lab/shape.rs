@@ -173,8 +173,8 @@ mod tests {
             ("offloads=maybe", "neither"),
             ("rate=1G,rate=2G", "twice"),
         ] {
-            let said = Shape::parse(text).unwrap_err();
-            assert!(said.contains(part), "{text}: {said}");
+            let texts = Shape::parse(text).unwrap_err();
+            assert!(texts.contains(part), "{text}: {texts}");
         }
     }
 

@@ -373,9 +373,9 @@ mod tests {
         ring.extend(sample(3, 5, &ready(0xfffe)));
         ring.extend(sample(4, 5, &[77, 77, 0, 0]));
         let events = translate(&points, std::iter::once(ring.as_slice()));
-        let told: Vec<_> = events.iter().map(|event| (event.t_ns, event.kind, event.b, event.len)).collect();
+        let given: Vec<_> = events.iter().map(|event| (event.t_ns, event.kind, event.b, event.len)).collect();
         assert_eq!(
-            told,
+            given,
             [(1, EventKind::TcpProbe, 7, 64), (2, EventKind::SkDataReady, 7, 0), (3, EventKind::SkDataReady, 0, 0),]
         );
     }

@@ -144,11 +144,11 @@ fn one_pair(
         let mut starts = Vec::new();
         let mut results = Vec::new();
         for (at, end) in [near, far].into_iter().enumerate() {
-            let (told, tid) = sync_channel(1);
+            let (given, tid) = sync_channel(1);
             let (start, started) = sync_channel(1);
             let (cpu, cookie) = (cpus[at], cookies[at]);
             let part = move || {
-                let did = take_part(&told, &started, cpu, end.as_fd(), at == 0);
+                let did = take_part(&given, &started, cpu, end.as_fd(), at == 0);
                 Did { cookie, ..did }
             };
             results.push(std::thread::Builder::new().spawn_scoped(scope, part)?);
@@ -174,11 +174,11 @@ fn one_pair(
 }
 
 /// One end: it tells its thread id, waits for the start, and plays ping-pong. `first`: it sends first.
-fn take_part(told: &SyncSender<i32>, started: &Receiver<()>, cpu: u32, end: BorrowedFd<'_>, first: bool) -> Did {
+fn take_part(given: &SyncSender<i32>, started: &Receiver<()>, cpu: u32, end: BorrowedFd<'_>, first: bool) -> Did {
     // A CPU that has gone away meanwhile: anywhere will do.
     let _ = affinity::pin(&[cpu]);
     let mut did = Did { tid: affinity::thread_id(), cpu, ..Did::default() };
-    let _ = told.send(did.tid);
+    let _ = given.send(did.tid);
     if started.recv_timeout(Duration::from_secs(1)).is_err() {
         return did;
     }

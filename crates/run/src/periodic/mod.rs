@@ -4,7 +4,7 @@
 //! own memory, their own place on the run queue. A session is one start of all of them over one engine; its messages are cut
 //! into slices of time, which are the rounds of the record.
 
-mod home;
+mod collected;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub use msgpath_agent::periodic::orders::Start;
 use crate::execute::Progress;
 use crate::launch::local;
 use crate::others::Others;
-use home::{Home, Place, join, last_words, unpack};
+use collected::{Collected, Place, failure, join, unpack};
 
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Request {
 }
 
 /// Told what happens between sessions.
-pub type Told<'a> = &'a mut dyn FnMut(&str);
+pub type Notify<'a> = &'a mut dyn FnMut(&str);
 
 /// How long processes may take to become ready, and to bring their rows home.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -198,7 +198,7 @@ fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
 /// A [`Problem`] with its exit code. Where the record had begun, it holds what was measured, and the problem.
 pub fn execute(
     request: Request,
-    told: Told<'_>,
+    given: Notify<'_>,
     progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
@@ -253,7 +253,7 @@ pub fn execute(
     let result = {
         progress.started(&header);
         progress.planned(&header.plan);
-        sessions(&mut header, &periodic, begin, &mut writer, told, progress, stop)
+        sessions(&mut header, &periodic, begin, &mut writer, given, progress, stop)
     };
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
@@ -279,7 +279,7 @@ fn sessions(
     periodic: &Periodic,
     begin: u64,
     writer: &mut RunWriter,
-    told: Told<'_>,
+    given: Notify<'_>,
     progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Result<bool, Problem> {
@@ -296,7 +296,7 @@ fn sessions(
             }
             let case = header.plan.cases[at].clone();
             let (n, session) = (restart * header.plan.cases.len() as u32 + position as u32 + 1, restarts as usize);
-            told(&format!(
+            given(&format!(
                 "{}: {} processes, about {} s ({n} of {})",
                 case.path,
                 periodic.processes,
@@ -306,7 +306,7 @@ fn sessions(
             let border = periodic.border(&case, &header.plan.options);
             if let (1.., Some(between)) = (border, &header.plan.options.between) {
                 let near = border / periodic.components;
-                told(&format!(
+                given(&format!(
                     "{near} processes in {}, {} in {}: messages cross the link, and nobody hears his own side",
                     between.of(NEAR).name,
                     periodic.processes - near,
@@ -314,8 +314,8 @@ fn sessions(
                 ));
             }
             let place = |go| Place { restart, position: position as u32, begin, go, border };
-            let (homes, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
-            let (rounds, facts) = join(periodic, &case, homes, &place(go));
+            let (all_collected, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
+            let (rounds, facts) = join(periodic, &case, all_collected, &place(go));
             (header.others, header.others_unseen) = others.finish();
             let recorded: Vec<RoundRecord> = rounds.iter().map(|(round, _)| round.clone()).collect();
             record(header, writer, rounds, facts)?;
@@ -359,12 +359,12 @@ struct Vehicle {
 }
 
 /// What a process said, by its number; `None`: it will say no more.
-type Said = (usize, Option<(FromProcess, Vec<u8>)>);
+type FromOne = (usize, Option<(FromProcess, Vec<u8>)>);
 
 /// All processes of one session. Dropped, it ends them: nothing stays behind, whatever went wrong.
 struct Fleet {
     vehicles: Vec<Vehicle>,
-    said: Receiver<Said>,
+    texts: Receiver<FromOne>,
 }
 
 impl Drop for Fleet {
@@ -392,7 +392,7 @@ fn vanished(at: usize, pid: u32, why: impl std::fmt::Display) -> Problem {
         .why(format!("{why}"))
 }
 
-type Carried = (Vec<Home>, Option<u64>, bool);
+type Carried = (Vec<Collected>, Option<u64>, bool);
 
 impl Fleet {
     /// One session: starts the processes, lets them send, collects their rows. `false`: it was cut short.
@@ -429,8 +429,8 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let (sender, said) = channel();
-        let mut fleet = Fleet { vehicles: Vec::new(), said };
+        let (sender, texts) = channel();
+        let mut fleet = Fleet { vehicles: Vec::new(), texts };
         let life = periodic.length() + 4 * PATIENCE;
         for process in 0..periodic.processes {
             let order = Order {
@@ -472,18 +472,18 @@ impl Fleet {
         carried
     }
 
-    fn start(&mut self, order: Order, said: &Sender<Said>) -> std::io::Result<()> {
+    fn start(&mut self, order: Order, texts: &Sender<FromOne>) -> std::io::Result<()> {
         let at = self.vehicles.len();
         let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Component)?;
         self.vehicles.push(Vehicle { child, to: Some(to) });
-        let said = said.clone();
+        let texts = texts.clone();
         std::thread::Builder::new().spawn(move || {
             while let Ok(Some(message)) = wire::read::<FromProcess>(&mut from) {
-                if said.send((at, Some(message))).is_err() {
+                if texts.send((at, Some(message))).is_err() {
                     return;
                 }
             }
-            let _ = said.send((at, None));
+            let _ = texts.send((at, None));
         })?;
         self.tell(at, &ToProcess::Order(Box::new(order)))
     }
@@ -505,12 +505,12 @@ impl Fleet {
     fn carry(&mut self, periodic: &Periodic, key: &[u8; mac::KEY], stop: &AtomicBool) -> Result<Carried, Problem> {
         let all = self.vehicles.len();
         let (mut ready, mut sent) = (0, 0);
-        let mut homes: Vec<Option<Vec<Home>>> = (0..all).map(|_| None).collect();
+        let mut all_collected: Vec<Option<Vec<Collected>>> = (0..all).map(|_| None).collect();
         let mut go = None;
         // When the receivers are told that no more will come, and whether they were.
         let (mut stop_at, mut stopped, mut whole) = (None, false, true);
         let mut limit = Instant::now() + PATIENCE;
-        while homes.iter().any(Option::is_none) {
+        while all_collected.iter().any(Option::is_none) {
             if stop.load(Ordering::Relaxed) && !stopped {
                 if ready < all {
                     return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
@@ -527,16 +527,16 @@ impl Fleet {
                 let what = format!("{ready} of {all} processes are ready, {sent} have sent everything");
                 return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
             }
-            let (at, said) = match self.said.recv_timeout(Duration::from_millis(50)) {
-                Ok(said) => said,
+            let (at, texts) = match self.texts.recv_timeout(Duration::from_millis(50)) {
+                Ok(texts) => texts,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Problem::new("E17", Exit::Unfinished, "all processes of the periodic run vanished"));
                 }
             };
             let pid = self.vehicles[at].child.id();
-            match said {
-                None if homes[at].is_some() => {}
+            match texts {
+                None if all_collected[at].is_some() => {}
                 None => return Err(vanished(at, pid, "it ended before it brought its messages home")),
                 Some((FromProcess::Key, _)) => {
                     self.tell(at, &ToProcess::Key(*key)).map_err(|error| vanished(at, pid, error))?;
@@ -561,23 +561,23 @@ impl Fleet {
                     }
                 }
                 Some((FromProcess::Done(reports), bytes)) => {
-                    let home = unpack(reports, &bytes).map_err(|why| vanished(at, pid, why))?;
-                    homes[at] = Some(home);
+                    let collected = unpack(reports, &bytes).map_err(|why| vanished(at, pid, why))?;
+                    all_collected[at] = Some(collected);
                 }
                 Some((FromProcess::Unavailable(reason), _)) => {
                     let what = format!("process {at} (pid {pid}): {}", reason.why);
                     return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint));
                 }
-                Some((said, _)) => {
-                    return Err(vanished(at, pid, last_words(&said).unwrap_or_default()));
+                Some((texts, _)) => {
+                    return Err(vanished(at, pid, failure(&texts).unwrap_or_default()));
                 }
             }
         }
-        let homes: Vec<Home> = homes.into_iter().flatten().flatten().collect();
-        if homes.len() != periodic.components_of_all() as usize {
+        let all_collected: Vec<Collected> = all_collected.into_iter().flatten().flatten().collect();
+        if all_collected.len() != periodic.components_of_all() as usize {
             return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
         }
-        Ok((homes, go, whole))
+        Ok((all_collected, go, whole))
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Part {
     /// Where they are wanted.
     pub records: Vec<Record>,
     /// Texts that the server gave (`stats`).
-    pub said: Vec<String>,
+    pub texts: Vec<String>,
     /// From T1, in an open loop from the intended send, to T4.
     pub latency: Histogram,
     /// Open loop: T1 to T4.
@@ -122,7 +122,7 @@ pub struct Part {
     /// The slowest connect, ns.
     pub connect_ns: Option<u64>,
     /// The server is ours: it told how long a call waited.
-    pub told: bool,
+    pub waits_known: bool,
     /// What the server calls itself.
     pub server: Option<String>,
     /// Bytes of the last reply.
@@ -193,7 +193,7 @@ impl Part {
                 (row.received_ns, row.replied_ns) = (since(t2), since(t3));
                 row.parent = got.reply.header.parent;
                 if let Some(telling) = got.reply.telling {
-                    self.told = true;
+                    self.waits_known = true;
                     row.waited_ns = Some(telling.waited_ns).filter(|ns| *ns != u64::MAX);
                     row.lock_ns = Some(telling.lock_ns);
                 }
@@ -217,7 +217,7 @@ impl Part {
 
     /// Keeps a text that the server gave.
     pub fn say(&mut self, body: &[u8]) {
-        self.said.push(shown_bytes(body, LONGEST_SAID));
+        self.texts.push(shown_bytes(body, LONGEST_SAID));
     }
 }
 

@@ -16,10 +16,10 @@ use msgpath_sys::{clock, msg};
 
 use msgpath_rpc::log::DATA_BYTES;
 
+use super::fault::{Fault, Journal};
 use super::log::Log;
 use super::parser::{Parser, Request, SHORT};
 use super::service::{Answer, Remark, Reply, Service};
-use super::trouble::{Journal, Trouble};
 
 /// Replies up to this length are sent from one buffer, bytes.
 const COPIED: usize = 4096;
@@ -77,19 +77,19 @@ pub enum Turn {
 }
 
 /// Why a connection is over. Without a trouble, its peer closed it between two messages, or was asked to leave.
-pub struct End(pub Option<(Trouble, String)>);
+pub struct End(pub Option<(Fault, String)>);
 
 impl End {
     fn quiet() -> Self {
         Self(None)
     }
 
-    fn of(trouble: Trouble, what: impl Into<String>) -> Self {
-        Self(Some((trouble, what.into())))
+    fn of(fault: Fault, what: impl Into<String>) -> Self {
+        Self(Some((fault, what.into())))
     }
 
     fn broken(error: &io::Error) -> Self {
-        Self::of(Trouble::Broken, format!("the connection broke: {error}"))
+        Self::of(Fault::Broken, format!("the connection broke: {error}"))
     }
 }
 
@@ -285,7 +285,7 @@ impl Connection {
         };
         let outcome = match got {
             Ok(0) if self.parser.is_midway() => {
-                Err(End::of(Trouble::HalfMessage, "closed by the other end within a message"))
+                Err(End::of(Fault::HalfMessage, "closed by the other end within a message"))
             }
             Ok(0) => Err(End::quiet()),
             Ok(got) => {
@@ -369,17 +369,17 @@ impl Connection {
         let quiet = since(self.last_ns);
         if self.owes() {
             let late = quiet > ns(patience.message);
-            return late.then(|| End::of(Trouble::SlowReply, "closed: its reply was not taken in time"));
+            return late.then(|| End::of(Fault::SlowReply, "closed: its reply was not taken in time"));
         }
         if let Some((begun, _)) = self.begun {
             let allowed = ns(patience.message).saturating_add(self.parser.announced() as u64 * NS_PER_BYTE);
             let late = since(begun) > allowed;
-            return late.then(|| End::of(Trouble::SlowMessage, "closed: a message was not whole in time"));
+            return late.then(|| End::of(Fault::SlowMessage, "closed: a message was not whole in time"));
         }
         if self.wire.turned_away {
             return (quiet > ns(patience.message)).then(End::quiet);
         }
-        (quiet > ns(patience.idle)).then(|| End::of(Trouble::Idle, "closed: nothing was asked for too long"))
+        (quiet > ns(patience.idle)).then(|| End::of(Fault::Idle, "closed: nothing was asked for too long"))
     }
 }
 
@@ -465,7 +465,7 @@ impl Wire {
             && !log.call(&asked, (length, &data[..kept]), &header, body)
         {
             let what = "answered, and left out of the log: its T1 is no time, or its method no name";
-            desk.journal.trouble(Trouble::NotLogged, self.peer, &what);
+            desk.journal.fault(Fault::NotLogged, self.peer, &what);
         }
         match sent {
             Ok(sent) if sent == total => {}
@@ -483,13 +483,13 @@ impl Wire {
 
     #[cold]
     fn note(&mut self, desk: &mut Desk<'_>, remark: Remark, asked: Header) {
-        let say = |trouble, what: &str| {
-            desk.journal.trouble(trouble, self.peer, &format_args!("{} {what}", asked.method));
+        let say = |fault, what: &str| {
+            desk.journal.fault(fault, self.peer, &format_args!("{} {what}", asked.method));
         };
         match remark {
-            Remark::BadBody => say(Trouble::BadBody, "failed: the strings of its body do not fit into it"),
-            Remark::NoRoom => say(Trouble::NoRoom, "was told TooBusy: the memory limit is reached"),
-            Remark::Unknown => say(Trouble::Unknown, "failed: no such method"),
+            Remark::BadBody => say(Fault::BadBody, "failed: the strings of its body do not fit into it"),
+            Remark::NoRoom => say(Fault::NoRoom, "was told TooBusy: the memory limit is reached"),
+            Remark::Unknown => say(Fault::Unknown, "failed: no such method"),
             Remark::Quit => {
                 desk.quit = true;
                 self.leaving = true;

@@ -14,9 +14,10 @@
 //! | `worker` | one thread and its connections |
 //! | `hog` | threads that take its lock or CPUs away, where that is asked for |
 //! | `log` | the lab's log of calls |
-//! | `trouble` | what goes wrong: counted, and said a few times a second |
+//! | `fault` | what goes wrong: counted, and said a few times a second |
 
 mod connection;
+mod fault;
 pub mod hog;
 mod log;
 pub mod memory;
@@ -24,7 +25,6 @@ mod options;
 pub mod parser;
 mod service;
 mod store;
-mod trouble;
 mod worker;
 
 use std::fs::File;
@@ -47,9 +47,9 @@ use memory::Memory;
 use service::Service;
 use worker::{Accepted, Post, Shared, work};
 
+pub use fault::Fault;
+use fault::Journal;
 pub use options::{LAB_PORT, ServerOptions};
-use trouble::Journal;
-pub use trouble::Trouble;
 
 /// Connections beyond the limit that are told TooBusy; more than that are closed at once.
 const TURNED_AWAY: usize = 64;
@@ -73,7 +73,7 @@ pub struct Totals {
     /// Calls that were answered.
     pub calls: u64,
     /// What went wrong how often; what never did is left out.
-    pub troubles: Vec<(Trouble, u64)>,
+    pub faults: Vec<(Fault, u64)>,
     /// Keys that were there at the end.
     pub keys: u64,
 }
@@ -81,8 +81,8 @@ pub struct Totals {
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "answered {} calls on {} connections, {} keys at the end", self.calls, self.connections, self.keys)?;
-        for (trouble, count) in &self.troubles {
-            write!(f, "\n  {count} × {}", trouble.name())?;
+        for (fault, count) in &self.faults {
+            write!(f, "\n  {count} × {}", fault.name())?;
         }
         Ok(())
     }
@@ -215,9 +215,9 @@ impl Server {
         let totals = Totals {
             connections: door.accepted,
             calls: shared.calls.load(Ordering::Relaxed),
-            troubles: Trouble::ALL
+            faults: Fault::ALL
                 .into_iter()
-                .map(|trouble| (trouble, shared.journal.count(trouble)))
+                .map(|fault| (fault, shared.journal.count(fault)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             keys: shared.service.store().keys() as u64,
@@ -293,7 +293,7 @@ impl Door<'_> {
         let turned_away = open >= self.connections;
         if turned_away {
             let what = format!("turned away: {} connections are open", self.connections);
-            self.shared.journal.trouble(Trouble::TurnedAway, peer, &what);
+            self.shared.journal.fault(Fault::TurnedAway, peer, &what);
         }
         if open >= self.connections + TURNED_AWAY || stream.set_nodelay(true).is_err() {
             return; // closed by being dropped
@@ -313,7 +313,7 @@ impl Door<'_> {
         self.spare = spare();
         let nobody = || self.listener.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
         let from = peer.unwrap_or_else(|_| nobody());
-        self.shared.journal.trouble(Trouble::NoDescriptor, from, &format_args!("not accepted: {error}"));
+        self.shared.journal.fault(Fault::NoDescriptor, from, &format_args!("not accepted: {error}"));
         std::thread::sleep(Duration::from_millis(20)); // it may last; it must not take a whole CPU
     }
 }

@@ -12,9 +12,9 @@ use msgpath_sys::duplex::stamp_received;
 use msgpath_sys::ready::{Event, Events, ReadySet, Waker};
 
 use super::connection::{Connection, Desk, End, Patience, Turn};
+use super::fault::{Fault, Journal};
 use super::log::{Log, LogFile};
 use super::service::Service;
-use super::trouble::{Journal, Trouble};
 
 /// Token of the waker; connections have smaller ones.
 const WAKER: u64 = u64::MAX;
@@ -187,7 +187,7 @@ impl Worker<'_> {
             self.slots[at].connection = Some(Box::new(connection));
             self.desk.journal.connection(peer, &"connected");
             if let Err(error) = watched {
-                self.close(at, &End(Some((Trouble::NoDescriptor, format!("closed: cannot be watched ({error})")))));
+                self.close(at, &End(Some((Fault::NoDescriptor, format!("closed: cannot be watched ({error})")))));
             }
         }
     }
@@ -236,7 +236,7 @@ impl Worker<'_> {
         self.post.held.fetch_sub(1, Ordering::Relaxed);
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
         match &end.0 {
-            Some((trouble, what)) => self.shared.journal.trouble(*trouble, peer, what),
+            Some((fault, what)) => self.shared.journal.fault(*fault, peer, what),
             None => self.shared.journal.connection(peer, &"gone"),
         }
         if let Some(log) = self.desk.log.as_mut().filter(|_| self.slots.len() == self.free.len()) {

@@ -11,12 +11,12 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::verdict::Verdict;
 
 use super::Claim;
+use crate::answers::answered::{say, sure, sure_if, sure_or_not, unsure};
 use crate::answers::cell::Value;
 use crate::answers::columns::{number_or, ratio_or, share_or, table};
 use crate::answers::evidence::extremes;
 use crate::answers::ladder::{self, Bench, End, Event, Row, Versus, find};
 use crate::answers::pages::zerocopy_truth::zero_copy;
-use crate::answers::said::{say, sure, sure_if, sure_or_not, unsure};
 use crate::answers::words::{bits, thousands};
 use crate::answers::{Answer, Cell, Part};
 
@@ -34,7 +34,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 ];
 
 fn is_local(part: &Part<'_>) -> bool {
-    matches!(ladder::way(&part.run.header), Some("lo" | "veth"))
+    matches!(ladder::manner(&part.run.header), Some("lo" | "veth"))
 }
 
 /// What the kernel said of all zero-copy sends of these runs.
@@ -51,13 +51,13 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Answer> {
     if answered == 0 {
         return None;
     }
-    let said = format!("{} of {} answered sends", thousands(copied), thousands(answered));
+    let output = format!("{} of {} answered sends", thousands(copied), thousands(answered));
     let share = three_digits(copied as f64 / answered as f64 * 100.0);
     let share = format!("{} %", share.trim_end_matches(".0"));
     let text = match zero_copied {
-        0 => format!("No: the kernel copied {said} after all ({share}), at every size; no device is in the path."),
+        0 => format!("No: the kernel copied {output} after all ({share}), at every size; no device is in the path."),
         some => format!(
-            "Not in general: the kernel copied {said} after all ({share}); {} were not copied.",
+            "Not in general: the kernel copied {output} after all ({share}); {} were not copied.",
             thousands(some)
         ),
     };
@@ -68,7 +68,7 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Answer> {
     };
     let evidence = table("claim-1", "Zero-copy sends on paths that stay on this machine", rows)
         .col("run", |(part, ..)| part.name)
-        .col("way", |(part, ..)| ladder::way(&part.run.header).unwrap_or_default())
+        .col("way", |(part, ..)| ladder::manner(&part.run.header).unwrap_or_default())
         .col("path", |(_, case, _)| case.case.path.to_string())
         .col("size", |(_, case, _)| Cell::size(case.case.size))
         .col("sends", |(.., counts)| Cell::count(counts.asked))
@@ -104,7 +104,7 @@ fn one_notification(parts: &[Part<'_>]) -> Option<Answer> {
 }
 
 fn crossover_at(parts: &[Part<'_>]) -> Option<Answer> {
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     let mut crossings = false;
     for part in parts.iter().filter(|part| is_local(part)) {
         let sum = sum(std::iter::once(part), "zerocopy");
@@ -115,15 +115,15 @@ fn crossover_at(parts: &[Part<'_>]) -> Option<Answer> {
             crossings |= crosses;
             let threads = if one.threads > 1 { format!(", {} threads", one.threads) } else { String::new() };
             let (name, path, baseline) = (part.name, &one.path, &comparison.baseline);
-            said.push(format!("{name}{threads}: {path} against {baseline} {words}"));
+            output.push(format!("{name}{threads}: {path} against {baseline} {words}"));
         }
     }
     let lead = if crossings { "A crossing is seen, and it is no copy avoided" } else { "No crossing is shown" };
     let text = format!(
         "Not answerable here, because all was copied after all. {lead}. By the metric of each run: {}.",
-        said.join("; ")
+        output.join("; ")
     );
-    (!said.is_empty()).then(|| say(sure_or_not(crossings), text))
+    (!output.is_empty()).then(|| say(sure_or_not(crossings), text))
 }
 
 /// Ratios of one step with the fewest threads.
@@ -239,9 +239,9 @@ fn zero_cycles(parts: &[Part<'_>]) -> Option<Answer> {
         let header = &part.run.header;
         for (end, facts) in [("near", &header.end(NEAR).events), ("far", &header.end(FAR).events)] {
             for (name, reason) in &facts.refused {
-                let said = format!("{name} ({end} end): n/a: {}", reason.why);
-                if !refused.contains(&said) {
-                    refused.push(said);
+                let output = format!("{name} ({end} end): n/a: {}", reason.why);
+                if !refused.contains(&output) {
+                    refused.push(output);
                 }
             }
         }
@@ -278,12 +278,12 @@ fn most(part: &Part<'_>, bytes: Option<u64>) -> Option<(Estimate, u64)> {
 
 fn cache_resident(parts: &[Part<'_>]) -> Option<Answer> {
     let resident = |part: &Part<'_>| part.run.header.plan.working_set == 0;
-    let way = |part: &Part<'_>| ladder::way(&part.run.header);
+    let manner = |part: &Part<'_>| ladder::manner(&part.run.header);
     let local = || parts.iter().filter(|part| is_local(part) && !part.workload().is_timed());
     let warm = || local().filter(|part| resident(part));
     // Where both were tried, over the same way and at the same size; else the most of all.
     let beyond = |part: &Part<'_>, size: u64| {
-        let mut other = local().filter(|other| !resident(other) && way(other) == way(part));
+        let mut other = local().filter(|other| !resident(other) && manner(other) == manner(part));
         other.find_map(|other| Some((other, most(other, Some(size))?.0)))
     };
     let both = |part: &Part<'_>| {
@@ -409,7 +409,7 @@ mod tests {
         run
     }
 
-    fn said(runs: &[Run]) -> Vec<(u8, Answer)> {
+    fn output(runs: &[Run]) -> Vec<(u8, Answer)> {
         let summaries: Vec<_> = runs.iter().map(summarise).collect();
         let logs = Logs::default();
         let part = |(run, summary)| Part { name: "stream", run, summary, logs: &logs };
@@ -419,19 +419,19 @@ mod tests {
         settled.filter(|settled| own(settled.number)).map(|settled| (settled.number, settled.answer)).collect()
     }
 
-    fn text(said: &[(u8, Answer)], number: u8) -> &str {
-        said.iter().find(|(of, _)| *of == number).map_or("", |(_, answer)| answer.text.as_str())
+    fn text(output: &[(u8, Answer)], number: u8) -> &str {
+        output.iter().find(|(of, _)| *of == number).map_or("", |(_, answer)| answer.text.as_str())
     }
 
     #[test]
     fn runs_that_touch_nothing_settle_nothing() {
-        assert!(said(&[]).is_empty());
-        assert!(said(&[Build::echo(&["unix:send", "pipe:write"], &[64]).run()]).is_empty());
+        assert!(output(&[]).is_empty());
+        assert!(output(&[Build::echo(&["unix:send", "pipe:write"], &[64]).run()]).is_empty());
     }
 
     #[test]
     fn copied_zero_copy_is_called_so_and_the_rest_is_not() {
-        let copied = said(&[stream(5.0, 1.0, true)]);
+        let copied = output(&[stream(5.0, 1.0, true)]);
         assert!(text(&copied, 1).starts_with("No: the kernel copied"), "{}", text(&copied, 1));
         assert!(
             text(&copied, 2).starts_with("No: 16") && text(&copied, 2).contains("0 completions"),
@@ -442,18 +442,18 @@ mod tests {
         assert!(text(&copied, 4).starts_with("Not answerable here"), "{}", text(&copied, 4));
         assert!(text(&copied, 6).starts_with("No.") && text(&copied, 6).contains("3.00 times"), "{}", text(&copied, 6));
         assert!(copied.iter().all(|(_, answer)| !answer.question.is_empty()));
-        let avoided = said(&[stream(5.0, 1.0, false)]);
+        let avoided = output(&[stream(5.0, 1.0, false)]);
         assert!(text(&avoided, 1).starts_with("Not in general"), "{}", text(&avoided, 1));
         assert_eq!(text(&avoided, 4), "");
     }
 
     #[test]
     fn the_gain_is_where_it_is() {
-        let calls = said(&[stream(5.0, 1.0, true)]);
+        let calls = output(&[stream(5.0, 1.0, true)]);
         assert!(text(&calls, 5).starts_with("The gain is in the calls"), "{}", text(&calls, 5));
-        let copy = said(&[stream(1.0, 1.4, true)]);
+        let copy = output(&[stream(1.0, 1.4, true)]);
         assert!(text(&copy, 5).starts_with("The copy is worth something here"), "{}", text(&copy, 5));
-        let neither = said(&[stream(1.0, 1.0, true)]);
+        let neither = output(&[stream(1.0, 1.0, true)]);
         assert!(text(&neither, 5).starts_with("Neither step"), "{}", text(&neither, 5));
         // CPU time a byte is the same for all of them.
         let cycles = neither.iter().find(|(number, _)| *number == 21).unwrap();
@@ -463,33 +463,33 @@ mod tests {
     #[test]
     fn what_was_not_counted_has_its_reason() {
         let mut run = stream(5.0, 1.0, true);
-        assert_eq!(text(&said(std::slice::from_ref(&run)), 19), "");
+        assert_eq!(text(&output(std::slice::from_ref(&run)), 19), "");
         run.header.ends[NEAR].events.refused = vec![("cycles".into(), Unavailable::new("no PMU driver", ""))];
-        let said = said(&[run]);
-        assert!(text(&said, 19).contains("cycles (near end): n/a: no PMU driver"), "{}", text(&said, 19));
-        assert!(text(&said, 18).contains("LLC misses are not counted"), "{}", text(&said, 18));
+        let output = output(&[run]);
+        assert!(text(&output, 19).contains("cycles (near end): n/a: no PMU driver"), "{}", text(&output, 19));
+        assert!(text(&output, 18).contains("LLC misses are not counted"), "{}", text(&output, 18));
     }
 
     #[test]
     fn a_working_set_beyond_the_cache_is_set_beside() {
-        let alone = said(&[stream(5.0, 1.0, true)]);
+        let alone = output(&[stream(5.0, 1.0, true)]);
         assert!(text(&alone, 20).contains("was not tried"), "{}", text(&alone, 20));
         let mut cold = stream(5.0, 1.0, true);
         cold.header.plan.working_set = 256 << 20;
         cold.rounds.iter_mut().for_each(|round| round.far_mut().elapsed_ns *= 2);
-        let both = said(&[stream(5.0, 1.0, true), cold]);
+        let both = output(&[stream(5.0, 1.0, true), cold]);
         assert!(text(&both, 20).contains("256 MiB") && text(&both, 20).contains("do not touch"), "{}", text(&both, 20));
         // Another way is another comparison.
         let mut elsewhere = stream(5.0, 1.0, true);
         elsewhere.header.plan.working_set = 256 << 20;
-        let is_veth = ladder::way(&elsewhere.header) == Some("veth");
+        let is_veth = ladder::manner(&elsewhere.header) == Some("veth");
         let other = if is_veth { DeviceKind::Loopback } else { DeviceKind::Veth };
         msgpath_analyse::testing::route(&mut elsewhere, other, "mp0", "10.0.0.2");
-        let both = said(&[stream(5.0, 1.0, true), elsewhere]);
+        let both = output(&[stream(5.0, 1.0, true), elsewhere]);
         assert!(text(&both, 20).contains("was not tried"), "{}", text(&both, 20));
         let mut same = stream(5.0, 1.0, true);
         same.header.plan.working_set = 256 << 20;
-        let both = said(&[stream(5.0, 1.0, true), same]);
+        let both = output(&[stream(5.0, 1.0, true), same]);
         assert!(text(&both, 20).contains("no difference is shown"), "{}", text(&both, 20));
     }
 }

@@ -8,12 +8,12 @@ use msgpath_stats::pooled::Pooled;
 use msgpath_stats::verdict::Verdict;
 
 use super::Claim;
+use crate::answers::answered::{say, sure, sure_or_not, unsure};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{number_or, ratio_or, table};
 use crate::answers::evidence::{
     above, below, beyond, claim, claimed, counted_cpu_ns, distance, extremes, median_of, over,
 };
-use crate::answers::said::{say, sure, sure_or_not, unsure};
 use crate::answers::words::{list, percent, rate, ratio_with, thousands, time, time_with, verdict_word, weakest};
 use crate::answers::{Answer, Part};
 
@@ -416,20 +416,23 @@ mod tests {
 
     #[test]
     fn shared_memory_is_compared_with_the_same_waiting() {
-        let said = settle(29, &zoo(0.9, 0.1)).unwrap();
-        assert!(said.confidence == Confidence::Sure && said.text.starts_with("not with the same waiting"), "{said:?}");
-        let said = settle(29, &zoo(0.9, 4.0)).unwrap();
-        assert!(said.confidence == Confidence::CantTell && said.text.starts_with("at 64 B"), "{said:?}");
+        let output = settle(29, &zoo(0.9, 0.1)).unwrap();
+        assert!(
+            output.confidence == Confidence::Sure && output.text.starts_with("not with the same waiting"),
+            "{output:?}"
+        );
+        let output = settle(29, &zoo(0.9, 4.0)).unwrap();
+        assert!(output.confidence == Confidence::CantTell && output.text.starts_with("at 64 B"), "{output:?}");
         assert!(settle(29, &zoo(0.9, 0.1)[..1]).is_none());
     }
 
     #[test]
     fn queues_and_fifos() {
         let made = zoo(1.0, 0.1);
-        let said = settle(30, &made).unwrap();
-        assert!(said.confidence == Confidence::Sure && said.text.contains("granted: 64 B"), "{said:?}");
-        let said = settle(31, &made).unwrap();
-        assert!(said.text.contains("the same within the margin in 1"), "{said:?}");
+        let output = settle(30, &made).unwrap();
+        assert!(output.confidence == Confidence::Sure && output.text.contains("granted: 64 B"), "{output:?}");
+        let output = settle(31, &made).unwrap();
+        assert!(output.text.contains("the same within the margin in 1"), "{output:?}");
         assert!(settle(30, &made[1..]).is_none());
         assert!(settle(31, &[Made::of("a", &Build::echo(&["tcp:send"], &[64]))]).is_none());
     }
@@ -448,10 +451,10 @@ mod tests {
         let one_way = |share| of(Workload::Echo, share);
         // Messages that nobody answers have no round trip.
         assert!(of(Workload::Periodic, 1.0).is_none() && of(Workload::Rpc, 0.8).is_none());
-        let said = one_way(0.8).unwrap();
-        assert!(said.confidence == Confidence::Sure && said.text.contains("in 1 of 1 cases"), "{said:?}");
-        let said = one_way(0.5).unwrap();
-        assert!(said.confidence == Confidence::CantTell && said.text.contains("in 0 of 1 cases"), "{said:?}");
+        let output = one_way(0.8).unwrap();
+        assert!(output.confidence == Confidence::Sure && output.text.contains("in 1 of 1 cases"), "{output:?}");
+        let output = one_way(0.5).unwrap();
+        assert!(output.confidence == Confidence::CantTell && output.text.contains("in 0 of 1 cases"), "{output:?}");
         assert!(settle(10, &[Made::of("a", &Build::echo(&["tcp:send"], &[64]))]).is_none());
     }
 
@@ -463,12 +466,13 @@ mod tests {
             stalls(round, 2, 5_000_000);
             round.near_mut().involuntary_switches = 3;
         }
-        let said = settle(32, &[Made::from("closed", slow)]).unwrap();
-        assert!(said.confidence == Confidence::Sure, "{said:?}");
+        let output = settle(32, &[Made::from("closed", slow)]).unwrap();
+        assert!(output.confidence == Confidence::Sure, "{output:?}");
         assert!(
-            said.text
+            output
+                .text
                 .contains("20 are slower than 10 medians. Of the 10 rounds that have them: taken off the CPU in 10."),
-            "{said:?}"
+            "{output:?}"
         );
     }
 
@@ -479,9 +483,9 @@ mod tests {
             round.steal_ticks = Some(if at < 10 { 3 } else { 0 });
             stalls(round, 1, if at < 10 { 50_000_000 } else { 5_000_000 });
         }
-        let said = settle(32, &[Made::from("closed", run)]).unwrap().text;
-        assert!(said.contains("30 are slower than 10 medians") && said.contains("10 disturbed rounds"), "{said}");
-        assert!(said.contains("(slowest 50.0"), "{said}");
+        let output = settle(32, &[Made::from("closed", run)]).unwrap().text;
+        assert!(output.contains("30 are slower than 10 medians") && output.contains("10 disturbed rounds"), "{output}");
+        assert!(output.contains("(slowest 50.0"), "{output}");
     }
 
     #[test]
@@ -491,8 +495,8 @@ mod tests {
             run.rounds.iter_mut().for_each(|round| round.far_mut().calls.signals = signals);
             settle(34, &[Made::from("flood", run)])
         };
-        let said = with(100).unwrap();
-        assert!(said.confidence == Confidence::Sure && said.text.contains("4.00 a signal"), "{said:?}");
+        let output = with(100).unwrap();
+        assert!(output.confidence == Confidence::Sure && output.text.contains("4.00 a signal"), "{output:?}");
         assert_eq!(with(400).unwrap().confidence, Confidence::CantTell);
         assert!(with(0).is_none());
     }
@@ -500,12 +504,12 @@ mod tests {
     #[test]
     fn impossible_orders_are_the_offset_of_two_clocks() {
         let (run, logs) = Calls::new(1, -3.0 * MS, 0.0).pings(400, 2.0 * S).run(&["ping"], 10);
-        let said = settle(38, &[Made::with("rpc", run, logs)]).unwrap();
+        let output = settle(38, &[Made::with("rpc", run, logs)]).unwrap();
         let (run, logs) = Calls::new(2, 0.0, 0.0).same_machine().pings(400, 2.0 * S).run(&["ping"], 10);
         let alike = settle(38, &[Made::with("rpc", run, logs)]).unwrap();
-        assert!(said.text.contains("calls") && alike.confidence == Confidence::Sure, "{said:?} {alike:?}");
+        assert!(output.text.contains("calls") && alike.confidence == Confidence::Sure, "{output:?} {alike:?}");
         assert!(alike.text.contains("one clock, so none can"), "{alike:?}");
-        assert!(said.confidence == Confidence::Sure && said.text.starts_with("no time is negative"), "{said:?}");
+        assert!(output.confidence == Confidence::Sure && output.text.starts_with("no time is negative"), "{output:?}");
     }
 
     #[test]
@@ -518,8 +522,8 @@ mod tests {
             let closed = Build::echo(&["tcp:send/epoll"], &[64]).messages(400).factor(|_| 0.3);
             settle(40, &[Made::of("closed", &closed), Made::from("open", open)])
         };
-        let said = queue(60_000).unwrap();
-        assert!(said.confidence == Confidence::Sure && said.text.contains("coordinated omission"), "{said:?}");
+        let output = queue(60_000).unwrap();
+        assert!(output.confidence == Confidence::Sure && output.text.contains("coordinated omission"), "{output:?}");
         assert_eq!(queue(0).unwrap().confidence, Confidence::CantTell);
     }
 }

@@ -10,9 +10,9 @@ use msgpath_core::units::{size, three_digits};
 use msgpath_stats::estimate::{Estimate, log_estimate};
 
 use super::Claim;
+use crate::answers::answered::{likely, say, sure, sure_if, unsure};
 use crate::answers::columns::{number_or, table, time_or};
 use crate::answers::evidence::{above, below, beside_one, distance, extremes, p50};
-use crate::answers::said::{likely, say, sure, sure_if, unsure};
 use crate::answers::words::{counted, time};
 use crate::answers::{Answer, Cell, Part};
 
@@ -80,13 +80,13 @@ fn time_by_count(parts: &[Part<'_>]) -> Option<Answer> {
         Plan::in_flight(deepest.case()),
     );
     let product = format!("{name}: rate times mean time is {as_long}");
-    let said = beside_one(
+    let output = beside_one(
         implied,
         sure(text),
         likely(format!("{product}, below one message in flight: the two do not fit")),
         unsure(format!("{product}, which does not exclude 1; more rounds would settle it (-r 40)")),
     );
-    Some(said.with(evidence))
+    Some(output.with(evidence))
 }
 
 /// The fewest and the most threads of a run that measured several, with nothing else to tell them apart.
@@ -117,7 +117,7 @@ fn falls_with_threads(parts: &[Part<'_>]) -> Option<Answer> {
         times(&longer),
         three_digits(1.0 / rate.value)
     );
-    let said = beside_one(
+    let output = beside_one(
         &longer,
         sure(format!("It does not: {what}")),
         likely(format!("It does here: {what}")),
@@ -134,7 +134,7 @@ fn falls_with_threads(parts: &[Part<'_>]) -> Option<Answer> {
         .col("fastest thread", |one| end(one, f64::min))
         .col("slowest thread", |one| end(one, f64::max))
         .col("time / count", |one| time_or(one.rate().map(|rate| 1e9 / rate), "no rate"));
-    Some(said.with(evidence))
+    Some(output.with(evidence))
 }
 
 /// Whether longer round trips with more in flight are a queue at a fixed capacity or messages that cost each other work.
@@ -164,7 +164,7 @@ fn grows_by_contention(parts: &[Part<'_>]) -> Option<Answer> {
     );
     let depth = three_digits(pair.depth());
     let queue = format!("A queue, not contention: {what}. {depth} times as many were in flight at the same capacity");
-    let said = match (&pair.rate, fell) {
+    let output = match (&pair.rate, fell) {
         (_, Some(step)) => likely(format!(
             "Partly: {what}. From {} to {} the rate became {} as high, so messages cost each other work there",
             arrangement(&step.few.case),
@@ -191,7 +191,7 @@ fn grows_by_contention(parts: &[Part<'_>]) -> Option<Answer> {
         .col("mean round trip", |(case, _)| time_or(case.mean_ns, "no mean"))
         .col("implied in flight", |(_, figures)| number_or(figures.implied.as_ref(), "no mean"))
         .col("CPUs busy", |(_, figures)| number_or(figures.busy_cpus.as_ref(), "no CPU time"));
-    Some(said.with(evidence))
+    Some(output.with(evidence))
 }
 
 /// Switches of both ends.
@@ -236,7 +236,7 @@ fn periodic_switches(parts: &[Part<'_>]) -> Option<Answer> {
         three_digits(slow_each.value)
     );
     let claims = fast_s.low.is_some() && slow_s.low.is_some();
-    let said = match (like(&fast_s, &slow_s), like(&fast_each, &slow_each)) {
+    let output = match (like(&fast_s, &slow_s), like(&fast_each, &slow_each)) {
         (true, false) => likely(format!(
             "Periodic: {what}. What switches so many times a second, whatever is sent, is a timer or a sleep loop in the \
              program"
@@ -251,7 +251,7 @@ fn periodic_switches(parts: &[Part<'_>]) -> Option<Answer> {
         .col("messages a second", |one| number_or(one.summary.rate_per_s.as_ref(), "no rate"))
         .col("switches a second", |one| number_or(a_second(one).as_ref(), "none was counted"))
         .col("switches a message", |one| number_or(per_message(one).as_ref(), "none was counted"));
-    let answer = said.with(evidence);
+    let answer = output.with(evidence);
     // Beside the same message by a call that copies.
     let plain = of(false).find(|one| same_run(one, fast) && one.case().size == fast.case().size);
     let Some((plain, each)) = plain.and_then(|plain| Some((plain, per_message(plain)?))) else { return Some(answer) };
@@ -346,7 +346,7 @@ mod tests {
     use msgpath_record::Run;
 
     #[track_caller]
-    fn said(run: &Run, number: u8) -> Option<Answer> {
+    fn output(run: &Run, number: u8) -> Option<Answer> {
         let (summary, logs) = (msgpath_analyse::summarise(run), Logs::default());
         let parts = [Part { name: "one", run, summary: &summary, logs: &logs }];
         let claim = CLAIMS.iter().find(|claim| claim.0 == number).unwrap();
@@ -355,23 +355,23 @@ mod tests {
 
     #[test]
     fn time_by_count_needs_several_in_flight() {
-        let answer = said(&closed(&[1, 8], 2.0, 32), 7).unwrap();
+        let answer = output(&closed(&[1, 8], 2.0, 32), 7).unwrap();
         assert!(answer.confidence == Confidence::Sure && answer.text.contains("8 messages in flight"), "{answer:?}");
         assert!(
             answer.text.contains("time / count is 10.") || answer.text.contains("time / count is 9.9"),
             "{answer:?}"
         );
-        assert_eq!(said(&closed(&[1], 1.0, 2), 7), None);
+        assert_eq!(output(&closed(&[1], 1.0, 2), 7), None);
         // A clock that runs wrong: rate times time is below what is in flight, and below one.
         let mut wrong = closed(&[1, 2], 1.0, 32);
         wrong.rounds.iter_mut().filter(|round| round.case == 1).for_each(|round| round.near_mut().elapsed_ns *= 4);
-        let answer = said(&wrong, 7).unwrap();
+        let answer = output(&wrong, 7).unwrap();
         assert!(answer.confidence != Confidence::Sure && answer.text.contains("do not fit"), "{answer:?}");
     }
 
     #[test]
     fn latency_falls_only_where_it_does() {
-        let grows = said(&closed(&[1, 8], 2.0, 32), 12).unwrap();
+        let grows = output(&closed(&[1, 8], 2.0, 32), 12).unwrap();
         assert!(
             grows.confidence == Confidence::Sure && grows.text.starts_with("It does not: from 1 thread to 8 threads"),
             "{grows:?}"
@@ -381,21 +381,21 @@ mod tests {
         msgpath_analyse::testing::slow_down(&mut falls, 2.0, |at| at % 2 == 0);
         // The first case of every pass has one thread.
         assert_eq!((falls.rounds[0].case, falls.rounds[1].case), (0, 1));
-        assert!(said(&falls, 12).unwrap().text.starts_with("It does here"));
-        let same = said(&closed(&[1, 8], 8.0, 32), 12).unwrap();
+        assert!(output(&falls, 12).unwrap().text.starts_with("It does here"));
+        let same = output(&closed(&[1, 8], 8.0, 32), 12).unwrap();
         assert_ne!(same.confidence, Confidence::Sure, "{same:?}");
-        assert_eq!(said(&closed(&[1], 1.0, 2), 12), None);
+        assert_eq!(output(&closed(&[1], 1.0, 2), 12), None);
     }
 
     #[test]
     fn a_queue_is_told_from_contention() {
-        let queue = said(&closed(&[1, 8], 1.0, 32), 13).unwrap();
+        let queue = output(&closed(&[1, 8], 1.0, 32), 13).unwrap();
         assert!(queue.confidence == Confidence::Sure && queue.text.starts_with("A queue, not contention"), "{queue:?}");
         // Twice the work for each message where there are eight.
         let mut costs = closed(&[1, 8], 1.0, 32);
         let case = costs.header.plan.cases[1].clone();
         costs.rounds.iter_mut().filter(|round| round.case == 1).for_each(|round| serve(round, &case, 0.5));
-        let contention = said(&costs, 13).unwrap();
+        let contention = output(&costs, 13).unwrap();
         assert!(
             contention.text.starts_with("Partly: ") && contention.text.contains("capacity itself fell"),
             "{contention:?}"
@@ -406,14 +406,14 @@ mod tests {
         for round in first.rounds.iter_mut().filter(|round| round.case > 0) {
             serve(round, &cases[round.case as usize], 1.5);
         }
-        let first = said(&first, 13).unwrap();
+        let first = output(&first, 13).unwrap();
         assert!(
             first.text.starts_with("Partly: ")
                 && first.text.contains("From 2 connections, a thread each to 4 connections"),
             "{first:?}"
         );
         // Nothing became slower: nothing to settle.
-        assert_eq!(said(&closed(&[1, 8], 8.0, 32), 13), None);
+        assert_eq!(output(&closed(&[1, 8], 8.0, 32), 13), None);
     }
 
     /// Zero copy at two sizes of which the second takes four times as long; `switches` of a round by its time and messages.
@@ -428,20 +428,20 @@ mod tests {
 
     #[test]
     fn a_sleep_loop_is_told_from_switches_of_messages() {
-        let sleeps = said(&zerocopy(|ns, _| ns / 100_000), 15).unwrap();
+        let sleeps = output(&zerocopy(|ns, _| ns / 100_000), 15).unwrap();
         assert!(sleeps.text.starts_with("Periodic: ") && sleeps.text.contains("sleep loop"), "{sleeps:?}");
-        let messages = said(&zerocopy(|_, messages| 2 * messages), 15).unwrap();
+        let messages = output(&zerocopy(|_, messages| 2 * messages), 15).unwrap();
         assert!(
             messages.text.starts_with("They come with the messages") && !messages.text.contains("sleep"),
             "{messages:?}"
         );
-        assert_eq!(said(&Build::echo(&["tcp:send"], &[64, 65_536]).run(), 15), None);
+        assert_eq!(output(&Build::echo(&["tcp:send"], &[64, 65_536]).run(), 15), None);
     }
 
     #[test]
     fn segments_show_the_stack() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        assert_eq!(said(&run, 16), None);
+        assert_eq!(output(&run, 16), None);
         route(&mut run, DeviceKind::Loopback, "lo", "127.0.0.1");
         let tcp = |segments| msgpath_core::schema::TcpInfo {
             data_segs_out: segments,
@@ -452,15 +452,15 @@ mod tests {
             ..Default::default()
         };
         run.rounds.iter_mut().for_each(|round| round.near_mut().tcp = Some(tcp(200)));
-        let answer = said(&run, 16).unwrap();
+        let answer = output(&run, 16).unwrap();
         assert!(
             answer.confidence == Confidence::Sure && answer.text.contains("left in 1.00 TCP segments"),
             "{answer:?}"
         );
         run.rounds.iter_mut().for_each(|round| round.near_mut().tcp = Some(tcp(0)));
-        assert!(said(&run, 16).unwrap().text.contains("cannot be answered on this path"));
+        assert!(output(&run, 16).unwrap().text.contains("cannot be answered on this path"));
         route(&mut run, DeviceKind::Nic, "eth0", "10.0.0.2");
-        assert_eq!(said(&run, 16), None);
+        assert_eq!(output(&run, 16), None);
     }
 
     #[test]
@@ -470,7 +470,7 @@ mod tests {
             for round in &mut run.rounds {
                 (round.near_mut().calls.send_calls, round.near_mut().voluntary_switches) = (calls, switches);
             }
-            said(&run, 17)
+            output(&run, 17)
         };
         let differ = with(800, 200).unwrap();
         assert!(differ.confidence == Confidence::Sure && differ.text.contains("4.00 times"), "{differ:?}");

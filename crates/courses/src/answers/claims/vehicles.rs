@@ -6,10 +6,10 @@ use msgpath_stats::describe::median;
 use msgpath_stats::estimate::log_estimate;
 
 use super::Claim;
+use crate::answers::answered::{say, sure};
 use crate::answers::columns::{share_or, table, time_or};
 use crate::answers::evidence::extremes;
 use crate::answers::pages::vehicles::{Driven, cold_over_warm, engines, start_ratios};
-use crate::answers::said::{say, sure};
 use crate::answers::words::{percent, quantile_words, thousands, time};
 use crate::answers::{Answer, Cell, Part};
 use msgpath_analyse::rpc::{RpcKind, RpcStage};

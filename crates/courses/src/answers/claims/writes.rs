@@ -12,12 +12,12 @@ use msgpath_stats::paired::Series;
 use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use super::Claim;
+use crate::answers::answered::{answer, say, sure, sure_if, sure_or_not};
 use crate::answers::columns::{bits_or, count_or, table};
 use crate::answers::evidence::{Pair, above, extremes, judged, over_passes, unpaired};
 use crate::answers::pages::echo_sizes::{Calls, call_times};
 use crate::answers::pages::nagle_trap;
 use crate::answers::pages::write_shape::{alike, is, receiving, sending, shared};
-use crate::answers::said::{answer, say, sure, sure_if, sure_or_not};
 use crate::answers::words::{bits, counted, percent, range, thousands, time};
 use crate::answers::{Answer, Cell, Part};
 
@@ -264,8 +264,8 @@ fn port(parts: &[Part<'_>]) -> Option<Answer> {
         }
         _ => None,
     };
-    let told: Vec<String> = ["75118", "78400"].into_iter().filter_map(refused).collect();
-    Some(say(sure_or_not(told.len() == 2), format!("msgpath refuses it: {}", told.join("; "))))
+    let given: Vec<String> = ["75118", "78400"].into_iter().filter_map(refused).collect();
+    Some(say(sure_or_not(given.len() == 2), format!("msgpath refuses it: {}", given.join("; "))))
 }
 
 fn loss(parts: &[Part<'_>]) -> Option<Answer> {
@@ -345,7 +345,7 @@ mod tests {
     use msgpath_analyse::testing::Build;
 
     /// What is settled of two shapes by many writes, one writev and one write.
-    fn said(number: u8, change: impl Fn(&mut RoundRecord)) -> Option<Answer> {
+    fn output(number: u8, change: impl Fn(&mut RoundRecord)) -> Option<Answer> {
         let build = shapes(&["tcp:writes", "tcp:writev", "tcp:send"], &[(15, 100), (60, 25)]);
         let mut run = build.rates(|case, _| if case < 2 { 1e8 } else { 4e9 }).run();
         run.rounds.iter_mut().for_each(change);
@@ -370,16 +370,16 @@ mod tests {
 
     #[test]
     fn reads_are_packets_only_where_the_counts_say_so() {
-        let apart = said(23, segments(40, 0)).unwrap();
+        let apart = output(23, segments(40, 0)).unwrap();
         assert_eq!(apart.confidence, Confidence::Sure);
         assert!(apart.text.starts_with("A segment takes 5.00 to 5.00 read calls"), "{}", apart.text);
-        assert_eq!(said(23, segments(200, 0)).unwrap().confidence, Confidence::CantTell);
-        assert_eq!(said(23, |_| ()), None);
+        assert_eq!(output(23, segments(200, 0)).unwrap().confidence, Confidence::CantTell);
+        assert_eq!(output(23, |_| ()), None);
     }
 
     #[test]
     fn loss_is_what_was_sent_again() {
-        let none = said(28, segments(40, 0)).unwrap();
+        let none = output(28, segments(40, 0)).unwrap();
         assert!(
             none.confidence == Confidence::Sure && none.text.contains("of which 0 were sent again"),
             "{}",
@@ -387,10 +387,10 @@ mod tests {
         );
         // 3000 writes a round: in fewer segments, as many, and more.
         for (each, what) in [(40, "TCP put writes together"), (3_000, "as many, though"), (6_000, "TCP split writes")] {
-            let text = said(28, segments(each, 0)).unwrap().text;
+            let text = output(28, segments(each, 0)).unwrap().text;
             assert!(text.contains(what) && (each == 40) == text.contains("together"), "{each}: {text}");
         }
-        let some = said(28, segments(40, 3)).unwrap();
+        let some = output(28, segments(40, 3)).unwrap();
         assert!(
             some.confidence == Confidence::Likely && some.text.contains("of which 240 were sent again"),
             "{}",
@@ -400,19 +400,19 @@ mod tests {
 
     #[test]
     fn units_ports_and_times_are_named() {
-        let units = said(24, |_| ()).unwrap().text;
+        let units = output(24, |_| ()).unwrap().text;
         assert!(units.contains("4.00 Gbit/s, which is 3.73 Gibit/s") && units.contains("6.87 % low"), "{units}");
-        let port = said(27, |_| ()).unwrap().text;
+        let port = output(27, |_| ()).unwrap().text;
         assert!(port.contains("12864") && port.contains("9582"), "{port}");
-        let whole = said(26, segments(40, 0)).unwrap();
+        let whole = output(26, segments(40, 0)).unwrap();
         assert!(whole.text.contains("20.0 µs") && whole.confidence == Confidence::Sure, "{}", whole.text);
-        let wire = said(22, |_| ()).unwrap();
+        let wire = output(22, |_| ()).unwrap();
         assert!(
             wire.text.starts_with("cannot be answered on this path") && wire.text.contains("40.00 to 40.00"),
             "{}",
             wire.text
         );
-        assert_eq!(said(8, |_| ()), None);
+        assert_eq!(output(8, |_| ()), None);
     }
 
     #[test]
@@ -420,8 +420,12 @@ mod tests {
         let build = shapes(&["tcp:writes", "tcp:writev", "tcp:send"], &[(15, 100), (60, 25)]).reference(1 << 17);
         let run = build.rates(|_, _| 1.94e8).run();
         let all = of(&[("shapes", run, Logs::default())], settled);
-        let said = &all.iter().find(|settled| settled.number == 22).unwrap().answer;
-        assert!(!said.text.contains("no wire") && said.text.contains("something that all share"), "{}", said.text);
+        let output = &all.iter().find(|settled| settled.number == 22).unwrap().answer;
+        assert!(
+            !output.text.contains("no wire") && output.text.contains("something that all share"),
+            "{}",
+            output.text
+        );
     }
 
     #[test]
@@ -440,14 +444,14 @@ mod tests {
 
     #[test]
     fn a_single_run_is_judged_by_neighbouring_rounds() {
-        let noisy = said(39, |round| {
+        let noisy = output(39, |round| {
             if round.pass % 2 == 1 {
                 round.far_mut().elapsed_ns = round.far().elapsed_ns * 11 / 10;
             }
         });
         let noisy = noisy.unwrap();
         assert!(noisy.confidence == Confidence::Sure && noisy.text.contains("3 % from a single run"), "{}", noisy.text);
-        assert!(said(39, |_| ()).unwrap().text.ends_with("a single run would do here."));
+        assert!(output(39, |_| ()).unwrap().text.ends_with("a single run would do here."));
     }
 
     #[test]

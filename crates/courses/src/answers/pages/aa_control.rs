@@ -10,10 +10,10 @@ use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::resample::{RESAMPLES, unit_count};
 use msgpath_stats::verdict::{WIDEST_MARGIN, may_be_the_same};
 
+use crate::answers::answered::{Answered, answer, sure, unsure};
 use crate::answers::cell::Value;
 use crate::answers::columns::{ratio_or, table};
 use crate::answers::evidence::{beyond, distance, extremes};
-use crate::answers::said::{Said, answer, sure, unsure};
 use crate::answers::words::{percent, ratio_with, thousands};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::series::same_cell;
@@ -114,7 +114,7 @@ fn needed(pairs: &[Same]) -> Table {
         .into()
 }
 
-fn smallest(pairs: &[Same]) -> Said {
+fn smallest(pairs: &[Same]) -> Answered {
     let worst = |of: &dyn Fn(&Same) -> f64| pairs.iter().map(of).fold(0.0, f64::max);
     let rounds = pairs.iter().map(|one| one.d.len()).min();
     let rounds = rounds.ok_or("no run measured a path against itself in enough rounds")?;
@@ -141,7 +141,7 @@ fn smallest(pairs: &[Same]) -> Said {
 }
 
 /// What a comparison of two runs would have claimed.
-fn one_after_the_other(parts: &[Part<'_>]) -> Said {
+fn one_after_the_other(parts: &[Part<'_>]) -> Answered {
     let [first, second, ..] = parts else { return Err("there are not two runs".into()) };
     let of = |case: &Case| {
         let same = |other: &&Case| other.role == case.role && other.path == case.path && same_cell(other, case);
@@ -165,7 +165,7 @@ fn one_after_the_other(parts: &[Part<'_>]) -> Said {
         .col("message", |(bytes, ..)| Cell::size(*bytes))
         .col("replica", |(_, replica, _)| *replica)
         .col("second run to first, p50", |(.., ratio)| Cell::Ratio(*ratio));
-    let said = match apart {
+    let output = match apart {
         0 if !may_be_the_same(unseen) => unsure(format!(
             "nothing can be told: none of {all} cases differs from run to run beyond its 95 % interval, but the intervals hold \
              differences of {} and more. The largest ratio is {most} ({widest}).",
@@ -180,7 +180,7 @@ fn one_after_the_other(parts: &[Part<'_>]) -> Said {
              most by a factor of {most} ({widest}). A comparison of two such runs would claim it."
         )),
     };
-    Ok(if apart > 0 { said } else { said.next("msgpath preset aa-control") }.with(evidence))
+    Ok(if apart > 0 { output } else { output.next("msgpath preset aa-control") }.with(evidence))
 }
 
 /// Geometric means of two sets of rounds, one divided by the other, with Welch's 95 % interval on the logarithm, over

@@ -7,16 +7,16 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::paired::Series;
 use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
+use crate::answers::answered::{Answered, answers, say, sure_if};
 use crate::answers::columns::{ratio_or, table, time_or};
 use crate::answers::evidence::{above, below, extremes, judged, over_passes, unpaired};
-use crate::answers::said::{Said, answers, say, sure_if};
 use crate::answers::words::{bits, percent, range, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
 /// What is cut, bytes.
 const WHOLE: f64 = 1_048_576.0;
 
-type Ask = fn(&Runs<'_>) -> Said;
+type Ask = fn(&Runs<'_>) -> Answered;
 const QUESTIONS: &[(&str, Ask)] = &[
     ("How should 1 MB be cut?", cut),
     ("What does an acknowledgement for every piece cost, and does its size matter?", acknowledge),
@@ -85,7 +85,7 @@ fn rates(flow: &Part<'_>, runs: &Runs<'_>) -> Table {
         )
 }
 
-fn cut(runs: &Runs<'_>) -> Said {
+fn cut(runs: &Runs<'_>) -> Answered {
     let flow = runs.flow.as_ref().ok_or("the flow was not measured")?;
     let mut cases: Vec<&CaseSummary> = flow.measured().filter(|case| case.throughput.is_some()).collect();
     cases.sort_by_key(|case| std::cmp::Reverse(case.case.size));
@@ -127,7 +127,7 @@ fn cut(runs: &Runs<'_>) -> Said {
     Ok(say(last.confidence(), text).with(evidence))
 }
 
-fn acknowledge(runs: &Runs<'_>) -> Said {
+fn acknowledge(runs: &Runs<'_>) -> Answered {
     let both = runs.flow.as_ref().zip(runs.one.as_ref());
     let (flow, one) = both.ok_or("the flow, or the run with an answer to every piece, is missing")?;
     let of = |case: &CaseSummary| {
@@ -164,7 +164,7 @@ fn acknowledge(runs: &Runs<'_>) -> Said {
     Ok(say(sure_if(surely), text).with(evidence))
 }
 
-fn clocks(runs: &Runs<'_>) -> Said {
+fn clocks(runs: &Runs<'_>) -> Answered {
     let flow = runs.flow.as_ref().ok_or("the flow was not measured")?;
     let off = |case: &CaseSummary| {
         let of = case.throughput.as_ref()?;

@@ -30,8 +30,8 @@ impl<'a> Ladder<'a> {
     /// Grid and streams, each with what it is called in a sentence.
     pub(super) fn parts(&self) -> impl Iterator<Item = (Part<'a>, String)> + use<'a> {
         let named = |part: Part<'a>, what: &str| {
-            let way = ladder::way(&part.run.header).map_or_else(String::new, |way| format!(" over {way}"));
-            (part, format!("{what}{way}"))
+            let manner = ladder::manner(&part.run.header).map_or_else(String::new, |manner| format!(" over {manner}"));
+            (part, format!("{what}{manner}"))
         };
         let all = [(self.grid, "there and back"), (self.stream, "one way"), (self.lo, "one way")];
         all.into_iter().filter_map(move |(part, what)| Some(named(part?, what)))
@@ -212,7 +212,7 @@ mod tests {
         let scaling = page.tables.iter().find(|table| table.name == "5-scaling").unwrap();
         let threads_8 = scaling.rows.iter().find(|row| row[0] == Cell::count(8)).unwrap();
         let why = "oversubscribed: 16 measuring threads on 2 CPUs";
-        assert!(threads_8.iter().any(|cell| matches!(cell, Cell::Missing { why: said } if said == why)));
+        assert!(threads_8.iter().any(|cell| matches!(cell, Cell::Missing { why: output } if output == why)));
         assert!(page.tables.iter().all(|table| !table.rows.is_empty()), "every table has rows");
     }
 

@@ -15,11 +15,11 @@ use msgpath_stats::paired::Series;
 use msgpath_stats::quantile::Quantile;
 use msgpath_stats::verdict::Verdict;
 
+use crate::answers::answered::{Answered, Cannot, OfRuns, answer, answers, say, sure_if};
 use crate::answers::columns::{Columns, ns_or, number_or, ratio_or, table, time_or};
 use crate::answers::evidence::{
     above, below, extremes, judged, mean_of_passes, mean_of_trials, p50, quantile, unpaired,
 };
-use crate::answers::said::{Cannot, OfRuns, Said, answer, answers, say, sure_if};
 use crate::answers::words::{percent, range, sentences, thousands, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
@@ -54,10 +54,10 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
     let steady: Vec<(&str, Part<'_>)> = steady.collect();
     let lines: Vec<Line> = steady.iter().flat_map(|(place, part)| lines(part, place)).collect();
     tables.extend(steady.iter().map(|(place, part)| steady_table(part, place, &lines)));
-    let mut said = answers(parts, QUESTIONS);
-    said.push(answer("What does a message cost whatever its size, and what does a byte cost?", fit(&lines)));
-    said.extend(answers(parts, AFTER_THE_LINE));
-    Page { tables, answers: said, ..Page::default() }
+    let mut output = answers(parts, QUESTIONS);
+    output.push(answer("What does a message cost whatever its size, and what does a byte cost?", fit(&lines)));
+    output.extend(answers(parts, AFTER_THE_LINE));
+    Page { tables, answers: output, ..Page::default() }
 }
 
 /// The trials of one run.
@@ -205,7 +205,7 @@ fn anomalies(made: &[Trials<'_>]) -> Table {
 }
 
 /// Whether a larger message is really faster: by trials, then by rounds.
-fn faster(parts: &[Part<'_>]) -> Said {
+fn faster(parts: &[Part<'_>]) -> Answered {
     let mut rows = Vec::new();
     for (name, what) in TABLES {
         let Some(Trials { columns, .. }) = Trials::of(parts, name, what) else { continue };
@@ -215,7 +215,7 @@ fn faster(parts: &[Part<'_>]) -> Said {
         let Some(found) = difference(&columns, thousand, ten) else { continue };
         rows.push((name, what, a.mean_ns, b.mean_ns, found));
     }
-    let told = rows.iter().map(|(_, what, a, b, found)| {
+    let given = rows.iter().map(|(_, what, a, b, found)| {
         let Difference { t, p, permutation_p, .. } = found;
         let error = if *t == 0.0 { f64::NAN } else { (b - a) / t };
         let verdict = match (found.differs(), b < a) {
@@ -232,7 +232,7 @@ fn faster(parts: &[Part<'_>]) -> Said {
             time(error.abs())
         )
     });
-    let mut told: Vec<String> = told.collect();
+    let mut given: Vec<String> = given.collect();
     let mut confidence = Confidence::CantTell;
     let steady = part(parts, "here-steady").and_then(|part| {
         let pair = (find(&part, "tcp", 1000)?, find(&part, "tcp", 10)?);
@@ -244,13 +244,13 @@ fn faster(parts: &[Part<'_>]) -> Said {
             verdict => verdict_word(verdict, "neither, within 2 %"),
         };
         let ratio = judged.text();
-        told.push(format!(
+        given.push(format!(
             "the steady run decides it for this machine: p50 at 1000 bytes is {ratio} of that at 10 bytes, paired by pass: \
              {verdict}"
         ));
         confidence = judged.confidence();
     }
-    if told.is_empty() {
+    if given.is_empty() {
         return Err("neither trials nor rounds of 10 and of 1000 bytes were measured".into());
     }
     let title = "10 B against 1000 B: Welch's t test and a permutation test of the trials";
@@ -263,7 +263,7 @@ fn faster(parts: &[Part<'_>]) -> Said {
         .col("p", |(.., found)| Cell::Number(found.p.into()))
         .col("permutation p", |(.., found)| Cell::Number(found.permutation_p.into()))
         .col("verdict", |(.., found)| found.verdict());
-    Ok(say(confidence, sentences(&told)).with(evidence))
+    Ok(say(confidence, sentences(&given)).with(evidence))
 }
 
 fn find<'a>(part: &Part<'a>, transport: &str, bytes: u64) -> Option<&'a CaseSummary> {
@@ -271,7 +271,7 @@ fn find<'a>(part: &Part<'a>, transport: &str, bytes: u64) -> Option<&'a CaseSumm
 }
 
 /// Here against there, size by size, of the steady runs.
-fn places(parts: &[Part<'_>]) -> Said {
+fn places(parts: &[Part<'_>]) -> Answered {
     let both = part(parts, "here-steady").zip(part(parts, "there-steady"));
     let missing = "one of the two steady runs is missing; the trial tables alone have too few trials";
     let (here, there) = both.ok_or_else(|| Cannot::from(missing).next("msgpath lab up"))?;
@@ -471,7 +471,7 @@ fn steady_table(part: &Part<'_>, place: &str, lines: &[Line]) -> Table {
         .note("Off its line: measured minus what the line of the messages within one packet says.")
 }
 
-fn fit(lines: &[Line]) -> Said {
+fn fit(lines: &[Line]) -> Answered {
     if lines.is_empty() {
         return Err("no steady run with at least three sizes and five rounds was made".into());
     }
@@ -484,12 +484,12 @@ fn fit(lines: &[Line]) -> Said {
         .col("first beyond a packet", |line| line.step.map_or_else(|| Cell::text("none"), Cell::size))
         .col("off the line there", |line| time_or(line.off_beyond().map(|(_, off)| off), "none beyond"));
     let known = lines.iter().all(|line| above(&line.per_byte_ns, 0.0));
-    let told: Vec<String> = lines.iter().map(Line::words).collect();
-    Ok(say(sure_if(known), sentences(&told)).with(evidence))
+    let given: Vec<String> = lines.iter().map(Line::words).collect();
+    Ok(say(sure_if(known), sentences(&given)).with(evidence))
 }
 
 /// The first exchange of a connection against the rest.
-fn first(parts: &[Part<'_>]) -> Said {
+fn first(parts: &[Part<'_>]) -> Answered {
     let mut rows = Vec::new();
     let mut trials = 0;
     for one in ["here-one", "there-one"].iter().filter_map(|name| Trials::of(parts, name, "")) {
@@ -558,7 +558,7 @@ pub(crate) fn call_times(part: &Part<'_>) -> Option<Calls> {
     })
 }
 
-fn calls(parts: &[Part<'_>]) -> Said {
+fn calls(parts: &[Part<'_>]) -> Answered {
     let connect = part(parts, "here-fresh").and_then(|part| {
         let own: Vec<f64> = part.run.rounds.iter().filter_map(|round| round.connect_ns).map(|ns| ns as f64).collect();
         (!own.is_empty()).then(|| median(&own))

@@ -7,12 +7,12 @@ use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::units::size;
 use msgpath_stats::quantile::Quantile;
 
+use crate::answers::answered::{Answered, answer, answers, say};
 use crate::answers::cell::{Cell, Table, Value};
 use crate::answers::columns::{ns_or, number_or, table};
 use crate::answers::evidence::{
     above, below, beyond, counted_cpu_ns, extremes, left_out, median_of, over, p50, quantile_cell,
 };
-use crate::answers::said::{Said, answer, answers, say};
 use crate::answers::words::{decided, list, ratio_with, time, time_with, weakest};
 use crate::answers::{Answer, Page, Part, part};
 
@@ -130,7 +130,7 @@ fn cpu(case: &CaseSummary) -> Cell {
 
 /// Where a larger message of a path has the smaller median: equal, unless the intervals lie apart.
 fn not_slower(part: &Part<'_>) -> Vec<String> {
-    let (mut said, mut seen) = (Vec::new(), Vec::new());
+    let (mut output, mut seen) = (Vec::new(), Vec::new());
     for path in part.measured().map(|case| &case.case.path) {
         if seen.contains(&path) {
             continue;
@@ -146,10 +146,10 @@ fn not_slower(part: &Part<'_>) -> Vec<String> {
                 false => "are equal: the intervals overlap",
             };
             let (one, other) = (time(one.value), time(other.value));
-            said.push(format!("{path}: {one} at {} and {other} at {} {how}", size(small), size(large)));
+            output.push(format!("{path}: {one} at {} and {other} at {} {how}", size(small), size(large)));
         }
     }
-    said
+    output
 }
 
 /// Why runs give nothing to compare: nothing was measured, or medians without an interval.
@@ -249,14 +249,14 @@ fn limits(runs: &[(Part<'_>, &str)]) -> Table {
         .into()
 }
 
-fn fastest(part: &Part<'_>) -> Said {
+fn fastest(part: &Part<'_>) -> Answered {
     let winners = part.summary.comparison.as_ref().map_or(&[][..], |comparison| &comparison.winners);
-    let (mut sure, mut said) = (0, Vec::new());
+    let (mut sure, mut output) = (0, Vec::new());
     for winner in winners.iter().filter(|winner| sizes(part).contains(&winner.size)) {
         let cases = by_speed(part, winner.size);
         let [(best, fastest), (second, _), ..] = &cases[..] else { continue };
         let bytes = size(winner.size);
-        said.push(match &winner.path {
+        output.push(match &winner.path {
             Some(path) => {
                 sure += 1;
                 let margin = winner.margin.map_or_else(String::new, |margin| format!(", {margin:.2} times ahead"));
@@ -268,15 +268,15 @@ fn fastest(part: &Part<'_>) -> Said {
             }
         });
     }
-    if said.is_empty() {
+    if output.is_empty() {
         return Err(nothing_in(&[part], "no two paths of one size were measured").into());
     }
     // Some sizes may be decided and others not; the sentence says which.
-    Ok(say(decided(sure, said.len()), said.join("; ")))
+    Ok(say(decided(sure, output.len()), output.join("; ")))
 }
 
 /// What it costs to spin: time gained against CPU time burned.
-fn price_of_spinning(parts: &[Part<'_>]) -> Said {
+fn price_of_spinning(parts: &[Part<'_>]) -> Answered {
     let both = part(parts, "block").zip(part(parts, "spin"));
     let (block, spin) = both.ok_or("the runs block and spin are not both there")?;
     let of = |asleep: &'_ CaseSummary| {
@@ -299,14 +299,14 @@ fn price_of_spinning(parts: &[Part<'_>]) -> Said {
         .col("CPU ns/msg spinning", |(_, (_, spinning, ..))| cpu(spinning))
         .into();
     rows.sort_by(|a, b| b.1.3.value.total_cmp(&a.1.3.value));
-    let said = |(asleep, (_, spinning, _, gain)): &(&CaseSummary, (Value, &CaseSummary, Value, Value))| {
+    let output = |(asleep, (_, spinning, _, gain)): &(&CaseSummary, (Value, &CaseSummary, Value, Value))| {
         let cpu =
             counted_cpu_ns(asleep).zip(counted_cpu_ns(spinning)).map_or_else(String::new, |(asleep, spinning)| {
                 format!(" (CPU for a message: {} asleep, {} spinning)", time(asleep), time(spinning))
             });
         (asleep.case.path.transport.clone(), ratio_with(gain), cpu, beyond(gain, 1.0))
     };
-    let (most, least) = (said(&rows[0]), said(&rows[rows.len() - 1]));
+    let (most, least) = (output(&rows[0]), output(&rows[rows.len() - 1]));
     let text = format!(
         "a receiver that spins makes {} {} times as fast{}, and {} {} times{}. While nothing arrives it burns a whole CPU \
          at each end.",
@@ -316,7 +316,7 @@ fn price_of_spinning(parts: &[Part<'_>]) -> Said {
 }
 
 /// Both ends on one CPU against two.
-fn one_cpu(parts: &[Part<'_>]) -> Said {
+fn one_cpu(parts: &[Part<'_>]) -> Answered {
     let both = part(parts, "block").zip(part(parts, "same-core"));
     let (two, one) = both.ok_or("the runs block and same-core are not both there")?;
     let of = |alone: &CaseSummary| {

@@ -5,10 +5,10 @@ use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::size;
 use msgpath_stats::paired::Series;
 
+use crate::answers::answered::{Answered, OfRuns, answers, say};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{ns_or, ratio_or, table, time_or};
 use crate::answers::evidence::{extremes, left_out, median_of, over, over_passes, quantile_cell};
-use crate::answers::said::{OfRuns, Said, answers, say};
 use crate::answers::words::{decided, list, ratio_with, time, time_with};
 use crate::answers::{Page, Part, Table, part};
 
@@ -94,20 +94,20 @@ fn span(part: &Part<'_>) -> Option<(String, Value)> {
     Some((text, ratio))
 }
 
-fn fastest(parts: &[Part<'_>]) -> Said {
+fn fastest(parts: &[Part<'_>]) -> Answered {
     let part = part(parts, "small").ok_or("the run small is missing")?;
     let (text, ratio) = span(&part).ok_or("fewer than two servers were measured with a claim at p50")?;
     let own = own(&part).and_then(median_of);
     let own = own.map_or_else(String::new, |own| format!("; the bare loop of msgpath takes {}", time_with(&own)));
-    let told = usize::from(ratio.low.is_some_and(|low| low > 1.0));
-    let why = match told {
+    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let why = match given {
         1 => "most of each is two wake-ups and two passes through TCP, which no language shortens",
         _ => "the slowest is not told apart from the fastest",
     };
-    Ok(say(decided(told, 1), format!("{text}{own}; {why}")))
+    Ok(say(decided(given, 1), format!("{text}{own}; {why}")))
 }
 
-fn cheapest(parts: &[Part<'_>]) -> Said {
+fn cheapest(parts: &[Part<'_>]) -> Answered {
     let part = part(parts, "small").ok_or("the run small is missing")?;
     let all: Vec<(&CaseSummary, Value)> =
         programs(&part).filter_map(|case| Some((case, cpu(&part, case, FAR)?))).collect();
@@ -117,10 +117,10 @@ fn cheapest(parts: &[Part<'_>]) -> Said {
     let beside = span(&part).map_or_else(String::new, |(_, ratio)| {
         format!(", where their p50 differ by {} times", msgpath_core::units::three_digits(ratio.value))
     });
-    let told = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     let each: Vec<String> = all.iter().map(|(case, cpu)| format!("{} {}", name(case), time(cpu.value))).collect();
     Ok(say(
-        decided(told, 1),
+        decided(given, 1),
         format!(
             "{} with {} a message; {} takes {}, {} times as much{beside} ({})",
             name(cheap),
@@ -133,7 +133,7 @@ fn cheapest(parts: &[Part<'_>]) -> Said {
     ))
 }
 
-fn large(parts: &[Part<'_>]) -> Said {
+fn large(parts: &[Part<'_>]) -> Answered {
     let (small, large) = (part(parts, "small"), part(parts, "large"));
     let (small, large) = small.zip(large).ok_or("one of the runs is missing")?;
     let (text, ratio) = span(&large).ok_or("fewer than two servers were measured with a claim at p50")?;
@@ -145,9 +145,9 @@ fn large(parts: &[Part<'_>]) -> Said {
     let bytes = large.with_programs().next().map_or_else(String::new, |case| size(case.case.size));
     let (before, after) = (order(&small), order(&large));
     let changed = if before == after { "the order is the same" } else { "the order differs" };
-    let told = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     Ok(say(
-        decided(told, 1),
+        decided(given, 1),
         format!(
             "with {bytes} {text}; {changed}: fastest first {}, with small messages {}",
             list(&after),

@@ -3,15 +3,15 @@
 use msgpath_analyse::summary::{CaseSummary, Confidence, LoadCurve, OpenLoop};
 use msgpath_stats::quantile::{Quantile, name};
 
+use crate::answers::answered::{Answered, answer, answers, say};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{ratio_or, share_or, table};
 use crate::answers::evidence::{above, beyond, claimed, extremes, over, quantile_cell};
-use crate::answers::said::{Said, answer, answers, say};
 use crate::answers::words::{percent, rate, ratio_with, time_with};
 use crate::answers::{Page, Part, Table, part};
 
 const KNEE: &str = "At which rate does it become slow?";
-type Ask = fn(&Load<'_>) -> Said;
+type Ask = fn(&Load<'_>) -> Answered;
 const QUESTIONS: &[(&str, Ask)] =
     &[("How much does the path take?", capacity), (KNEE, knee), ("What would a closed loop have said?", hidden)];
 const LONGER: &str = "msgpath preset load-curve -- -t 20s";
@@ -80,7 +80,7 @@ fn both((case, open): &Point<'_>) -> Option<(Value, Value)> {
     claimed(&case.quantiles, 0.99).zip(claimed(&open.service, 0.99)).filter(|_| open.sustained)
 }
 
-fn capacity(load: &Load<'_>) -> Said {
+fn capacity(load: &Load<'_>) -> Answered {
     let (capacity, lowest, attempts) =
         found(&load.points).ok_or("the rates are absolute ones, no capacity was looked for")?;
     let last = load.points.iter().rfind(|(_, open)| open.sustained);
@@ -110,7 +110,7 @@ fn capacity(load: &Load<'_>) -> Said {
     Ok(if confidence == Confidence::Sure { answer } else { answer.next(LONGER) })
 }
 
-fn knee(load: &Load<'_>) -> Said {
+fn knee(load: &Load<'_>) -> Answered {
     let curve = load.open.summary.load_curves.first().ok_or("fewer than two rates were measured")?;
     let LoadCurve { knee_p, knee_per_s, .. } = curve;
     let p = name(*knee_p);
@@ -134,7 +134,7 @@ fn knee(load: &Load<'_>) -> Said {
 }
 
 /// What the closed loop and the time from the actual send leave out.
-fn hidden(load: &Load<'_>) -> Said {
+fn hidden(load: &Load<'_>) -> Answered {
     let closed = load.closed.and_then(|case| Some((case, claimed(&case.quantiles, 0.99)?)));
     let (case, p99) = closed.ok_or("p99 of the closed loop has no interval")?;
     let all: Vec<(&OpenLoop, (Value, Value))> =
@@ -208,9 +208,9 @@ mod tests {
             let made = made(&[0.1, 0.3], lateness);
             page(&Made::parts(&made)).answers.remove(2)
         };
-        let said = hidden(40_000);
-        assert!(said.confidence == Confidence::Sure && said.text.contains("from the intended send"), "{said:?}");
-        assert!(said.text.to_lowercase().starts_with("in this run it has p99 "), "{said:?}");
+        let output = hidden(40_000);
+        assert!(output.confidence == Confidence::Sure && output.text.contains("from the intended send"), "{output:?}");
+        assert!(output.text.to_lowercase().starts_with("in this run it has p99 "), "{output:?}");
         assert_eq!(hidden(0).confidence, Confidence::CantTell);
     }
 }

@@ -15,9 +15,9 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::verdict::Verdict;
 
+use crate::answers::answered::{Answered, OfRuns, answers, say, sure_if};
 use crate::answers::columns::{ns_or, number_or, share_or, table, time_or};
 use crate::answers::evidence::{judged, mean_of_passes, p50, quantile};
-use crate::answers::said::{OfRuns, Said, answers, say, sure_if};
 use crate::answers::words::{counted, percent, range, range_of, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
@@ -144,7 +144,7 @@ fn is_quick_surely(case: &CaseSummary) -> bool {
 }
 
 /// The answer on the 40 ms, for the page and for the claim.
-pub(crate) fn forty_ms(part: Option<&Part<'_>>) -> Said {
+pub(crate) fn forty_ms(part: Option<&Part<'_>>) -> Answered {
     let trapped = part.and_then(|part| Some((part, trap(part)?)));
     let (part, trap) = trapped.ok_or("no case with Nagle's algorithm and several writes was measured")?;
     let middle = range_of(p50(trap).ok_or("no round trip was measured")?);
@@ -183,7 +183,7 @@ pub(crate) fn forty_ms(part: Option<&Part<'_>>) -> Said {
     Ok(say(sure_if(proved), text).next("msgpath explain -x tcp:writes --pieces 2x256 --no-nodelay"))
 }
 
-fn two_hundred(parts: &[Part<'_>]) -> Said {
+fn two_hundred(parts: &[Part<'_>]) -> Answered {
     let held = part(parts, "held").and_then(|part| Some((part, part.measured().next()?)));
     let (part, case) = held.ok_or("the run with a cork that is never released is missing")?;
     let middle = range_of(p50(case).ok_or("no round trip was measured")?);
@@ -211,7 +211,7 @@ fn two_hundred(parts: &[Part<'_>]) -> Said {
 }
 
 /// What each cure costs beside a single write.
-fn cures(parts: &[Part<'_>]) -> Said {
+fn cures(parts: &[Part<'_>]) -> Answered {
     let part = part(parts, "requests").ok_or("the requests were not measured")?;
     let most = part.measured().map(|case| case.case.pieces.count).max().unwrap_or(1);
     let one = find(&part, 1, Setting::NoDelay, "block").filter(|_| most > 1);
@@ -224,13 +224,13 @@ fn cures(parts: &[Part<'_>]) -> Said {
         .col("instead of one write", |row| name(row.0))
         .col("p50", |row| time_or(p50(row.0), "no round trip"))
         .judged("p50 divided by that of one write", "the same");
-    let told = family.found().map(|(case, _, judged)| {
+    let given = family.found().map(|(case, _, judged)| {
         format!("{} take {} times that ({})", name(case), judged.text(), verdict_word(judged.verdict, "the same"))
     });
-    let told = told.collect::<Vec<_>>().join("; ");
+    let given = given.collect::<Vec<_>>().join("; ");
     let open = family.all.len() - family.found().count() + family.count(Verdict::Undecided);
     let middle = range_of(p50(one).ok_or("one write has no round trip")?);
-    let text = format!("One write takes {middle}; {told}");
+    let text = format!("One write takes {middle}; {given}");
     Ok(say(sure_if(open == 0 && !family.all.is_empty()), text).with(evidence))
 }
 
@@ -258,7 +258,7 @@ impl Tail<'_> {
 }
 
 /// Whether the end of a stream waits: each path with Nagle against the same without, pass by pass.
-fn tails(parts: &[Part<'_>]) -> Said {
+fn tails(parts: &[Part<'_>]) -> Answered {
     let part = part(parts, "tail").ok_or("the short streams were not measured")?;
     let plan = &part.run.header.plan;
     let sent = |case: &CaseSummary| -> BTreeMap<u32, f64> {
@@ -282,7 +282,7 @@ fn tails(parts: &[Part<'_>]) -> Said {
         return Err("no path was measured with Nagle and without it".into());
     }
     let messages = part.measured().next().map_or(0, |case| case.delivery.sent / case.rounds.max(1));
-    let told = tails.iter().filter_map(|tail| Some(format!("{} {}", tail.case.case.path, range(&tail.mean()?, time))));
+    let given = tails.iter().filter_map(|tail| Some(format!("{} {}", tail.case.case.path, range(&tail.mean()?, time))));
     let by_chance = sign_test(waiting, turned);
     let (confidence, verdict) = match waiting > turned && by_chance < 0.05 {
         true => {
@@ -306,7 +306,7 @@ fn tails(parts: &[Part<'_>]) -> Said {
          without it in the same pass, and {turned} as much earlier; the slowest took {}. On average they take longer by {}. \
          {verdict}",
         time(tails.iter().map(Tail::most).fold(0.0, f64::max)),
-        told.collect::<Vec<_>>().join(", ")
+        given.collect::<Vec<_>>().join(", ")
     );
     let evidence = table("tails", "Short streams until their acknowledgement, on the sender's clock", &tails)
         .col("path", |tail| tail.case.case.path.to_string())

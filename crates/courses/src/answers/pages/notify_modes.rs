@@ -4,10 +4,10 @@ use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::three_digits;
 
+use crate::answers::answered::{Answered, OfRuns, answers, likely, say, sure};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{number_or, ratio_or, share_or, table};
 use crate::answers::evidence::{above, below, beside_one, beyond, left_out, median_of, offered, over, quantile_cell};
-use crate::answers::said::{OfRuns, Said, answers, likely, say, sure};
 use crate::answers::words::{decided, list, ratio_with, thousands, time, time_with, weakest};
 use crate::answers::{Page, Part, Table, part};
 
@@ -80,9 +80,9 @@ fn modes(part: &Part<'_>, about: &str) -> Table {
 }
 
 /// What it costs to sleep and be woken, by transport.
-fn wake_up(parts: &[Part<'_>]) -> Said {
+fn wake_up(parts: &[Part<'_>]) -> Answered {
     let closed = part(parts, "closed").ok_or("the run closed is missing")?;
-    let (mut said, mut ratios) = (Vec::new(), Vec::new());
+    let (mut output, mut ratios) = (Vec::new(), Vec::new());
     for blocked in closed.measured().filter(|case| case.case.path.wait == "block") {
         let Some(spinning) = other_wait(&closed, blocked, "spin") else { continue };
         let Some((slow, fast)) = median_of(blocked).zip(median_of(spinning)) else { continue };
@@ -91,7 +91,7 @@ fn wake_up(parts: &[Part<'_>]) -> Said {
         let cpu = busy(&closed, blocked).zip(busy(&closed, spinning)).map_or_else(String::new, |(asleep, spin)| {
             format!(", CPU {:.0} % against {:.0} %", 100.0 * asleep, 100.0 * spin)
         });
-        said.push(format!(
+        output.push(format!(
             "{}: p50 {} asleep and {} spinning, {} times{cpu}: {} for each of the two wake-ups",
             blocked.case.path.transport,
             time_with(&slow),
@@ -104,20 +104,20 @@ fn wake_up(parts: &[Part<'_>]) -> Said {
     if ratios.is_empty() {
         return Err("no transport was measured both asleep and spinning with a claim at p50".into());
     }
-    Ok(say(weakest(ratios.iter().map(|ratio| beyond(ratio, 1.0))), said.join("; ")))
+    Ok(say(weakest(ratios.iter().map(|ratio| beyond(ratio, 1.0))), output.join("; ")))
 }
 
 /// The ways that sleep, against a blocking call.
-fn sleeping(parts: &[Part<'_>]) -> Said {
+fn sleeping(parts: &[Part<'_>]) -> Answered {
     let closed = part(parts, "closed").ok_or("the run closed is missing")?;
-    let mut told: [Vec<String>; 3] = Default::default();
+    let mut given: [Vec<String>; 3] = Default::default();
     for case in closed.measured().filter(|case| ["epoll", "sigio", "busy-poll"].contains(&&*case.case.path.wait)) {
         let blocked = other_wait(&closed, case, "block").and_then(median_of);
         let Some((own, blocked)) = median_of(case).zip(blocked) else { continue };
         let (path, ratio) = (&case.case.path, over(own, blocked));
-        told[beside_one(ratio, 0, 1, 2)].push(format!("{}/{} {}", path.transport, path.wait, ratio_with(&ratio)));
+        given[beside_one(ratio, 0, 1, 2)].push(format!("{}/{} {}", path.transport, path.wait, ratio_with(&ratio)));
     }
-    let all = told.iter().map(Vec::len).sum::<usize>();
+    let all = given.iter().map(Vec::len).sum::<usize>();
     if all == 0 {
         return Err("no way that sleeps was measured beside a blocking call with a claim at p50".into());
     }
@@ -126,13 +126,13 @@ fn sleeping(parts: &[Part<'_>]) -> Said {
         "faster than a blocking call at p50",
         "not told apart from a blocking call",
     ];
-    let said = what.iter().zip(&told).filter(|(_, which)| !which.is_empty());
-    let said: Vec<String> = said.map(|(what, which)| format!("{what}: {}", list(which))).collect();
-    Ok(say(decided(all - told[2].len(), all), format!("{} (times, with intervals)", said.join("; "))))
+    let output = what.iter().zip(&given).filter(|(_, which)| !which.is_empty());
+    let output: Vec<String> = output.map(|(what, which)| format!("{what}: {}", list(which))).collect();
+    Ok(say(decided(all - given[2].len(), all), format!("{} (times, with intervals)", output.join("; "))))
 }
 
 /// Whether a sleeping receiver is slower where messages are rare.
-fn at_rates(parts: &[Part<'_>]) -> Said {
+fn at_rates(parts: &[Part<'_>]) -> Answered {
     let rate = part(parts, "rate").ok_or("the run rate is missing")?;
     let mut ratios: Vec<(&CaseSummary, Value, &CaseSummary, Value, Value)> = Vec::new();
     for rare in rate.measured() {
@@ -174,7 +174,7 @@ fn at_rates(parts: &[Part<'_>]) -> Said {
 }
 
 /// How many messages one signal stands for.
-fn frames(parts: &[Part<'_>]) -> Said {
+fn frames(parts: &[Part<'_>]) -> Answered {
     let cases = parts.iter().flat_map(|part| part.measured().map(move |case| (part.name, case)));
     let all: Vec<(&str, &CaseSummary, (u64, u64))> =
         cases.filter_map(|(run, case)| Some((run, case, signals(case)?))).collect();

@@ -9,9 +9,9 @@ use msgpath_stats::distributions::binomial_inverse;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::quantile::Quantile;
 
+use crate::answers::answered::{Answered, Cannot, answers, likely, say, sure, sure_if};
 use crate::answers::columns::{Columns, ns_or, table, time_or};
 use crate::answers::evidence::{beside_one, claim, p50};
-use crate::answers::said::{Cannot, Said, answers, likely, say, sure, sure_if};
 use crate::answers::words::{counted, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
 
@@ -32,7 +32,7 @@ const STAGES: [RpcStage; 7] = [
 /// The parts that are counted for one call.
 const LEGS: [&str; 5] = ["request path", "server wait", "lock wait", "server work", "reply path"];
 
-type Ask = fn(&[Calls<'_>]) -> Said;
+type Ask = fn(&[Calls<'_>]) -> Answered;
 const QUESTIONS: &[(&str, Ask)] = &[
     ("Where did each call's time go?", where_it_went),
     ("How far was the estimate?", estimates),
@@ -253,15 +253,15 @@ impl Largest {
     }
 }
 
-fn where_it_went(calls: &[Calls<'_>]) -> Said {
+fn where_it_went(calls: &[Calls<'_>]) -> Answered {
     let rows: Vec<_> = every(calls).filter_map(|of| Some((of, Largest::of(&of)?))).collect();
     if rows.is_empty() {
         return Err(Cannot::from("the server gives no stamps").next("msgpath serve --rpc"));
     }
     // Sentences for each kind; all of them together may be wrong once in twenty times.
     let family = every(calls).count().max(1);
-    let told = rows.iter().map(|(of, all)| format!("{}: {}", of.name(), all.words(all.is_sure(family))));
-    let answer = say(sure_if(rows.iter().all(|(_, all)| all.is_sure(family))), told.collect::<Vec<_>>().join(". "));
+    let given = rows.iter().map(|(of, all)| format!("{}: {}", of.name(), all.words(all.is_sure(family))));
+    let answer = say(sure_if(rows.iter().all(|(_, all)| all.is_sure(family))), given.collect::<Vec<_>>().join(". "));
     let evidence = of_kinds("largest", "The largest part of each call, counted", rows)
         .col("calls", |(_, all)| Cell::count(all.count))
         .col("largest in", |(_, all)| Cell::count(all.largest[all.at()]))
@@ -269,7 +269,7 @@ fn where_it_went(calls: &[Calls<'_>]) -> Said {
     Ok(answer.with(evidence).next("msgpath report @last"))
 }
 
-fn estimates(calls: &[Calls<'_>]) -> Said {
+fn estimates(calls: &[Calls<'_>]) -> Answered {
     let (mut texts, mut confidence) = (Vec::new(), Confidence::Sure);
     for of in every(calls) {
         let (Some(expected), Some(measured)) = (of.kind.expected, of.median()) else { continue };
@@ -299,7 +299,7 @@ fn estimates(calls: &[Calls<'_>]) -> Said {
     Ok(say(confidence, texts.join(". ")))
 }
 
-fn first_calls(calls: &[Calls<'_>]) -> Said {
+fn first_calls(calls: &[Calls<'_>]) -> Answered {
     let mut methods: Vec<&str> = Vec::new();
     for of in every(calls).filter(|of| !of.kind.method.is_empty()) {
         if !methods.contains(&of.kind.method.as_str()) {
@@ -334,7 +334,7 @@ fn first_calls(calls: &[Calls<'_>]) -> Said {
     }
 }
 
-fn four_clients(calls: &[Calls<'_>]) -> Said {
+fn four_clients(calls: &[Calls<'_>]) -> Answered {
     let run = |name: &str| calls.iter().find(|one| one.part.name == name);
     let (alone, four) = run("alone").zip(run("four")).ok_or("one of the runs alone and four is missing")?;
     let kinds = |one| every(std::slice::from_ref(one));
@@ -363,10 +363,10 @@ fn four_clients(calls: &[Calls<'_>]) -> Said {
         .col("one client", |row| Cell::Time(row.1.into()))
         .col("four clients", |row| Cell::Time(row.2.into()))
         .col("ratio", |row| Cell::Ratio(row.3.into()));
-    Ok(say(crate::answers::said::sure_or_not(sure), text.join(". ")).with(evidence))
+    Ok(say(crate::answers::answered::sure_or_not(sure), text.join(". ")).with(evidence))
 }
 
-fn lock(calls: &[Calls<'_>]) -> Said {
+fn lock(calls: &[Calls<'_>]) -> Answered {
     let of = |of: Kind<'_, '_>| -> Vec<(u64, u64)> {
         of.rows().filter_map(|row| Some((row.lock_ns?, row.latency_ns.unwrap_or(0)))).collect()
     };
@@ -374,9 +374,9 @@ fn lock(calls: &[Calls<'_>]) -> Said {
     let sum = |locks: &[(u64, u64)]| locks.iter().map(|(ns, _)| ns).sum::<u64>() as f64;
     let share = |locks: &[(u64, u64)]| sum(locks) / locks.iter().map(|(_, ns)| ns).sum::<u64>().max(1) as f64;
     let those = |locks: &[(u64, u64)]| locks.iter().filter(|(ns, _)| *ns >= WAITED).count();
-    let told: usize = rows.iter().map(|(_, locks)| locks.len()).sum();
+    let given: usize = rows.iter().map(|(_, locks)| locks.len()).sum();
     let waited: usize = rows.iter().map(|(_, locks)| those(locks)).sum();
-    if told == 0 {
+    if given == 0 {
         let cannot = Cannot::from("the server does not tell how long it waited for its lock");
         return Err(cannot.next("msgpath rpc here ..."));
     }
@@ -386,10 +386,10 @@ fn lock(calls: &[Calls<'_>]) -> Said {
     });
     // Told by the server for every call: counted, not estimated.
     let text = match waited {
-        0 => format!("Nothing: none of {told} calls waited for it."),
+        0 => format!("Nothing: none of {given} calls waited for it."),
         _ => {
             let texts = texts.collect::<Vec<_>>().join(". ");
-            format!("{waited} of {told} calls waited for it. {texts}. A ping does not take it.")
+            format!("{waited} of {given} calls waited for it. {texts}. A ping does not take it.")
         }
     };
     let evidence = of_kinds("lock", "Calls that waited for the store's lock for at least 1 µs", rows)
@@ -401,7 +401,7 @@ fn lock(calls: &[Calls<'_>]) -> Said {
     Ok(sure(text).with(evidence))
 }
 
-fn stalls(calls: &[Calls<'_>]) -> Said {
+fn stalls(calls: &[Calls<'_>]) -> Answered {
     let findings = calls.iter().flat_map(|one| one.part.summary.findings.iter().map(move |found| (one, found)));
     let found: Vec<_> = findings.filter(|(_, finding)| STALLS.contains(&finding.code.as_str())).collect();
     let all: u64 = every(calls).map(|of| of.kind.calls).sum();
@@ -419,7 +419,7 @@ fn stalls(calls: &[Calls<'_>]) -> Said {
     Ok(say(if open { Confidence::CantTell } else { Confidence::Likely }, texts.join(" ")))
 }
 
-fn clocks(calls: &[Calls<'_>]) -> Said {
+fn clocks(calls: &[Calls<'_>]) -> Answered {
     let pairs =
         calls.iter().flat_map(|one| one.rpc.clocks.iter().zip(&one.facts.pairs).map(|both| (one.part.name, both)));
     let rows: Vec<_> = pairs.collect();
@@ -438,7 +438,7 @@ fn clocks(calls: &[Calls<'_>]) -> Said {
         .col("offset", |(_, (clock, _))| piece(clock, |piece| piece.offset_ns))
         .col("within", |(_, (clock, _))| piece(clock, |piece| piece.within_ns))
         .col("what was found", |(_, (clock, _))| if clock.text.is_empty() { "nothing is known" } else { &clock.text });
-    let said = match (same, aligned, unknown) {
+    let output = match (same, aligned, unknown) {
         (0, 0, _) => return Err(Cannot::from("no call has the stamps of both ends").with(evidence)),
         (_, 0, 0) => sure(format!(
             "They are one clock in all {same} runs, so request and reply path are measured apart, without a bound"
@@ -448,7 +448,7 @@ fn clocks(calls: &[Calls<'_>]) -> Said {
         }
         _ => likely(format!("{same} pairs share a clock, {aligned} were aligned, {unknown} could not be")),
     };
-    Ok(said.with(evidence))
+    Ok(output.with(evidence))
 }
 
 #[cfg(test)]
@@ -473,7 +473,7 @@ mod tests {
         calls
     }
 
-    fn said(named: &[(&str, &Made)]) -> Page {
+    fn output(named: &[(&str, &Made)]) -> Page {
         let runs: Vec<_> = named.iter().map(|(name, calls)| (*name, calls.run(&["ping"], 10))).collect();
         let summaries: Vec<_> = runs.iter().map(|(_, (run, logs))| summarise_with(run, logs)).collect();
         let parts: Vec<Part<'_>> = runs
@@ -488,7 +488,7 @@ mod tests {
     fn one_answer_says_where_the_time_goes() {
         let mut calls = made(|_| 300.0 * US, 0);
         calls.facts.expect.insert(0, 10_000);
-        let page = said(&[("alone", &calls)]);
+        let page = output(&[("alone", &calls)]);
         let estimate = &answer(&page, "How far was the estimate").text;
         assert!(estimate.contains("estimated 10"), "{estimate}");
         assert!(LEGS.iter().all(|leg| !estimate.contains(leg)), "a second statement of another statistic: {estimate}");
@@ -496,12 +496,12 @@ mod tests {
 
     #[test]
     fn the_largest_part_is_sure_where_every_call_agrees() {
-        let page = said(&[("alone", &made(|_| 300.0 * US, 0))]);
+        let page = output(&[("alone", &made(|_| 300.0 * US, 0))]);
         let found = answer(&page, "Where did each");
         assert_eq!(found.confidence, Confidence::Sure, "{}", found.text);
         assert!(found.text.contains("% server work, the largest part in 60 of 60"), "{}", found.text);
         // Half of the calls have it elsewhere.
-        let page = said(&[("alone", &made(|at| if at % 2 == 0 { 95.0 * US } else { 20.0 * US }, 0))]);
+        let page = output(&[("alone", &made(|at| if at % 2 == 0 { 95.0 * US } else { 20.0 * US }, 0))]);
         let found = answer(&page, "Where did each");
         assert_eq!(found.confidence, Confidence::Likely, "{}", found.text);
         assert!(found.text.contains("too few to say"), "{}", found.text);
@@ -509,9 +509,9 @@ mod tests {
 
     #[test]
     fn waits_for_the_lock_are_counted() {
-        let none = said(&[("four", &made(|_| 200.0 * US, 0))]);
+        let none = output(&[("four", &made(|_| 200.0 * US, 0))]);
         assert!(answer(&none, "lock").text.starts_with("Nothing: none of 60"), "{}", answer(&none, "lock").text);
-        let some = said(&[("lock", &made(|_| 200.0 * US, 50_000))]);
+        let some = output(&[("lock", &made(|_| 200.0 * US, 50_000))]);
         assert!(
             answer(&some, "lock").text.contains("ping of lock: 60 of 60 calls, 13.2 %"),
             "{}",
@@ -525,14 +525,14 @@ mod tests {
         let chance = |at: u32| f64::from(at * 7_919 % 101) / 10.0;
         let (one, four) =
             (made_of(600, |at| (200.0 + chance(at)) * US, 0), made_of(600, |at| (900.0 + chance(at)) * US, 0));
-        let page = said(&[("alone", &one), ("four", &four)]);
+        let page = output(&[("alone", &one), ("four", &four)]);
         let found = answer(&page, "four clients");
         assert_eq!(found.confidence, Confidence::Sure, "{}", found.text);
         assert!(found.text.starts_with("ping: 2.8"), "{}", found.text);
-        let page = said(&[("alone", &one), ("four", &one)]);
+        let page = output(&[("alone", &one), ("four", &one)]);
         assert_eq!(answer(&page, "four clients").confidence, Confidence::CantTell);
-        assert!(answer(&said(&[("alone", &one)]), "four clients").text.contains("is missing"));
-        let few = said(&[("alone", &made(|_| 200.0 * US, 0)), ("four", &made(|_| 900.0 * US, 0))]);
+        assert!(answer(&output(&[("alone", &one)]), "four clients").text.contains("is missing"));
+        let few = output(&[("alone", &made(|_| 200.0 * US, 0)), ("four", &made(|_| 900.0 * US, 0))]);
         assert_eq!(answer(&few, "four clients").confidence, Confidence::CantTell);
     }
 
@@ -542,9 +542,9 @@ mod tests {
         for row in calls.rows.iter_mut().take(4) {
             *row.latency_ns.as_mut().unwrap() *= 10;
         }
-        let few = said(&[("four", &calls)]);
+        let few = output(&[("four", &calls)]);
         assert_eq!(answer(&few, "first call").confidence, Confidence::CantTell, "{}", answer(&few, "first call").text);
-        let more = said(&[("alone", &calls), ("four", &calls)]);
+        let more = output(&[("alone", &calls), ("four", &calls)]);
         let found = answer(&more, "first call");
         assert_eq!(found.confidence, Confidence::Sure, "{}", found.text);
         assert!(found.text.starts_with("ping: yes: 10.0"), "{}", found.text);
@@ -554,7 +554,7 @@ mod tests {
     fn slop_is_what_the_server_and_the_wire_leave() {
         let mut calls = made(|_| 200.0 * US, 0);
         calls.facts.wire = Some((1_000_000_000, "--wire".into()));
-        let page = said(&[("alone", &calls)]);
+        let page = output(&[("alone", &calls)]);
         let table = &page.tables[2];
         let Cell::Time(slop) = &table.rows[0][11] else { panic!("{:?}", table.rows[0]) };
         // 380 µs, less 200 µs of the server, less 304 bytes at 1 Gbit/s.

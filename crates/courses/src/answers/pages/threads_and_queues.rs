@@ -11,13 +11,13 @@ use msgpath_core::schema::{FAR, NEAR, RoundRecord};
 use msgpath_core::units::three_digits;
 use msgpath_stats::estimate::Estimate;
 
+use crate::answers::answered::{Answered, Cannot, answer, likely, say, sure, unsure};
 use crate::answers::columns::{Columns, number_or, share_or, table, time_or};
 use crate::answers::evidence::{above, below, beside_one, cpu_ns, distance, extremes, quantile_cell};
-use crate::answers::said::{Cannot, Said, answer, likely, say, sure, unsure};
 use crate::answers::words::weakest;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 
-type Ask = fn(&[Part<'_>]) -> Option<Said>;
+type Ask = fn(&[Part<'_>]) -> Option<Answered>;
 /// Questions, each of which is left out where no run touches it.
 const QUESTIONS: [(&str, Ask); 6] = [
     ("Contention or just queueing?", queueing),
@@ -74,8 +74,8 @@ fn pair_table<'a>(name: &str, title: &str, pairs: &'a [(&'a str, Deeper<'a>)]) -
 }
 
 /// The question of the preset, for every run that changes the depth.
-fn queueing(parts: &[Part<'_>]) -> Option<Said> {
-    let (mut pairs, mut said, mut all_steps) = (Vec::new(), Vec::new(), Vec::new());
+fn queueing(parts: &[Part<'_>]) -> Option<Answered> {
+    let (mut pairs, mut output, mut all_steps) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         let (cases, rounds, plan): (Vec<_>, _, _) = (part.measured().collect(), rounds(part), &part.run.header.plan);
         for pair in deeper(plan, &cases, &rounds) {
@@ -83,13 +83,13 @@ fn queueing(parts: &[Part<'_>]) -> Option<Said> {
                 continue;
             }
             let steps = steps(plan, &cases, &rounds, pair.many);
-            said.push(of_pair(part.name, &pair, &steps));
+            output.push(of_pair(part.name, &pair, &steps));
             all_steps.extend(steps.into_iter().map(|step| (part.name, step)));
             pairs.push((part.name, pair));
         }
     }
-    let text: Vec<&str> = said.iter().map(|(_, text)| text.as_str()).collect();
-    let answer = say(weakest(said.iter().map(|(confidence, _)| *confidence)), text.join(". "));
+    let text: Vec<&str> = output.iter().map(|(_, text)| text.as_str()).collect();
+    let answer = say(weakest(output.iter().map(|(confidence, _)| *confidence)), text.join(". "));
     let answer = answer.with(pair_table("queueing", "From few in flight to many", &pairs));
     (!pairs.is_empty()).then(|| Ok(answer.with(pair_table("steps", "From each depth to the next", &all_steps))))
 }
@@ -133,7 +133,7 @@ fn compared(ratio: &Estimate, higher: &str, lower: &str, what: &str, note: &str)
 }
 
 /// The factors against one thread, and where none may be claimed.
-fn scaling(parts: &[Part<'_>]) -> Option<Said> {
+fn scaling(parts: &[Part<'_>]) -> Option<Answered> {
     let part = part(parts, "threads")?;
     let of = |case: &'_ CaseSummary| {
         let figures = case.threads.as_ref().filter(|_| case.case.threads > 1)?;
@@ -173,7 +173,7 @@ fn scaling(parts: &[Part<'_>]) -> Option<Said> {
 }
 
 /// What is in flight by rate and time, beside what was asked for: how far the worst case is off.
-fn little(parts: &[Part<'_>]) -> Option<Said> {
+fn little(parts: &[Part<'_>]) -> Option<Answered> {
     let off = |case: &CaseSummary| {
         let figures = case.threads.as_ref()?;
         Some(figures.implied.as_ref()?.value / figures.in_flight as f64)
@@ -198,7 +198,7 @@ fn little(parts: &[Part<'_>]) -> Option<Said> {
 }
 
 /// How busy CPUs were, by the fullest.
-fn cores(parts: &[Part<'_>]) -> Said {
+fn cores(parts: &[Part<'_>]) -> Answered {
     let of = |(part, case): (Part<'_>, &'_ CaseSummary)| {
         let case_name = arrangement(&case.case);
         let cores = case.threads.iter().flat_map(|figures| figures.cores.clone());
@@ -222,7 +222,7 @@ fn cores(parts: &[Part<'_>]) -> Said {
     };
     let (cpu, share) = (core.cpu, 100.0 * busy.value.min(1.0));
     let what = format!("CPU {cpu} ran measuring threads {share:.0} % of the time at most ({run}, {case})");
-    let said = match busy {
+    let output = match busy {
         busy if above(busy, 0.9) => sure(format!("CPU {cpu} is: {what}")),
         busy if below(busy, 0.9) => {
             sure(format!("None by the measuring threads alone: {what}; the rest is waiting, interrupts and others"))
@@ -235,11 +235,11 @@ fn cores(parts: &[Part<'_>]) -> Said {
         .col("CPU", |(.., core)| format!("{}{}{}", core.end, if core.end.is_empty() { "" } else { " " }, core.cpu))
         .col("threads", |(.., core)| Cell::count(core.threads))
         .col("busy", |(.., core)| share_or(core.busy.as_ref(), "no CPU time"));
-    Ok(said.with(evidence))
+    Ok(output.with(evidence))
 }
 
 /// The same connections in one loop and in a loop each, paired.
-fn event_loop(parts: &[Part<'_>]) -> Option<Said> {
+fn event_loop(parts: &[Part<'_>]) -> Option<Answered> {
     let part = part(parts, "event-loop")?;
     let (rounds, plan) = (rounds(&part), &part.run.header.plan);
     let one = part.find(|case| case.case.threads == 1 && case.case.connections > 1);
@@ -277,7 +277,7 @@ fn event_loop(parts: &[Part<'_>]) -> Option<Said> {
 }
 
 /// Pinned and unpinned, two runs apart: intervals that do not touch make it likely, nothing makes it sure.
-fn pinning(parts: &[Part<'_>]) -> Option<Said> {
+fn pinning(parts: &[Part<'_>]) -> Option<Answered> {
     let (pinned, free) = (part(parts, "threads")?, part(parts, "unpinned")?);
     let of = |case: &'_ CaseSummary| {
         let other = free.find(|other| other.case.threads == case.case.threads)?;
@@ -288,7 +288,7 @@ fn pinning(parts: &[Part<'_>]) -> Option<Said> {
     let apart = rows.iter().filter(|(_, own, other)| under(own, other) || under(other, own));
     let apart: Vec<(u32, f64)> = apart.map(|(threads, own, other)| (*threads, own.value / other.value)).collect();
     let all = rows.len();
-    let said = match extremes(&apart, |(_, ratio)| distance(*ratio)) {
+    let output = match extremes(&apart, |(_, ratio)| distance(*ratio)) {
         Some((_, (threads, ratio))) => likely(format!(
             "It does: pinned threads did {} times as much at {threads} a side, the largest difference; the intervals lie apart \
              at {} of {all} thread counts. The two runs followed each other, so the machine may have changed between them",
@@ -301,7 +301,7 @@ fn pinning(parts: &[Part<'_>]) -> Option<Said> {
         .col("threads", |(threads, ..)| Cell::count((*threads).into()))
         .col("pinned (1/s)", |(_, own, _)| Cell::Number(own.into()))
         .col("not pinned (1/s)", |(.., other)| Cell::Number(other.into()));
-    (all > 0).then(|| Ok(said.with(evidence)))
+    (all > 0).then(|| Ok(output.with(evidence)))
 }
 
 #[cfg(test)]

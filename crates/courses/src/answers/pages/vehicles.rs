@@ -5,9 +5,9 @@ use msgpath_core::schema::PeriodicFacts;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::quantile::Quantile;
 
+use crate::answers::answered::{Answered, Cannot, answers, likely, say, sure, sure_if};
 use crate::answers::columns::{Columns, count_or, ns_or, ratio_or, share_or, table, time_or};
 use crate::answers::evidence::{beyond, extremes, p50};
-use crate::answers::said::{Cannot, Said, answers, likely, say, sure, sure_if};
 use crate::answers::words::{percent, quantile_words, thousands, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::periodic::{Engine, Times};
@@ -29,7 +29,7 @@ const SLOWEST: f64 = 0.01;
 /// Messages that the slowest of them are taken of, at least.
 const ENOUGH: usize = 1_000;
 
-type Ask = fn(&Engines<'_>) -> Said;
+type Ask = fn(&Engines<'_>) -> Answered;
 const QUESTIONS: &[(&str, Ask)] = &[
     ("What is the start, and what is steady?", start_and_steady),
     ("Are the high delays at the start of the program?", slowest),
@@ -242,7 +242,7 @@ fn verdict_over_one(estimate: &Estimate) -> Confidence {
     }
 }
 
-fn start_and_steady(engines: &Engines<'_>) -> Said {
+fn start_and_steady(engines: &Engines<'_>) -> Answered {
     let all = &engines.all;
     let evidence = each_engine("first-and-steady", "The first messages of every component, and the rest", all)
         .col("first", |(driven, _)| Cell::count(driven.fact(|facts| facts.first)))
@@ -305,7 +305,7 @@ fn slowest_are_first(driven: &Driven<'_>) -> Option<(f64, f64, u64)> {
     Some((among(&times[at..]), usual, times[at].0))
 }
 
-fn slowest(engines: &Engines<'_>) -> Said {
+fn slowest(engines: &Engines<'_>) -> Answered {
     let found = engines.all.iter().filter_map(|driven| Some((driven, slowest_are_first(driven)?)));
     let rows: Vec<(&Driven<'_>, (f64, f64, u64))> = found.collect();
     let (behind, kept): (Vec<_>, Vec<_>) = rows.iter().partition(|(driven, _)| driven.overloaded());
@@ -362,7 +362,7 @@ fn calmest<'a, 'b>(engines: &'b [Driven<'a>], transport: &str) -> Option<&'b Dri
     own().find(|driven| driven.start() == "staggered").or_else(|| own().next())
 }
 
-fn faster(engines: &Engines<'_>) -> Said {
+fn faster(engines: &Engines<'_>) -> Answered {
     let both = calmest(&engines.all, "eth").zip(calmest(&engines.all, "shm"));
     let missing = "one of the two engines was not measured, or did not keep up with its messages";
     let (eth, shm) = both.ok_or_else(|| Cannot::from(missing).next(SLOWER))?;
@@ -396,7 +396,7 @@ fn faster(engines: &Engines<'_>) -> Said {
     })
 }
 
-fn waiting(engines: &Engines<'_>) -> Said {
+fn waiting(engines: &Engines<'_>) -> Answered {
     let why = "schedstat cannot be read";
     let signals = |engine: &Engine| (engine.signals > 0).then(|| engine.signals as f64 / engine.received.max(1) as f64);
     let evidence = each_engine("waiting", "Time that threads were runnable and did not run", &engines.all)
@@ -426,7 +426,7 @@ fn waiting(engines: &Engines<'_>) -> Said {
     Ok(likely(text).with(evidence).next("sudo msgpath explain -x eth:send/sigio"))
 }
 
-fn late_receivers(engines: &Engines<'_>) -> Said {
+fn late_receivers(engines: &Engines<'_>) -> Answered {
     let all = &engines.all;
     let mut stalls: Vec<_> =
         all.iter().flat_map(|driven| driven.engine.stalls.iter().map(move |stall| (driven, stall))).collect();
@@ -463,7 +463,7 @@ fn late_receivers(engines: &Engines<'_>) -> Said {
     Ok(sure(text).with(evidence))
 }
 
-fn deadlines(engines: &Engines<'_>) -> Said {
+fn deadlines(engines: &Engines<'_>) -> Answered {
     let evidence = each_engine("deadlines", "Messages later than one period", &engines.all)
         .col("period", |(driven, _)| Cell::Time((driven.fact(|facts| facts.period_ns) as f64).into()))
         .col("made late", |(_, engine)| Cell::count(engine.late))
@@ -510,7 +510,7 @@ pub(in crate::answers) fn cold_over_warm(parts: &[Part<'_>]) -> Vec<(f64, f64)> 
     pairs
 }
 
-fn authentication(engines: &Engines<'_>) -> Said {
+fn authentication(engines: &Engines<'_>) -> Answered {
     let stage = |engine: &Engine, name: &str| {
         let found = engine.stages.iter().find(|stage| stage.name == name);
         time_or(found.map(|stage| stage.p50_ns), "none in this run")
@@ -545,7 +545,7 @@ fn authentication(engines: &Engines<'_>) -> Said {
     Ok(say(verdict, text).with(evidence))
 }
 
-fn set_up(engines: &Engines<'_>) -> Said {
+fn set_up(engines: &Engines<'_>) -> Answered {
     let stages = engines.all.iter().flat_map(|driven| driven.engine.setup.iter().map(move |setup| (driven, setup)));
     let stages: Vec<_> = stages.collect();
     // Of equals the first.
@@ -578,14 +578,14 @@ mod tests {
     use msgpath_stats::quantile::Range;
 
     /// The page of one run named `barrier`.
-    fn said((run, logs): &(msgpath_record::Run, Logs)) -> Page {
+    fn output((run, logs): &(msgpath_record::Run, Logs)) -> Page {
         let summary = summarise_with(run, logs);
         page(&[Part { name: "barrier", run, summary: &summary, logs }])
     }
 
     #[test]
     fn one_start_is_likely_and_never_sure() {
-        let page = said(&build(|_| ()));
+        let page = output(&build(|_| ()));
         let answer = answer(&page, "What is the start");
         assert_eq!(answer.confidence, Confidence::Likely);
         assert!(answer.text.contains("5.9") && answer.text.contains("too few for an interval"), "{}", answer.text);
@@ -604,15 +604,15 @@ mod tests {
             }
             (run, logs)
         };
-        let slow = said(&starts(|at| 300 + u64::from(at)));
+        let slow = output(&starts(|at| 300 + u64::from(at)));
         let found = answer(&slow, "What is the start");
         assert_eq!(found.confidence, Confidence::Sure, "{}", found.text);
         assert!(found.text.contains("slower: 3.0") && found.text.contains("10 starts"), "{}", found.text);
-        let mixed = said(&starts(|at| if at % 2 == 0 { 60 } else { 170 }));
+        let mixed = output(&starts(|at| if at % 2 == 0 { 60 } else { 170 }));
         let found = answer(&mixed, "What is the start");
         assert_eq!(found.confidence, Confidence::CantTell, "{}", found.text);
         assert!(found.text.contains("does not tell them"), "{}", found.text);
-        let same = said(&starts(|at| 50 + u64::from(at % 3)));
+        let same = output(&starts(|at| 50 + u64::from(at % 3)));
         assert!(answer(&same, "What is the start").text.contains("are not slower"));
     }
 
@@ -624,20 +624,20 @@ mod tests {
                 .flat_map(|n| (0..4).map(move |sender| (sender, n)))
                 .map(|(sender, n)| row(0, sender, n, n * 10_000_000, if slow(n) { 9_000_000 } else { 20_000 + n }))
                 .collect();
-            said(&(run, logs))
+            output(&(run, logs))
         };
         let early = rows(|n| n < 3);
         let found = answer(&early, "high delays");
         assert!(found.text.contains("In 1 of 1") && found.text.contains("100 % against 16.7 %"), "{}", found.text);
         let late = rows(|n| n > 290);
         assert!(answer(&late, "high delays").text.contains("In none of 1"));
-        assert!(answer(&said(&build(|_| ())), "high delays").text.starts_with("cannot be answered"));
+        assert!(answer(&output(&build(|_| ())), "high delays").text.starts_with("cannot be answered"));
     }
 
     #[test]
     fn one_engine_does_not_say_which_is_faster() {
         assert!(
-            answer(&said(&build(|_| ())), "which is faster").text.contains("one of the two engines was not measured")
+            answer(&output(&build(|_| ())), "which is faster").text.contains("one of the two engines was not measured")
         );
     }
 
@@ -655,34 +655,34 @@ mod tests {
             (median.lo_ns, median.hi_ns) = (range.map(|range| range.0), range.map(|range| range.1));
             case
         };
-        let said = |shm: CaseSummary| {
+        let output = |shm: CaseSummary| {
             let eth = case("eth", 22_000, Some((21_000, 23_000)), true);
             let driven = |case| Driven { part, case, engine: all[0].engine };
             let engines = Engines { parts: &[], all: vec![driven(&eth), driven(&shm)] };
             let Ok(answer) = faster(&engines) else { panic!("both were measured") };
             (answer.confidence, answer.text.contains("times as fast"))
         };
-        assert_eq!(said(case("shm", 20_000, None, false)), (Confidence::CantTell, false));
-        assert_eq!(said(case("shm", 20_000, Some((15_000, 30_000)), false)), (Confidence::CantTell, false));
-        assert_eq!(said(case("shm", 18_000, Some((17_000, 19_000)), false)), (Confidence::Likely, true));
-        assert_eq!(said(case("shm", 18_000, Some((17_000, 19_000)), true)), (Confidence::Sure, true));
+        assert_eq!(output(case("shm", 20_000, None, false)), (Confidence::CantTell, false));
+        assert_eq!(output(case("shm", 20_000, Some((15_000, 30_000)), false)), (Confidence::CantTell, false));
+        assert_eq!(output(case("shm", 18_000, Some((17_000, 19_000)), false)), (Confidence::Likely, true));
+        assert_eq!(output(case("shm", 18_000, Some((17_000, 19_000)), true)), (Confidence::Sure, true));
     }
 
     #[test]
     fn deadlines_are_counted() {
-        let page = said(&build(|facts| facts.sessions[0].components[0].missed = 7));
+        let page = output(&build(|facts| facts.sessions[0].components[0].missed = 7));
         assert!(
             answer(&page, "periods kept")
                 .text
                 .starts_with("In none: barrier eth (0 made late, 7 delivered late, 0 lost")
         );
-        assert!(answer(&said(&build(|_| ())), "periods kept").text.starts_with("All 1"));
+        assert!(answer(&output(&build(|_| ())), "periods kept").text.starts_with("All 1"));
     }
 
     #[test]
     fn the_first_authentication_is_cold_only_where_it_is() {
         let macs = |calls: &'static [u64]| {
-            said(&build(|facts| {
+            output(&build(|facts| {
                 facts.sessions = (0..2).map(|_| facts.sessions[0].clone()).collect();
                 for component in facts.sessions.iter_mut().flat_map(|session| &mut session.components) {
                     component.mac_calls = calls.to_vec();
@@ -693,7 +693,7 @@ mod tests {
         let found = answer(&cold, "authentication");
         assert_eq!(found.confidence, Confidence::Sure);
         assert!(found.text.contains("50.00 times as long") && found.text.contains("8 processes"), "{}", found.text);
-        let none = said(&build(|_| ()));
+        let none = output(&build(|_| ()));
         assert!(answer(&none, "authentication").text.starts_with("cannot be answered"));
     }
 

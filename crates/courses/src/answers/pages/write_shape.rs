@@ -11,16 +11,16 @@ use msgpath_core::{CallCounts, PathName};
 use msgpath_stats::describe::median;
 use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
+use crate::answers::answered::{Answered, answers, say, sure_if};
 use crate::answers::columns::{bits_or, count_or, number_or, share_or, table};
 use crate::answers::evidence::{Family, Pair, above, extremes, judged_by};
-use crate::answers::said::{Said, answers, say, sure_if};
 use crate::answers::words::{bits, capital, counted, decided, percent, range, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
 /// What a difference within the margin is called.
 const SAME: &str = "within the margin";
 
-type Ask = fn(&Shapes<'_>) -> Said;
+type Ask = fn(&Shapes<'_>) -> Answered;
 const QUESTIONS: &[(&str, Ask)] = &[
     ("How does the throughput compare with the bandwidth, and why is it above 1 Gbit/s?", bandwidth),
     ("Many writes, one writev or one write: which carries more, and by how much?", types),
@@ -298,7 +298,7 @@ impl Band {
     }
 }
 
-fn bandwidth(Shapes { part, rows, .. }: &Shapes<'_>) -> Said {
+fn bandwidth(Shapes { part, rows, .. }: &Shapes<'_>) -> Answered {
     let (worst, best) = extremes(rows, |case| bits_of(case)).ok_or("no row was measured")?;
     let row = |case: &CaseSummary| {
         let of = throughput(case);
@@ -399,21 +399,21 @@ impl<'a> Shapes<'a> {
 fn carried(family: &Family<'_>, number: u8, what: &str) -> Option<String> {
     let own: Vec<_> = family.found().filter(|(case, ..)| is(case, number)).map(|(.., judged)| judged).collect();
     let (least, most) = extremes(&own, |judged| judged.ratio.value)?;
-    let told: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Undecided]
+    let given: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Undecided]
         .into_iter()
         .map(|of| (of, own.iter().filter(|judged| judged.verdict == of).count()))
         .filter(|(_, count)| *count > 0)
         .map(|(of, count)| format!("{} in {count}", verdict_word(of, SAME)))
         .collect();
-    let (told, all) = (told.join(", "), counted(own.len(), "row"));
+    let (given, all) = (given.join(", "), counted(own.len(), "row"));
     let spread = match own.len() {
         1 => own[0].text(),
         _ => format!("{:.3} to {:.3}", least.ratio.value, most.ratio.value),
     };
-    Some(format!("{what} {spread} of what one write does ({told} of {all})"))
+    Some(format!("{what} {spread} of what one write does ({given} of {all})"))
 }
 
-fn types(shapes: &Shapes<'_>) -> Said {
+fn types(shapes: &Shapes<'_>) -> Answered {
     let Shapes { part, rows, band } = shapes;
     let one = rows.iter().copied().filter(|case| is(case, 3));
     let pairs = one.flat_map(|one| [1, 2].map(|of| Some((alike(rows, one, of)?, one))));
@@ -427,11 +427,11 @@ fn types(shapes: &Shapes<'_>) -> Said {
         .col("case", |row| name(row.0))
         .col("calls each", |row| number_or(row.0.per_message(sending(part, row.0).0.send_calls), "no message was sent"))
         .judged("throughput divided by one write's", SAME);
-    let told = [carried(&family, 1, "many writes carry"), carried(&family, 2, "one writev carries")];
-    let told: Vec<String> = told.into_iter().flatten().collect();
+    let given = [carried(&family, 1, "many writes carry"), carried(&family, 2, "one writev carries")];
+    let given: Vec<String> = given.into_iter().flatten().collect();
     let text = format!(
         "{}. A verdict needs {}: the larger of 2 % and of what equal rows of its shape and setting differ by{}",
-        capital(&told.join("; ")),
+        capital(&given.join("; ")),
         band.margins(pairs.iter().map(|(_, one)| *one)),
         band.waits()
     );
@@ -439,7 +439,7 @@ fn types(shapes: &Shapes<'_>) -> Said {
     Ok(say(decided(done, pairs.len()), text).with(evidence))
 }
 
-fn buffers(shapes: &Shapes<'_>) -> Said {
+fn buffers(shapes: &Shapes<'_>) -> Answered {
     let Shapes { rows, band, .. } = shapes;
     let widest = band.widest().ok_or(
         "no shape was measured twice by one write in enough rounds, and without it nothing tells noise from a difference",
@@ -482,7 +482,7 @@ fn buffers(shapes: &Shapes<'_>) -> Said {
     Ok(say(sure_if(sure && !by_path.is_empty()), text).with(band.table.clone()).with(evidence))
 }
 
-fn nagle(shapes: &Shapes<'_>) -> Said {
+fn nagle(shapes: &Shapes<'_>) -> Answered {
     let Shapes { part, rows, .. } = shapes;
     let without = |case: &CaseSummary| {
         let plain = |path: &PathName| path.clone().with(None);
@@ -495,7 +495,7 @@ fn nagle(shapes: &Shapes<'_>) -> Said {
     let with = rows.iter().copied().filter(|case| setting(case) == "nagle");
     let pairs: Vec<Pair<'_>> = with.filter_map(|case| Some((case, without(case)?))).collect();
     if pairs.is_empty() {
-        let cannot = crate::answers::said::Cannot::from("no row was measured with it and without it");
+        let cannot = crate::answers::answered::Cannot::from("no row was measured with it and without it");
         return Err(cannot.next("msgpath stream -x tcp:writes --pieces 15x100 -c 20000 --vary nagle,nodelay"));
     }
     let family = shapes.judged(&pairs);
@@ -613,14 +613,14 @@ mod tests {
             let rates = |case, _| if case == 0 { 5e7 } else { 1.94e8 };
             shapes(&PATHS, &[(15, 100), (60, 25)]).reference(1 << 17).rates(rates)
         };
-        let said = |run| {
+        let output = |run| {
             let page = of(&[("shapes", run, Logs::default())], page);
             let answer = answer(&page, "How does the throughput");
             assert!(!answer.text.contains("no wire"), "{}", answer.text);
             (answer.confidence, answer.text.clone())
         };
         // A lab that was there: nobody recorded its rate.
-        let (confidence, text) = said(build().run());
+        let (confidence, text) = output(build().run());
         assert!(
             confidence == Confidence::CantTell && text.contains("7 of 8 rows lie within 5.00 % of the reference"),
             "{text}"
@@ -629,7 +629,7 @@ mod tests {
         msgpath_analyse::testing::route(&mut run, DeviceKind::Veth, "mp0", "10.0.0.2");
         let link = Some("rate=200000000,delay=1ms".into());
         run.header.plan.options.between = Some(msgpath_core::plan::Between { link, ..Default::default() });
-        let (confidence, text) = said(run);
+        let (confidence, text) = output(run);
         assert!(
             confidence != Confidence::CantTell
                 && text

@@ -7,10 +7,10 @@ use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{size, three_digits};
 use msgpath_stats::verdict::Verdict;
 
+use crate::answers::answered::{Answered, OfRuns, answer, answers, say, sure};
 use crate::answers::columns::table;
 use crate::answers::evidence::{cpu_ns, extremes, p50};
 use crate::answers::ladder::{self, Bench, Versus};
-use crate::answers::said::{OfRuns, Said, answer, answers, say, sure};
 use crate::answers::words::thousands;
 use crate::answers::{Cell, Page, Part, Table};
 
@@ -37,11 +37,11 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 
 /// `lo (veth): one way`.
 fn what(part: Part<'_>) -> String {
-    let way = ladder::way(&part.run.header).unwrap_or("an unknown path");
+    let manner = ladder::manner(&part.run.header).unwrap_or("an unknown path");
     let direction = if part.workload().is_timed() { "there and back" } else { "one way" };
     match part.run.header.plan.working_set {
-        0 => format!("{way}, {direction}"),
-        bytes => format!("{way}, {direction}, buffers that rotate over {}", size(bytes)),
+        0 => format!("{manner}, {direction}"),
+        bytes => format!("{manner}, {direction}, buffers that rotate over {}", size(bytes)),
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn zero_copy<'a>(
 }
 
 /// The verdict line of one path.
-fn verdict(part: Part<'_>) -> Said {
+fn verdict(part: Part<'_>) -> Answered {
     let mut sum = ZeroCopyCounts::default();
     zero_copy(&part, "zerocopy").for_each(|(_, counts)| sum.add(&counts));
     let answered = sum.copied + sum.zero_copied;
@@ -135,13 +135,13 @@ fn verdict(part: Part<'_>) -> Said {
             thousands(refused)
         ),
     };
-    let said = format!("{} of {} answered sends", thousands(sum.copied), thousands(answered));
+    let output = format!("{} of {} answered sends", thousands(sum.copied), thousands(answered));
     Ok(sure(match (sum.copied, sum.zero_copied) {
-        (_, 0) => format!("On this path zero copy is always copied: {said}, {sizes}.{rest}"),
-        (0, _) => format!("Yes: none was copied after all, {said}, {sizes}.{rest}"),
+        (_, 0) => format!("On this path zero copy is always copied: {output}, {sizes}.{rest}"),
+        (0, _) => format!("Yes: none was copied after all, {output}, {sizes}.{rest}"),
         (copied, _) => {
             let share = three_digits(100.0 * copied as f64 / answered as f64);
-            format!("In part: the kernel copied {said} after all ({share} %), {sizes}.{rest}")
+            format!("In part: the kernel copied {output} after all ({share} %), {sizes}.{rest}")
         }
     }))
 }
@@ -152,7 +152,7 @@ fn against_send<'a>(parts: &[Part<'a>], method: &str, bench: fn(Part<'a>) -> Ben
     parts.iter().flat_map(|part| ratios(part).into_iter().map(|one| (what(*part), one))).collect()
 }
 
-fn flag_only(parts: &[Part<'_>]) -> Said {
+fn flag_only(parts: &[Part<'_>]) -> Answered {
     let mut sum = ZeroCopyCounts::default();
     parts.iter().flat_map(|part| zero_copy(part, "zerocopy-unset")).for_each(|(_, counts)| sum.add(&counts));
     let sends = thousands(sum.asked);
@@ -173,7 +173,7 @@ fn flag_only(parts: &[Part<'_>]) -> Said {
     }
 }
 
-fn cost_of_the_flag(parts: &[Part<'_>]) -> Said {
+fn cost_of_the_flag(parts: &[Part<'_>]) -> Answered {
     let rows = against_send(parts, "zerocopy", Bench::of_run);
     let cpu = against_send(parts, "zerocopy", |part| Bench::new(part, Metric::Cpu));
     if rows.is_empty() {
@@ -270,14 +270,17 @@ mod tests {
     fn copies_are_called_copies() {
         let page = page_of(&run(1.5, true));
         assert_eq!(page.tables[0].rows.len(), 6);
-        let said: Vec<&str> = page.answers.iter().map(|answer| answer.text.as_str()).collect();
+        let output: Vec<&str> = page.answers.iter().map(|answer| answer.text.as_str()).collect();
         assert!(
-            said[0].starts_with("On this path zero copy is always copied") && said[0].contains("64 B to 64 KiB"),
-            "{said:?}"
+            output[0].starts_with("On this path zero copy is always copied") && output[0].contains("64 B to 64 KiB"),
+            "{output:?}"
         );
-        assert!(said[1].starts_with("No:") && said[1].contains("no completion came"), "{said:?}");
-        assert!(said[2].starts_with("It is slower than send at 64 B 0.66") && said[2].contains("nowhere"), "{said:?}");
-        assert!(said[2].contains("more CPU time of both ends in 2 of 2 rows"), "{said:?}");
+        assert!(output[1].starts_with("No:") && output[1].contains("no completion came"), "{output:?}");
+        assert!(
+            output[2].starts_with("It is slower than send at 64 B 0.66") && output[2].contains("nowhere"),
+            "{output:?}"
+        );
+        assert!(output[2].contains("more CPU time of both ends in 2 of 2 rows"), "{output:?}");
     }
 
     #[test]

@@ -93,7 +93,8 @@ impl<'a> Shown<'a> {
     /// Whether the clocks leave open more than a quarter of its way there, and of its way back.
     fn doubtful(&self) -> [bool; 2] {
         let Some(latency) = self.row.latency_ns.filter(|_| self.known & PLACED != 0) else { return [false; 2] };
-        [self.received, latency as i64 - self.received - self.server].map(|way| self.within as i64 * 4 > way)
+        [self.received, latency as i64 - self.received - self.server]
+            .map(|direction| self.within as i64 * 4 > direction)
     }
 }
 

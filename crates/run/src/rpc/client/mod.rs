@@ -95,7 +95,7 @@ pub struct RpcRequest {
 
 /// The way to the server, known once the first connection is there.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Connected {
     /// The server's address.
     pub to: SocketAddr,
     /// The client's.
@@ -106,7 +106,7 @@ pub struct Way {
     pub between: Option<Between>,
 }
 
-impl Way {
+impl Connected {
     /// Why both ends are on one machine, where they are known to be.
     pub fn same_machine(&self) -> Option<String> {
         if let Some(between) = &self.between {
@@ -124,9 +124,9 @@ impl Way {
 /// Told of what happens, outside the measured spans.
 pub trait Listener {
     /// All connections are there.
-    fn way(&mut self, way: &Way);
+    fn connected(&mut self, connected: &Connected);
     /// A text of the server (`stats`).
-    fn said(&mut self, text: &str);
+    fn texts(&mut self, text: &str);
     /// The calls of a round, where records are wanted.
     ///
     /// # Errors
@@ -281,13 +281,13 @@ pub fn call(
         connections.push(Connection::open(index, address, connect_timeout)?);
     }
     let from = connections[0].stream.local_addr().unwrap_or(address);
-    let way = Way { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
-    listener.way(&way);
+    let connected = Connected { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
+    listener.connected(&connected);
     plan.baseline = plan.cases[0].path.clone();
     let mut counters = counters::Reader::new(&request.cpus);
     let (begin, begin_unix_us) = begin();
     let shared = Shared { begin, begin_unix_us, ..shared };
-    let mut header = header(&request, plan, &way, counters.names(), begin_unix_us);
+    let mut header = header(&request, plan, &connected, counters.names(), begin_unix_us);
     progress.started(&header);
     progress.planned(&header.plan);
     let mut writer = RunWriter::create(&request.folder, &header).map_err(Problem::from)?;
@@ -343,16 +343,22 @@ pub fn call(
 }
 
 /// The header of the run, as far as it is known before the first call.
-fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String>, begin_unix_us: i64) -> RunHeader {
+fn header(
+    request: &RpcRequest,
+    plan: Plan,
+    connected: &Connected,
+    near_counters: Vec<String>,
+    begin_unix_us: i64,
+) -> RunHeader {
     let (cost_ns, step_ns) = clock::measure(100_000);
     let near = environment::read();
-    let same_machine = way.same_machine();
+    let same_machine = connected.same_machine();
     // One machine: what is the machine's is the server's as well. What it runs on another one nobody knows.
     let far = match same_machine {
         Some(_) => Environment { cpus: Vec::new(), facts: BTreeMap::new(), ..near.clone() },
-        None => Environment { host: way.to.ip().to_string(), ..Environment::default() },
+        None => Environment { host: connected.to.ip().to_string(), ..Environment::default() },
     };
-    let nic = way.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Nic);
+    let nic = connected.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Nic);
     let link = nic.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
@@ -361,7 +367,7 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         end: "near".into(),
         cpus: request.cpus.clone(),
         full: false,
-        peer: Some(way.to.ip()),
+        peer: Some(connected.to.ip()),
         spin: false,
         other_cpu: None,
     };
@@ -373,7 +379,11 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         begin_unix_us,
         client_step_ns: step_ns.max(1),
         server_step_ns: if request.target.protocol == Protocol::Lab { 1000 } else { 0 },
-        pairs: vec![RpcPair { client: way.from.ip().to_string(), server: way.to.ip().to_string(), same_machine }],
+        pairs: vec![RpcPair {
+            client: connected.from.ip().to_string(),
+            server: connected.to.ip().to_string(),
+            same_machine,
+        }],
         wire: request.wire.map(|bits| (bits, "--wire".to_owned())).or(link),
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
         ..RpcFacts::default()
@@ -384,7 +394,7 @@ fn header(request: &RpcRequest, plan: Plan, way: &Way, near_counters: Vec<String
         version: env!("CARGO_PKG_VERSION").into(),
         target: request.target.to_string(),
         doctor: Some(doctor),
-        floors: Some(floors::measure(near_cpu, None, false, size, Some(way.to.ip()))),
+        floors: Some(floors::measure(near_cpu, None, false, size, Some(connected.to.ip()))),
         rpc: Some(rpc),
         ..RunHeader::new(request.name.clone(), "rpc", plan)
     };
@@ -501,14 +511,14 @@ impl Run<'_> {
             let facts = self.header.rpc.as_mut().expect("a run of calls");
             facts.not_kept += part.not_kept;
             match &part.server {
-                _ if part.told => facts.server = "msgpath".into(),
+                _ if part.waits_known => facts.server = "msgpath".into(),
                 Some(server) if facts.server.is_empty() => facts.server.clone_from(server),
                 _ => {}
             }
             if let Some(bytes) = part.reply_bytes {
                 self.header.plan.cases[order.step].reply = bytes;
             }
-            part.said.iter().for_each(|text| self.listener.said(text));
+            part.texts.iter().for_each(|text| self.listener.texts(text));
         }
         let mut records: Vec<Record> = parts.iter_mut().flat_map(|part| part.records.drain(..)).collect();
         if !records.is_empty() {

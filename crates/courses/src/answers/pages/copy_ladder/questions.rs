@@ -379,8 +379,8 @@ fn from_which_size(ladder: &Ladder<'_>, question: &str, name: &str) -> Answer {
         } else {
             format!("{name} is compared with A1")
         };
-        let said = format!("{what}, by {}, {lead}: {}{}.", sorted.metric, sorted.words(), crossing(part, method));
-        texts.push(capital(&said));
+        let output = format!("{what}, by {}, {lead}: {}{}.", sorted.metric, sorted.words(), crossing(part, method));
+        texts.push(capital(&output));
         for versus in sorted.faster.iter().chain(&sorted.slower).chain(&sorted.neither) {
             table.row([
                 Cell::text(&what),
@@ -454,10 +454,10 @@ impl Checked {
     fn check(&mut self, row: &Row<'_>, expected: &str, seen: impl FnOnce() -> Option<String>) {
         self.checks += 1;
         let Some(seen) = seen() else { return };
-        let (case, way) = (&row.case.case, ladder::way(&row.part.run.header).unwrap_or("an unknown path"));
+        let (case, manner) = (&row.case.case, ladder::manner(&row.part.run.header).unwrap_or("an unknown path"));
         let at =
             format!("{} at {}, {}", row.method.name, units::size(case.size), counted(case.threads as usize, "thread"));
-        self.found.push(format!("{at} ({} over {way}): expected {expected}, seen {seen}", row.part.name));
+        self.found.push(format!("{at} ({} over {manner}): expected {expected}, seen {seen}", row.part.name));
         let switches = row.case.end(NEAR).cost.voluntary + row.case.end(NEAR).cost.involuntary;
         let cycles =
             |end| row.event(end, Event::Cycles).map_or_else(Cell::missing, |each| Cell::Number((&each).into()));

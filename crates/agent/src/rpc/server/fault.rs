@@ -17,7 +17,7 @@ const LINES_WAITING: usize = 1000;
 
 /// A kind of trouble. The first ones end the connection they come from, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Fault {
     /// Bytes that begin no message.
     Signature,
     /// A marker whose checksum does not fit its lengths.
@@ -50,55 +50,55 @@ pub enum Trouble {
     NotLogged,
 }
 
-impl Trouble {
+impl Fault {
     /// All of them.
-    pub const ALL: [Trouble; 15] = [
-        Trouble::Signature,
-        Trouble::Checksum,
-        Trouble::HeaderLength,
-        Trouble::BodyLength,
-        Trouble::HalfMessage,
-        Trouble::SlowMessage,
-        Trouble::SlowReply,
-        Trouble::Broken,
-        Trouble::Idle,
-        Trouble::TurnedAway,
-        Trouble::NoDescriptor,
-        Trouble::BadBody,
-        Trouble::NoRoom,
-        Trouble::Unknown,
-        Trouble::NotLogged,
+    pub const ALL: [Fault; 15] = [
+        Fault::Signature,
+        Fault::Checksum,
+        Fault::HeaderLength,
+        Fault::BodyLength,
+        Fault::HalfMessage,
+        Fault::SlowMessage,
+        Fault::SlowReply,
+        Fault::Broken,
+        Fault::Idle,
+        Fault::TurnedAway,
+        Fault::NoDescriptor,
+        Fault::BadBody,
+        Fault::NoRoom,
+        Fault::Unknown,
+        Fault::NotLogged,
     ];
 
     /// What is counted under it.
     pub fn name(self) -> &'static str {
         match self {
-            Trouble::Signature => "closed: not a message",
-            Trouble::Checksum => "closed: bad checksum",
-            Trouble::HeaderLength => "closed: header length",
-            Trouble::BodyLength => "closed: body too long",
-            Trouble::HalfMessage => "ended within a message",
-            Trouble::SlowMessage => "closed: message not whole in time",
-            Trouble::SlowReply => "closed: reply not taken in time",
-            Trouble::Broken => "broken connection",
-            Trouble::Idle => "closed: idle",
-            Trouble::TurnedAway => "turned away",
-            Trouble::NoDescriptor => "no descriptor left",
-            Trouble::BadBody => "call with a bad body",
-            Trouble::NoRoom => "call without room",
-            Trouble::Unknown => "call of an unknown method",
-            Trouble::NotLogged => "call left out of the log",
+            Fault::Signature => "closed: not a message",
+            Fault::Checksum => "closed: bad checksum",
+            Fault::HeaderLength => "closed: header length",
+            Fault::BodyLength => "closed: body too long",
+            Fault::HalfMessage => "ended within a message",
+            Fault::SlowMessage => "closed: message not whole in time",
+            Fault::SlowReply => "closed: reply not taken in time",
+            Fault::Broken => "broken connection",
+            Fault::Idle => "closed: idle",
+            Fault::TurnedAway => "turned away",
+            Fault::NoDescriptor => "no descriptor left",
+            Fault::BadBody => "call with a bad body",
+            Fault::NoRoom => "call without room",
+            Fault::Unknown => "call of an unknown method",
+            Fault::NotLogged => "call left out of the log",
         }
     }
 }
 
-impl From<MarkerError> for Trouble {
+impl From<MarkerError> for Fault {
     fn from(error: MarkerError) -> Self {
         match error {
-            MarkerError::Signature(_) => Trouble::Signature,
-            MarkerError::Checksum { .. } => Trouble::Checksum,
-            MarkerError::Header(_) => Trouble::HeaderLength,
-            MarkerError::Body(_) => Trouble::BodyLength,
+            MarkerError::Signature(_) => Fault::Signature,
+            MarkerError::Checksum { .. } => Fault::Checksum,
+            MarkerError::Header(_) => Fault::HeaderLength,
+            MarkerError::Body(_) => Fault::BodyLength,
         }
     }
 }
@@ -109,7 +109,7 @@ struct Lines {
     waiting: Vec<(bool, String)>,
     /// When the second that is counted began, and what was said and left out in it.
     since_ns: u64,
-    said: u32,
+    texts: u32,
     hushed: u64,
     /// Lines about connections for which there was no space.
     dropped: u64,
@@ -118,7 +118,7 @@ struct Lines {
 /// Counts, and lines that wait for the thread that prints them.
 #[derive(Default)]
 pub struct Journal {
-    counts: [AtomicU64; Trouble::ALL.len()],
+    counts: [AtomicU64; Fault::ALL.len()],
     lines: Mutex<Lines>,
     verbose: bool,
 }
@@ -130,8 +130,8 @@ impl Journal {
     }
 
     /// How often something went wrong.
-    pub fn count(&self, trouble: Trouble) -> u64 {
-        self.counts[trouble as usize].load(Ordering::Relaxed)
+    pub fn count(&self, fault: Fault) -> u64 {
+        self.counts[fault as usize].load(Ordering::Relaxed)
     }
 
     fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
@@ -139,11 +139,11 @@ impl Journal {
     }
 
     /// Counts a trouble, and says it if not too much was said.
-    pub fn trouble(&self, trouble: Trouble, from: SocketAddr, what: &dyn fmt::Display) {
-        self.counts[trouble as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn fault(&self, fault: Fault, from: SocketAddr, what: &dyn fmt::Display) {
+        self.counts[fault as usize].fetch_add(1, Ordering::Relaxed);
         let mut lines = self.lines();
-        if lines.said < LINES_PER_SECOND {
-            lines.said += 1;
+        if lines.texts < LINES_PER_SECOND {
+            lines.texts += 1;
             lines.waiting.push((true, format!("{}: {what}", plain(from))));
         } else {
             lines.hushed += 1;
@@ -196,7 +196,7 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
 mod tests {
     use super::*;
 
-    fn said(journal: &Journal, last: bool) -> Vec<String> {
+    fn texts(journal: &Journal, last: bool) -> Vec<String> {
         let mut out = Vec::new();
         journal.take(last, &mut |event| {
             out.push(match event {
@@ -211,25 +211,25 @@ mod tests {
     fn many_troubles_are_counted_and_few_are_said() {
         let journal = Journal::new(false);
         let from = "127.0.0.1:9".parse().unwrap();
-        (0..1000).for_each(|at| journal.trouble(Trouble::Checksum, from, &at));
+        (0..1000).for_each(|at| journal.fault(Fault::Checksum, from, &at));
         journal.connection(from, &"connected");
-        let lines = said(&journal, true);
+        let lines = texts(&journal, true);
         assert_eq!(lines.len(), 6, "{lines:?}");
         assert_eq!(lines[0], "! 127.0.0.1:9: 0");
         assert_eq!(lines[5], "! 995 more such lines left out in this second");
-        assert_eq!(journal.count(Trouble::Checksum), 1000);
-        assert!(said(&journal, true).is_empty());
-        journal.trouble(Trouble::Idle, from, &"idle");
-        assert_eq!(said(&journal, false).len(), 1, "the next second speaks again");
+        assert_eq!(journal.count(Fault::Checksum), 1000);
+        assert!(texts(&journal, true).is_empty());
+        journal.fault(Fault::Idle, from, &"idle");
+        assert_eq!(texts(&journal, false).len(), 1, "the next second speaks again");
     }
 
     #[test]
     fn every_kind_has_its_place() {
-        for (at, trouble) in Trouble::ALL.into_iter().enumerate() {
-            assert_eq!(trouble as usize, at);
+        for (at, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, at);
         }
         let verbose = Journal::new(true);
         verbose.connection("[::ffff:10.0.0.1]:7".parse().unwrap(), &"connected");
-        assert_eq!(said(&verbose, true), ["10.0.0.1:7: connected"]);
+        assert_eq!(texts(&verbose, true), ["10.0.0.1:7: connected"]);
     }
 }

@@ -9,7 +9,7 @@ use super::Periodic;
 use msgpath_agent::periodic::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
 
 /// One component's report with its rows.
-pub(super) struct Home {
+pub(super) struct Collected {
     pub(super) report: Report,
     pub(super) sent: Vec<SentRow>,
     pub(super) received: Vec<ReceivedRow>,
@@ -19,7 +19,7 @@ pub(super) struct Home {
 ///
 /// # Errors
 /// Counts that do not fit the bytes.
-pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Home>, String> {
+pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Collected>, String> {
     let mut rest = bytes;
     let mut rows = |count: u32| -> Result<_, String> {
         let length = count as usize * ROW;
@@ -27,18 +27,18 @@ pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Home>, St
         rest = after;
         Ok(own.chunks_exact(ROW))
     };
-    let mut homes = Vec::new();
+    let mut all_collected = Vec::new();
     for report in reports {
         let sent = rows(report.sent)?.map(SentRow::read).collect();
         let received = rows(report.received)?.map(ReceivedRow::read).collect();
-        homes.push(Home { report, sent, received });
+        all_collected.push(Collected { report, sent, received });
     }
-    if rest.is_empty() { Ok(homes) } else { Err("more rows than it claims".into()) }
+    if rest.is_empty() { Ok(all_collected) } else { Err("more rows than it claims".into()) }
 }
 
 /// What a process said in the end.
-pub(super) fn last_words(said: &FromProcess) -> Option<String> {
-    match said {
+pub(super) fn failure(texts: &FromProcess) -> Option<String> {
+    match texts {
         FromProcess::Failed(what) => Some(what.clone()),
         FromProcess::Unavailable(reason) => Some(reason.why.clone()),
         _ => None,
@@ -76,22 +76,22 @@ struct Slice {
 pub(super) fn join(
     periodic: &Periodic,
     case: &Case,
-    homes: Vec<Home>,
+    all_collected: Vec<Collected>,
     place: &Place,
 ) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
     let slices = periodic.slices;
-    let of = homes.len() as u32;
+    let of = all_collected.len() as u32;
     let since = |at: u64| at.saturating_sub(place.begin);
     let mut out: Vec<Slice> = (0..slices).map(|_| Slice { start: u64::MAX, ..Slice::default() }).collect();
     let mut before_ready = 0;
-    let mut missed = vec![0; homes.len()];
-    for (receiver, home) in homes.iter().enumerate() {
+    let mut missed = vec![0; all_collected.len()];
+    for (receiver, collected) in all_collected.iter().enumerate() {
         // The first row of a message counts; a second one of the same number is a duplicate.
-        let mut got: HashMap<(u32, u32), &ReceivedRow> = HashMap::with_capacity(home.received.len());
+        let mut got: HashMap<(u32, u32), &ReceivedRow> = HashMap::with_capacity(collected.received.len());
         let mut again: HashMap<(u32, u32), u64> = HashMap::new();
-        let mut newest = vec![0; homes.len()];
+        let mut newest = vec![0; all_collected.len()];
         let mut reordered: HashMap<(u32, u32), ()> = HashMap::new();
-        for row in &home.received {
+        for row in &collected.received {
             let id = (row.sender, row.number);
             if got.contains_key(&id) {
                 *again.entry(id).or_default() += 1;
@@ -105,14 +105,14 @@ pub(super) fn join(
                 *newest = (*newest).max(row.number);
             }
         }
-        for (sender, other) in homes.iter().enumerate() {
+        for (sender, other) in all_collected.iter().enumerate() {
             if sender == receiver || !orders::crosses(place.border, sender as u32, receiver as u32) {
                 continue;
             }
             for (number, sent) in other.sent.iter().enumerate() {
                 let id = (sender as u32, number as u32);
                 let row = got.get(&id).filter(|row| row.made == sent.made);
-                let unready = periodic.start == Start::Storm && sent.made < home.report.component.ready_ns;
+                let unready = periodic.start == Start::Storm && sent.made < collected.report.component.ready_ns;
                 if row.is_none() && unready {
                     before_ready += 1;
                     continue;
@@ -159,26 +159,26 @@ pub(super) fn join(
             }
         }
     }
-    for home in &homes {
-        for (number, sent) in home.sent.iter().enumerate() {
+    for collected in &all_collected {
+        for (number, sent) in collected.sent.iter().enumerate() {
             let at = orders::slice(number as u64, periodic.first, periodic.messages, slices) as usize;
             out[at].lateness.record(sent.made.saturating_sub(sent.due));
             out[at].near.bytes_sent += case.size;
         }
-        add_readings(&mut out, &home.report.sending, |slice| &mut slice.near);
-        add_readings(&mut out, &home.report.receiving, |slice| &mut slice.far);
-        add_delays(&mut out, &home.report.delays);
+        add_readings(&mut out, &collected.report.sending, |slice| &mut slice.near);
+        add_readings(&mut out, &collected.report.receiving, |slice| &mut slice.far);
+        add_delays(&mut out, &collected.report.delays);
     }
     let session = PeriodicSession {
         case: case.id,
         restart: place.restart,
         go_ns: place.go.map(since),
         before_ready,
-        components: homes
+        components: all_collected
             .into_iter()
             .zip(missed)
-            .map(|(home, missed)| {
-                let component = home.report.component;
+            .map(|(collected, missed)| {
+                let component = collected.report.component;
                 msgpath_core::schema::Component {
                     spawned_ns: since(component.spawned_ns),
                     ready_ns: since(component.ready_ns),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     /// Three components whose messages take 10 ns more for every receiver number.
-    fn homes() -> Vec<Home> {
+    fn all_collected() -> Vec<Collected> {
         let sent = |sender: u64| -> Vec<SentRow> {
             (0..4)
                 .map(|n| n * 1_000 + 5_000 + sender)
@@ -306,7 +306,7 @@ mod tests {
                     receiving: Vec::new(),
                     delays: vec![(0, 0), (7, 70)],
                 };
-                Home { report, sent: sent(receiver.into()), received }
+                Collected { report, sent: sent(receiver.into()), received }
             })
             .collect()
     }
@@ -318,24 +318,24 @@ mod tests {
     #[test]
     fn messages_of_one_side_of_a_link_are_neither_delivered_nor_lost() {
         let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
-        let mut homes = homes();
+        let mut all_collected = all_collected();
         // The first two are at one side, the third at the other.
-        for (receiver, home) in homes.iter_mut().enumerate() {
-            home.received.retain(|row| orders::crosses(2, row.sender, receiver as u32));
+        for (receiver, collected) in all_collected.iter_mut().enumerate() {
+            collected.received.retain(|row| orders::crosses(2, row.sender, receiver as u32));
         }
-        let (rounds, _) = join(&periodic(Start::Barrier), &case, homes, &place(2));
+        let (rounds, _) = join(&periodic(Start::Barrier), &case, all_collected, &place(2));
         let delivery = rounds[0].0.near().delivery;
         assert_eq!((delivery.sent, delivery.received, delivery.lost), (12, 12, 0));
     }
 
-    fn joined(start: Start, homes: Vec<Home>) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
+    fn joined(start: Start, all_collected: Vec<Collected>) -> (Vec<(RoundRecord, Vec<MessageRow>)>, PeriodicSession) {
         let case = Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(64));
-        join(&periodic(start), &case, homes, &place(0))
+        join(&periodic(start), &case, all_collected, &place(0))
     }
 
     #[test]
     fn every_message_is_a_row_for_every_receiver() {
-        let (rounds, session) = joined(Start::Barrier, homes());
+        let (rounds, session) = joined(Start::Barrier, all_collected());
         assert_eq!(rounds.iter().map(|(round, _)| (round.pass, round.restart)).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
         // The first two messages and the third are in the first slice: 3 senders × 2 receivers each.
         let ((early, early_rows), (late, late_rows)) = (&rounds[0], &rounds[1]);
@@ -355,12 +355,12 @@ mod tests {
 
     #[test]
     fn what_did_not_arrive_is_lost_and_what_came_twice_is_a_duplicate() {
-        let mut homes = homes();
-        homes[0].received.remove(0);
-        let twice = homes[1].received[0];
-        homes[1].received.push(twice);
-        homes[2].received[0].made += 1; // not the message that was sent
-        let (rounds, session) = joined(Start::Barrier, homes);
+        let mut all_collected = all_collected();
+        all_collected[0].received.remove(0);
+        let twice = all_collected[1].received[0];
+        all_collected[1].received.push(twice);
+        all_collected[2].received[0].made += 1; // not the message that was sent
+        let (rounds, session) = joined(Start::Barrier, all_collected);
         let delivery = rounds[0].0.near().delivery;
         assert_eq!((delivery.sent, delivery.received, delivery.lost, delivery.duplicated), (18, 16, 2, 1));
         assert_eq!((rounds[0].0.first.lost(), rounds[1].0.near().delivery.lost), (2, 0));
@@ -369,18 +369,18 @@ mod tests {
 
     #[test]
     fn a_storm_loses_nothing_to_who_is_not_there_yet() {
-        let mut homes = homes();
-        homes[1].report.component.ready_ns = 6_500;
-        homes[1].received.retain(|row| row.made >= 6_500);
-        let (rounds, session) = joined(Start::Storm, homes);
+        let mut all_collected = all_collected();
+        all_collected[1].report.component.ready_ns = 6_500;
+        all_collected[1].received.retain(|row| row.made >= 6_500);
+        let (rounds, session) = joined(Start::Storm, all_collected);
         assert_eq!((session.before_ready, rounds[0].0.near().delivery.lost), (4, 0));
     }
 
     #[test]
     fn a_delivery_after_the_next_one_was_due_is_missed() {
-        let mut homes = homes();
-        homes[2].received[0].delivered += 2_000;
-        let (_, session) = joined(Start::Barrier, homes);
+        let mut all_collected = all_collected();
+        all_collected[2].received[0].delivered += 2_000;
+        let (_, session) = joined(Start::Barrier, all_collected);
         assert_eq!(session.components.iter().map(|component| component.missed).collect::<Vec<_>>(), [0, 0, 1]);
     }
 

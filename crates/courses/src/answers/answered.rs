@@ -5,13 +5,13 @@ use msgpath_analyse::summary::Confidence;
 use super::{Answer, Part, Table};
 
 /// What a question is answered, or why it cannot be.
-pub(super) type Said = Result<Answer, Cannot>;
+pub(super) type Answered = Result<Answer, Cannot>;
 
 /// What answers a question from `C`.
-pub(super) type Ask<C> = fn(&C) -> Said;
+pub(super) type Ask<C> = fn(&C) -> Answered;
 
 /// What answers a question from the runs of the preset.
-pub(super) type OfRuns = fn(&[Part<'_>]) -> Said;
+pub(super) type OfRuns = fn(&[Part<'_>]) -> Answered;
 
 /// Why a question cannot be answered on this path, with the rows and commands that it leaves.
 pub(super) struct Cannot(Answer);
@@ -35,8 +35,8 @@ impl Cannot {
 }
 
 /// The answer to a question.
-pub(super) fn answer(question: impl Into<String>, said: Said) -> Answer {
-    Answer { question: question.into(), ..said.unwrap_or_else(|cannot| cannot.0) }
+pub(super) fn answer(question: impl Into<String>, output: Answered) -> Answer {
+    Answer { question: question.into(), ..output.unwrap_or_else(|cannot| cannot.0) }
 }
 
 /// The answers to all questions of a table.
