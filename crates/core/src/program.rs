@@ -209,7 +209,7 @@ impl fmt::Display for Source {
 }
 
 impl Program {
-    /// As typed: `NAME=SOURCE`, or the source alone, which then names it: [`Program::named_by`].
+    /// As typed: `NAME=SOURCE`, or the source alone, which then names it: its file without the folder.
     ///
     /// # Errors
     /// [`BadProgram`].
