@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_courses::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, text};
+use msgpath_courses::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, server_reply};
 use msgpath_courses::classic::css432::{REPETITIONS_END, Row, plausible};
 use msgpath_courses::classic::lines::Lines;
 use msgpath_courses::classic::primitives::Totals;
@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for expected in [Expected::Ready, Expected::Closing] {
         for ended in [false, true] {
-            if let Some((_, taken)) = text(rest, expected, ended) {
+            if let Some((_, taken)) = server_reply(rest, expected, ended) {
                 assert!((1..=rest.len()).contains(&taken));
             }
         }

@@ -1122,7 +1122,7 @@ mod tests {
     fn programs_are_started_for_a_parent_and_nobody_else() {
         let program = msgpath_core::Program::parse("touch /tmp/msgpath-must-not-be-there {port}").unwrap();
         let talk = msgpath_core::program::Talk::default();
-        let program = Some(Box::new(crate::program::ProgramOrder { program, talk }));
+        let program = Some(Box::new(crate::wire::ProgramOrder { program, talk }));
         for reach in [Reach::Machine, Reach::Network] {
             let answer = Near::new(reach, Terms::default())
                 .orders(&RoundOrder { program: program.clone(), ..order("tcp:send") });

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use msgpath_core::doctor::{Check, Examine};
 use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
 use msgpath_core::program::ProgramFacts;
+use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
@@ -18,8 +19,6 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{PathName, Problem, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use crate::program::ProgramOrder;
 
 /// Both ends must speak the same version.
 pub const VERSION: u8 = 7;
@@ -377,6 +376,15 @@ impl RoundOrder {
         }
         Ok(())
     }
+}
+
+/// What an end must know of the program of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramOrder {
+    /// The program.
+    pub program: Program,
+    /// What the messages are.
+    pub talk: Talk,
 }
 
 /// Writes one frame with one call.

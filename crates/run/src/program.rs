@@ -74,7 +74,7 @@ pub(crate) fn named(order: &RoundOrder, error: RoundError) -> RoundError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_agent::program::ProgramOrder;
+    use msgpath_agent::wire::ProgramOrder;
     use msgpath_core::Program;
     use msgpath_core::program::Talk;
 

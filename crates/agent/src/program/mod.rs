@@ -10,20 +10,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::Family;
-use msgpath_core::program::{Program, ProgramFacts, Source, Talk};
-use serde::{Deserialize, Serialize};
+use msgpath_core::program::{Program, ProgramFacts, Source};
 
 use running::Running;
 pub use running::{ended, sha256};
-
-/// What an end must know of the program of a round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProgramOrder {
-    /// The program.
-    pub program: Program,
-    /// What the messages are.
-    pub talk: Talk,
-}
 
 /// The programs that this agent has started. They end with it.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use msgpath_paths::AnyChannel;
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::poll::{Interest, poll};
 
-use super::ProgramOrder;
 use crate::payload::{Difference, Payload};
+use crate::wire::ProgramOrder;
 use crate::wire::RoundOrder;
 
 /// How long one message may take.
