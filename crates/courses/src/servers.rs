@@ -162,9 +162,10 @@ mod tests {
         let words = plain.ready(&root).unwrap();
         assert_eq!(fs::read_to_string(&words[1]).unwrap(), "hello");
         assert_eq!(words, plain.ready(&root).unwrap());
-        let missing = Server { name: "missing", build: &["no-such-compiler"], ..plain };
+        // Named whole: of a folder in PATH that may not be searched the answer is another one.
+        let missing = Server { name: "missing", build: &["/no-such-compiler"], ..plain };
         let why = missing.ready(&root).unwrap_err();
-        assert_eq!((&*why.why, &*why.hint), ("no-such-compiler is not installed", "nothing"));
+        assert_eq!((&*why.why, &*why.hint), ("/no-such-compiler is not installed", "nothing"));
         let broken = Server { build: &["cp", "absent.txt", "b.txt"], ..missing };
         assert!(broken.ready(&root).unwrap_err().why.starts_with("cp did not build its server: "));
         // Nothing that is half built is left.
