@@ -1,5 +1,6 @@
 //! Several cases while they are measured, a row each with a bar that grows: a load curve, sizes, kinds of calls.
 
+use msgpath_analyse::series::receiver;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::{self, BitUnits, Glyphs};
@@ -14,7 +15,6 @@ const NUMBER: usize = 10;
 const FEWEST_BEYOND: f64 = 10.0;
 
 /// A case.
-#[derive(Clone)]
 struct Row {
     case: u32,
     name: String,
@@ -25,7 +25,6 @@ struct Row {
 }
 
 /// The cases of a run that are shown in rows.
-#[derive(Clone)]
 pub(super) struct CasesSoFar {
     workload: Workload,
     rows: Vec<Row>,
@@ -80,7 +79,7 @@ impl CasesSoFar {
     pub(super) fn add(&mut self, plan: &Plan, round: &RoundRecord) {
         let Some(row) = self.rows.iter_mut().find(|row| row.case == round.case) else { return };
         row.latency.merge_sparse(&round.latency);
-        let receiver = if plan.reverse { round.near() } else { round.far() };
+        let receiver = receiver(plan, round);
         row.bits += receiver.bytes_received as f64 * 8.0;
         row.elapsed_ns += receiver.elapsed_ns as f64;
     }

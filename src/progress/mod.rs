@@ -160,8 +160,7 @@ impl Progress for Line {
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
-        let case = case.clone();
-        self.say(|so_far| format!("warm-up {}/{of}   {}", done + 1, so_far.describe(&case)));
+        self.say(|so_far| format!("warm-up {}/{of}   {}", done + 1, so_far.describe(case)));
     }
 
     fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {

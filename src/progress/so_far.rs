@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use msgpath_analyse::series::receiver;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
@@ -12,7 +13,7 @@ use super::cases::CasesSoFar;
 use crate::strip::Strip;
 
 /// What is known so far, for both styles. A quick look, not the result: medians of round medians.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct SoFar {
     pub(super) glyphs: Glyphs,
     units: BitUnits,
@@ -68,7 +69,7 @@ impl SoFar {
                 round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
             }
             Workload::Stream => {
-                let receiver = if header.plan.reverse { round.near() } else { round.far() };
+                let receiver = receiver(&header.plan, round);
                 (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
             }
         };

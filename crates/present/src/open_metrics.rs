@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use msgpath_analyse::series::{receiver, sender};
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Histogram, Plan, Workload};
@@ -84,11 +85,9 @@ impl OpenMetrics {
     pub fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
         let Some(plan) = &self.plan else { return };
         (self.done, self.of) = (done, of);
-        let timed = plan.workload.is_timed();
-        let (sender, receiver) = match (timed, plan.reverse) {
-            (true, _) => (round.near(), round.near()),
-            (false, false) => (round.near(), round.far()),
-            (false, true) => (round.far(), round.near()),
+        let (sender, receiver) = match plan.workload.is_timed() {
+            true => (round.near(), round.near()),
+            false => (sender(plan, round), receiver(plan, round)),
         };
         let case = self.cases.entry(round.case).or_default();
         case.rounds += 1;

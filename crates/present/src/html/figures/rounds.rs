@@ -1,7 +1,9 @@
 //! Throughput round by round: what a stream was asked, where it has one size. A round is a point, the shaded stretch the
 //! 95 % interval of their mean.
 
+use msgpath_analyse::series::receiver;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::Plan;
 use msgpath_core::schema::RoundRecord;
 
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, hue, short};
@@ -23,8 +25,8 @@ const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
 
 /// What the receiver of a round took in, bits per second.
-fn bits(round: &RoundRecord, reverse: bool) -> Option<f64> {
-    let receiver = if reverse { round.near() } else { round.far() };
+fn bits(plan: &Plan, round: &RoundRecord) -> Option<f64> {
+    let receiver = receiver(plan, round);
     (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
 }
 
@@ -35,11 +37,10 @@ fn print(bits: f64) -> String {
 fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
     let (shown, what) = chosen(scene.summary, &cases);
-    let reverse = scene.run.header.plan.reverse;
     let rounds_of = |case: &CaseSummary| -> Vec<f64> {
         let mut own: Vec<&RoundRecord> = scene.run.rounds.iter().filter(|round| round.case == case.case.id).collect();
         own.sort_by_key(|round| round.start_ns);
-        own.into_iter().filter_map(|round| bits(round, reverse)).collect()
+        own.into_iter().filter_map(|round| bits(&scene.run.header.plan, round)).collect()
     };
     let series: Vec<(String, &CaseSummary, Vec<f64>)> = shown
         .into_iter()
