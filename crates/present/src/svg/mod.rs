@@ -7,4 +7,4 @@ mod scale;
 
 pub use drawing::{Anchor, Drawing, escape};
 pub use file::{Svg, file, grid};
-pub use scale::{Scale, label_positions, stretch, time_ticks, unstretch};
+pub use scale::{Scale, label_positions, round_step, stretch, time_ticks, unstretch};

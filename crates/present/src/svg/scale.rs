@@ -49,6 +49,12 @@ pub fn time_ticks(from_ns: f64, to_ns: f64) -> Vec<f64> {
     if all.len() <= 13 { all } else { inside(&[1.0]) }
 }
 
+/// The step of an axis with even ticks: the next 1, 2 or 5 times a power of ten from `rough` (> 0) on.
+pub fn round_step(rough: f64) -> f64 {
+    let unit = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough)
+}
+
 /// Where a percentile lies on the stretched axis: `u = -log10(1 - p)`, so 90, 99 and 99.9 are equally far apart.
 pub fn stretch(p: f64) -> f64 {
     -(1.0 - p).max(1e-12).log10()
@@ -90,6 +96,12 @@ mod tests {
         assert!((log.at(10.0) - 25.0).abs() < 1e-9 && (log.at(100.0) - 50.0).abs() < 1e-9);
         assert!(log.at(0.0).is_finite() && log.at(-1.0).is_finite());
         assert_eq!(Scale::linear((3.0, 3.0), (0.0, 10.0)).at(3.0), 5.0);
+    }
+
+    #[test]
+    fn even_steps_are_one_two_five() {
+        assert_eq!((round_step(3_000.0), round_step(125_000.0), round_step(98.75)), (5_000.0, 200_000.0, 100.0));
+        assert_eq!((round_step(0.125), round_step(1.0)), (0.2, 1.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use msgpath_analyse::stages::Band;
 use super::super::G;
 use super::stages::{HATCH, colour, hatched};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
-use crate::svg::{Anchor, Drawing, Scale, Svg};
+use crate::svg::{Anchor, Drawing, Scale, Svg, round_step};
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -132,7 +132,7 @@ fn draw(given: &CaseStages, band: &Band, first: bool) -> Svg {
     );
     drawing.text("b", (0.0, 16.0), Anchor::Start, &head);
     let x = Scale::linear((0.0, band.mean_ns), (LEFT, right));
-    let step = step(band.mean_ns);
+    let step = round_step(band.mean_ns / TICKS as f64);
     let mut ticks = 0;
     while ticks as f64 * step <= band.mean_ns * 1.0001 && ticks <= 2 * TICKS {
         let at = x.at(ticks as f64 * step);
@@ -233,13 +233,6 @@ fn labels(drawing: &mut Drawing, given: &CaseStages, band: &Band, used: &[usize]
     }
 }
 
-/// The step of an even axis up to `span`.
-fn step(span: f64) -> f64 {
-    let rough = span / TICKS as f64;
-    let unit = 10_f64.powf(rough.max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::drawn;
@@ -268,6 +261,7 @@ mod tests {
 
     #[test]
     fn ticks_are_few_and_even() {
+        let step = |span: f64| round_step(span / TICKS as f64);
         assert_eq!((step(24_000.0), step(1e6), step(790.0)), (5_000.0, 200_000.0, 100.0));
         assert_eq!(step(1.0), 0.2);
     }

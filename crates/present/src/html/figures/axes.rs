@@ -61,12 +61,16 @@ pub(crate) fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y:
     }
 }
 
+/// Of so many rounds every how many-th has its number on an axis.
+pub(crate) fn every(rounds: usize) -> usize {
+    let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+    steps.into_iter().find(|step| rounds.div_ceil(*step) <= 12).unwrap_or(rounds)
+}
+
 /// Rounds below columns of equal width: the time between rounds is left out, so an axis of seconds would not be even.
 pub(crate) fn round_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return };
-    let rounds = last.round + 1 - first.round;
-    let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
-    let step = step.into_iter().find(|step| rounds.div_ceil(*step) <= 12).unwrap_or(rounds);
+    let step = every(last.round + 1 - first.round);
     let mut before = None;
     for (at, column) in columns.iter().enumerate() {
         let number = column.round + 1;

@@ -7,7 +7,7 @@ use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
 use super::{HUES, SERIES, hue, short, tick_name};
-use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, time_ticks};
+use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, round_step, time_ticks};
 use crate::words;
 
 const LEFT: f64 = 76.0;
@@ -104,10 +104,7 @@ fn decades((low, high): (f64, f64), print: impl Fn(f64) -> String) -> Vec<(f64, 
         }
     }
     if ticks.len() < 3 {
-        let rough = (high - low) / 4.0;
-        let power = 10_f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|step| *step >= rough);
-        let step = step.unwrap_or(rough);
+        let step = round_step((high - low) / 4.0);
         ticks = ((low / step).ceil() as u64..=(high / step).floor() as u64).map(|at| at as f64 * step).collect();
     }
     ticks.into_iter().map(|tick| (tick, print(tick))).collect()
@@ -240,22 +237,21 @@ impl Chart {
     /// arrow.
     pub fn lines(&mut self, lines: &[Line]) {
         let (_, right, top, bottom) = self.frame();
-        let shown: Vec<&Line> = lines
-            .iter()
-            .filter(|line| line.of.is_some())
-            .chain(lines.iter().filter(|line| line.of.is_none()).take(SERIES))
+        // Each with the position that gives it its colour; those of an earlier run lie behind the others.
+        let all = || lines.iter().enumerate().map(|(at, line)| (line.of.unwrap_or(at), line));
+        let shown: Vec<(usize, &Line)> = all()
+            .filter(|(_, line)| line.of.is_some())
+            .chain(all().filter(|(_, line)| line.of.is_none()).take(SERIES))
             .collect();
-        let hue =
-            |line: &Line| hue(line.of.or_else(|| lines.iter().position(|own| std::ptr::eq(own, line))).unwrap_or(0));
-        let again = |line: &Line| {
-            let at = line.of.or_else(|| lines.iter().position(|own| std::ptr::eq(own, line))).unwrap_or(0);
-            if at >= HUES { " again" } else { "" }
-        };
         // Intervals at the same place lie beside each other.
         let step = (24.0 / shown.len().max(1) as f64).min(3.0);
-        for (number, line) in shown.iter().enumerate() {
-            let at = hue(line);
-            let more = if line.of.is_some() { " was" } else { again(line) };
+        for (number, (position, line)) in shown.iter().enumerate() {
+            let at = hue(*position);
+            let more = match line.of {
+                Some(_) => " was",
+                None if *position >= HUES => " again",
+                None => "",
+            };
             let aside = (number as f64 - (shown.len() - 1) as f64 / 2.0) * step;
             let place = |point: &Point| (self.x.at(point.x) + aside, self.y.at(point.y));
             // Where an end is no claim, the way there is dotted.
@@ -287,19 +283,19 @@ impl Chart {
             }
         }
         let ends: Vec<f64> =
-            shown.iter().map(|line| line.points.last().map_or(bottom, |point| self.y.at(point.y))).collect();
-        for (line, place) in shown.iter().zip(label_positions(&ends, 15.0, (top, bottom))) {
+            shown.iter().map(|(_, line)| line.points.last().map_or(bottom, |point| self.y.at(point.y))).collect();
+        for ((position, line), place) in shown.iter().zip(label_positions(&ends, 15.0, (top, bottom))) {
             if !line.points.is_empty() {
                 let class = if line.of.is_some() { "f" } else { "b name f" };
                 self.drawing.text(
-                    &format!("{class}{}", hue(line)),
+                    &format!("{class}{}", hue(*position)),
                     (right + 8.0, place + 4.0),
                     Anchor::Start,
                     &short(&line.label),
                 );
             }
         }
-        self.names.extend(shown.iter().map(|line| line.label.clone()));
+        self.names.extend(shown.iter().map(|(_, line)| line.label.clone()));
     }
 
     /// The picture of these lines: `what` says what is shown of them.

@@ -42,7 +42,7 @@ use super::encode;
 use super::page::{Cell, Page};
 use super::scene::Scene;
 pub use axes::tick_name;
-pub(crate) use axes::{chosen, round_axis, short, time_ticks_left};
+pub(crate) use axes::{chosen, every, round_axis, short, time_ticks_left};
 pub use data::{DataTable, Datum};
 
 /// A picture of the report.

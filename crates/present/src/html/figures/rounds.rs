@@ -6,8 +6,8 @@ use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Plan;
 use msgpath_core::schema::RoundRecord;
 
-use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, hue, short};
-use crate::svg::{Anchor, Drawing, Scale, label_positions};
+use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, every, hue, short};
+use crate::svg::{Anchor, Drawing, Scale, label_positions, round_step};
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -66,18 +66,15 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
     drawing.attribute("data-paths", "");
     drawing.text("m", (0.0, 13.0), Anchor::Start, "throughput, payload");
-    let rough = most / 5.0;
-    let unit = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let step = round_step(most / 5.0);
     for tick in 0..=(most * 1.06 / step) as u32 {
         let value = f64::from(tick) * step;
         drawing.line(if tick == 0 { "axis" } else { "grid" }, (LEFT, y.at(value)), (right, y.at(value)));
         let text = if tick == 0 { "0".into() } else { words::chosen(&print(value)) };
         drawing.text("m", (LEFT - 7.0, y.at(value) + 4.0), Anchor::End, &text);
     }
-    let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000].into_iter().find(|step| longest.div_ceil(*step) <= 12);
-    for round in (1..=longest).filter(|round| *round == 1 || round % step.unwrap_or(longest) == 0) {
+    let step = every(longest);
+    for round in (1..=longest).filter(|round| *round == 1 || round % step == 0) {
         drawing.text("m", (x.at(round as f64), bottom + 17.0), Anchor::Middle, &round.to_string());
     }
     drawing.text("m", ((LEFT + right) / 2.0, HEIGHT - 6.0), Anchor::Middle, "round, in the order of time");

@@ -5,7 +5,7 @@ use msgpath_core::schema::RpcRow;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short, tick_name};
-use crate::svg::{Anchor, Drawing, Scale, Svg};
+use crate::svg::{Anchor, Drawing, Scale, Svg, round_step};
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -114,7 +114,7 @@ fn draw(clock: &PairClock, name: &str, calls: &[RpcRow]) -> Svg {
     let y = Scale::linear((low, high), (HEIGHT - BOTTOM, TOP));
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
     drawing.text("b", (LEFT, 13.0), Anchor::Start, &short_pair(name));
-    let step = round_step((high - low) / 4.0);
+    let step = round_step(((high - low) / 4.0).max(1.0));
     let lowest = (low / step).ceil();
     for tick in (0..8).map(|at| (lowest + f64::from(at)) * step).take_while(|tick| *tick <= high) {
         drawing.line("grid", (LEFT, y.at(tick)), (WIDTH - RIGHT, y.at(tick)));
@@ -152,12 +152,6 @@ fn class_of(class: &str) -> &'static str {
 /// A pair's name as far as it fits above its drawing.
 fn short_pair(name: &str) -> String {
     name.split(" → ").map(short).collect::<Vec<_>>().join(" → ")
-}
-
-/// The next 1, 2 or 5 times a power of ten.
-fn round_step(rough: f64) -> f64 {
-    let unit = 10_f64.powf(rough.max(1.0).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough).unwrap_or(rough)
 }
 
 /// `2.94 ms`: as many digits as the distance of two ticks needs.

@@ -8,7 +8,7 @@ use msgpath_core::schema::RpcRow;
 use super::super::G;
 use super::super::embed::{CONTRADICTS, PLACED, key_text, split};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short, tick_name};
-use crate::svg::{Anchor, Drawing, Scale, Svg};
+use crate::svg::{Anchor, Drawing, Scale, Svg, round_step};
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -235,10 +235,7 @@ fn notched(drawing: &mut Drawing, kind: &RpcKind, call: &Shown<'_>, colour: usiz
 
 /// About four ticks of 1, 2 or 5 from 0 to `end`, ns.
 pub(super) fn ticks(end: f64) -> Vec<f64> {
-    let rough = end / 4.0;
-    let unit = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit).into_iter().find(|step| *step >= rough);
-    let step = step.unwrap_or(rough);
+    let step = round_step(end / 4.0);
     (0..=5).map(|at| f64::from(at) * step).take_while(|tick| *tick <= end).collect()
 }
 

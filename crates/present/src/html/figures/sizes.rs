@@ -65,10 +65,6 @@ fn ratio(case: &CaseSummary, comparison: Option<&Comparison>) -> Option<Point> {
     Some(Point { x, y: ratio.ratio, low: ratio.low, high: ratio.high, hollow: ratio.low.is_none(), title })
 }
 
-fn percent(name: &str, range: (f64, f64)) -> Axis {
-    Axis::ratios(name, range)
-}
-
 fn views(scene: &Scene<'_>, stream: bool) -> Vec<View> {
     let time = |ns: f64| G.time(ns);
     let mut views = Vec::new();
@@ -97,7 +93,7 @@ fn views(scene: &Scene<'_>, stream: bool) -> Vec<View> {
     if let Some(comparison) = &scene.summary.comparison {
         views.push(View {
             name: format!("ratio to {}", comparison.baseline),
-            axis: percent,
+            axis: Axis::ratios,
             point: ratio,
             print: |ratio| words::change(ratio),
             saved: "ratio",
