@@ -1,7 +1,6 @@
 //! The page as one HTML file that needs no network.
 
 use crate::answers::{Answer, Page as Answers, Table};
-use msgpath_analyse::summary::Confidence;
 use msgpath_core::units::Glyphs;
 
 use super::Pictured;
@@ -53,7 +52,7 @@ pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
         page.section(&format!("Findings of the run {part}"));
         page.raw("<ul class=\"verdict\">\n");
         for finding in findings {
-            item(&mut page, finding.confidence, &finding.text, &finding.next);
+            page.computed(finding.confidence, &finding.text, &finding.next);
         }
         page.raw("</ul>\n");
     }
@@ -78,25 +77,12 @@ fn picture(page: &mut Page, id: &str, picture: &Pictured, titled: bool) {
 
 fn says(page: &mut Page, answer: &Answer) {
     page.raw("<ul class=\"verdict\">\n");
-    item(page, answer.confidence, &answer.text, &answer.next);
+    page.computed(answer.confidence, &answer.text, &answer.next);
     page.raw("</ul>\n");
     for evidence in &answer.evidence {
         page.note(&evidence.title);
         table(page, evidence);
     }
-}
-
-fn item(page: &mut Page, confidence: Confidence, text: &str, next: &[String]) {
-    let class = match confidence {
-        Confidence::Sure => "sure",
-        Confidence::Likely => "likely",
-        Confidence::CantTell => "cant-tell",
-    };
-    page.raw(&format!("<li class=\"{class}\"><span class=\"tag\">{}</span>{}", confidence.word(), escape(text)));
-    for command in next {
-        page.raw(&format!("<span class=\"next\">next: <code>{}</code></span>", escape(command)));
-    }
-    page.raw("</li>\n");
 }
 
 fn table(page: &mut Page, shown: &Table) {

@@ -1,7 +1,6 @@
 //! The page on a terminal.
 
 use crate::answers::{Answer, Cell, Page as Answers, Table};
-use msgpath_analyse::summary::Confidence;
 
 use super::cells;
 use crate::terminal::{self, Align, Page, Paint, Span, Style};
@@ -49,14 +48,7 @@ pub fn text(answers: &Answers, style: Style) -> String {
 }
 
 fn says(page: &mut Page, answer: &Answer) {
-    let paint = match answer.confidence {
-        Confidence::Sure => Paint::Green,
-        Confidence::Likely => Paint::Blue,
-        Confidence::CantTell => Paint::Yellow,
-    };
-    let word = answer.confidence.word();
-    let lead = ["  ".into(), paint.span(word), " ".repeat(TEXT - 2 - word.chars().count()).into()];
-    page.hanging(&lead, TEXT, &answer.text, Paint::Plain);
+    page.computed(answer.confidence, &answer.text);
     for command in &answer.next {
         page.hanging(&[" ".repeat(TEXT).into(), "next: ".into()], TEXT + 6, command, Paint::Plain);
     }

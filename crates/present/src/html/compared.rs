@@ -1,12 +1,12 @@
 //! Two runs: what became of the earlier one, in sentences and as a table.
 
 use msgpath_analyse::diff::DiffRow;
+use msgpath_analyse::summary::Confidence;
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::G;
 use super::page::{Cell, Page};
 use super::scene::Earlier;
-use crate::svg::escape;
 use crate::words;
 
 /// Sentences on changes; the rest is in the table.
@@ -24,10 +24,6 @@ fn interval(row: &DiffRow) -> Option<String> {
     words::interval(row.low, row.high, |ratio| words::change(ratio).replace(" %", ""))
 }
 
-fn item(page: &mut Page, class: &str, tag: &str, text: &str) {
-    page.raw(&format!("<li class=\"{class}\"><span class=\"tag\">{}</span>{}</li>\n", escape(tag), escape(text)));
-}
-
 /// What changed, or why that cannot be said.
 pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
     let diff = earlier.diff;
@@ -38,7 +34,7 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
             "The runs must not be compared: {}{end} was {} and is {}.",
             difference.what, difference.a, difference.b
         );
-        item(page, "warning", "void", &text);
+        page.item("warning", "void", &text, &[]);
     }
     if !diff.refusals().is_empty() {
         page.raw("<li>The numbers of both stand in a table below the pictures.</li>\n</ul>\n");
@@ -56,17 +52,18 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
             value(row, row.a),
             value(row, row.b)
         );
-        item(page, "sure", "sure", &text);
+        page.computed(Confidence::Sure, &text, &[]);
     }
     let count = |wanted: Verdict| diff.rows.iter().filter(|row| row.verdict == wanted).count() as u64;
     let more = diff.rows.iter().filter(changed).count().saturating_sub(SENTENCES) as u64;
     if more > 0 {
-        item(page, "sure", "sure", &format!("{} more are in the table below.", words::counted(more, "change", G)));
+        let text = format!("{} more are in the table below.", words::counted(more, "change", G));
+        page.computed(Confidence::Sure, &text, &[]);
     }
     let same = count(Verdict::Equivalent);
     if same > 0 {
         let text = format!("{} the same within {}.", words::counted(same, "number", G), words::bound(diff.margin));
-        item(page, "sure", "sure", &text);
+        page.computed(Confidence::Sure, &text, &[]);
     }
     let undecided = count(Verdict::Undecided);
     if undecided > 0 {
@@ -75,10 +72,10 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
             true => format!("Whether {numbers} changed by more than {margin}."),
             false => format!("Whether {numbers} changed: below {margin} these runs cannot show a change."),
         };
-        item(page, "cant-tell", "can't tell", &text);
+        page.computed(Confidence::CantTell, &text, &[]);
     }
     if diff.rows.is_empty() {
-        item(page, "cant-tell", "can't tell", "The runs have no case in common.");
+        page.computed(Confidence::CantTell, "The runs have no case in common.", &[]);
     }
     page.raw("</ul>\n");
 }

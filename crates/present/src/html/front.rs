@@ -1,11 +1,11 @@
 //! The first screen of the report: the sentence that answers, one large picture, a chip for each kind of warning.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Confidence, Finding, Warning};
+use msgpath_analyse::summary::{CaseSummary, Finding, Warning};
 use msgpath_core::schema::NEAR;
 
 use super::figures::{self, Done};
-use super::page::Page;
+use super::page::{Page, class};
 use super::scene::Scene;
 use super::{G, compared, tables};
 use crate::svg::escape;
@@ -34,7 +34,9 @@ pub(crate) fn write(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary], 
             Some((first, others)) => {
                 headline(page, first);
                 page.raw("<ul class=\"verdict\">\n");
-                others.iter().take(SENTENCES).for_each(|finding| sentence(page, finding, false));
+                for finding in others.iter().take(SENTENCES) {
+                    page.computed(finding.confidence, &finding.text, &[]);
+                }
                 page.raw("</ul>\n");
             }
             None => page.raw(&format!("<h1>{}</h1>\n", escape(&plain(scene, cases)))),
@@ -76,14 +78,6 @@ fn subject(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary]) {
     page.raw(&format!("<p class=\"subject\">{}</p>\n", escape(&text)));
 }
 
-fn class(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Sure => "sure",
-        Confidence::Likely => "likely",
-        Confidence::CantTell => "cant-tell",
-    }
-}
-
 fn headline(page: &mut Page, finding: &Finding) {
     let (first, rest) = first_sentence(&finding.text);
     page.raw(&format!(
@@ -116,19 +110,6 @@ fn next(page: &mut Page, command: Option<&String>) {
     }
 }
 
-fn sentence(page: &mut Page, finding: &Finding, commands: bool) {
-    page.raw(&format!(
-        "<li class=\"{}\"><span class=\"tag\">{}</span>{}",
-        class(finding.confidence),
-        escape(finding.confidence.word()),
-        escape(&finding.text)
-    ));
-    for command in finding.next.iter().filter(|_| commands) {
-        page.raw(&format!("<span class=\"next\">next: <code>{}</code></span>", escape(command)));
-    }
-    page.raw("</li>\n");
-}
-
 /// What voids the numbers or cuts them short is never folded.
 fn limits(page: &mut Page, scene: &Scene<'_>) {
     let (run, summary) = (scene.run, scene.summary);
@@ -142,7 +123,7 @@ fn limits(page: &mut Page, scene: &Scene<'_>) {
     }
     page.raw("<ul class=\"verdict\">\n");
     for (tag, text) in output {
-        page.raw(&format!("<li class=\"warning\"><span class=\"tag\">{tag}</span>{}</li>\n", escape(&text)));
+        page.item("warning", tag, &text, &[]);
     }
     page.raw("</ul>\n");
 }
@@ -244,7 +225,9 @@ pub(crate) fn findings(page: &mut Page, summary: &Summary) {
     }
     page.section("All findings, and what to run next");
     page.raw("<ul class=\"verdict\">\n");
-    summary.findings.iter().for_each(|finding| sentence(page, finding, true));
+    for finding in &summary.findings {
+        page.computed(finding.confidence, &finding.text, &finding.next);
+    }
     page.raw("</ul>\n");
 }
 

@@ -1,6 +1,17 @@
 //! The body of the report, being written: sections, figures, tables.
 
+use msgpath_analyse::summary::Confidence;
+
 use crate::svg::escape;
+
+/// How sure a sentence is, as a class of the style sheet.
+pub(crate) fn class(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Sure => "sure",
+        Confidence::Likely => "likely",
+        Confidence::CantTell => "cant-tell",
+    }
+}
 
 /// A cell of a table.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +119,20 @@ impl Page {
 
     pub(crate) fn note(&mut self, text: &str) {
         self.raw(&format!("<p class=\"mut\">{}</p>\n", escape(text)));
+    }
+
+    /// A sentence of a list: its class in the style sheet, the word in front of it, and what to type next.
+    pub(crate) fn item(&mut self, class: &str, tag: &str, text: &str, next: &[String]) {
+        self.raw(&format!("<li class=\"{class}\"><span class=\"tag\">{}</span>{}", escape(tag), escape(text)));
+        for command in next {
+            self.raw(&format!("<span class=\"next\">next: <code>{}</code></span>", escape(command)));
+        }
+        self.raw("</li>\n");
+    }
+
+    /// The same of a computed sentence.
+    pub(crate) fn computed(&mut self, confidence: Confidence, text: &str, next: &[String]) {
+        self.item(class(confidence), confidence.word(), text, next);
     }
 
     /// A table that is folded away where it is long.

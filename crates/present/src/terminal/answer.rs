@@ -143,14 +143,14 @@ impl Page {
 
     /// One sentence with its confidence word.
     pub(super) fn finding(&mut self, finding: &Finding) {
-        let paint = match finding.confidence {
-            Confidence::Sure => Paint::Green,
-            Confidence::Likely => Paint::Blue,
-            Confidence::CantTell => Paint::Yellow,
-        };
-        let word = finding.confidence.word();
-        let lead = ["  ".into(), paint.span(word), " ".repeat(TEXT - 2 - width(word)).into()];
-        self.hanging(&lead, TEXT, &finding.text, Paint::Plain);
+        self.computed(finding.confidence, &finding.text);
+    }
+
+    /// A computed sentence behind how sure it is.
+    pub(crate) fn computed(&mut self, confidence: Confidence, text: &str) {
+        let word = confidence.word();
+        let lead = ["  ".into(), Paint::of(confidence).span(word), " ".repeat(TEXT - 2 - width(word)).into()];
+        self.hanging(&lead, TEXT, text, Paint::Plain);
     }
 
     /// A line for each kind of warning, with how many there are; the kinds that come after the first few are counted.

@@ -1,5 +1,6 @@
 //! Lines of a fixed greatest width: spans with a colour, wrapping with hanging indents, the ASCII form.
 
+use msgpath_analyse::summary::Confidence;
 use msgpath_core::foreign::shown;
 use msgpath_core::units::Glyphs;
 
@@ -91,6 +92,15 @@ pub enum Paint {
 }
 
 impl Paint {
+    /// The colour of how sure a sentence is.
+    pub fn of(confidence: Confidence) -> Self {
+        match confidence {
+            Confidence::Sure => Paint::Green,
+            Confidence::Likely => Paint::Blue,
+            Confidence::CantTell => Paint::Yellow,
+        }
+    }
+
     fn code(self) -> Option<&'static str> {
         Some(match self {
             Paint::Plain => return None,
