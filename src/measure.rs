@@ -34,7 +34,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     // The last line is the object that --json prints.
     options.result.look.json |= options.result.jsonl;
     // Before the process may move into a namespace.
-    let given = progress::open(&options.result)?;
+    let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let connection = &options.connection;
     let mut places =
@@ -49,7 +49,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     let (options, result) = (&options, &options.result);
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {
-        let mut progress = progress::progress(result, given);
+        let mut progress = progress::progress(result, metrics);
         msgpath_run::execute(
             msgpath_run::Request {
                 plan: request.plan,
@@ -67,8 +67,8 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
         .map(drop)
     };
     let ended = recorded(verb.name(), each, options, execute);
-    if let Some(output) = places.as_mut().and_then(lab::Places::after) {
-        eprintln!("warning: {}", shown(&output));
+    if let Some(left) = places.as_mut().and_then(lab::Places::after) {
+        eprintln!("warning: {}", shown(&left));
     }
     ended
 }

@@ -634,11 +634,11 @@ impl ServerArguments {
             message: usual.message.unwrap_or(Duration::from_secs(10)),
             protocol: self.protocol(asked)?,
         })?;
-        let mut output = crate::log::Log::new(std::time::Instant::now());
+        let mut console = crate::log::Log::new(std::time::Instant::now());
         server.run(stop, &mut |event| match event {
-            Event::Course(line) if !quiet => output.say(line),
+            Event::Course(line) if !quiet => console.say(line),
             Event::Course(_) => {}
-            Event::Wrong(line) => output.say(line),
+            Event::Wrong(line) => console.say(line),
             Event::Classic(line) => {
                 // Where nobody reads standard output any more, the server goes on.
                 let _ = writeln!(std::io::stdout(), "{line}");

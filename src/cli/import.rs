@@ -51,8 +51,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let import = read_files(&arguments.files).map_err(Problem::from)?;
     let place = Place::kept(arguments.name.as_deref())?;
     let title = arguments.title.clone().or_else(|| import.title.clone());
-    let mut output: Vec<String> = import.found.clone();
-    output.extend(import.notes.iter().map(|note| format!("note: {note}")));
+    let mut notes: Vec<String> = import.found.clone();
+    notes.extend(import.notes.iter().map(|note| format!("note: {note}")));
     // The plan is made of the calls; until then one has to stand here.
     let mut plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
     plan.declare(msgpath_paths::traits);
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     };
     let mut text = String::new();
     if !arguments.quiet && !arguments.look.json {
-        text = output.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
+        text = notes.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
     }
     text += &measure::text(&run, &summary, &view, false);
     std::io::stdout().write_all(text.as_bytes())?;

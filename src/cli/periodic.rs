@@ -227,7 +227,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
     }
     // Before the process may move into a namespace.
-    let told_to = progress::open(&options.result)?;
+    let metrics = progress::open(&options.result)?;
     // Before there is any other thread.
     let link = arguments.link.as_ref();
     let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
@@ -247,14 +247,14 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             name: place.name.clone(),
             folder: place.folder.clone(),
         };
-        let mut given = |what: &str| {
+        let mut notify = |what: &str| {
             if !quiet {
                 let what = if glyphs == units::Glyphs::Ascii { what.replace('µ', "u") } else { what.to_owned() };
                 eprintln!("note: {}", shown(&what));
             }
         };
-        let mut progress = progress::quietly(&options.result, told_to);
-        msgpath_run::periodic::execute(request, &mut given, progress.as_mut(), stop).map(drop)
+        let mut progress = progress::quietly(&options.result, metrics);
+        msgpath_run::periodic::execute(request, &mut notify, progress.as_mut(), stop).map(drop)
     });
     drop(places);
     ended

@@ -104,12 +104,12 @@ fn show(found: &Found) -> Result<String> {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[]).join(" ")));
     }
-    let _ = writeln!(text, "\n{}", output(&preset::estimate(preset, &[], false)?));
+    let _ = writeln!(text, "\n{}", in_words(&preset::estimate(preset, &[], false)?));
     Ok(text)
 }
 
 /// What it will do, in a line.
-fn output(estimate: &Estimate) -> String {
+fn in_words(estimate: &Estimate) -> String {
     let Estimate { runs, cases, ns, unknown } = *estimate;
     let time = format!("about {}", in_minutes(ns as f64 / 1e9));
     let open = match unknown {
@@ -140,12 +140,12 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
     }
     let estimate = preset::estimate(&found.preset, &arguments.options, true)?;
     if let Some(budget) = arguments.budget.filter(|budget| estimate.ns > *budget) {
-        return Err(usage(format!("{} is more than the budget of {:.0} s", output(&estimate), budget as f64 / 1e9))
+        return Err(usage(format!("{} is more than the budget of {:.0} s", in_words(&estimate), budget as f64 / 1e9))
             .hint(format!("msgpath preset {} -- -t 0.5s, or a larger --budget", found.name))
             .into());
     }
     let long = if estimate.ns > LONG { "; -- -t 0.5s makes it shorter" } else { "" };
-    eprintln!("note: {}: {}{long}", shown(&found.name), output(&estimate));
+    eprintln!("note: {}: {}{long}", shown(&found.name), in_words(&estimate));
     let wanted = Wanted {
         typed: &arguments.options,
         folder: arguments.out.clone(),

@@ -95,19 +95,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let cut = CutShort::open(&folder).map_err(Problem::from)?;
     resume::check(&cut)?;
     // Before the process may move into a namespace.
-    let told_to = progress::open(&options.result)?;
+    let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let between = cut.run.header.plan.options.between.as_ref();
     let _places = between.map(lab::places_again).transpose()?;
-    note(given(&cut));
+    note(in_words(&cut));
     let stop: &AtomicBool = msgpath_sys::signal::stop_flag();
-    let mut progress = progress::progress(&options.result, told_to);
+    let mut progress = progress::progress(&options.result, metrics);
     resume::resume(cut, arguments.force, progress.as_mut(), &mut next_stage, stop)?;
     measure::presented(&run.header.verb, each, &options, &folder, Some(&folder))
 }
 
 /// What there is of the run.
-fn given(cut: &CutShort) -> String {
+fn in_words(cut: &CutShort) -> String {
     let RunHeader { name, plan, .. } = &cut.run.header;
     let count = |number: u64| format!("{number} round{}", if number == 1 { "" } else { "s" });
     let (done, planned) = (cut.run.rounds.len() as u64, plan.total_rounds());

@@ -447,7 +447,7 @@ impl Listener for Console {
         self.connected = Some(connected.clone());
     }
 
-    fn texts(&mut self, text: &str) {
+    fn server_text(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }
 
@@ -502,7 +502,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     gates::of_one_run(&arguments.fail_if, Workload::Rpc)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
     // Before the process may move into a namespace.
-    let waits_known = progress::open(result)?;
+    let metrics = progress::open(result)?;
     // Both live until the run is over.
     let own = arguments.own_server()?;
     let between = own.as_ref().and_then(|(_, places, _)| Some(places.as_ref()?.between.clone()));
@@ -550,8 +550,8 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let glyphs = looks::glyphs(&result.look);
     let stop = msgpath_sys::signal::stop_flag();
     let mut progress = match arguments.legacy || verbose {
-        true => progress::quietly(result, waits_known),
-        false => progress::progress(result, waits_known),
+        true => progress::quietly(result, metrics),
+        false => progress::progress(result, metrics),
     };
     let called = call(request, progress.as_mut(), &mut console, stop);
     drop(progress);

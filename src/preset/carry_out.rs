@@ -108,13 +108,13 @@ fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
         |error: std::io::Error| Problem::new("E19", Exit::CannotStart, format!("a run could not be started: {error}"));
     let mut child = child::own(&mut command, MakerEnds::Asks).spawn().map_err(cannot)?;
     let stop = msgpath_sys::signal::stop_flag();
-    let mut given = false;
+    let mut asked = false;
     loop {
         if let Some(status) = child.try_wait().map_err(cannot)? {
             return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Unfinished.code()));
         }
-        if stop.load(Ordering::Relaxed) && !given {
-            given = true;
+        if stop.load(Ordering::Relaxed) && !asked {
+            asked = true;
             // A second SIGTERM is no impatience (signal.rs), so it does not matter that the terminal told it already.
             msgpath_sys::signal::ask_to_end(child.id());
         }

@@ -44,13 +44,13 @@ pub(crate) struct Link {
 /// # Errors
 /// Why it is not known: no route, or a kernel that does not tell.
 pub fn to(peer: IpAddr) -> Result<Route, String> {
-    let (route, link) = direction(peer)?;
+    let (route, link) = to_peer(peer)?;
     let kind = kind(&link, in_sysfs(&link).is_some_and(|folder| Path::new(&folder).join("device").exists()));
     Ok(Route { kind, ..route })
 }
 
 /// The way and the device; the kind is left open.
-pub(crate) fn direction(peer: IpAddr) -> Result<(Route, Link), String> {
+pub(crate) fn to_peer(peer: IpAddr) -> Result<(Route, Link), String> {
     let peer = peer.to_canonical();
     let netlink = Netlink::open(Family::Route).map_err(|error| format!("netlink: {error}"))?;
     let answers =

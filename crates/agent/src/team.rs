@@ -253,12 +253,12 @@ impl Team {
                 None => {}
             }
         }
-        let given = |error: &ThreadError| match error {
+        let rank = |error: &ThreadError| match error {
             ThreadError::Loop(LoopError::Different(_)) => 0,
             ThreadError::Loop(LoopError::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => 2,
             _ => 1,
         };
-        match bad.into_iter().min_by_key(given) {
+        match bad.into_iter().min_by_key(rank) {
             Some(error) => Err(error),
             None => Ok(good),
         }

@@ -32,13 +32,13 @@ fn main() -> ExitCode {
     let KernelEvents::Here(all) = &logs.events else { return ExitCode::FAILURE };
     let events: usize = all.iter().map(|events| events.events.len()).sum();
     let began = Instant::now();
-    let decided = attribute(&run, &logs, &[]).remove(0);
+    let attributed = attribute(&run, &logs, &[]).remove(0);
     let seconds = began.elapsed().as_secs_f64();
     println!(
         "{} messages, {events} events: {} complete, residual {} ns, split in {seconds:.2} s (limit {MOST_SECONDS} s)",
-        decided.messages, decided.complete, decided.residual_ns
+        attributed.messages, attributed.complete, attributed.residual_ns
     );
-    let whole = decided.complete == u64::from(ROUNDS) * MESSAGES && decided.residual_ns == 0;
+    let whole = attributed.complete == u64::from(ROUNDS) * MESSAGES && attributed.residual_ns == 0;
     if whole && seconds <= MOST_SECONDS { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

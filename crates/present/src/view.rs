@@ -254,12 +254,12 @@ mod tests {
         let (mut run, mut summary) = fixture::compare();
         let rounds = summary.cases.iter().map(|case| case.rounds).max().unwrap();
         (run.header.plan.rounds, run.header.plan.extend) = (rounds as u32, true);
-        let mut output = |calm| {
+        let mut sentence = |calm| {
             summary.calm = Some(CalmRounds { rounds: 40, calm, shared: 40 - calm, ..CalmRounds::default() });
             super::calm(&run, &summary, Glyphs::Ascii).unwrap()
         };
-        assert!(output(4).ends_with("twice its rounds would be too few as well"), "{}", output(4));
-        assert!(!output(30).contains("go on"), "{}", output(30));
+        assert!(sentence(4).ends_with("twice its rounds would be too few as well"), "{}", sentence(4));
+        assert!(!sentence(30).contains("go on"), "{}", sentence(30));
     }
 
     #[test]

@@ -58,14 +58,14 @@ fn measure(tracer: &mut Tracer, set: StageSet, windows: usize) {
     near.set_nodelay(true).expect("TCP");
     far.set_nodelay(true).expect("TCP");
     let (near, far): (OwnedFd, OwnedFd) = (near.into(), far.into());
-    let (tell, given) = sync_channel(1);
+    let (tell, heard) = sync_channel(1);
     let far_cpu = *cpus.get(1).unwrap_or(&cpus[0]);
     let far = std::thread::spawn(move || {
         affinity::pin(&[far_cpu]).expect("an allowed CPU");
         tell.send(thread_of(&far)).expect("somebody listens");
         (0..windows * WINDOW).for_each(|_| exchange(far.as_fd(), false));
     });
-    let far_thread = given.recv().expect("the far thread tells who it is");
+    let far_thread = heard.recv().expect("the far thread tells who it is");
     affinity::pin(&cpus[..1]).expect("an allowed CPU");
     let near_thread = thread_of(&near);
     let mut medians = [Vec::new(), Vec::new()];

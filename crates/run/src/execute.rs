@@ -171,7 +171,7 @@ pub(crate) fn carry_out(
     // Who used the CPUs is known from sample to sample: without one before the first round, that of a short run is lost.
     run.others.sample();
     run.begin = clock::now();
-    let result = run.stages(&mut writer, progress, next_phase, stop).map_err(explain);
+    let result = run.phases(&mut writer, progress, next_phase, stop).map_err(explain);
     if result.is_ok() {
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;
@@ -475,7 +475,7 @@ impl<'a> Run<'a> {
 
     /// The rounds that were planned, then those of the cases that they make worth adding. `Ok(false)`: stopped before
     /// the last.
-    fn stages(
+    fn phases(
         &mut self,
         writer: &mut RunWriter,
         progress: &mut dyn Progress,

@@ -74,9 +74,9 @@ fn tool(target: &Target) -> Result<Tool, Unavailable> {
         .map(|folder| folder.join("valgrind"))
         .find(|file| file.is_file())
         .ok_or_else(absent)?;
-    let texts = Command::new(&valgrind).arg("--version").stdin(Stdio::null()).output();
-    let texts = texts.map_err(|error| Unavailable::new(format!("valgrind does not start: {error}"), ""))?;
-    let version: String = String::from_utf8_lossy(&texts.stdout).trim().chars().take(40).collect();
+    let written = Command::new(&valgrind).arg("--version").stdin(Stdio::null()).output();
+    let written = written.map_err(|error| Unavailable::new(format!("valgrind does not start: {error}"), ""))?;
+    let version: String = String::from_utf8_lossy(&written.stdout).trim().chars().take(40).collect();
     // Under valgrind /proc/self/exe is valgrind, so the file is named; a new one may have taken its place meanwhile.
     let program = std::env::current_exe().ok().filter(|file| file.is_file());
     let program = program.ok_or_else(|| Unavailable::new("the file of this program is gone", "start it again"))?;
@@ -172,8 +172,8 @@ fn once(
 ) -> Result<BTreeMap<String, u64>, Unavailable> {
     let cannot = |what: &str, error: &dyn std::fmt::Display| Unavailable::new(format!("{what}: {error}"), "");
     let scratch = Scratch::new().map_err(|error| cannot("no folder for the result", &error))?;
-    let (sums, texts) = (scratch.0.join("sums"), scratch.0.join("said"));
-    let errors = std::fs::File::create(&texts).map_err(|error| cannot("no file for errors", &error))?;
+    let (sums, written) = (scratch.0.join("sums"), scratch.0.join("said"));
+    let errors = std::fs::File::create(&written).map_err(|error| cannot("no file for errors", &error))?;
     let mut program = Command::new(&tool.valgrind);
     program
         // Killed, a valgrind that a debugger may join would leave its pipes behind.
@@ -205,8 +205,8 @@ fn once(
         std::thread::sleep(Duration::from_millis(20));
     };
     if !status.success() {
-        let texts = std::fs::read_to_string(&texts).unwrap_or_default();
-        let first = first_word(&texts);
+        let written = std::fs::read_to_string(&written).unwrap_or_default();
+        let first = first_word(&written);
         return Err(Unavailable::new(format!("under valgrind it ended with {status}: {first}"), ""));
     }
     match done {
@@ -227,9 +227,9 @@ fn still_worth_it(deadline: Instant, stop: &AtomicBool) -> Result<(), Unavailabl
 }
 
 /// The first line that is not valgrind's own.
-fn first_word(texts: &str) -> String {
+fn first_word(written: &str) -> String {
     let own = |line: &&str| !line.trim().is_empty() && !line.starts_with("--") && !line.starts_with("==");
-    texts.lines().find(own).unwrap_or("no word").chars().take(200).collect()
+    written.lines().find(own).unwrap_or("no word").chars().take(200).collect()
 }
 
 /// The sums at the end of a file of cachegrind.

@@ -75,7 +75,7 @@ impl fmt::Display for Who {
             Who::Http => f.write_str("an HTTP server"),
             Who::Redis => f.write_str("Redis, or a server that speaks as it does"),
             Who::Echo => f.write_str("an echo server"),
-            Who::Other(texts) => write!(f, "a server that says \"{texts}\""),
+            Who::Other(heard) => write!(f, "a server that says \"{heard}\""),
             Who::Closes => f.write_str("something that closes the connection"),
             Who::Silent => f.write_str(
                 "something that says nothing: a server that is busy with another client, or one that waits for more",
@@ -98,7 +98,7 @@ pub fn who(host: &str, port: u16, options: &ChannelOptions) -> Result<Who, Probl
     drop(stream);
     match attends {
         // Some answer only when they know that nothing follows.
-        Ok((texts, _)) if !texts.is_empty() => Ok(by_words(&texts)),
+        Ok((heard, _)) if !heard.is_empty() => Ok(by_words(&heard)),
         Ok((_, true)) => match connect(host, port, options).map(|mut stream| pings(&mut stream)) {
             Ok(Ok(true)) => Ok(Who::Lab),
             _ => Ok(Who::Silent),
@@ -111,17 +111,17 @@ pub fn who(host: &str, port: u16, options: &ChannelOptions) -> Result<Who, Probl
 fn by_line(stream: &mut TcpStream) -> io::Result<Option<Who>> {
     match greeting::listen(stream, STEP)? {
         Heard::Greeting(_) => return Ok(Some(Who::Msgpath)),
-        Heard::Other(mut texts) => {
-            texts.extend(hear(stream, Duration::from_millis(50))?.0);
-            return Ok(Some(by_words(&texts)));
+        Heard::Other(mut heard) => {
+            heard.extend(hear(stream, Duration::from_millis(50))?.0);
+            return Ok(Some(by_words(&heard)));
         }
         Heard::End => return Ok(Some(Who::Closes)),
         Heard::Silence => {}
     }
     stream.write_all(LINE)?;
-    let (texts, ended) = hear(stream, STEP)?;
-    Ok(match (texts.is_empty(), ended) {
-        (false, _) => Some(by_words(&texts)),
+    let (heard, ended) = hear(stream, STEP)?;
+    Ok(match (heard.is_empty(), ended) {
+        (false, _) => Some(by_words(&heard)),
         (true, true) => Some(Who::Closes),
         (true, false) => None,
     })
@@ -130,29 +130,29 @@ fn by_line(stream: &mut TcpStream) -> io::Result<Option<Who>> {
 /// Reads until the other side ends, the time is over, or enough was said; and whether it ended.
 fn hear(stream: &mut (impl Read + AsFd), patience: Duration) -> io::Result<(Vec<u8>, bool)> {
     let deadline = Instant::now() + patience;
-    let (mut texts, mut buffer) = (Vec::new(), [0; LOOKED_AT]);
-    while texts.len() < LOOKED_AT {
+    let (mut heard, mut buffer) = (Vec::new(), [0; LOOKED_AT]);
+    while heard.len() < LOOKED_AT {
         let left = deadline.saturating_duration_since(Instant::now());
         if !poll(stream.as_fd(), Interest::Read, i32::try_from(left.as_millis()).unwrap_or(i32::MAX))? {
-            return Ok((texts, false));
+            return Ok((heard, false));
         }
         match stream.read(&mut buffer) {
-            Ok(0) => return Ok((texts, true)),
-            Ok(count) => texts.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok((texts, true)),
+            Ok(0) => return Ok((heard, true)),
+            Ok(count) => heard.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok((heard, true)),
             Err(error) => return Err(error),
         }
     }
-    Ok((texts, false))
+    Ok((heard, false))
 }
 
 /// Who says so.
-fn by_words(texts: &[u8]) -> Who {
-    let text = String::from_utf8_lossy(texts).to_lowercase();
+fn by_words(heard: &[u8]) -> Who {
+    let text = String::from_utf8_lossy(heard).to_lowercase();
     let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
-    if texts.starts_with(&greeting::GREETING[..7]) {
+    if heard.starts_with(&greeting::GREETING[..7]) {
         Who::Msgpath
-    } else if texts == LINE {
+    } else if heard == LINE {
         Who::Echo
     } else if begins(&["+pong", "-err", "-noauth", "-denied", "-loading", "-misconf"]) {
         Who::Redis
@@ -160,7 +160,7 @@ fn by_words(texts: &[u8]) -> Who {
     } else if begins(&["http/", "<!doctype html", "<html"]) {
         Who::Http
     } else {
-        let line = texts.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+        let line = heard.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
         Who::Other(shown_bytes(line, 60))
     }
 }
@@ -172,15 +172,15 @@ fn pings(stream: &mut (impl Read + Write + AsFd)) -> io::Result<bool> {
     message.extend_from_slice(&header.to_bytes());
     stream.write_all(&message)?;
     let deadline = Instant::now() + PING;
-    let mut texts = Vec::new();
-    while texts.len() < message.len() && Instant::now() < deadline {
+    let mut heard = Vec::new();
+    while heard.len() < message.len() && Instant::now() < deadline {
         let (more, ended) = hear(stream, Duration::from_millis(20))?;
-        texts.extend(more);
+        heard.extend(more);
         if ended {
             break;
         }
     }
-    Ok(texts.first_chunk::<MARKER_BYTES>().is_some_and(|marker| Marker::parse(marker).is_ok()))
+    Ok(heard.first_chunk::<MARKER_BYTES>().is_some_and(|marker| Marker::parse(marker).is_ok()))
 }
 
 #[cfg(test)]

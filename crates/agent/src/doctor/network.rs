@@ -23,11 +23,11 @@ pub(super) fn route(context: &Context) -> Verdict {
     let Some(peer) = context.order.peer else {
         return Verdict::ok("no network address: the messages stay on this machine");
     };
-    let (direction, link) = match route::direction(peer).and_then(|(_, link)| Ok((route::to(peer)?, link))) {
+    let (taken, link) = match route::to_peer(peer).and_then(|(_, link)| Ok((route::to(peer)?, link))) {
         Ok(found) => found,
         Err(reason) => return Verdict::none(reason),
     };
-    let mut parts = vec![judge_kind(&direction), Verdict::ok(describe(&direction, &link))];
+    let mut parts = vec![judge_kind(&taken), Verdict::ok(describe(&taken, &link))];
     let folder = route::in_sysfs(&link);
     if let Some(folder) = &folder {
         let driver = std::fs::read_link(Path::new(folder).join("device/driver")).ok();
@@ -123,7 +123,7 @@ pub(super) fn packet_path(context: &Context) -> Verdict {
     let Some(peer) = context.order.peer else {
         return Verdict::ok("no network address: no packets");
     };
-    let link = match route::direction(peer) {
+    let link = match route::to_peer(peer) {
         Ok((_, link)) => link,
         Err(reason) => return Verdict::none(reason),
     };

@@ -162,14 +162,14 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
             let _ = go.send(*start.as_ref().unwrap_or(&0));
         }
         start?;
-        let mut given = false;
+        let mut reported = false;
         let mut reports = Vec::new();
         let mut senders = 0;
         // Ends with the components: each ends when it has everything, or when it was told to.
         while reports.len() < begin_at.len() {
             senders += senders_done.try_iter().count();
-            if senders == begin_at.len() && !given {
-                given = true;
+            if senders == begin_at.len() && !reported {
+                reported = true;
                 say(&FromProcess::Sent, &[]).map_err(failed)?;
             }
             if matches!(orders.try_recv(), Ok(ToProcess::Stop)) {
@@ -181,7 +181,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
                 Err(error) => return Err(failed(format!("a component ended without a word: {error}"))),
             }
         }
-        if !given {
+        if !reported {
             say(&FromProcess::Sent, &[]).map_err(failed)?;
         }
         Ok(reports)

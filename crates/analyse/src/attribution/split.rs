@@ -137,7 +137,7 @@ pub struct Round<'a> {
 
 /// The two threads and the receiving socket of one direction, and how far the events have been read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Direction {
+struct Between {
     sender: usize,
     receiver: usize,
     cookie: Option<usize>,
@@ -189,19 +189,19 @@ impl<'a> Round<'a> {
             order.sort_by_key(key);
         }
         for own in order.chunk_by(|a, b| rows[*a as usize].connection == rows[*b as usize].connection) {
-            let mut sides = self.sides(rows[own[0] as usize].connection);
+            let mut both = self.both(rows[own[0] as usize].connection);
             // End of the last message to end so far.
             let mut busy_until = 0;
             for (at, row) in own.iter().enumerate() {
                 let message = &rows[*row as usize];
                 let (start, end) = (sent_at(message), end_of(message));
                 let next = own.get(at + 1).map_or(NEVER, |next| sent_at(&rows[*next as usize]));
-                let outcome = match &mut sides {
+                let outcome = match &mut both {
                     _ if message.latency_ns.is_none() => Err(Reason::NoReply),
                     _ if start < busy_until || next < end => Err(Reason::Overlap),
                     _ if end > self.whole_until => Err(Reason::Lost),
                     None => Err(Reason::NoThread),
-                    Some(sides) => self.message(sides, *row, message, watch),
+                    Some(both) => self.message(both, *row, message, watch),
                 };
                 busy_until = busy_until.max(end);
                 tell(*row as usize, outcome);
@@ -211,7 +211,7 @@ impl<'a> Round<'a> {
 
     /// The threads of a connection: each serves `connections / threads` of them; an open loop has a thread for each
     /// direction.
-    fn sides(&self, connection: u32) -> Option<[Direction; 2]> {
+    fn both(&self, connection: u32) -> Option<[Between; 2]> {
         let Question { case, trace, .. } = self.question;
         let share = (case.connections / case.threads.max(1)).max(1);
         let of = |threads: &'a [TracedThread], role: fn(&TracedThread) -> bool| {
@@ -220,21 +220,21 @@ impl<'a> Round<'a> {
             let cookie = cookie.and_then(|cookie| self.cookies.binary_search(&cookie).ok());
             Some((self.tasks.binary_search(&thread.tid).ok()?, cookie))
         };
-        let side = |sender: Option<(usize, _)>, receiver: Option<(usize, Option<usize>)>| {
+        let between = |sender: Option<(usize, _)>, receiver: Option<(usize, Option<usize>)>| {
             let (sender, _) = sender?;
             let (receiver, cookie) = receiver?;
-            Some(Direction { sender, receiver, cookie, near: [0; 5] })
+            Some(Between { sender, receiver, cookie, near: [0; 5] })
         };
         let (sends, receives) = (|thread: &TracedThread| thread.sends, |thread: &TracedThread| thread.receives);
         Some([
-            side(of(trace.of(NEAR), sends), of(trace.of(FAR), receives))?,
-            side(of(trace.of(FAR), sends), of(trace.of(NEAR), receives))?,
+            between(of(trace.of(NEAR), sends), of(trace.of(FAR), receives))?,
+            between(of(trace.of(FAR), sends), of(trace.of(NEAR), receives))?,
         ])
     }
 
     fn message(
         &self,
-        sides: &mut [Direction; 2],
+        both: &mut [Between; 2],
         at: u32,
         row: &MessageRow,
         watch: &mut impl Watch,
@@ -248,7 +248,7 @@ impl<'a> Round<'a> {
         }
         let time = |ns: u64| row.start_ns.saturating_add(ns);
         let returned = row.sent_ns.map(time);
-        let [there, back] = sides;
+        let [there, back] = both;
         let request = self.leg(there, time(late), time(far), returned, &mut |receiver, stretch| {
             watch.runnable(self, receiver, stretch, at);
         })?;
@@ -263,7 +263,7 @@ impl<'a> Round<'a> {
     /// One direction: from the stamp before the send to the stamp after the receive.
     fn leg(
         &self,
-        side: &mut Direction,
+        between: &mut Between,
         start: u64,
         end: u64,
         returned: Option<u64>,
@@ -275,35 +275,35 @@ impl<'a> Round<'a> {
         }
         let mut leg = Leg { ns: [0; LEGS], state: State::Running, idle: AWAKE, elsewhere: false };
         let mut readable = if stack.has_device() {
-            self.packet_stages(side, (start, end), returned, &mut leg)?
+            self.packet_stages(between, (start, end), returned, &mut leg)?
         } else if stack.has_ready() {
-            let ready = self.ready(side, start, end, Some(self.tasks[side.sender]))?;
+            let ready = self.ready(between, start, end, Some(self.tasks[between.sender]))?;
             leg.ns[slot(Kind::Transmit)] = short(ready - start)?;
             ready
         } else {
             start
         };
-        let line = &self.lines[side.receiver];
-        side.near[2] = line.before(readable, side.near[2]).ok_or(Reason::Unknown)?;
-        leg.state = line.changes[side.near[2]].state;
+        let line = &self.lines[between.receiver];
+        between.near[2] = line.before(readable, between.near[2]).ok_or(Reason::Unknown)?;
+        leg.state = line.changes[between.near[2]].state;
         if leg.state != State::Running {
-            leg.idle = self.idle_state(line, side.near[2], readable);
+            leg.idle = self.idle_state(line, between.near[2], readable);
         }
         let mut until = end;
         if signals {
-            let generated = &self.index.generated[side.receiver];
+            let generated = &self.index.generated[between.receiver];
             let at = from(generated, |mark| mark.t_ns < readable, 0);
             let signal = generated.get(at).map(|mark| mark.t_ns).filter(|t| *t <= end).ok_or(Reason::Coalesced)?;
             leg.ns[slot(Kind::Signal)] = short(signal - readable)?;
             readable = signal;
-            let delivered = &self.index.delivered[side.receiver];
+            let delivered = &self.index.delivered[between.receiver];
             let after = from(delivered, |mark| mark.t_ns <= end, 0);
             let last = after.checked_sub(1).map(|at| delivered[at].t_ns).filter(|t| *t >= signal);
             until = last.unwrap_or(end);
             leg.ns[slot(Kind::Deliver)] = short(end - until)?;
         }
         let (mut ran, mut last) = (false, None);
-        for stretch in line.stretches(readable, until, side.near[2]) {
+        for stretch in line.stretches(readable, until, between.near[2]) {
             let kind = match stretch.state {
                 State::Running => Kind::Return,
                 State::Runnable | State::Waking if self.question.shape.joined => Kind::InFlight,
@@ -316,7 +316,7 @@ impl<'a> Round<'a> {
             *ns = short(u64::from(*ns) + (stretch.to_ns - stretch.from_ns))?;
             ran |= stretch.state == State::Running;
             if stretch.state == State::Runnable {
-                runnable(side.receiver, stretch);
+                runnable(between.receiver, stretch);
             }
             last = Some(stretch.state);
         }
@@ -326,19 +326,19 @@ impl<'a> Round<'a> {
     /// Send call, transmit stack, device and softirq; the time at which the data are readable.
     fn packet_stages(
         &self,
-        side: &mut Direction,
+        between: &mut Between,
         (start, end): (u64, u64),
         returned: Option<u64>,
         leg: &mut Leg,
     ) -> Result<u64, Reason> {
         let shape = self.question.shape;
-        let sender = self.tasks[side.sender];
-        let packet = match self.own_packet(side, start, end) {
+        let sender = self.tasks[between.sender];
+        let packet = match self.own_packet(between, start, end) {
             Some(packet) => packet,
             // It left in another context: a timer or an acknowledgement pushed it. The socket that became readable
             // names the packet.
             None => {
-                let ready = self.readiness(side, start, end, None).ok_or(Reason::NoPacket)?;
+                let ready = self.readiness(between, start, end, None).ok_or(Reason::NoPacket)?;
                 let packet = self.index.packets.get(ready.packet as usize).ok_or(Reason::NoPacket)?;
                 *Some(packet).filter(|packet| packet.first_ns >= start).ok_or(Reason::NoPacket)?
             }
@@ -352,7 +352,7 @@ impl<'a> Round<'a> {
         // The end of the transmit stack: the driver, or where the discipline of the queue is bypassed the arrival.
         let left = [packet.xmit_ns, packet.arrival_ns, packet.receive_ns].into_iter().find(|t| *t != NEVER);
         let left = left.filter(|t| (start..=end).contains(t)).ok_or(Reason::NoPacket)?;
-        let entered = if shape.calls { self.entered(side, start, left) } else { None };
+        let entered = if shape.calls { self.entered(between, start, left) } else { None };
         // Until when the send call worked on it.
         let handed = match returned {
             Some(returned) if returned < left => returned.max(start),
@@ -364,7 +364,7 @@ impl<'a> Round<'a> {
         leg.ns[slot(Kind::Transmit)] = short(handed - entered)?;
         leg.ns[slot(Kind::HeldBack)] = short(left - handed)?;
         let begun = received.unwrap_or(left);
-        let readable = self.ready(side, begun, end, None)?;
+        let readable = self.ready(between, begun, end, None)?;
         match received {
             Some(received) => {
                 leg.ns[slot(Kind::Device)] = short(received.checked_sub(left).ok_or(Reason::NotReceived)?)?;
@@ -377,20 +377,20 @@ impl<'a> Round<'a> {
     }
 
     /// The first packet of the message that the sender's thread handed to a device.
-    fn own_packet(&self, side: &mut Direction, start: u64, end: u64) -> Option<Packet> {
-        let sent = &self.index.sent[side.sender];
+    fn own_packet(&self, between: &mut Between, start: u64, end: u64) -> Option<Packet> {
+        let sent = &self.index.sent[between.sender];
         let packet = |at: &u32| &self.index.packets[*at as usize];
-        side.near[0] = from(sent, |at| packet(at).first_ns < start, side.near[0]);
-        let own = sent[side.near[0]..].iter().map(packet).take_while(|packet| packet.first_ns <= end);
-        own.copied().find(|packet| self.carries(side, packet))
+        between.near[0] = from(sent, |at| packet(at).first_ns < start, between.near[0]);
+        let own = sent[between.near[0]..].iter().map(packet).take_while(|packet| packet.first_ns <= end);
+        own.copied().find(|packet| self.carries(between, packet))
     }
 
     /// Whether a packet is as long as one with the message: acknowledgements are shorter.
-    fn carries(&self, side: &Direction, packet: &Packet) -> bool {
+    fn carries(&self, between: &Between, packet: &Packet) -> bool {
         /// A message of more bytes may be cut into segments.
         const SEGMENT: u64 = 1000;
         let case = self.question.case;
-        let near = self.question.trace.of(NEAR).iter().any(|thread| thread.tid == self.tasks[side.sender]);
+        let near = self.question.trace.of(NEAR).iter().any(|thread| thread.tid == self.tasks[between.sender]);
         let whole = if near { case.size } else { case.reply };
         let least = if near && case.traits.apart { u64::from(case.pieces.size) } else { whole };
         let (len, headers) = (u64::from(packet.len), u64::from(self.headers));
@@ -403,30 +403,30 @@ impl<'a> Round<'a> {
     }
 
     /// The sender's first call after its stamp.
-    fn entered(&self, side: &mut Direction, start: u64, until: u64) -> Option<u64> {
-        let enters = &self.index.enters[side.sender];
-        side.near[4] = from(enters, |mark| mark.t_ns < start, side.near[4]);
-        enters.get(side.near[4]).map(|mark| mark.t_ns).filter(|t| *t <= until)
+    fn entered(&self, between: &mut Between, start: u64, until: u64) -> Option<u64> {
+        let enters = &self.index.enters[between.sender];
+        between.near[4] = from(enters, |mark| mark.t_ns < start, between.near[4]);
+        enters.get(between.near[4]).map(|mark| mark.t_ns).filter(|t| *t <= until)
     }
 
     /// When the data are readable: the receiver's socket says so. On a kernel without that event: when the receiver is
     /// woken, or at once where nobody wakes it.
-    fn ready(&self, side: &mut Direction, after: u64, end: u64, sender: Option<i32>) -> Result<u64, Reason> {
+    fn ready(&self, between: &mut Between, after: u64, end: u64, sender: Option<i32>) -> Result<u64, Reason> {
         if self.question.shape.ready {
-            return self.readiness(side, after, end, sender).map(|ready| ready.t_ns).ok_or(Reason::NoReady);
+            return self.readiness(between, after, end, sender).map(|ready| ready.t_ns).ok_or(Reason::NoReady);
         }
-        let wakings = &self.index.wakings[side.receiver];
-        side.near[3] = from(wakings, |mark| mark.t_ns < after, side.near[3]);
-        Ok(wakings.get(side.near[3]).map(|mark| mark.t_ns).filter(|t| *t <= end).unwrap_or(after))
+        let wakings = &self.index.wakings[between.receiver];
+        between.near[3] = from(wakings, |mark| mark.t_ns < after, between.near[3]);
+        Ok(wakings.get(between.near[3]).map(|mark| mark.t_ns).filter(|t| *t <= end).unwrap_or(after))
     }
 
     /// The first event that says that the receiver's socket has data. A socket without a known cookie is told by the
     /// thread that fills it (`sender`), if there is one, else taken as it comes.
-    fn readiness(&self, side: &mut Direction, after: u64, end: u64, sender: Option<i32>) -> Option<Ready> {
-        let list = side.cookie.map_or(&self.index.others, |at| &self.index.ready[at]);
-        side.near[1] = from(list, |ready| ready.t_ns < after, side.near[1]);
-        let later = list[side.near[1]..].iter().take_while(|ready| ready.t_ns <= end);
-        match (side.cookie, sender) {
+    fn readiness(&self, between: &mut Between, after: u64, end: u64, sender: Option<i32>) -> Option<Ready> {
+        let list = between.cookie.map_or(&self.index.others, |at| &self.index.ready[at]);
+        between.near[1] = from(list, |ready| ready.t_ns < after, between.near[1]);
+        let later = list[between.near[1]..].iter().take_while(|ready| ready.t_ns <= end);
+        match (between.cookie, sender) {
             (None, Some(sender)) => later.copied().find(|ready| ready.tid == sender),
             _ => later.copied().next(),
         }

@@ -55,7 +55,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         time(median),
         percent(open.late_share)
     );
-    text.extend(cause_of(open).map(|cause_of| format!("; {cause_of}")));
+    text.extend(cause_of(open).map(|cause| format!("; {cause}")));
     if affected.len() > 1 {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }

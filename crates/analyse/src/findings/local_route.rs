@@ -35,7 +35,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     };
     // A container's veth leads out of the machine where the other end runs on another one.
     let one_machine = header.one_machine();
-    let setup = match route.kind {
+    let relation = match route.kind {
         DeviceKind::Loopback => "an address of this machine",
         DeviceKind::Veth if one_machine => "another network namespace of this machine",
         _ => return Vec::new(),
@@ -46,7 +46,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     }
     vec![warning(
         "W33",
-        format!("{host} is {setup}: the way there is {}, and no NIC is measured", route.device),
+        format!("{host} is {relation}: the way there is {}, and no NIC is measured", route.device),
         "no interrupt, no checksum, larger packets, and the receiver's work runs inside the sender's call: the numbers do \
          not transfer to a network",
         "run msgpath serve on a second machine and name that as the target",

@@ -260,10 +260,10 @@ fn stages(rows: &[&MessageRow], authenticated: bool) -> Vec<Stage> {
     let mut calls = Vec::new();
     for row in rows {
         let (Some(latency), Some(received), Some(called)) = (row.latency_ns, row.far_ns, row.late_ns) else { continue };
-        let (Some(direction), Some(checked)) = (received.checked_sub(called), latency.checked_sub(received)) else {
+        let (Some(travel), Some(checked)) = (received.checked_sub(called), latency.checked_sub(received)) else {
             continue;
         };
-        for (part, ns) in parts.iter_mut().zip([called, direction, checked]) {
+        for (part, ns) in parts.iter_mut().zip([called, travel, checked]) {
             part.push(ns as f64);
         }
         calls.extend(row.sent_ns.and_then(|sent| sent.checked_sub(called)).map(|ns| ns as f64));
@@ -274,15 +274,15 @@ fn stages(rows: &[&MessageRow], authenticated: bool) -> Vec<Stage> {
         let (p50_ns, p99_ns) = (percentile(values, 0.5), percentile(values, 0.99));
         Stage { name: name.into(), mean_ns, p50_ns, p99_ns, max_ns }
     };
-    let [made, direction, checked] = &mut parts;
+    let [made, travel, checked] = &mut parts;
     let mut out = Vec::new();
-    if direction.is_empty() {
+    if travel.is_empty() {
         return out;
     }
     if authenticated {
         out.push(stage("authentication", made));
     }
-    out.push(stage("send call to received", direction));
+    out.push(stage("send call to received", travel));
     if authenticated {
         out.push(stage("check", checked));
     }

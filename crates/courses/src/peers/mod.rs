@@ -242,15 +242,15 @@ fn readable(stream: &TcpStream) -> io::Result<()> {
 fn farewell(stream: &TcpStream, watch: &Watch, patience: Duration) -> Option<Receipt> {
     watch.expect(patience);
     stream.shutdown(Shutdown::Write).ok()?;
-    let mut given = [0; RECEIPT_BYTES];
+    let mut receipt = [0; RECEIPT_BYTES];
     let mut done = 0;
-    while done < given.len() {
-        match receive(stream, &mut given[done..]) {
+    while done < receipt.len() {
+        match receive(stream, &mut receipt[done..]) {
             Ok(got @ 1..) => done += got,
             _ => break,
         }
     }
-    Receipt::parse(&given[..done])
+    Receipt::parse(&receipt[..done])
 }
 
 /// Whether what a server tells of `bytes` that were sent and were over within `ns` can be.

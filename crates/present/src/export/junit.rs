@@ -147,14 +147,14 @@ fn the_run(run: &Run, summary: &Summary, cases: &[&CaseSummary]) -> Option<Test>
 }
 
 fn of_gate(gate: &RunGate, case: &CaseGate, cases: &[&CaseSummary]) -> Test {
-    let output = words::gates::judged(case, &gate.unit, GLYPHS);
+    let judged = words::gates::judged(case, &gate.unit, GLYPHS);
     let name = format!("{}: {}", gate.gate, case.name);
-    let output = format!("{}: {output}", gate.gate);
+    let judged = format!("{}: {judged}", gate.gate);
     let out = cases.iter().find(|known| known.case.id == case.case).map(|case| lines(case)).unwrap_or_default();
     match case.state {
-        GateState::Passed => Test { name, outcome: Outcome::Passed, out: [vec![output], out].concat() },
-        GateState::Failed => Test { name, outcome: Outcome::Failed(output), out },
-        GateState::Undecided => Test { name, outcome: Outcome::Skipped(format!("can't tell: {output}")), out },
+        GateState::Passed => Test { name, outcome: Outcome::Passed, out: [vec![judged], out].concat() },
+        GateState::Failed => Test { name, outcome: Outcome::Failed(judged), out },
+        GateState::Undecided => Test { name, outcome: Outcome::Skipped(format!("can't tell: {judged}")), out },
     }
 }
 

@@ -54,8 +54,8 @@ fn split(page: &mut Page, stages: &CaseStages) {
     let time = |ns: f64| Cell::from(G.time(ns));
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (at, stage) in stages.stages.iter().enumerate() {
-        let route = stage.direction.map_or("", |direction| direction.name());
-        let mut row: Vec<Cell> = vec![Cell::of("l", route), Cell::of("l", stage.name.as_str())];
+        let direction = stage.direction.map_or("", |direction| direction.name());
+        let mut row: Vec<Cell> = vec![Cell::of("l", direction), Cell::of("l", stage.name.as_str())];
         row.extend(stages.bands.iter().map(|band| time(band.parts_ns[at])));
         rows.push(row);
     }

@@ -117,12 +117,12 @@ fn limits(page: &mut Page, scene: &Scene<'_>) {
     let void = summary.comparison.as_ref().is_some_and(|comparison| comparison.control_failed).then(|| {
         ("void", "The baseline differed from its own hidden repetition, so the comparison below is void.".to_owned())
     });
-    let output: Vec<(&str, String)> = incomplete.into_iter().chain(void).collect();
-    if output.is_empty() {
+    let limits: Vec<(&str, String)> = incomplete.into_iter().chain(void).collect();
+    if limits.is_empty() {
         return;
     }
     page.raw("<ul class=\"verdict\">\n");
-    for (tag, text) in output {
+    for (tag, text) in limits {
         page.item("warning", tag, &text, &[]);
     }
     page.raw("</ul>\n");

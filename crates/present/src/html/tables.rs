@@ -276,12 +276,12 @@ pub(crate) fn events(page: &mut Page, cases: &[&CaseSummary]) {
 pub(crate) fn gates(page: &mut Page, summary: &Summary) {
     let of_gate = |gate: &RunGate| {
         let row = |case: &CaseGate| {
-            let output = words::gates::judged(case, &gate.unit, G);
+            let judged = words::gates::judged(case, &gate.unit, G);
             vec![
                 words::gates::state(case.state).into(),
                 Cell::of("l", gate.gate.as_str()),
                 Cell::of("l", case.name.as_str()),
-                Cell::of("w l", output),
+                Cell::of("w l", judged),
             ]
         };
         gate.cases.iter().map(row).collect::<Vec<_>>()

@@ -67,10 +67,10 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     page.programs(run, summary);
     page.limits(run, summary, &cases);
     // A map in which all tie everywhere tells nothing that the marks above do not.
-    let given = |comparison: &&Comparison| {
+    let telling = |comparison: &&Comparison| {
         style.verbose || comparison.winners.iter().any(|winner| winner.unbeaten.len() < grid.paths.len())
     };
-    if let Some(comparison) = summary.comparison.as_ref().filter(given) {
+    if let Some(comparison) = summary.comparison.as_ref().filter(telling) {
         winners(&mut page, &grid, comparison);
     }
     if style.verbose {

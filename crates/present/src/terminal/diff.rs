@@ -105,10 +105,10 @@ fn rows(page: &mut Page, diff: &Diff) {
         ]);
     }
     page.table(table);
-    let mut output: Vec<&str> = Vec::new();
+    let mut reasons: Vec<&str> = Vec::new();
     for row in &diff.rows {
-        let Some(why) = row.why.as_deref().filter(|why| !output.contains(why)) else { continue };
-        output.push(why);
+        let Some(why) = row.why.as_deref().filter(|why| !reasons.contains(why)) else { continue };
+        reasons.push(why);
         page.text(2, &format!("n/a: {} {}: {why}", row.case, row.metric), Paint::Dim);
     }
 }
@@ -132,7 +132,7 @@ fn gates(page: &mut Page, diff: &Diff) {
         .wrap_last();
     for gate in &diff.gates {
         let (value, why) = (judged(gate, style), gate.why.as_deref().unwrap_or_default());
-        let output = match (value.as_str(), why) {
+        let shown = match (value.as_str(), why) {
             ("", why) => why.into(),
             (value, "") => value.into(),
             (value, why) => format!("{value}: {why}"),
@@ -141,7 +141,7 @@ fn gates(page: &mut Page, diff: &Diff) {
             gate_state(gate.state),
             gate.gate.as_str().into(),
             gate.case.as_str().into(),
-            output.as_str().into(),
+            shown.as_str().into(),
         ]);
     }
     page.table(table);

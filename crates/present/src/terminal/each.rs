@@ -108,9 +108,9 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
     page.gates(summary);
     page.limits(run, summary, &measured(summary));
     // What a handful of trials cannot tell was said above; the rest of the findings stands.
-    let given: Vec<Finding> =
+    let seen: Vec<Finding> =
         summary.findings.iter().filter(|finding| finding.confidence != Confidence::CantTell).cloned().collect();
-    page.findings(&given);
+    page.findings(&seen);
     if style.verbose {
         page.warnings(&summary.warnings);
     }

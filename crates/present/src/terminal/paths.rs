@@ -26,25 +26,25 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
     let mut page = Page::new(style);
     let mut groups: Vec<(String, Vec<(String, &PathRow)>)> = Vec::new();
     for row in rows {
-        let (direction, wait) = match row.name.parse::<PathName>() {
+        let (base, wait) = match row.name.parse::<PathName>() {
             Ok(name) => (format!("{}:{}", name.transport, name.method), name.wait),
             Err(_) => (row.name.clone(), DEFAULT_WAIT.to_owned()),
         };
-        match groups.iter_mut().find(|(known, _)| *known == direction) {
+        match groups.iter_mut().find(|(known, _)| *known == base) {
             Some((_, members)) => members.push((wait, row)),
-            None => groups.push((direction, vec![(wait, row)])),
+            None => groups.push((base, vec![(wait, row)])),
         }
     }
-    let transport = |direction: &str| direction.split(':').next().unwrap_or_default().to_owned();
+    let transport = |base: &str| base.split(':').next().unwrap_or_default().to_owned();
     let mut transports = Vec::new();
-    for (direction, _) in &groups {
-        push_new(&mut transports, transport(direction));
+    for (base, _) in &groups {
+        push_new(&mut transports, transport(base));
     }
     let mut table = Table::new().column("", Align::Left).column("", Align::Left).wrap_last();
     let mut broken = Vec::new();
     for name in &transports {
         let mut usual: Option<Vec<&str>> = None;
-        for (direction, members) in groups.iter().filter(|(direction, _)| transport(direction) == *name) {
+        for (base, members) in groups.iter().filter(|(base, _)| transport(base) == *name) {
             let works: Vec<&(String, &PathRow)> = members.iter().filter(|(_, row)| row.state.is_ok()).collect();
             if let Some((_, first)) = works.first() {
                 let waits: Vec<&str> = works.iter().map(|(wait, _)| wait.as_str()).collect();
@@ -60,7 +60,7 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
                     Some(usual) if *usual != waits => text = format!("{text}; waits: {}", waits.join(" ")),
                     Some(_) => {}
                 }
-                table.row([Paint::Green.span(direction), text.into()]);
+                table.row([Paint::Green.span(base), text.into()]);
             }
             // One line per reason, with the waits it holds for.
             let mut reasons: Vec<(&Unavailable, Vec<&str>)> = Vec::new();
@@ -74,7 +74,7 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
             }
             for (reason, waits) in reasons {
                 let all = waits.len() == members.len();
-                broken.push((if all { direction.clone() } else { format!("{direction}/{}", waits.join(",")) }, reason));
+                broken.push((if all { base.clone() } else { format!("{base}/{}", waits.join(",")) }, reason));
             }
         }
     }

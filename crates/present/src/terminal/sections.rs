@@ -64,11 +64,11 @@ impl Page {
         let mut table =
             Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
         for gate in &summary.gates {
-            let output = words::gates::sentence(gate, glyphs);
-            table.row([gate_state(gate.state), gate.gate.as_str().into(), output.into()]);
+            let judged = words::gates::sentence(gate, glyphs);
+            table.row([gate_state(gate.state), gate.gate.as_str().into(), judged.into()]);
             for case in gate.cases.iter().filter(|_| self.style.verbose && gate.cases.len() > 1) {
-                let output = format!("{}: {}", case.name, words::gates::judged(case, &gate.unit, glyphs));
-                table.row([gate_state(case.state), Span::default(), output.into()]);
+                let judged = format!("{}: {}", case.name, words::gates::judged(case, &gate.unit, glyphs));
+                table.row([gate_state(case.state), Span::default(), judged.into()]);
             }
         }
         self.table(table);

@@ -157,8 +157,8 @@ fn is_known(field: &str, end: &EndReport, counted: Counted) -> bool {
         Counted::CpuTime => return field == "user_ns",
         Counted::Nothing => {}
     }
-    let nonzero = ["elapsed_ns", "bytes_sent", "bytes_received", "sent", "received", "lost", "delivery"];
-    nonzero.contains(&field) && *end != EndReport::default()
+    let always = ["elapsed_ns", "bytes_sent", "bytes_received", "sent", "received", "lost", "delivery"];
+    always.contains(&field) && *end != EndReport::default()
 }
 
 /// A part of the CPU time, ns. The kernel tells user mode and its own apart by ticks: where none fell into a part, it may

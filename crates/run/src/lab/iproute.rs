@@ -46,10 +46,10 @@ pub fn batch(program: Program, namespace: Option<&str>, lines: &[String]) -> Res
     if lines.is_empty() {
         return Ok(());
     }
-    let texts = carry_out(program, namespace, lines).map_err(|error| missing(program, &error))?;
-    match texts {
+    let message = carry_out(program, namespace, lines).map_err(|error| missing(program, &error))?;
+    match message {
         Ok(()) => Ok(()),
-        Err(texts) => Err(Problem::new("E40", Exit::CannotStart, format!("the lab could not be made: {texts}"))
+        Err(message) => Err(Problem::new("E40", Exit::CannotStart, format!("the lab could not be made: {message}"))
             .hint("msgpath lab status   for what is there; msgpath lab down   removes it")),
     }
 }
@@ -98,8 +98,8 @@ fn carry_out(program: Program, namespace: Option<&str>, lines: &[String]) -> io:
     // A program that ended early says why on its standard error.
     let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
     let output = child.wait_with_output()?;
-    let texts = String::from_utf8_lossy(&output.stderr);
-    let first = texts.lines().find(|line| !line.starts_with("Command failed")).unwrap_or("it failed without a word");
+    let message = String::from_utf8_lossy(&output.stderr);
+    let first = message.lines().find(|line| !line.starts_with("Command failed")).unwrap_or("it failed without a word");
     Ok(if output.status.success() { Ok(()) } else { Err(format!("{}: {first}", program.name())) })
 }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_fails_is_said() {
         match carry_out(Program::Ip, None, &["link show dev nowhere-at-all".into()]) {
-            Ok(texts) => assert!(texts.unwrap_err().contains("nowhere-at-all")),
+            Ok(message) => assert!(message.unwrap_err().contains("nowhere-at-all")),
             Err(error) => eprintln!("skipped: {error}"),
         }
         assert!(batch(Program::Tc, None, &[]).is_ok());

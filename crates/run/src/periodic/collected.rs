@@ -37,8 +37,8 @@ pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Collected
 }
 
 /// What a process said in the end.
-pub(super) fn failure(texts: &FromProcess) -> Option<String> {
-    match texts {
+pub(super) fn failure(message: &FromProcess) -> Option<String> {
+    match message {
         FromProcess::Failed(what) => Some(what.clone()),
         FromProcess::Unavailable(reason) => Some(reason.why.clone()),
         _ => None,

@@ -364,7 +364,7 @@ type FromOne = (usize, Option<(FromProcess, Vec<u8>)>);
 /// All processes of one session. Dropped, it ends them: nothing stays behind, whatever went wrong.
 struct Fleet {
     vehicles: Vec<Vehicle>,
-    texts: Receiver<FromOne>,
+    frames: Receiver<FromOne>,
 }
 
 impl Drop for Fleet {
@@ -429,8 +429,8 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let (sender, texts) = channel();
-        let mut fleet = Fleet { vehicles: Vec::new(), texts };
+        let (sender, frames) = channel();
+        let mut fleet = Fleet { vehicles: Vec::new(), frames };
         let life = periodic.length() + 4 * PATIENCE;
         for process in 0..periodic.processes {
             let order = Order {
@@ -472,18 +472,18 @@ impl Fleet {
         carried
     }
 
-    fn start(&mut self, order: Order, texts: &Sender<FromOne>) -> std::io::Result<()> {
+    fn start(&mut self, order: Order, frames: &Sender<FromOne>) -> std::io::Result<()> {
         let at = self.vehicles.len();
         let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Component)?;
         self.vehicles.push(Vehicle { child, to: Some(to) });
-        let texts = texts.clone();
+        let frames = frames.clone();
         std::thread::Builder::new().spawn(move || {
             while let Ok(Some(message)) = wire::read::<FromProcess>(&mut from) {
-                if texts.send((at, Some(message))).is_err() {
+                if frames.send((at, Some(message))).is_err() {
                     return;
                 }
             }
-            let _ = texts.send((at, None));
+            let _ = frames.send((at, None));
         })?;
         self.tell(at, &ToProcess::Order(Box::new(order)))
     }
@@ -527,15 +527,15 @@ impl Fleet {
                 let what = format!("{ready} of {all} processes are ready, {sent} have sent everything");
                 return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
             }
-            let (at, texts) = match self.texts.recv_timeout(Duration::from_millis(50)) {
-                Ok(texts) => texts,
+            let (at, frames) = match self.frames.recv_timeout(Duration::from_millis(50)) {
+                Ok(frames) => frames,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Problem::new("E17", Exit::Unfinished, "all processes of the periodic run vanished"));
                 }
             };
             let pid = self.vehicles[at].child.id();
-            match texts {
+            match frames {
                 None if all_collected[at].is_some() => {}
                 None => return Err(vanished(at, pid, "it ended before it brought its messages home")),
                 Some((FromProcess::Key, _)) => {
@@ -568,8 +568,8 @@ impl Fleet {
                     let what = format!("process {at} (pid {pid}): {}", reason.why);
                     return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint));
                 }
-                Some((texts, _)) => {
-                    return Err(vanished(at, pid, failure(&texts).unwrap_or_default()));
+                Some((frames, _)) => {
+                    return Err(vanished(at, pid, failure(&frames).unwrap_or_default()));
                 }
             }
         }

@@ -109,7 +109,7 @@ struct Lines {
     waiting: Vec<(bool, String)>,
     /// When the second that is counted began, and what was said and left out in it.
     since_ns: u64,
-    texts: u32,
+    written: u32,
     hushed: u64,
     /// Lines about connections for which there was no space.
     dropped: u64,
@@ -142,8 +142,8 @@ impl Journal {
     pub fn fault(&self, fault: Fault, from: SocketAddr, what: &dyn fmt::Display) {
         self.counts[fault as usize].fetch_add(1, Ordering::Relaxed);
         let mut lines = self.lines();
-        if lines.texts < LINES_PER_SECOND {
-            lines.texts += 1;
+        if lines.written < LINES_PER_SECOND {
+            lines.written += 1;
             lines.waiting.push((true, format!("{}: {what}", plain(from))));
         } else {
             lines.hushed += 1;

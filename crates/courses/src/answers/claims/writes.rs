@@ -264,8 +264,8 @@ fn port(parts: &[Part<'_>]) -> Option<Answer> {
         }
         _ => None,
     };
-    let given: Vec<String> = ["75118", "78400"].into_iter().filter_map(refused).collect();
-    Some(say(sure_or_not(given.len() == 2), format!("msgpath refuses it: {}", given.join("; "))))
+    let refusals: Vec<String> = ["75118", "78400"].into_iter().filter_map(refused).collect();
+    Some(say(sure_or_not(refusals.len() == 2), format!("msgpath refuses it: {}", refusals.join("; "))))
 }
 
 fn loss(parts: &[Part<'_>]) -> Option<Answer> {

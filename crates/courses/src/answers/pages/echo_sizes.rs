@@ -215,7 +215,7 @@ fn faster(parts: &[Part<'_>]) -> Answered {
         let Some(found) = difference(&columns, thousand, ten) else { continue };
         rows.push((name, what, a.mean_ns, b.mean_ns, found));
     }
-    let given = rows.iter().map(|(_, what, a, b, found)| {
+    let clauses = rows.iter().map(|(_, what, a, b, found)| {
         let Difference { t, p, permutation_p, .. } = found;
         let error = if *t == 0.0 { f64::NAN } else { (b - a) / t };
         let verdict = match (found.differs(), b < a) {
@@ -232,7 +232,7 @@ fn faster(parts: &[Part<'_>]) -> Answered {
             time(error.abs())
         )
     });
-    let mut given: Vec<String> = given.collect();
+    let mut clauses: Vec<String> = clauses.collect();
     let mut confidence = Confidence::CantTell;
     let steady = part(parts, "here-steady").and_then(|part| {
         let pair = (find(&part, "tcp", 1000)?, find(&part, "tcp", 10)?);
@@ -244,13 +244,13 @@ fn faster(parts: &[Part<'_>]) -> Answered {
             verdict => verdict_word(verdict, "neither, within 2 %"),
         };
         let ratio = judged.text();
-        given.push(format!(
+        clauses.push(format!(
             "the steady run decides it for this machine: p50 at 1000 bytes is {ratio} of that at 10 bytes, paired by pass: \
              {verdict}"
         ));
         confidence = judged.confidence();
     }
-    if given.is_empty() {
+    if clauses.is_empty() {
         return Err("neither trials nor rounds of 10 and of 1000 bytes were measured".into());
     }
     let title = "10 B against 1000 B: Welch's t test and a permutation test of the trials";
@@ -263,7 +263,7 @@ fn faster(parts: &[Part<'_>]) -> Answered {
         .col("p", |(.., found)| Cell::Number(found.p.into()))
         .col("permutation p", |(.., found)| Cell::Number(found.permutation_p.into()))
         .col("verdict", |(.., found)| found.verdict());
-    Ok(say(confidence, sentences(&given)).with(evidence))
+    Ok(say(confidence, sentences(&clauses)).with(evidence))
 }
 
 fn find<'a>(part: &Part<'a>, transport: &str, bytes: u64) -> Option<&'a CaseSummary> {
@@ -484,8 +484,8 @@ fn fit(lines: &[Line]) -> Answered {
         .col("first beyond a packet", |line| line.step.map_or_else(|| Cell::text("none"), Cell::size))
         .col("off the line there", |line| time_or(line.off_beyond().map(|(_, off)| off), "none beyond"));
     let known = lines.iter().all(|line| above(&line.per_byte_ns, 0.0));
-    let given: Vec<String> = lines.iter().map(Line::words).collect();
-    Ok(say(sure_if(known), sentences(&given)).with(evidence))
+    let clauses: Vec<String> = lines.iter().map(Line::words).collect();
+    Ok(say(sure_if(known), sentences(&clauses)).with(evidence))
 }
 
 /// The first exchange of a connection against the rest.

@@ -99,12 +99,12 @@ fn fastest(parts: &[Part<'_>]) -> Answered {
     let (text, ratio) = span(&part).ok_or("fewer than two servers were measured with a claim at p50")?;
     let own = own(&part).and_then(median_of);
     let own = own.map_or_else(String::new, |own| format!("; the bare loop of msgpath takes {}", time_with(&own)));
-    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
-    let why = match given {
+    let slower = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let why = match slower {
         1 => "most of each is two wake-ups and two passes through TCP, which no language shortens",
         _ => "the slowest is not told apart from the fastest",
     };
-    Ok(say(decided(given, 1), format!("{text}{own}; {why}")))
+    Ok(say(decided(slower, 1), format!("{text}{own}; {why}")))
 }
 
 fn cheapest(parts: &[Part<'_>]) -> Answered {
@@ -117,10 +117,10 @@ fn cheapest(parts: &[Part<'_>]) -> Answered {
     let beside = span(&part).map_or_else(String::new, |(_, ratio)| {
         format!(", where their p50 differ by {} times", msgpath_core::units::three_digits(ratio.value))
     });
-    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let slower = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     let each: Vec<String> = all.iter().map(|(case, cpu)| format!("{} {}", name(case), time(cpu.value))).collect();
     Ok(say(
-        decided(given, 1),
+        decided(slower, 1),
         format!(
             "{} with {} a message; {} takes {}, {} times as much{beside} ({})",
             name(cheap),
@@ -145,9 +145,9 @@ fn large(parts: &[Part<'_>]) -> Answered {
     let bytes = large.with_programs().next().map_or_else(String::new, |case| size(case.case.size));
     let (before, after) = (order(&small), order(&large));
     let changed = if before == after { "the order is the same" } else { "the order differs" };
-    let given = usize::from(ratio.low.is_some_and(|low| low > 1.0));
+    let slower = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     Ok(say(
-        decided(given, 1),
+        decided(slower, 1),
         format!(
             "with {bytes} {text}; {changed}: fastest first {}, with small messages {}",
             list(&after),

@@ -224,13 +224,13 @@ fn cures(parts: &[Part<'_>]) -> Answered {
         .col("instead of one write", |row| name(row.0))
         .col("p50", |row| time_or(p50(row.0), "no round trip"))
         .judged("p50 divided by that of one write", "the same");
-    let given = family.found().map(|(case, _, judged)| {
+    let clauses = family.found().map(|(case, _, judged)| {
         format!("{} take {} times that ({})", name(case), judged.text(), verdict_word(judged.verdict, "the same"))
     });
-    let given = given.collect::<Vec<_>>().join("; ");
+    let clauses = clauses.collect::<Vec<_>>().join("; ");
     let open = family.all.len() - family.found().count() + family.count(Verdict::Undecided);
     let middle = range_of(p50(one).ok_or("one write has no round trip")?);
-    let text = format!("One write takes {middle}; {given}");
+    let text = format!("One write takes {middle}; {clauses}");
     Ok(say(sure_if(open == 0 && !family.all.is_empty()), text).with(evidence))
 }
 
@@ -282,7 +282,8 @@ fn tails(parts: &[Part<'_>]) -> Answered {
         return Err("no path was measured with Nagle and without it".into());
     }
     let messages = part.measured().next().map_or(0, |case| case.delivery.sent / case.rounds.max(1));
-    let given = tails.iter().filter_map(|tail| Some(format!("{} {}", tail.case.case.path, range(&tail.mean()?, time))));
+    let clauses =
+        tails.iter().filter_map(|tail| Some(format!("{} {}", tail.case.case.path, range(&tail.mean()?, time))));
     let by_chance = sign_test(waiting, turned);
     let (confidence, verdict) = match waiting > turned && by_chance < 0.05 {
         true => {
@@ -306,7 +307,7 @@ fn tails(parts: &[Part<'_>]) -> Answered {
          without it in the same pass, and {turned} as much earlier; the slowest took {}. On average they take longer by {}. \
          {verdict}",
         time(tails.iter().map(Tail::most).fold(0.0, f64::max)),
-        given.collect::<Vec<_>>().join(", ")
+        clauses.collect::<Vec<_>>().join(", ")
     );
     let evidence = table("tails", "Short streams until their acknowledgement, on the sender's clock", &tails)
         .col("path", |tail| tail.case.case.path.to_string())

@@ -82,7 +82,7 @@ fn modes(part: &Part<'_>, about: &str) -> Table {
 /// What it costs to sleep and be woken, by transport.
 fn wake_up(parts: &[Part<'_>]) -> Answered {
     let closed = part(parts, "closed").ok_or("the run closed is missing")?;
-    let (mut output, mut ratios) = (Vec::new(), Vec::new());
+    let (mut clauses, mut ratios) = (Vec::new(), Vec::new());
     for blocked in closed.measured().filter(|case| case.case.path.wait == "block") {
         let Some(spinning) = other_wait(&closed, blocked, "spin") else { continue };
         let Some((slow, fast)) = median_of(blocked).zip(median_of(spinning)) else { continue };
@@ -91,7 +91,7 @@ fn wake_up(parts: &[Part<'_>]) -> Answered {
         let cpu = busy(&closed, blocked).zip(busy(&closed, spinning)).map_or_else(String::new, |(asleep, spin)| {
             format!(", CPU {:.0} % against {:.0} %", 100.0 * asleep, 100.0 * spin)
         });
-        output.push(format!(
+        clauses.push(format!(
             "{}: p50 {} asleep and {} spinning, {} times{cpu}: {} for each of the two wake-ups",
             blocked.case.path.transport,
             time_with(&slow),
@@ -104,20 +104,20 @@ fn wake_up(parts: &[Part<'_>]) -> Answered {
     if ratios.is_empty() {
         return Err("no transport was measured both asleep and spinning with a claim at p50".into());
     }
-    Ok(say(weakest(ratios.iter().map(|ratio| beyond(ratio, 1.0))), output.join("; ")))
+    Ok(say(weakest(ratios.iter().map(|ratio| beyond(ratio, 1.0))), clauses.join("; ")))
 }
 
 /// The ways that sleep, against a blocking call.
 fn sleeping(parts: &[Part<'_>]) -> Answered {
     let closed = part(parts, "closed").ok_or("the run closed is missing")?;
-    let mut given: [Vec<String>; 3] = Default::default();
+    let mut groups: [Vec<String>; 3] = Default::default();
     for case in closed.measured().filter(|case| ["epoll", "sigio", "busy-poll"].contains(&&*case.case.path.wait)) {
         let blocked = other_wait(&closed, case, "block").and_then(median_of);
         let Some((own, blocked)) = median_of(case).zip(blocked) else { continue };
         let (path, ratio) = (&case.case.path, over(own, blocked));
-        given[beside_one(ratio, 0, 1, 2)].push(format!("{}/{} {}", path.transport, path.wait, ratio_with(&ratio)));
+        groups[beside_one(ratio, 0, 1, 2)].push(format!("{}/{} {}", path.transport, path.wait, ratio_with(&ratio)));
     }
-    let all = given.iter().map(Vec::len).sum::<usize>();
+    let all = groups.iter().map(Vec::len).sum::<usize>();
     if all == 0 {
         return Err("no way that sleeps was measured beside a blocking call with a claim at p50".into());
     }
@@ -126,9 +126,9 @@ fn sleeping(parts: &[Part<'_>]) -> Answered {
         "faster than a blocking call at p50",
         "not told apart from a blocking call",
     ];
-    let output = what.iter().zip(&given).filter(|(_, which)| !which.is_empty());
-    let output: Vec<String> = output.map(|(what, which)| format!("{what}: {}", list(which))).collect();
-    Ok(say(decided(all - given[2].len(), all), format!("{} (times, with intervals)", output.join("; "))))
+    let clauses = what.iter().zip(&groups).filter(|(_, which)| !which.is_empty());
+    let clauses: Vec<String> = clauses.map(|(what, which)| format!("{what}: {}", list(which))).collect();
+    Ok(say(decided(all - groups[2].len(), all), format!("{} (times, with intervals)", clauses.join("; "))))
 }
 
 /// Whether a sleeping receiver is slower where messages are rare.

@@ -260,8 +260,8 @@ fn where_it_went(calls: &[Calls<'_>]) -> Answered {
     }
     // Sentences for each kind; all of them together may be wrong once in twenty times.
     let family = every(calls).count().max(1);
-    let given = rows.iter().map(|(of, all)| format!("{}: {}", of.name(), all.words(all.is_sure(family))));
-    let answer = say(sure_if(rows.iter().all(|(_, all)| all.is_sure(family))), given.collect::<Vec<_>>().join(". "));
+    let clauses = rows.iter().map(|(of, all)| format!("{}: {}", of.name(), all.words(all.is_sure(family))));
+    let answer = say(sure_if(rows.iter().all(|(_, all)| all.is_sure(family))), clauses.collect::<Vec<_>>().join(". "));
     let evidence = of_kinds("largest", "The largest part of each call, counted", rows)
         .col("calls", |(_, all)| Cell::count(all.count))
         .col("largest in", |(_, all)| Cell::count(all.largest[all.at()]))
@@ -374,9 +374,9 @@ fn lock(calls: &[Calls<'_>]) -> Answered {
     let sum = |locks: &[(u64, u64)]| locks.iter().map(|(ns, _)| ns).sum::<u64>() as f64;
     let share = |locks: &[(u64, u64)]| sum(locks) / locks.iter().map(|(_, ns)| ns).sum::<u64>().max(1) as f64;
     let those = |locks: &[(u64, u64)]| locks.iter().filter(|(ns, _)| *ns >= WAITED).count();
-    let given: usize = rows.iter().map(|(_, locks)| locks.len()).sum();
+    let known: usize = rows.iter().map(|(_, locks)| locks.len()).sum();
     let waited: usize = rows.iter().map(|(_, locks)| those(locks)).sum();
-    if given == 0 {
+    if known == 0 {
         let cannot = Cannot::from("the server does not tell how long it waited for its lock");
         return Err(cannot.next("msgpath rpc here ..."));
     }
@@ -386,10 +386,10 @@ fn lock(calls: &[Calls<'_>]) -> Answered {
     });
     // Told by the server for every call: counted, not estimated.
     let text = match waited {
-        0 => format!("Nothing: none of {given} calls waited for it."),
+        0 => format!("Nothing: none of {known} calls waited for it."),
         _ => {
             let texts = texts.collect::<Vec<_>>().join(". ");
-            format!("{waited} of {given} calls waited for it. {texts}. A ping does not take it.")
+            format!("{waited} of {known} calls waited for it. {texts}. A ping does not take it.")
         }
     };
     let evidence = of_kinds("lock", "Calls that waited for the store's lock for at least 1 µs", rows)

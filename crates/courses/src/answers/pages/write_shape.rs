@@ -399,18 +399,18 @@ impl<'a> Shapes<'a> {
 fn carried(family: &Family<'_>, number: u8, what: &str) -> Option<String> {
     let own: Vec<_> = family.found().filter(|(case, ..)| is(case, number)).map(|(.., judged)| judged).collect();
     let (least, most) = extremes(&own, |judged| judged.ratio.value)?;
-    let given: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Undecided]
+    let clauses: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Undecided]
         .into_iter()
         .map(|of| (of, own.iter().filter(|judged| judged.verdict == of).count()))
         .filter(|(_, count)| *count > 0)
         .map(|(of, count)| format!("{} in {count}", verdict_word(of, SAME)))
         .collect();
-    let (given, all) = (given.join(", "), counted(own.len(), "row"));
+    let (clauses, all) = (clauses.join(", "), counted(own.len(), "row"));
     let spread = match own.len() {
         1 => own[0].text(),
         _ => format!("{:.3} to {:.3}", least.ratio.value, most.ratio.value),
     };
-    Some(format!("{what} {spread} of what one write does ({given} of {all})"))
+    Some(format!("{what} {spread} of what one write does ({clauses} of {all})"))
 }
 
 fn types(shapes: &Shapes<'_>) -> Answered {
@@ -427,11 +427,11 @@ fn types(shapes: &Shapes<'_>) -> Answered {
         .col("case", |row| name(row.0))
         .col("calls each", |row| number_or(row.0.per_message(sending(part, row.0).0.send_calls), "no message was sent"))
         .judged("throughput divided by one write's", SAME);
-    let given = [carried(&family, 1, "many writes carry"), carried(&family, 2, "one writev carries")];
-    let given: Vec<String> = given.into_iter().flatten().collect();
+    let clauses = [carried(&family, 1, "many writes carry"), carried(&family, 2, "one writev carries")];
+    let clauses: Vec<String> = clauses.into_iter().flatten().collect();
     let text = format!(
         "{}. A verdict needs {}: the larger of 2 % and of what equal rows of its shape and setting differ by{}",
-        capital(&given.join("; ")),
+        capital(&clauses.join("; ")),
         band.margins(pairs.iter().map(|(_, one)| *one)),
         band.waits()
     );

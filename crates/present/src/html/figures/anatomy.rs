@@ -62,8 +62,13 @@ fn lane(stage: &Stage) -> usize {
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
-    let traced =
-        || scene.summary.attribution.iter().filter(|given| given.why.is_none() && bands(given).next().is_some());
+    let traced = || {
+        scene
+            .summary
+            .attribution
+            .iter()
+            .filter(|attributed| attributed.why.is_none() && bands(attributed).next().is_some())
+    };
     if traced().next().is_none() {
         return Drawn::Nothing;
     }
@@ -78,14 +83,14 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         ("share", "share"),
     ]);
     let several = traced().nth(1).is_some();
-    for given in traced().take(CASES) {
-        let case = scene.summary.cases.iter().find(|case| case.case.id == given.case);
+    for attributed in traced().take(CASES) {
+        let case = scene.summary.cases.iter().find(|case| case.case.id == attributed.case);
         let name = case.map_or_else(String::new, |case| format!("{}, {}", case.case.path, words::message(&case.case)));
-        for band in bands(given) {
+        for band in bands(attributed) {
             let title = if several { format!("{name}: {}", band.name) } else { band.name.clone() };
             views.push((title, 1));
-            panels.push(draw(given, band, panels.is_empty()));
-            for (stage, ns) in given.stages.iter().zip(&band.parts_ns) {
+            panels.push(draw(attributed, band, panels.is_empty()));
+            for (stage, ns) in attributed.stages.iter().zip(&band.parts_ns) {
                 let share = if band.mean_ns > 0.0 { ns / band.mean_ns } else { 0.0 };
                 data.row([
                     name.as_str().into(),
@@ -99,7 +104,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             }
         }
     }
-    let known = traced().find_map(|given| given.known_by.as_deref()).unwrap_or("stamps");
+    let known = traced().find_map(|attributed| attributed.known_by.as_deref()).unwrap_or("stamps");
     let mut note = format!("Known by {known}.");
     if traced().count() > CASES {
         note += &format!(" {} more cases are in the tables.", traced().count() - CASES);
@@ -108,13 +113,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 /// From the usual message to the slowest.
-fn bands(given: &CaseStages) -> impl Iterator<Item = &Band> {
-    given.bands.iter().filter(|band| band.name != "all" && band.mean_ns > 0.0)
+fn bands(attributed: &CaseStages) -> impl Iterator<Item = &Band> {
+    attributed.bands.iter().filter(|band| band.name != "all" && band.mean_ns > 0.0)
 }
 
-fn draw(given: &CaseStages, band: &Band, first: bool) -> Svg {
+fn draw(attributed: &CaseStages, band: &Band, first: bool) -> Svg {
     // The lanes in which nothing of any message happens are left out: a pipe has no link.
-    let happens = |at: &usize| given.stages.iter().any(|stage| lane(stage) == *at);
+    let happens = |at: &usize| attributed.stages.iter().any(|stage| lane(stage) == *at);
     let used: Vec<usize> = (0..LANES.len()).filter(|at| at % FAR_PROGRAM == 0 || happens(at)).collect();
     let height = TOP + LANE * used.len() as f64 + 30.0;
     let (right, bottom) = (WIDTH - RIGHT, height - 30.0);
@@ -164,7 +169,7 @@ fn draw(given: &CaseStages, band: &Band, first: bool) -> Svg {
     drawing.text("small", (begin.0 + 9.0, begin.1 + 4.0), Anchor::Start, "sends");
     drawing.text("small", (end.0 - 9.0, end.1 + 4.0), Anchor::End, "has the reply");
     let mut before: Option<(f64, f64)> = Some(begin);
-    for ((stage, ns), (start, end)) in given.stages.iter().zip(&band.parts_ns).zip(&spans) {
+    for ((stage, ns), (start, end)) in attributed.stages.iter().zip(&band.parts_ns).zip(&spans) {
         let Some(row) = used.iter().position(|at| *at == lane(stage)) else { continue };
         let (y, wide) = (TOP + LANE * row as f64 + (LANE - BAR) / 2.0, (end - start).max(0.0));
         let middle = y + BAR / 2.0;
@@ -175,7 +180,7 @@ fn draw(given: &CaseStages, band: &Band, first: bool) -> Svg {
         before = Some((*end, middle));
         let share = words::percent(ns / band.mean_ns);
         let title = format!("{}: {}, {share}", stage.name, G.time(*ns));
-        let title = stage.direction.map_or(title.clone(), |route| format!("{}, {title}", route.name()));
+        let title = stage.direction.map_or(title.clone(), |direction| format!("{}, {title}", direction.name()));
         let number = colour(stage.kind);
         drawing.rectangle(&format!("stage st{number}"), (*start, y), (wide.max(0.6), BAR), 1.0, &title);
         if hatched(stage.kind) && wide > 2.0 {
@@ -185,29 +190,29 @@ fn draw(given: &CaseStages, band: &Band, first: bool) -> Svg {
     if let Some((x, y)) = before {
         drawing.line("axis", (x, y), (x, end.1));
     }
-    labels(&mut drawing, given, band, &used, &spans);
+    labels(&mut drawing, attributed, band, &used, &spans);
     drawing.finish(&format!("Where a message of {} is at every moment, {}", band.name, G.time(band.mean_ns)))
 }
 
 /// A label on its bar where it fits, else behind it where its lane is free; what finds no room there stands together before
 /// the first bar of the lane, or behind the last.
-fn labels(drawing: &mut Drawing, given: &CaseStages, band: &Band, used: &[usize], spans: &[(f64, f64)]) {
+fn labels(drawing: &mut Drawing, attributed: &CaseStages, band: &Band, used: &[usize], spans: &[(f64, f64)]) {
     let right = WIDTH - RIGHT;
     let wide = |text: &str| text.chars().count() as f64 * LETTER;
     for (row, at) in used.iter().enumerate() {
         let middle = TOP + LANE * row as f64 + LANE / 2.0 + 4.0;
-        let own: Vec<usize> = (0..given.stages.len())
-            .filter(|stage| lane(&given.stages[*stage]) == *at && band.parts_ns[*stage] >= 0.004 * band.mean_ns)
+        let own: Vec<usize> = (0..attributed.stages.len())
+            .filter(|stage| lane(&attributed.stages[*stage]) == *at && band.parts_ns[*stage] >= 0.004 * band.mean_ns)
             .collect();
         let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
         let (begin, mut end_of_all) = (spans[*first].0, spans[*last].1);
         let mut left_over: Vec<String> = Vec::new();
         for (n, stage) in own.iter().enumerate() {
             let (start, end) = spans[*stage];
-            let text = format!("{} {}", given.stages[*stage].name, G.time(band.parts_ns[*stage]));
+            let text = format!("{} {}", attributed.stages[*stage].name, G.time(band.parts_ns[*stage]));
             let until = own.get(n + 1).map_or(right, |next| spans[*next].0);
             if end - start > wide(&text) + 8.0 {
-                let class = format!("on on{}", colour(given.stages[*stage].kind));
+                let class = format!("on on{}", colour(attributed.stages[*stage].kind));
                 drawing.text(&class, ((start + end) / 2.0, middle), Anchor::Middle, &text);
             } else if end + 5.0 + wide(&text) <= until {
                 drawing.text("small", (end + 5.0, middle), Anchor::Start, &text);

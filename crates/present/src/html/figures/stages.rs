@@ -119,14 +119,14 @@ fn traced(stage: &attribution::bands::Stage) -> Part {
 /// The full stages of a case where it has a traced replica, else those that its stamps tell.
 fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bars<'a>, String> {
     let own = scene.summary.attribution.iter().find(|stages| stages.case == case.case.id && stages.why.is_none());
-    if let Some(given) = own {
-        let bands = given.bands.iter().filter(|band| band.name != "all").cloned().collect();
-        let parts = given.stages.iter().map(traced).collect();
-        return Ok(Bars { label, parts, bands, messages: given.complete, traced: true });
+    if let Some(divided) = own {
+        let bands = divided.bands.iter().filter(|band| band.name != "all").cloned().collect();
+        let parts = divided.stages.iter().map(traced).collect();
+        return Ok(Bars { label, parts, bands, messages: divided.complete, traced: true });
     }
-    let given = stages(scene.run, &case.case, scene.messages.logged)?;
-    let parts = given.stages.iter().map(|stage| stamped(*stage)).collect();
-    Ok(Bars { label, parts, bands: given.bands, messages: given.messages, traced: false })
+    let divided = stages(scene.run, &case.case, scene.messages.logged)?;
+    let parts = divided.stages.iter().map(|stage| stamped(*stage)).collect();
+    Ok(Bars { label, parts, bands: divided.bands, messages: divided.messages, traced: false })
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {

@@ -67,7 +67,7 @@ pub fn serve() -> io::Result<()> {
             }
             while let Some(order) = text.next() {
                 let answer = order.and_then(|order| relay.carry_out(order));
-                let answer = answer.map_or_else(|why| format!("no {why}\n"), |texts| format!("ok {texts}\n"));
+                let answer = answer.map_or_else(|why| format!("no {why}\n"), |done| format!("ok {done}\n"));
                 let mut out = io::stdout().lock();
                 out.write_all(answer.as_bytes())?;
                 out.flush()?;

@@ -126,7 +126,7 @@ pub trait Listener {
     /// All connections are there.
     fn connected(&mut self, connected: &Connected);
     /// A text of the server (`stats`).
-    fn texts(&mut self, text: &str);
+    fn server_text(&mut self, text: &str);
     /// The calls of a round, where records are wanted.
     ///
     /// # Errors
@@ -518,7 +518,7 @@ impl Run<'_> {
             if let Some(bytes) = part.reply_bytes {
                 self.header.plan.cases[order.step].reply = bytes;
             }
-            part.texts.iter().for_each(|text| self.listener.texts(text));
+            part.texts.iter().for_each(|text| self.listener.server_text(text));
         }
         let mut records: Vec<Record> = parts.iter_mut().flat_map(|part| part.records.drain(..)).collect();
         if !records.is_empty() {
