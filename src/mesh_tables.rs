@@ -84,6 +84,7 @@ fn hosts(header: &MeshHeader, summary: &MeshSummary) -> Vec<TableColumn> {
         column("effect_high", factor(2)),
         column("pairs", whole(rows().map(|(_, host, _)| Some(host.pairs)))),
         column("failed", whole(rows().map(|(_, host, _)| Some(host.failed)))),
+        column("busy_share", real(rows().map(|(_, host, _)| host.busy))),
     ]
 }
 

@@ -31,7 +31,7 @@ const HELLO: u64 = 3_400;
 const PILOT_ROUNDS: u64 = 9;
 /// A block of a pair: its facts, and what a round adds.
 const PAIR_BYTES: u64 = 260;
-const ROUND_BYTES: u64 = 420;
+const ROUND_BYTES: u64 = 600;
 /// What the coordinator keeps of a host, of a pair in its analysis, and itself.
 const HOST_MEMORY: u64 = 96 << 10;
 const PAIR_MEMORY: u64 = 320;

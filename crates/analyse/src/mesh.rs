@@ -4,6 +4,7 @@ mod answers;
 mod model;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::summary::Finding;
 
 pub use model::{LEAST_FACTOR, Power, planned_power};
+pub use waits::{Waited, WaitedFor};
 
 /// Name and version of what `--json` prints of a mesh.
 pub const MESH_RESULT: &str = "msgpath/mesh-result/1";
@@ -62,6 +64,8 @@ pub struct PairValues {
     pub mean_ns: Option<f64>,
     /// What the model does not explain of the median, as a factor; `None`: it is not in the model.
     pub residual: Option<f64>,
+    /// How long the near and the far end waited for a CPU; `None`: not known.
+    pub waited: Option<[Waited; 2]>,
     /// Which of the limits are surely broken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breaks: Vec<bool>,
@@ -96,6 +100,9 @@ pub struct HostEffect {
     pub pairs: u32,
     /// Its pairs without a result.
     pub failed: u32,
+    /// Share of the time that its threads waited for a CPU, where they waited as nobody does on an idle machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
 }
 
 /// A kind of pair: the same rack, another rack.
@@ -299,6 +306,7 @@ fn values(slot: Slot, tries: u32, case: &PairCase, sla: &[Gate]) -> PairValues {
         max_ns: pooled.max(),
         mean_ns,
         residual: None,
+        waited: waits::waited(case),
         breaks: sla.iter().map(breaks).collect(),
         unavailable: case.unavailable.clone(),
     }

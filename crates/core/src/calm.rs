@@ -9,28 +9,28 @@ use crate::plan::{Case, Plan};
 use crate::schema::{FAR, KernelCounts, NEAR, RoundRecord, RunHeader};
 
 /// USER_HZ is 100 on Linux: a tick of `/proc/stat` is 10 ms.
-const TICK_NS: f64 = 10e6;
+pub const TICK_NS: u64 = 10_000_000;
 /// One tick of a short round is rounding; two and more must be this share of the round as well.
-const STOLEN: f64 = 0.01;
+pub const STOLEN: f64 = 0.01;
 /// A quota that stopped the group for less than this share of the round did not disturb it.
-const THROTTLED: f64 = 0.01;
+pub const THROTTLED: f64 = 0.01;
 /// CPU time of others on the measuring CPUs, beyond that of the quiet rounds of the case: ticks ...
 const FOREIGN_TICKS: f64 = 2.0;
 /// ... and share of the round. The kernel counts this time by sampling, so less is no evidence.
 const FOREIGN: f64 = 0.1;
 /// A pinned thread that nobody disturbs is taken off its CPU some ten times a second, by kernel threads.
-const PREEMPTED_PER_S: f64 = 100.0;
+pub const PREEMPTED_PER_S: f64 = 100.0;
 /// A thread waits for its CPU after every wake-up, for as long as an idle CPU takes to get going. A wait of a scheduler's
 /// slice is another matter.
-const SLICE_NS: f64 = 200_000.0;
+pub const SLICE_NS: f64 = 200_000.0;
 /// A share of its time that a thread may wait for a CPU, beyond that of the quiet rounds of the case.
-const WAITING: f64 = 0.1;
+pub const WAITING: f64 = 0.1;
 /// The same where `doctor` saw that CPUs were short before the run.
 const WAITING_IN_A_CROWD: f64 = 0.05;
 /// A run has too few calm rounds where they are less than this share of the planned ones.
 const ENOUGH: f64 = 0.75;
 /// The quiet rounds of a case are its quietest quarter.
-const QUIET: f64 = 0.25;
+pub const QUIET: f64 = 0.25;
 
 /// What disturbed one end in a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Watch {
         let throttled_ns = self.grew(round, at, "cgroup.throttled_usec").unwrap_or(0) as f64 * 1e3;
         let times = self.grew(round, at, "cgroup.nr_throttled").unwrap_or(0);
         End {
-            stolen: stolen > 1 && stolen as f64 * TICK_NS > STOLEN * lasted,
+            stolen: stolen > 1 && stolen as f64 * TICK_NS as f64 > STOLEN * lasted,
             throttled: times > 0 && (throttled_ns == 0.0 || throttled_ns > THROTTLED * lasted),
             // Where its own threads share CPUs they take them from each other.
             preempted: shape.alone && off >= 2.0 && off > PREEMPTED_PER_S * shape.threads * own / 1e9,
@@ -174,8 +174,8 @@ impl Watch {
         let used = |at: usize| (report(at).user_ns + report(at).system_ns) as f64;
         let together = self.one_machine && cpus.iter().any(|cpu| shape.cpus[1 - at].contains(cpu));
         let own = used(at) + if together { used(1 - at) } else { 0.0 };
-        let foreign = (busy - own / TICK_NS).max(0.0);
-        Some((foreign, foreign * TICK_NS / (lasted * cpus.len() as f64)))
+        let foreign = (busy - own / TICK_NS as f64).max(0.0);
+        Some((foreign, foreign * TICK_NS as f64 / (lasted * cpus.len() as f64)))
     }
 
     /// How much a kernel counter grew; `None` where it could not be read.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calm::{TICK_NS, steal_of};
 use crate::gate::Gate;
 use crate::histogram::SparseHistogram;
 use crate::hosts_file::{HostSpec, Limit};
@@ -12,7 +13,7 @@ use crate::launch::Launch;
 use crate::plan::Plan;
 use crate::problem::{Problem, Unavailable};
 use crate::resume::Resumption;
-use crate::schema::Environment;
+use crate::schema::{EndRound, Environment, KernelCounts};
 
 /// The version of the record of a mesh.
 pub const MESH_SCHEMA: &str = "msgpath/mesh/1";
@@ -227,9 +228,49 @@ pub struct PairRound {
     pub lost: u64,
     /// How long it took, ns.
     pub elapsed_ns: u64,
+    /// What each end waited for its CPU; empty in a record of before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<EndWait>,
     /// Round trips. A column of its own in the record.
     #[serde(skip)]
     pub latency: SparseHistogram,
+}
+
+/// How long the threads of one end waited for a CPU in a round, and what kept it from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndWait {
+    /// Time runnable and not running, ns; `None`: the kernel does not say.
+    #[serde(default)]
+    pub wait_ns: Option<u64>,
+    /// Context switches.
+    pub switches: u64,
+    /// Those of them that took the CPU away.
+    pub preempted: u64,
+    /// Time that the hypervisor took of its CPU, ns.
+    pub stolen_ns: u64,
+    /// Time for which the CPU quota of its control group stopped it, ns.
+    pub throttled_ns: u64,
+}
+
+impl EndWait {
+    /// What an end reports. `pinned`: the CPUs of its thread; none: any of so many.
+    pub fn of(end: &EndRound, pinned: &[u32], cpus: usize) -> Self {
+        let KernelCounts(kernel) = &end.kernel;
+        let grew = |name: &str| kernel.get(name).copied().unwrap_or(0);
+        // Each end has one thread.
+        let (ticks, of) = match pinned.first() {
+            None => (grew("stat.steal"), cpus),
+            Some(cpu) => (grew(&steal_of(*cpu)), 1),
+        };
+        let report = &end.report;
+        Self {
+            wait_ns: report.run_delay_ns,
+            switches: report.voluntary_switches.saturating_add(report.involuntary_switches),
+            preempted: report.involuntary_switches,
+            stolen_ns: ticks.saturating_mul(TICK_NS) / of.max(1) as u64,
+            throttled_ns: grew("cgroup.throttled_usec").saturating_mul(1_000),
+        }
+    }
 }
 
 /// A try that brought nothing: a block of `pairs.mpl`.

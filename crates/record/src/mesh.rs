@@ -6,7 +6,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::SparseHistogram;
-use msgpath_core::mesh::{FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, PairRecord, Slot};
+use msgpath_core::mesh::{EndWait, FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, PairRecord, Slot};
 use msgpath_core::schema::RunEnd;
 use serde::Deserialize;
 
@@ -63,11 +63,18 @@ fn check(pair: &PairRecord) -> Result<(), String> {
     if rounds as u64 > MAX_ROUNDS_OF_A_PAIR {
         return Err(format!("{rounds} rounds of a pair; the limit is {MAX_ROUNDS_OF_A_PAIR}"));
     }
-    let mut rounds = pair.cases.iter().flat_map(|case| &case.rounds);
+    let rounds = || pair.cases.iter().flat_map(|case| &case.rounds);
     let too_large = |number: &u64| *number > MAX_COUNT;
-    match rounds
-        .any(|one| [one.sent, one.received, one.lost, one.elapsed_ns, one.latency.total()].iter().any(too_large))
-    {
+    let of_end = |end: &EndWait| {
+        [end.wait_ns.unwrap_or(0), end.switches, end.preempted, end.stolen_ns, end.throttled_ns].iter().any(too_large)
+    };
+    if rounds().any(|one| one.ends.len() > 2) {
+        return Err("a round of more than two ends".into());
+    }
+    match rounds().any(|one| {
+        [one.sent, one.received, one.lost, one.elapsed_ns, one.latency.total()].iter().any(too_large)
+            || one.ends.iter().any(of_end)
+    }) {
         true => Err(format!("a number of a pair above {MAX_COUNT}")),
         false => Ok(()),
     }
@@ -376,7 +383,9 @@ pub(crate) mod tests {
         let round = |ns: u64| {
             let mut latency = Histogram::new();
             (0..10).for_each(|at| latency.record(ns + at * 100));
-            PairRound { sent: 10, received: 10, lost: 0, elapsed_ns: 10 * ns, latency: latency.to_sparse() }
+            let wait = EndWait { wait_ns: Some(3 * ns), switches: 20, preempted: 1, stolen_ns: 0, throttled_ns: 7 };
+            let (elapsed_ns, ends) = (10 * ns, vec![wait, EndWait::default()]);
+            PairRound { sent: 10, received: 10, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() }
         };
         let cases = vec![PairCase { case: 0, rounds: vec![round(20_000), round(21_000)], unavailable: None }];
         let slot = Slot { near, far, purpose: Purpose::Mesh, time: 0, step: near };

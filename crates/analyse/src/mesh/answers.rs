@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::hosts::fold;
 use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{size, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::estimate::mean_estimate;
 
 use super::model::{LEAST_FACTOR, LIKELY, Model, SURE, finds_links, log, model, power, suspicious};
-use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues};
+use super::waits::{Usual, Waits, percent};
+use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues, Waited};
 use crate::summary::{Confidence, Finding};
 
 /// Of the hosts of a rack so many are slow, in percent, where it is the rack that is slow.
@@ -44,17 +46,22 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             failed[slot.near as usize] += 1;
             failed[slot.far as usize] += 1;
         }
-        let hosts = header.hosts.iter().zip(&fitted.effects).zip(&failed).map(|((host, effect), failed)| HostEffect {
+        let usual = Usual::of(&summary.pairs, case.id);
+        let busy = usual.busy_hosts(&summary.pairs, case.id);
+        let hosts = (0..).zip(&header.hosts).zip(&fitted.effects).zip(&failed);
+        let hosts = hosts.map(|(((at, host), effect), failed)| HostEffect {
             host: host.spec.name.clone(),
             rack: host.spec.rack.clone(),
             factor: effect.filter(|_| known).map(|effect| effect.factor()),
             pairs: effect.map_or(0, |effect| effect.pairs),
             failed: *failed,
+            busy: busy.get(&at).map(|waits: &Waits| waits.share),
         });
         let hosts: Vec<HostEffect> = hosts.collect();
-        let slow_racks = slow_hosts(header, &found, &several, summary);
-        let slow_between = slow_rack_pairs(header, &found, &slow_racks, &several, summary);
-        slow_links(header, &found, &slow_between, &several, summary);
+        let slow_racks = slow_hosts(header, &found, &usual, &several, summary);
+        let slow_between = slow_rack_pairs(header, &found, &usual, &slow_racks, &several, summary);
+        slow_links(header, &found, &usual, &slow_between, &several, summary);
+        busy_hosts(header, &busy, &several, summary);
         alone(&summary.pairs, case.id, &several).into_iter().for_each(|finding| summary.findings.push(finding));
         let levels = levels_of(header, &summary.pairs, case.id, names);
         summary.cases.push(CaseOfMesh {
@@ -66,7 +73,8 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             power,
         });
     }
-    if summary.findings.is_empty() && summary.cases.iter().all(|case| case.spread.is_none()) && summary.measured > 0 {
+    let silent = summary.findings.iter().all(|finding| finding.code == "M08");
+    if silent && summary.cases.iter().all(|case| case.spread.is_none()) && summary.measured > 0 {
         let text = "so few pairs do not tell which host is slow: a mesh of four hosts or more does".into();
         push(summary, "M06", Confidence::CantTell, text, &[], &[]);
     }
@@ -113,13 +121,62 @@ fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
     }
 }
 
+/// The same for what waits for a CPU may have made slower by this (`shift`, 0 or less): how sure it is without them. What they
+/// may explain is not known.
+fn judged_without(at_least: impl Fn(f64) -> f64, shift: f64) -> Option<Confidence> {
+    let with = judged(&at_least)?;
+    match judged(|share| at_least(share) + shift) {
+        Some(without) => Some(if without as u8 > with as u8 { without } else { with }),
+        None => Some(Confidence::CantTell),
+    }
+}
+
+/// The pairs of a host that the model rests on, with the end that it is of each.
+fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl Iterator<Item = (&'a PairValues, usize)> {
+    let ends = move |pair: &'a PairValues| {
+        [(pair.slot.near, NEAR), (pair.slot.far, FAR)].into_iter().find(|(own, _)| *own == host).map(|(_, end)| (pair, end))
+    };
+    model.of.iter().map(|at| &pairs[*at]).filter_map(ends)
+}
+
+/// What is said where waits may explain a part of it, or all.
+fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[Waited], hosts: &[u32]) -> String {
+    let waits = Waits::of(ends);
+    let (part, cause) = (if confidence == Confidence::CantTell { "all" } else { "most" }, waits.cause(header, hosts));
+    format!("; its threads waited {} of the time for a CPU ({cause}), which may explain {part} of it", percent(waits.share))
+}
+
+/// Who was measured on a busy machine, whatever came of it.
+fn busy_hosts(header: &MeshHeader, busy: &BTreeMap<u32, Waits>, several: &str, summary: &mut MeshSummary) {
+    let Some(most) = busy.values().max_by(|a, b| a.share.total_cmp(&b.share)) else { return };
+    let hosts: Vec<u32> = busy.keys().copied().collect();
+    let names = fold(hosts.iter().map(|at| header.host(*at)));
+    let text = format!(
+        "the CPUs of {names} ({} of {} hosts) were busy: threads that measured waited up to {} of the time for one ({}){several}",
+        hosts.len(),
+        header.hosts.len(),
+        percent(most.share),
+        most.cause(header, &hosts)
+    );
+    let evidence = [("hosts", hosts.len() as f64), ("share", most.share)];
+    push(summary, "M08", Confidence::Sure, text, &evidence, &["the same mesh when they are idle".to_string()]);
+}
+
 /// Hosts that are slow to everyone; where most of a rack are, the rack. The racks that are slow.
-fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut MeshSummary) -> BTreeSet<String> {
+fn slow_hosts(
+    header: &MeshHeader,
+    model: &Model,
+    usual: &Usual,
+    several: &str,
+    summary: &mut MeshSummary,
+) -> BTreeSet<String> {
     let mut slow: Vec<(usize, Confidence)> = Vec::new();
     for (at, effect) in model.fitted.effects.iter().enumerate() {
-        if let Some(effect) = effect
-            && let Some(confidence) = judged(|share| effect.at_least(share))
-        {
+        let Some(effect) = effect else { continue };
+        let own = pairs_of(model, &summary.pairs, at as u32);
+        let shifts: Vec<f64> = own.map(|(pair, end)| usual.shift(pair, &[end])).collect();
+        let shift = if shifts.is_empty() { 0.0 } else { median(&shifts) };
+        if let Some(confidence) = judged_without(|share| effect.at_least(share), shift) {
             slow.push((at, confidence));
         }
     }
@@ -138,10 +195,16 @@ fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut M
     for name in &slow_racks {
         let own: Vec<_> = slow.iter().filter(|(at, _)| rack(*at) == Some(name)).collect();
         let factors: Vec<f64> = own.iter().filter_map(|(at, _)| model.fitted.effects[*at]).map(|one| one.log).collect();
-        let sure = own.iter().filter(|(_, confidence)| *confidence == Confidence::Sure).count() * 2 > own.len();
-        let (confidence, factor) = (if sure { Confidence::Sure } else { Confidence::Likely }, median(&factors).exp());
+        // More than half of its hosts are at least so sure.
+        let mut confidences: Vec<Confidence> = own.iter().map(|(_, confidence)| *confidence).collect();
+        confidences.sort_unstable_by_key(|confidence| *confidence as u8);
+        let (confidence, factor) = (confidences[confidences.len() / 2], median(&factors).exp());
+        let waits = match confidence {
+            Confidence::CantTell => "; their threads waited for CPUs, which may explain all of it",
+            _ => "",
+        };
         let text = format!(
-            "rack {name} is {} times slower to everyone: {} of its {} hosts are{several}",
+            "rack {name} is {} times slower to everyone: {} of its {} hosts are{several}{waits}",
             three_digits(factor),
             own.len(),
             racks[name.as_str()][0]
@@ -154,7 +217,12 @@ fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut M
     for (at, confidence) in slow {
         let Some(effect) = model.fitted.effects[at] else { continue };
         let (name, factor) = (&header.hosts[at].spec.name, effect.factor());
-        let text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
+        let mut text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
+        if judged(|share| effect.at_least(share)) != Some(confidence) {
+            let ends = pairs_of(model, &summary.pairs, at as u32);
+            let ends: Vec<Waited> = ends.filter_map(|(pair, end)| Some(pair.waited?[end])).collect();
+            text += &may_explain(header, confidence, &ends, &[at as u32]);
+        }
         let next = [format!("msgpath doctor   # on {name}")];
         push(summary, "M01", confidence, text, &[("factor", factor[1]), ("pairs", f64::from(effect.pairs))], &next);
     }
@@ -165,32 +233,39 @@ fn slow_hosts(header: &MeshHeader, model: &Model, several: &str, summary: &mut M
 fn slow_rack_pairs(
     header: &MeshHeader,
     model: &Model,
+    usual: &Usual,
     slow_racks: &BTreeSet<String>,
     several: &str,
     summary: &mut MeshSummary,
 ) -> BTreeSet<(String, String)> {
-    let mut between: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    let mut between: BTreeMap<(&str, &str), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let rack = |at: u32| header.hosts[at as usize].spec.rack.as_deref();
     for (at, residual) in model.of.iter().zip(&model.fitted.residuals) {
         let slot = summary.pairs[*at].slot;
         if let (Some(a), Some(b)) = (rack(slot.near), rack(slot.far)) {
-            between.entry((a.min(b), a.max(b))).or_default().push(*residual);
+            let (residuals, shifts) = between.entry((a.min(b), a.max(b))).or_default();
+            residuals.push(*residual);
+            shifts.push(usual.shift(&summary.pairs[*at], &[NEAR, FAR]));
         }
     }
     let mut found = BTreeSet::new();
     if between.len() < 3 {
         return found;
     }
-    for ((a, b), residuals) in between {
+    for ((a, b), (residuals, shifts)) in between {
         if residuals.len() < LEAST_BETWEEN || slow_racks.contains(a) || slow_racks.contains(b) {
             continue;
         }
         let (log, error) = (median(&residuals), 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt());
         let effect = msgpath_stats::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
-        if let Some(confidence) = judged(|share| effect.at_least(share)) {
+        if let Some(confidence) = judged_without(|share| effect.at_least(share), median(&shifts)) {
             let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
+            let waits = match confidence {
+                Confidence::CantTell => "; threads waited for CPUs there, which may explain all of it",
+                _ => "",
+            };
             let text = format!(
-                "{place} is {} than their hosts explain, over {} pairs{several}",
+                "{place} is {} than their hosts explain, over {} pairs{several}{waits}",
                 times(effect.factor()),
                 residuals.len()
             );
@@ -205,6 +280,7 @@ fn slow_rack_pairs(
 fn slow_links(
     header: &MeshHeader,
     model: &Model,
+    usual: &Usual,
     slow_between: &BTreeSet<(String, String)>,
     several: &str,
     summary: &mut MeshSummary,
@@ -218,6 +294,8 @@ fn slow_links(
     for pair in summary.pairs.iter().filter(|pair| Some(pair.case) == case && pair.slot.purpose != Purpose::Alone) {
         *times_measured.entry((pair.slot.near, pair.slot.far)).or_default() += u32::from(log(pair).is_some());
     }
+    let measured: BTreeMap<(u32, u32), &PairValues> =
+        model.of.iter().map(|at| &summary.pairs[*at]).map(|pair| ((pair.slot.near, pair.slot.far), pair)).collect();
     let residual_of: BTreeMap<(u32, u32), f64> = model
         .of
         .iter()
@@ -231,6 +309,7 @@ fn slow_links(
         .collect();
     slow.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let rack = |at: u32| header.hosts[at as usize].spec.rack.clone().unwrap_or_default();
+    let mut said = Vec::new();
     for ((near, far), residual) in slow.into_iter().take(MOST_LINKS) {
         let (a, b) = (rack(near), rack(far));
         if slow_between.contains(&(a.clone().min(b.clone()), a.max(b))) {
@@ -243,6 +322,15 @@ fn slow_links(
             _ if header.order.retests == 0 && residual > suspicious(spread) => Confidence::CantTell,
             2 => Confidence::Likely,
             _ => continue,
+        };
+        // Retests are of other times, in which other work had the CPUs, or the same.
+        let pair = measured.get(&(near, far));
+        let shift = pair.map_or(0.0, |pair| usual.shift(pair, &[NEAR, FAR]));
+        let left = residual + shift > (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln());
+        let confidence = if left { confidence } else { Confidence::CantTell };
+        let waits = match pair.and_then(|pair| pair.waited).filter(|_| !left) {
+            Some(ends) => may_explain(header, confidence, &ends, &[near, far]).replacen("its", "their", 1),
+            None => String::new(),
         };
         let (near_name, far_name) = (header.host(near), header.host(far));
         let factor = three_digits(residual.exp());
@@ -257,7 +345,10 @@ fn slow_links(
         };
         let often = if times_seen > 1 { format!(", measured {times_seen} times") } else { ", measured once".into() };
         let evidence = [("factor", residual.exp()), ("times", f64::from(times_seen))];
-        push(summary, "M04", confidence, format!("{text}{often}{several}"), &evidence, &[]);
+        said.push((confidence, format!("{text}{often}{several}{waits}"), evidence));
+    }
+    for (confidence, text, evidence) in said {
+        push(summary, "M04", confidence, text, &evidence, &[]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{
-    Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot,
+    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Workload};
@@ -22,11 +22,26 @@ struct Truth<'a> {
     /// This share of the measurements is disturbed by something that passes.
     disturbed: f64,
     racks: bool,
+    /// How long an end of a host waits for its CPU in a round that takes so many ns.
+    wait: &'a dyn Fn(u32, u64) -> EndWait,
+}
+
+/// Waiting for this share of the time, in slices of the scheduler or at wake-ups.
+fn waits(elapsed_ns: u64, share: f64, switches: u64) -> EndWait {
+    EndWait { wait_ns: Some((elapsed_ns as f64 * share) as u64), switches, ..EndWait::default() }
 }
 
 impl Default for Truth<'_> {
     fn default() -> Self {
-        Self { hosts: 12, noise: 0.1, host: &|_| 0.0, link: &|_, _| 0.0, disturbed: 0.0, racks: false }
+        Self {
+            hosts: 12,
+            noise: 0.1,
+            host: &|_| 0.0,
+            link: &|_, _| 0.0,
+            disturbed: 0.0,
+            racks: false,
+            wait: &|_, ns| waits(ns, 0.05, 1_000),
+        }
     }
 }
 
@@ -66,8 +81,10 @@ impl Truth<'_> {
         let passing = if random.f64() < self.disturbed { 2.0_f64.ln() } else { 0.0 };
         let log = (self.host)(a) + (self.host)(b) + (self.link)(a, b) + self.noise * normal(random) + passing;
         let mut latency = Histogram::new();
-        (0..5).for_each(|_| latency.record((1e6 * log.exp()) as u64));
-        let round = PairRound { sent: 5, received: 5, lost: 0, elapsed_ns: 1, latency: latency.to_sparse() };
+        let ns = (1e6 * log.exp()) as u64;
+        (0..5).for_each(|_| latency.record(ns));
+        let (elapsed_ns, ends) = (5 * ns, [a, b].map(|host| (self.wait)(host, 5 * ns)).into());
+        let round = PairRound { sent: 5, received: 5, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() };
         let cases = vec![PairCase { case: 0, rounds: vec![round], unavailable: None }];
         PairBlock::Pair(Box::new(PairRecord { slot, start_ns: 0, tries: 0, cases }))
     }
@@ -196,4 +213,91 @@ fn pairs_without_a_result_are_counted_and_never_zero() {
     assert!(found.text.contains("nothing was measured with n11: no agent"), "{}", found.text);
     let dead = &summary.cases[0].hosts[11];
     assert_eq!((dead.factor, dead.pairs, dead.failed), (None, 0, 11));
+}
+
+/// A mesh whose host 7 is so many times slower and waits like this; what is said of hosts.
+fn with_a_busy_host(slower: f64, wait: &dyn Fn(u32, u64) -> EndWait) -> MeshSummary {
+    let host = |at: u32| if at == 7 { slower.ln() } else { 0.0 };
+    Truth { noise: 0.05, host: &host, wait, ..Truth::default() }.summary(11).0
+}
+
+#[test]
+fn a_host_that_waits_for_its_cpu_is_not_surely_slow() {
+    let busy = |at: u32, ns: u64| if at == 7 { waits(ns, 0.4, 4) } else { waits(ns, 0.05, 1_000) };
+    let summary = with_a_busy_host(1.5, &busy);
+    assert_eq!(codes(&summary), ["M08", "M01"], "{:?}", summary.findings);
+    let [about, slow] = &summary.findings[..] else { unreachable!() };
+    assert_eq!((about.confidence, slow.confidence), (Confidence::Sure, Confidence::CantTell));
+    assert!(about.text.starts_with("the CPUs of n7 (1 of 12 hosts) were busy"), "{}", about.text);
+    let waits = "waited 40 % of the time for a CPU (other work had it), which may explain all of it";
+    assert!(slow.text.starts_with("n7 is ") && slow.text.contains(waits), "{}", slow.text);
+    assert_eq!(summary.cases[0].hosts[7].busy.map(|share| (share * 10.0).round()), Some(4.0));
+    assert_eq!(summary.cases[0].hosts[6].busy, None);
+}
+
+#[test]
+fn what_waits_cannot_explain_stays_sure() {
+    // Twice 10 % of the time make a median 1.25 times as long at most.
+    let busy = |at: u32, ns: u64| if at == 7 { waits(ns, 0.11, 2) } else { waits(ns, 0.05, 1_000) };
+    let summary = with_a_busy_host(4.0, &busy);
+    assert_eq!(codes(&summary), ["M01", "M08"], "{:?}", summary.findings);
+    assert_eq!(summary.findings[0].confidence, Confidence::Sure);
+    assert!(!summary.findings[0].text.contains("explain"), "{}", summary.findings[0].text);
+}
+
+#[test]
+fn an_idle_host_that_is_slow_is_surely_slow() {
+    let summary = with_a_busy_host(1.5, &|_, ns| waits(ns, 0.02, 1_000));
+    assert_eq!((codes(&summary), summary.findings[0].confidence), (vec!["M01"], Confidence::Sure));
+    // Where every wake-up takes long, it does so everywhere: nobody waits for others.
+    let summary = with_a_busy_host(1.5, &|_, ns| waits(ns, 0.4, 1_000_000));
+    assert_eq!((codes(&summary), summary.findings[0].confidence), (vec!["M01"], Confidence::Sure));
+    // A record of before says nothing of waits.
+    let (mut random, truth) = (fastrand::Rng::with_seed(1), Truth::default());
+    let PairBlock::Pair(mut pair) = truth.measured(&mut random, Slot { far: 1, ..Slot::default() }) else { unreachable!() };
+    pair.cases[0].rounds[0].ends.clear();
+    assert_eq!(super::waits::waited(&pair.cases[0]), None);
+}
+
+#[test]
+fn who_took_the_cpu_is_named() {
+    let stolen = |at: u32, ns: u64| {
+        let usual = waits(ns, 0.05, 1_000);
+        if at == 7 { EndWait { stolen_ns: ns / 2, ..usual } } else { usual }
+    };
+    let text = |summary: &MeshSummary| summary.findings.iter().find(|one| one.code == "M01").unwrap().text.clone();
+    assert!(text(&with_a_busy_host(1.5, &stolen)).contains("(the hypervisor took it)"));
+    let quota = |at: u32, ns: u64| {
+        let usual = waits(ns, 0.05, 1_000);
+        if at == 7 { EndWait { throttled_ns: ns / 2, ..usual } } else { usual }
+    };
+    assert!(text(&with_a_busy_host(1.5, &quota)).contains("(its quota was used up)"));
+    // Taken off the CPU again and again, with three agents on one machine.
+    let preempted = |at: u32, ns: u64| EndWait { preempted: 9, ..waits(ns, if at == 7 { 0.4 } else { 0.01 }, 1_000) };
+    let host = |at: u32| if at == 7 { 1.5_f64.ln() } else { 0.0 };
+    let truth = Truth { noise: 0.05, host: &host, wait: &preempted, ..Truth::default() };
+    let (mut header, mut random) = (truth.header(), fastrand::Rng::with_seed(11));
+    for at in [3, 4, 7] {
+        header.hosts[at].environment =
+            Some(msgpath_core::schema::Environment { boot_id: "one".into(), ..Default::default() });
+    }
+    let mut fold = Fold::new(&[]);
+    for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
+        fold.take(&truth.measured(&mut random, Slot { near, far, ..Slot::default() }));
+    }
+    let said = text(&fold.finish(&header, None, None));
+    assert!(said.contains("(other work had it, or the agents of n[3-4] on the same machine)"), "{said}");
+}
+
+#[test]
+fn a_link_between_busy_hosts_is_not_surely_slow() {
+    let link = |a: u32, b: u32| if (a, b) == (3, 7) { 2.0_f64.ln() } else { 0.0 };
+    let wait = |at: u32, ns: u64| if [3, 7].contains(&at) { waits(ns, 0.3, 4) } else { waits(ns, 0.05, 1_000) };
+    let (busy, _) = Truth { noise: 0.05, link: &link, wait: &wait, ..Truth::default() }.summary(5);
+    let of = |summary: &MeshSummary| summary.findings.iter().find(|one| one.code == "M04").cloned().unwrap();
+    assert_eq!(of(&busy).confidence, Confidence::CantTell);
+    assert!(of(&busy).text.contains("; their threads waited 30 % of the time"), "{}", of(&busy).text);
+    let (idle, _) = Truth { noise: 0.05, link: &link, ..Truth::default() }.summary(5);
+    assert_eq!(of(&idle).confidence, Confidence::Sure);
+    assert!(!of(&idle).text.contains("waited"), "{}", of(&idle).text);
 }

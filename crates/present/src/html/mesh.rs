@@ -75,6 +75,7 @@ fn question(code: &str) -> &'static str {
         "M04" => "Which link is slow?",
         "M05" => "Do pairs that are measured together disturb each other?",
         "M07" => "What is missing?",
+        "M08" => "Which hosts were busy with something else?",
         _ => "What would have been found?",
     }
 }
@@ -225,7 +226,7 @@ fn hosts(case: &CaseOfMesh) -> Table {
     let mut table = Table::new(
         "hosts",
         format!("Hosts, {}", case.name),
-        &["host", "rack", "times slower", "pairs", "without result"],
+        &["host", "rack", "times slower", "pairs", "without result", "waited for a CPU"],
     );
     let mut sorted: Vec<&HostEffect> = case.hosts.iter().collect();
     let factor = |host: &HostEffect| host.factor.map_or(f64::INFINITY, |[_, factor, _]| factor);
@@ -238,6 +239,7 @@ fn hosts(case: &CaseOfMesh) -> Table {
             Cell::or_missing(value, Cell::Number, "nothing was measured"),
             Cell::count(host.pairs.into()),
             Cell::count(host.failed.into()),
+            Cell::text(host.busy.map_or(String::new(), |share| format!("{:.0} % of the time", share * 100.0))),
         ]);
     }
     table

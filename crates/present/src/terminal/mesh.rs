@@ -8,6 +8,7 @@ use msgpath_core::units::{size, three_digits};
 
 use super::page::{Page, Paint, Span, Style, wrap};
 use super::table::{Align, Table};
+use crate::words::about_size;
 
 /// Where the text of a finding starts.
 const TEXT: usize = 12;
@@ -43,6 +44,11 @@ pub struct Preview {
     pub power: Vec<Power>,
     /// The first steps, as pairs of names.
     pub first: Vec<Vec<(String, String)>>,
+}
+
+/// An amount that nobody typed: `18.6 MiB`.
+fn amount(bytes: u64) -> String {
+    about_size(bytes as f64)
 }
 
 /// How long, in words.
@@ -90,8 +96,8 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
         row("retests", format!("pairs that are slower than their hosts explain, {} times each", header.order.retests));
     }
     row("time", format!("{} (one pair after the other: {})", long(preview.time_ns), long(preview.one_by_one_ns)));
-    row("bytes", format!("{} of orders and reports, {} of record", size(preview.control), size(preview.record)));
-    row("memory", format!("{} of this process", size(preview.memory)));
+    row("bytes", format!("{} of orders and reports, {} of record", amount(preview.control), amount(preview.record)));
+    row("memory", format!("{} of this process", amount(preview.memory)));
     for power in &preview.power {
         let text = format!(
             "where pairs scatter by {:.0} %, a host that is {} times slower is found with {:.0} % ({} pairs each)",
@@ -227,4 +233,14 @@ fn worst(pairs: &[PairValues], case: u32) -> Vec<&PairValues> {
     let mut sorted: Vec<&PairValues> = own.collect();
     sorted.sort_by(|a, b| b.residual.unwrap_or(0.0).total_cmp(&a.residual.unwrap_or(0.0)));
     sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_has_three_digits() {
+        assert_eq!([19_062 << 10, 260, 10 << 30].map(amount), ["18.6 MiB", "260 B", "10.0 GiB"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::mesh::{PairCase, PairRound};
+use msgpath_core::mesh::{EndWait, PairCase, PairRound};
 use msgpath_core::plan::Placement;
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::shuffle::order;
@@ -72,11 +72,15 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
             match orders.measure(pair, &round, &orders.own(case, pace.batch, 0, pass), None) {
                 Ok(measured) => {
                     let delivery = measured.near().delivery;
+                    let cpus = [pair.near.cpus.len(), pair.far.cpus.len()];
+                    let ends = [NEAR, FAR]
+                        .map(|end| EndWait::of(&measured.ends[end], plan.placement_of(case).of(end), cpus[end]));
                     found[at].rounds.push(PairRound {
                         sent: delivery.sent,
                         received: delivery.received,
                         lost: delivery.lost,
                         elapsed_ns: measured.near().elapsed_ns,
+                        ends: ends.into(),
                         latency: measured.latency.to_sparse(),
                     });
                 }
