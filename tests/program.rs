@@ -31,6 +31,8 @@ mod exhaustion;
 mod far;
 #[path = "program/flood.rs"]
 mod flood;
+#[path = "program/gang.rs"]
+mod gang;
 #[path = "program/gates.rs"]
 mod gates;
 #[path = "program/import.rs"]

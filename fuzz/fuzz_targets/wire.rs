@@ -1,9 +1,9 @@
-//! Frames of the protocol between the two ends, in both directions, and the first one: what an agent is.
+//! Frames of the protocol between the two ends, in both directions, and the first ones: who comes, what an agent is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use role::{Found, Role};
-use wire::{FromEnd, ToEnd};
+use wire::{FromDoor, FromEnd, Joining, ToEnd};
 
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
 #[allow(dead_code)]
@@ -43,5 +43,6 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
         }
         let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes), frame::<Found>(bytes));
+        let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes));
     }
 });

@@ -63,7 +63,7 @@ Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (widt
 MSGPATH_TOKEN_FILE (--token-file of a near end).";
 
 /// Verbs with many options: those that `-h` shows, and examples. `--help` shows all.
-const SHORT: [(&str, &str, &str); 4] = [
+const SHORT: [(&str, &str, &str); 5] = [
     (
         "echo",
         "path len time rounds connections rate far each launch cpu json verbose",
@@ -91,6 +91,7 @@ const SHORT: [(&str, &str, &str); 4] = [
   msgpath compare --metric p99               by the tail
   msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'   your servers, beside ours",
     ),
+    ("mesh", "hosts launch listen print pairs sla path len time dry-run resume name json verbose", ""),
     ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
 ];
 

@@ -15,6 +15,7 @@ use msgpath_present::terminal::{self, Preview};
 use msgpath_record::PairBlock;
 use msgpath_run::mesh::{self, MeshProgress, schedule};
 
+use super::gang::{self, Gang};
 use super::options::Look;
 use crate::problems::usage;
 use crate::request::mesh::{mesh as planned, sla};
@@ -45,6 +46,7 @@ const OWN_MEMORY: u64 = 12 << 20;
   msgpath mesh n[1-1000] --pairs k:24        a sample finds slow hosts in a minute
   msgpath mesh n[1-8] --sla 'p99<200us'      exit 1 where a pair surely breaks it
   msgpath mesh --resume @last                what is missing or failed
+  msgpath mesh --expect 64 --print slurm     a script for sbatch whose agents dial back
 
 Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md.")]
 pub(crate) struct Arguments {
@@ -56,11 +58,13 @@ pub(crate) struct Arguments {
     pub(crate) hosts_file: Option<PathBuf>,
     /// What starts an agent on a host: ssh, slurm, docker, podman, kubectl, netns, mpi, or a template [default: ssh; in an
     /// allocation of Slurm slurm]
-    #[arg(long, value_name = "LAUNCHER", conflicts_with = "resume")]
+    #[arg(long, value_name = "LAUNCHER", conflicts_with_all = ["resume", "listen"])]
     pub(crate) launch: Option<String>,
     /// What msgpath is called on the hosts
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<String>,
+    #[command(flatten)]
+    pub(crate) gang: Gang,
     /// Which pairs: all, k:N (each host with N others), racks, A,B (each of one list with each of the other), @FILE (two hosts
     /// a line) [default: all; above 200 hosts k:24]
     #[arg(long, value_name = "PAIRS", conflicts_with = "resume")]
@@ -125,12 +129,19 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut progress = Live { quiet: arguments.quiet, terminal: std::io::stderr().is_terminal() };
     if let Some(name) = &arguments.resume {
         let folder = meshes::find(name)?;
+        let agents = gang::again(&arguments.gang, &folder, &mut |text| progress.say(text), stop)?;
         let mut suspects = meshes::suspects;
-        let (_, outcome) = mesh::resume(&folder, &mut progress, &mut suspects, stop)?;
+        let (_, outcome) = mesh::resume(&folder, agents, &mut progress, &mut suspects, stop)?;
         progress.end();
         return ended(arguments, &folder, outcome);
     }
-    let header = planned(arguments, words)?;
+    if let Some(kind) = arguments.gang.print {
+        let header = planned(arguments, words.clone(), gang::unnamed(arguments))?;
+        let text = gang::text(kind, arguments, &words, &header, preview(&header)?.time_ns);
+        std::io::stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (header, agents) = gang::come(arguments, words, &mut |text| progress.say(text), stop)?;
     let preview = preview(&header)?;
     if arguments.dry_run {
         let text = terminal::mesh_preview(&header, &preview, looks::stdout(&arguments.look));
@@ -147,7 +158,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let (name, folder) = runs::new_place(arguments.name.as_deref())?;
     let header = MeshHeader { name, ..header };
     let mut suspects = meshes::suspects;
-    let outcome = mesh::execute(header, &folder, &mut progress, &mut suspects, stop)?;
+    let outcome = mesh::execute(header, &folder, agents, &mut progress, &mut suspects, stop)?;
     progress.end();
     ended(arguments, &folder, outcome)
 }

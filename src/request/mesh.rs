@@ -28,18 +28,33 @@ const ROUNDS: u32 = 10;
 /// Where Slurm says which hosts are allocated.
 const ALLOCATED: &str = "SLURM_JOB_NODELIST";
 
-/// Makes a mesh of what was typed; its name is left out.
+/// Makes a mesh of what was typed; its name is left out. `came`: the agents that have come by themselves, where the user does not
+/// say which hosts.
 ///
 /// # Errors
 /// E11 and others of a bad command line.
-pub(crate) fn mesh(arguments: &Arguments, words: Vec<String>) -> Result<MeshHeader, Problem> {
+pub(crate) fn mesh(
+    arguments: &Arguments,
+    words: Vec<String>,
+    came: Option<Vec<String>>,
+) -> Result<MeshHeader, Problem> {
     let file = arguments.hosts_file.as_deref().map(read_hosts).transpose()?.unwrap_or_default();
     let allocated = std::env::var(ALLOCATED).ok().filter(|list| !list.is_empty());
-    let hosts = chosen(arguments, &file, allocated.as_deref())?;
+    let known = |name: String| {
+        let of_file = file.hosts.iter().find(|host| host.name == name).cloned();
+        of_file.unwrap_or_else(|| HostSpec { name, ..HostSpec::default() })
+    };
+    let hosts = match came {
+        Some(came) => came.into_iter().map(known).collect(),
+        None => chosen(arguments, &file, allocated.as_deref())?,
+    };
     let by = arguments.launch.clone().or(file.launch).unwrap_or_else(|| {
         if allocated.is_some() && arguments.hosts.is_none() { "slurm".into() } else { "ssh".into() }
     });
-    let launch = Launch { program: arguments.program.clone().or(file.program), ..launch(&by)? };
+    let launch = match arguments.gang.listen {
+        Some(_) => Launch::none(),
+        None => Launch { program: arguments.program.clone().or(file.program), ..launch(&by)? },
+    };
     let plan = plan(arguments)?;
     let pairs = match &arguments.pairs {
         Some(text) => pairs(text, &hosts)?,

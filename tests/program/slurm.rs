@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::command::{Home, Output, Running};
 
 /// Runs a script beside a Slurm with so many nodes. `None`: not here.
-fn beside_slurm(home: &Home, nodes: u32, text: &str) -> Option<Output> {
+pub(crate) fn beside_slurm(home: &Home, nodes: u32, text: &str) -> Option<Output> {
     let installed = ["slurmctld", "slurmd"].iter().all(|name| Path::new("/usr/sbin").join(name).exists());
     let apart = ["-numpf", "--kill-child", "--mount-proc"];
     let possible =

@@ -89,8 +89,9 @@ pub fn say_mark() -> io::Result<()> {
     out.flush()
 }
 
-/// The agent: says where its data connections go, then what every agent does. `address`: as its own command line says.
-pub fn on_host(mut known: Surroundings, address: Option<IpAddr>) -> ExitCode {
+/// The agent: says where its data connections go, then what every agent does. `address`: as its own command line says; `reach`:
+/// what it may be ordered.
+pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach) -> ExitCode {
     known.address = known.address.or(address);
     let ssh = std::env::var("SSH_CONNECTION").ok().as_deref().and_then(ssh_connection);
     let network = Network::own();
@@ -109,7 +110,7 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>) -> ExitCode {
     };
     let near = ssh.map(|(client, _)| client).or_else(|| known.near.iter().copied().find(|near| !is_own(*near)));
     confine(&[&std::env::temp_dir()]);
-    agent_at(Peer { host: Some(host), address: near, reach: Reach::Own })
+    agent_at(Peer { host: Some(host), address: near, reach })
 }
 
 #[cfg(test)]

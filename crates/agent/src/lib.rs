@@ -14,6 +14,7 @@ pub mod events;
 pub mod floors;
 mod given_up;
 pub mod greeting;
+pub mod join;
 pub mod lateness;
 pub mod launched;
 pub mod loops;

@@ -47,6 +47,10 @@ pub enum Prover {
     Near,
     /// The end that listens.
     Far,
+    /// An agent that comes to the coordinator of a mesh.
+    Agent,
+    /// That coordinator.
+    Coordinator,
 }
 
 /// The two random numbers of a control channel.
@@ -112,7 +116,12 @@ impl Token {
 
     fn mac(&self, who: Prover, nonces: &Nonces) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
-        mac.update(if who == Prover::Near { b"msgpath near" } else { b"msgpath far " });
+        mac.update(match who {
+            Prover::Near => b"msgpath near",
+            Prover::Far => b"msgpath far ",
+            Prover::Agent => b"msgpath join",
+            Prover::Coordinator => b"msgpath mesh",
+        });
         mac.update(&[VERSION]);
         mac.update(&nonces.near.0);
         mac.update(&nonces.far.0);
@@ -153,7 +162,9 @@ mod tests {
         assert!(!other.is_proven(Prover::Near, &nonces(1, 2), &proof), "another token");
         assert!(!token.is_proven(Prover::Near, &nonces(1, 3), &proof), "heard before");
         assert!(!token.is_proven(Prover::Near, &nonces(2, 1), &proof), "turned around");
-        assert!(!token.is_proven(Prover::Far, &nonces(1, 2), &proof), "sent back");
+        for other in [Prover::Far, Prover::Agent, Prover::Coordinator] {
+            assert!(!token.is_proven(other, &nonces(1, 2), &proof), "sent back, or to another door");
+        }
         for at in 0..32 {
             let mut wrong = proof;
             wrong.0[at] ^= 1;

@@ -59,6 +59,58 @@ impl Frame for FromEnd {
     const MAX_BYTES: usize = MAX_BYTES;
 }
 
+/// What the coordinator says to who has dialled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromDoor {
+    /// First: who are you?
+    Challenge {
+        /// Of the coordinator.
+        nonce: Nonce,
+    },
+    /// Be an agent: orders follow.
+    Welcome {
+        /// That the coordinator has the token, too.
+        proof: Proof,
+    },
+    /// That was another token.
+    Refused,
+    /// There is no place in this mesh for it.
+    Unwanted {
+        /// Why.
+        why: String,
+    },
+    /// The mesh has ended.
+    Over,
+}
+
+/// What an agent answers to the challenge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Joining {
+    /// What it is called.
+    pub name: String,
+    /// Its number among those that were started together, which tells it from others of the same name.
+    pub rank: Option<u32>,
+    /// The same each time that it comes.
+    pub instance: Nonce,
+    /// Where its data connections go.
+    pub address: IpAddr,
+    /// Of the agent.
+    pub nonce: Nonce,
+    /// That it has the token.
+    pub proof: Proof,
+}
+
+impl Frame for FromDoor {
+    const MAX_JSON: usize = 4 << 10;
+    const MAX_BYTES: usize = 0;
+}
+
+impl Frame for Joining {
+    const MAX_JSON: usize = 4 << 10;
+    const MAX_BYTES: usize = 0;
+}
+
 /// What an end is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -27,6 +27,11 @@ pub fn parse(list: &str, read: ReadFile<'_>) -> Result<Vec<String>, String> {
     Ok(hosts.into_iter().map(|name| name.0).collect())
 }
 
+/// Puts names into their natural order: n2 before n10.
+pub fn sort(names: &mut [String]) {
+    names.sort_by_cached_key(|name| Name(name.clone()));
+}
+
 /// A name in its natural order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name(String);

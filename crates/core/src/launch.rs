@@ -29,6 +29,9 @@ const NAMED: [(&str, &str); 7] = [
 /// The launcher whose hosts have the files of this machine.
 const SAME_FILES: &str = "netns";
 
+/// What is said instead of a launcher where agents come by themselves.
+const COMES: &str = "join";
+
 /// An agent on another host, and what starts it there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -82,6 +85,16 @@ impl Launch {
                 Ok(Self { by, words, host: String::new(), program: None, address: None })
             }
         }
+    }
+
+    /// No launcher: agents come by themselves.
+    pub fn none() -> Self {
+        Self { by: COMES.into(), words: Vec::new(), host: String::new(), program: None, address: None }
+    }
+
+    /// Whether agents come by themselves.
+    pub fn is_none(&self) -> bool {
+        self.words.is_empty()
     }
 
     /// The same for a host.
@@ -169,6 +182,7 @@ mod tests {
         );
         assert!(command("slurm", "n2").starts_with("srun|-u|"), "a frame is no line");
         assert!(Launch::names().all(|name| Launch::parse(name).unwrap().by == name));
+        assert!(Launch::none().is_none() && Launch::names().all(|name| !Launch::parse(name).unwrap().is_none()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use msgpath_core::{Exit, Plan, Problem};
 use msgpath_paths::registry::traits;
 use msgpath_record::{MeshCutShort, MeshWriter, PairBlock};
 
+use super::door::Door;
 use super::fleet::Fleet;
 use super::pair::{Cpus, interrupted, measure};
 use super::schedule::{self, Resources, Sharing, slot};
@@ -50,6 +52,15 @@ pub fn time_of_a_pair(plan: &Plan) -> Duration {
     OVERHEAD + Duration::from_nanos(each) * plan.cases.len() as u32
 }
 
+/// Where the agents of a mesh are from.
+#[derive(Clone)]
+pub enum Agents {
+    /// They are launched.
+    Launched,
+    /// They come by themselves.
+    Come(Arc<Door>),
+}
+
 /// How a mesh ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -66,12 +77,13 @@ pub struct Outcome {
 pub fn execute(
     mut header: MeshHeader,
     folder: &Path,
+    agents: Agents,
     progress: &mut dyn MeshProgress,
     suspects: Suspects<'_>,
     stop: &AtomicBool,
 ) -> Result<Outcome, Problem> {
     header.plan.declare(traits);
-    let fleet = started(&header, progress, stop)?;
+    let fleet = started(&header, agents, progress, stop)?;
     for (host, found) in header.hosts.iter_mut().zip(&fleet.hosts) {
         host.environment.clone_from(&found.environment);
     }
@@ -87,6 +99,7 @@ pub fn execute(
 /// As [`execute`]; nothing on disk is changed before the agents are up.
 pub fn resume(
     folder: &Path,
+    agents: Agents,
     progress: &mut dyn MeshProgress,
     suspects: Suspects<'_>,
     stop: &AtomicBool,
@@ -100,7 +113,7 @@ pub fn resume(
         }
     })?;
     let mut header = cut.mesh.header.clone();
-    let fleet = started(&header, progress, stop)?;
+    let fleet = started(&header, agents, progress, stop)?;
     let mut differs = Vec::new();
     for (host, found) in header.hosts.iter_mut().zip(&fleet.hosts) {
         let (before, now) = (&mut host.environment, &found.environment);
@@ -130,13 +143,22 @@ pub fn resume(
 }
 
 /// All agents, started.
-fn started(header: &MeshHeader, progress: &mut dyn MeshProgress, stop: &AtomicBool) -> Result<Fleet, Problem> {
+fn started(
+    header: &MeshHeader,
+    agents: Agents,
+    progress: &mut dyn MeshProgress,
+    stop: &AtomicBool,
+) -> Result<Fleet, Problem> {
     let launches = header.hosts.iter().map(|host| {
         let launch = header.launch.on(&host.spec.name);
         let launch = launch.map_err(|error| Problem::new("E11", Exit::Usage, error.to_string()))?;
         Ok(msgpath_core::Launch { address: host.spec.address.or(launch.address), ..launch })
     });
-    let mut fleet = Fleet::new(launches.collect::<Result<_, Problem>>()?);
+    let door = match agents {
+        Agents::Launched => None,
+        Agents::Come(door) => Some(door),
+    };
+    let mut fleet = Fleet::new(launches.collect::<Result<_, Problem>>()?, door);
     fleet.start(&(0..header.hosts.len() as u32).collect::<Vec<_>>(), stop);
     if stop.load(Ordering::Relaxed) {
         return Err(interrupted());

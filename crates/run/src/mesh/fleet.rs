@@ -1,12 +1,13 @@
-//! The agents of a mesh: each is started once and stays. One that failed is started again before it is needed next, a few
-//! times at most.
+//! The agents of a mesh: each is started, or comes, once and stays. One that failed is started again, or comes again, before it
+//! is needed next, a few times at most.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Launch, Problem};
 
+use super::door::Door;
 use crate::launch::{Launcher as _, OnHost};
 use crate::link::Link;
 
@@ -32,12 +33,14 @@ pub(super) struct Host {
 /// All hosts of a mesh.
 pub(super) struct Fleet {
     pub(super) hosts: Vec<Host>,
+    /// Where they come in by themselves; nothing: they are launched.
+    door: Option<Arc<Door>>,
 }
 
 impl Fleet {
-    pub(super) fn new(launches: Vec<Launch>) -> Self {
+    pub(super) fn new(launches: Vec<Launch>, door: Option<Arc<Door>>) -> Self {
         let host = |launch| Host { launch, link: None, failures: 0, why: None, environment: None, cpus: Vec::new() };
-        Self { hosts: launches.into_iter().map(host).collect() }
+        Self { hosts: launches.into_iter().map(host).collect(), door }
     }
 
     /// Starts the agents that these hosts lack. Who is alive is kept so meanwhile.
@@ -52,11 +55,15 @@ impl Fleet {
             return;
         }
         let (next, started, left) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0));
+        let door = self.door.clone();
         std::thread::scope(|scope| {
             let work = || {
                 while let Some((at, launch)) = lacking.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if !stop.load(Ordering::Relaxed) {
-                        let link = start(launch);
+                        let link = match &door {
+                            Some(door) => door.take(&launch.host, stop),
+                            None => start(launch),
+                        };
                         started.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*at, link));
                     }
                 }
@@ -113,6 +120,9 @@ impl Fleet {
 
     /// Keeps the leases of those who wait. Who is gone is noticed.
     pub(super) fn keep_alive(&mut self) {
+        if let Some(door) = &self.door {
+            door.keep_alive();
+        }
         for host in &mut self.hosts {
             if let Some(link) = &mut host.link
                 && let Err(problem) = link.keep_alive()
@@ -138,6 +148,9 @@ impl Fleet {
         std::thread::scope(|scope| {
             (0..AT_ONCE).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, work)));
         });
+        if let Some(door) = &self.door {
+            door.over();
+        }
     }
 }
 

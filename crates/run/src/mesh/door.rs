@@ -1,0 +1,450 @@
+//! Where the agents of a mesh come in by themselves: one srun, mpirun or a Kubernetes Job gives no pipe to each process that it
+//! starts, so they dial. Who proves that it has the token is greeted as every agent, and stays.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use msgpath_agent::greeting::GREETING;
+use msgpath_agent::join::{PATIENCE, read_by};
+use msgpath_agent::role::{Found, Network, Role, Surroundings};
+use msgpath_agent::route;
+use msgpath_agent::serve::cannot_listen;
+use msgpath_agent::token::{Nonces, Prover, Token};
+use msgpath_agent::wire::{self, FromDoor, Joining, Nonce};
+use msgpath_core::hosts::{self, MAX_HOSTS};
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::poll::{Interest, poll};
+use msgpath_sys::socket::set_backlog;
+
+use crate::launch::Stream;
+use crate::link::Link;
+
+/// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
+const UNPROVEN: usize = 64;
+const UNPROVEN_OF_ONE: usize = 32;
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 4096;
+/// How long an agent may take to say where its data connections go.
+const ANSWER: Duration = Duration::from_secs(15);
+/// How long a host is waited for whose agent was there before.
+const COMES_BACK: Duration = Duration::from_secs(5);
+/// How long the end waits for agents that come once more, to be told that it is over.
+const LEAVE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(20);
+const LOOK_MS: i32 = 100;
+
+/// Which agents a mesh waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Those of these hosts.
+    Named(Vec<String>),
+    /// So many, whatever they are called.
+    Count(usize),
+}
+
+/// An agent as it came.
+struct Agent {
+    name: String,
+    rank: Option<u32>,
+    instance: Nonce,
+    /// Not taken yet, or not any more there.
+    link: Option<Link>,
+    /// It was told that the mesh is over.
+    left: bool,
+}
+
+#[derive(Default)]
+struct Came {
+    /// In the order in which they came first; their names are final once `named`.
+    agents: Vec<Agent>,
+    named: bool,
+    /// From where those come that have not proven anything.
+    unproven: BTreeMap<IpAddr, usize>,
+}
+
+struct Shared {
+    token: Token,
+    expected: Expected,
+    came: Mutex<Came>,
+    unproven: AtomicUsize,
+    /// The mesh has ended: whoever comes is told so.
+    over: AtomicBool,
+    /// Nobody is listened to any more.
+    closed: AtomicBool,
+}
+
+/// The listening socket, and who has come through it.
+pub struct Door {
+    /// Where it listens.
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shared {
+    fn came(&self) -> MutexGuard<'_, Came> {
+        self.came.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Door {
+    /// Listens at `place`, HOST:PORT.
+    ///
+    /// # Errors
+    /// E01.
+    pub fn open(place: &str, token: Token, expected: Expected) -> Result<Self, Problem> {
+        let cannot = |error: io::Error| cannot_listen(place, &error);
+        let mut resolved = place.to_socket_addrs().map_err(cannot)?;
+        let address = resolved.next().ok_or_else(|| cannot(io::ErrorKind::AddrNotAvailable.into()))?;
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        set_backlog(listener.as_fd(), BACKLOG).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let shared = Arc::new(Shared {
+            token,
+            expected,
+            came: Mutex::default(),
+            unproven: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("door".into()).spawn(move || listen(&listener, &own));
+        Ok(Self { address, shared, thread: Some(thread.map_err(cannot)?) })
+    }
+
+    /// Waits until all are there that are expected, so long at most. How many are there.
+    pub fn wait(&self, patience: Duration, stop: &AtomicBool) -> usize {
+        let expected = match &self.shared.expected {
+            Expected::Named(names) => names.len(),
+            Expected::Count(count) => *count,
+        };
+        let until = Instant::now() + patience;
+        loop {
+            self.keep_alive();
+            let there = self.shared.came().agents.iter().filter(|agent| agent.link.is_some()).count();
+            if there >= expected || Instant::now() > until || stop.load(Ordering::Relaxed) {
+                return there;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The names of those that have come, in their order; from now on they are theirs, and no new ones come in. Several of one
+    /// name are told apart by their ranks.
+    pub fn names(&self) -> Vec<String> {
+        let mut came = self.shared.came();
+        if let (Expected::Count(_), false) = (&self.shared.expected, came.named) {
+            came.agents.retain(|agent| agent.link.is_some());
+            let asked: Vec<(String, Option<u32>)> =
+                came.agents.iter().map(|agent| (agent.name.clone(), agent.rank)).collect();
+            for (agent, name) in came.agents.iter_mut().zip(apart(&asked)) {
+                agent.name = name;
+            }
+        }
+        came.named = true;
+        let mut names: Vec<String> = came.agents.iter().map(|agent| agent.name.clone()).collect();
+        hosts::sort(&mut names);
+        names
+    }
+
+    /// The agent of a host.
+    ///
+    /// # Errors
+    /// E19: none has come, or it has not come back.
+    pub(super) fn take(&self, name: &str, stop: &AtomicBool) -> Result<Link, Problem> {
+        let until = Instant::now() + COMES_BACK;
+        loop {
+            let mut came = self.shared.came();
+            let agent = came.agents.iter_mut().find(|agent| agent.name == name);
+            let known = agent.is_some();
+            if let Some(link) = agent.and_then(|agent| agent.link.take()) {
+                return Ok(link);
+            }
+            drop(came);
+            if !known || Instant::now() > until || stop.load(Ordering::Relaxed) {
+                let what = if known { format!("the agent of {name} has not come back") } else { format!("no agent of {name} has come") };
+                return Err(Problem::new("E19", Exit::CannotStart, what));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Keeps the leases of those that are not taken.
+    pub(super) fn keep_alive(&self) {
+        for agent in &mut self.shared.came().agents {
+            if agent.link.as_mut().is_some_and(|link| link.keep_alive().is_err()) {
+                agent.link = None;
+            }
+        }
+    }
+
+    /// The mesh has ended: all agents are let go, and told so when they come once more.
+    pub(super) fn over(&self) {
+        if self.shared.over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let links: Vec<Link> = self.shared.came().agents.iter_mut().filter_map(|agent| agent.link.take()).collect();
+        drop(links);
+        let until = Instant::now() + LEAVE;
+        while Instant::now() < until && self.shared.came().agents.iter().any(|agent| !agent.left) {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.over();
+        self.shared.closed.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Names of which no two are the same: where several have one, each has its rank, or the next number that is free.
+fn apart(asked: &[(String, Option<u32>)]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, rank) in asked {
+        let alone = asked.iter().filter(|(other, _)| other == name).count() == 1;
+        let ranked = rank.map(|rank| format!("{name}.{rank}"));
+        let numbered = (0..=asked.len()).map(|number| format!("{name}.{number}"));
+        let own = alone.then(|| name.clone());
+        let free = own.into_iter().chain(ranked).chain(numbered).find(|name| !names.contains(name));
+        names.push(free.unwrap_or_else(|| name.clone()));
+    }
+    names
+}
+
+fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
+    while !shared.closed.load(Ordering::Relaxed) {
+        if shared.unproven.load(Ordering::Acquire) >= UNPROVEN {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        if !poll(listener.as_fd(), Interest::Read, LOOK_MS).unwrap_or(false) {
+            continue;
+        }
+        let Ok((stream, from)) = listener.accept() else {
+            // No descriptor is left, for instance: later again.
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let Some(place) = Place::of(shared, from.ip()) else { continue };
+        let started = std::thread::Builder::new().name("caller".into()).spawn(move || {
+            // Whoever does not prove itself is nobody; an agent of ours tries again.
+            let _ = place.shared.clone().let_in(stream, place);
+        });
+        drop(started);
+    }
+}
+
+/// One of those that have not proven anything.
+struct Place {
+    shared: Arc<Shared>,
+    from: IpAddr,
+}
+
+impl Place {
+    fn of(shared: &Arc<Shared>, from: IpAddr) -> Option<Self> {
+        let mut came = shared.came();
+        let own = came.unproven.entry(from).or_default();
+        if *own >= UNPROVEN_OF_ONE {
+            return None;
+        }
+        *own += 1;
+        shared.unproven.fetch_add(1, Ordering::Relaxed);
+        Some(Self { shared: Arc::clone(shared), from })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut came = self.shared.came();
+        if let Some(own) = came.unproven.get_mut(&self.from) {
+            *own -= 1;
+            if *own == 0 {
+                came.unproven.remove(&self.from);
+            }
+        }
+        self.shared.unproven.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Shared {
+    fn let_in(&self, mut stream: TcpStream, place: Place) -> Result<(), Problem> {
+        let failed = |error: io::Error| Problem::new("E17", Exit::Unfinished, error.to_string());
+        let greet = |stream: &mut TcpStream| -> io::Result<(Joining, Nonces)> {
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            let far = Nonce::new()?;
+            stream.write_all(&GREETING)?;
+            wire::write(stream, &FromDoor::Challenge { nonce: far }, &[])?;
+            let joining: Joining = read_by(stream, Instant::now() + PATIENCE)?;
+            let nonces = Nonces { near: joining.nonce, far };
+            Ok((joining, nonces))
+        };
+        let (joining, nonces) = greet(&mut stream).map_err(failed)?;
+        let say = |stream: &mut TcpStream, what: FromDoor| wire::write(stream, &what, &[]).map_err(failed);
+        if !self.token.is_proven(Prover::Agent, &nonces, &joining.proof) {
+            return say(&mut stream, FromDoor::Refused);
+        }
+        drop(place);
+        if self.over.load(Ordering::Relaxed) {
+            say(&mut stream, FromDoor::Over)?;
+            let mut came = self.came();
+            came.agents.iter_mut().filter(|agent| agent.instance == joining.instance).for_each(|agent| agent.left = true);
+            return Ok(());
+        }
+        let placed = self.placed(&mut self.came(), &joining);
+        if let Err(why) = placed {
+            return say(&mut stream, FromDoor::Unwanted { why });
+        }
+        say(&mut stream, FromDoor::Welcome { proof: self.token.proof(Prover::Coordinator, &nonces) })?;
+        let link = greeted(&joining, stream);
+        let mut came = self.came();
+        if link.is_err() && !came.named {
+            came.agents.retain(|agent| agent.instance != joining.instance || agent.link.is_some());
+        }
+        let link = link?;
+        // Somebody else may have taken the place meanwhile: the link ends then, and its agent comes again.
+        if let Ok(at) = self.placed(&mut came, &joining)
+            && !self.over.load(Ordering::Relaxed)
+        {
+            let Joining { instance, .. } = joining;
+            (came.agents[at].instance, came.agents[at].link) = (instance, Some(link));
+        }
+        Ok(())
+    }
+
+    /// The place of an agent among those that have come; it is made if there is one. Why there is none.
+    fn placed(&self, came: &mut Came, joining: &Joining) -> Result<usize, String> {
+        let Joining { name, rank, instance, .. } = joining;
+        hosts::check(name)?;
+        if let Some(at) = came.agents.iter().position(|agent| agent.instance == *instance) {
+            return Ok(at);
+        }
+        let ranked = rank.map(|rank| format!("{name}.{rank}"));
+        let new = |name: String| Agent { name, rank: *rank, instance: *instance, link: None, left: false };
+        let expected = match &self.expected {
+            Expected::Count(count) if !came.named => {
+                if came.agents.len() >= *count.min(&MAX_HOSTS) {
+                    return Err(format!("it has its {count} agents"));
+                }
+                came.agents.push(new(name.clone()));
+                return Ok(came.agents.len() - 1);
+            }
+            Expected::Count(_) => came.agents.iter().map(|agent| agent.name.clone()).collect(),
+            Expected::Named(names) => names.clone(),
+        };
+        // It was started again, or is one of those that are waited for.
+        let mut known = false;
+        for own in std::iter::once(name.clone()).chain(ranked).filter(|own| expected.contains(own)) {
+            known = true;
+            match came.agents.iter().position(|agent| agent.name == own) {
+                None => {
+                    came.agents.push(new(own));
+                    return Ok(came.agents.len() - 1);
+                }
+                Some(at) if came.agents[at].link.is_none() => return Ok(at),
+                Some(_) => {}
+            }
+        }
+        Err(if known { "there is an agent of that name".into() } else { "it is not among its hosts".into() })
+    }
+}
+
+/// Half of a connection that ends with it.
+struct Closes(TcpStream);
+
+impl Write for Closes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// Tells an agent what it is, and greets it.
+fn greeted(joining: &Joining, stream: TcpStream) -> Result<Link, Problem> {
+    let name = &joining.name;
+    let failed = |error: io::Error| crate::link::vanished(&format!("agent of {name}"), error);
+    let mut from = stream.try_clone().map_err(failed)?;
+    let mut to = Closes(stream);
+    let known = Surroundings {
+        address: Some(joining.address),
+        named: Vec::new(),
+        near: route::addresses(),
+        network: Network::own(),
+    };
+    Role::OnHost(Box::new(known)).give(&mut to).map_err(failed)?;
+    let found: Found = read_by(&mut from, Instant::now() + ANSWER).map_err(failed)?;
+    let Some((address, by)) = found.address else {
+        return Err(Problem::new("E71", Exit::CannotStart, format!("the agent of {name} has no address for data connections")));
+    };
+    let from: Box<dyn Read + Send> = Box::new(from);
+    Link::of_host(name, Stream { peer: Some(address), found: Some(by), ..Stream::new(from, to) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_of_one_name_are_told_apart() {
+        let of = |all: &[(&str, Option<u32>)]| {
+            apart(&all.iter().map(|(name, rank)| ((*name).to_owned(), *rank)).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("n1", Some(0)), ("n2", Some(1))]), ["n1", "n2"]);
+        assert_eq!(of(&[("n1", Some(4)), ("n2", None), ("n1", Some(0))]), ["n1.4", "n2", "n1.0"]);
+        assert_eq!(of(&[("n1", None), ("n1", None), ("n1", Some(1))]), ["n1.0", "n1.1", "n1.2"]);
+    }
+
+    fn shared(expected: Expected) -> Shared {
+        let file = std::env::temp_dir().join(format!("msgpath-door-{}-{:?}", std::process::id(), std::thread::current().id()));
+        std::fs::write(&file, "0123456789abcdef").unwrap();
+        let token = Token::read(&file).unwrap().0;
+        std::fs::remove_file(file).unwrap();
+        let (came, unproven, over, closed) = Default::default();
+        Shared { token, expected, came, unproven, over, closed }
+    }
+
+    fn joining(name: &str, rank: Option<u32>, instance: u8) -> Joining {
+        let nonce = Nonce([instance; 16]);
+        let address = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+        Joining { name: name.into(), rank, instance: nonce, address, nonce, proof: wire::Proof([0; 32]) }
+    }
+
+    #[test]
+    fn only_who_is_expected_has_a_place() {
+        let named = shared(Expected::Named(vec!["n1".into(), "n2.3".into()]));
+        let mut came = Came::default();
+        assert_eq!(named.placed(&mut came, &joining("n1", Some(0), 1)), Ok(0));
+        assert_eq!(named.placed(&mut came, &joining("n2", Some(3), 2)), Ok(1), "by its rank");
+        assert_eq!(came.agents[1].name, "n2.3");
+        assert_eq!(named.placed(&mut came, &joining("n1", Some(0), 1)), Ok(0), "it comes again");
+        assert_eq!(named.placed(&mut came, &joining("n1", Some(7), 9)), Ok(0), "started again, the first is gone");
+        assert!(named.placed(&mut came, &joining("n3", None, 3)).unwrap_err().contains("not among"));
+        assert!(named.placed(&mut came, &joining("../n1", None, 4)).is_err());
+        let two = shared(Expected::Count(2));
+        let mut came = Came::default();
+        assert_eq!(two.placed(&mut came, &joining("a", None, 1)), Ok(0));
+        assert_eq!(two.placed(&mut came, &joining("a", None, 2)), Ok(1));
+        assert!(two.placed(&mut came, &joining("a", None, 3)).unwrap_err().contains("2 agents"));
+    }
+}
