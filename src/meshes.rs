@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::mesh::{Fold, MeshSummary};
-use msgpath_core::Problem;
+use msgpath_analyse::mesh::{self as analyse, Fold, MeshDiff, MeshSummary};
 use msgpath_core::mesh::MeshHeader;
+use msgpath_core::schema::Status;
+use msgpath_core::{Exit, Problem};
+use msgpath_present::terminal::RunRow;
 use msgpath_present::{Style, terminal};
 use msgpath_record::{mesh_header, read_mesh, store};
 
 use crate::cli::options::Look;
 use crate::looks;
+use crate::problems::usage;
 
 /// The folder of the mesh that the user means.
 ///
@@ -39,6 +42,40 @@ pub(crate) fn summary(folder: &Path) -> Result<(MeshHeader, MeshSummary), Proble
 pub(crate) fn suspects(folder: &Path) -> Vec<(u32, u32)> {
     let mut fold = Fold::new(&[]);
     read_mesh(folder, |block| fold.take(&block)).map_or_else(|_| Vec::new(), |mesh| fold.suspects(&mesh.header))
+}
+
+/// All meshes as the list of runs shows them, the newest first: their pairs are its rounds.
+pub(crate) fn rows() -> Vec<RunRow> {
+    let row = |mesh: store::MeshListing| RunRow {
+        name: mesh.name,
+        when: mesh.header.started,
+        verb: "mesh".into(),
+        target: format!("{} hosts by {}", mesh.header.hosts.len(), mesh.header.launch.by),
+        cases: mesh.header.plan.cases.len() as u64,
+        rounds: mesh.pairs,
+        status: mesh.status.unwrap_or(Status::Partial),
+    };
+    store::list_meshes(&store::default_root()).into_iter().map(row).collect()
+}
+
+/// Two meshes compared; `None`: neither is one.
+///
+/// # Errors
+/// Only one of them is, or one cannot be read.
+pub(crate) fn diff(before: &str, after: &str) -> Result<Option<MeshDiff>, Problem> {
+    let (before, after) = match (instead_of_a_run(before), instead_of_a_run(after)) {
+        (None, None) => return Ok(None),
+        (Some(before), Some(after)) => (summary(&before)?, summary(&after)?),
+        (Some(_), None) | (None, Some(_)) => {
+            return Err(usage("a mesh and a run have nothing to compare").hint("two meshes, or two runs"));
+        }
+    };
+    let found = analyse::diff((&before.0, &before.1), (&after.0, &after.1));
+    if found.cases.iter().all(|case| case.pairs == 0) {
+        let problem = Problem::new("E24", Exit::CannotStart, "these meshes have no pair and case in common");
+        return Err(problem.why(found.differs.join("; ")).hint("the same hosts, paths and sizes in both"));
+    }
+    Ok(Some(found))
 }
 
 /// The answer, as text or JSON.

@@ -12,6 +12,7 @@ use msgpath_core::{Plan, Problem, Traits, Workload};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::{Events, MessageLog, Messages, Run, export, store};
 
+use crate::meshes;
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
 
@@ -85,7 +86,7 @@ pub(crate) fn with_earlier(run: &Run, summary: &mut Summary) {
 
 /// Names of all runs, the newest first.
 pub(crate) fn names() -> Vec<String> {
-    store::list(&store::default_root()).into_iter().map(|run| run.name).collect()
+    list().into_iter().map(|run| run.name).collect()
 }
 
 /// What [`list`] leaves out, and why.
@@ -93,8 +94,16 @@ pub(crate) fn unreadable() -> Vec<msgpath_record::RecordError> {
     store::unreadable(&store::default_root())
 }
 
-/// All runs, the newest first.
+/// All runs and meshes, the newest first.
 pub(crate) fn list() -> Vec<RunRow> {
+    let mut rows = measured();
+    rows.extend(meshes::rows());
+    // Of two that began in the same second a run stands before a mesh.
+    rows.sort_by(|a, b| b.when.cmp(&a.when));
+    rows
+}
+
+fn measured() -> Vec<RunRow> {
     store::list(&store::default_root())
         .into_iter()
         .map(|run| RunRow {

@@ -11,7 +11,8 @@ use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
 
 use super::options::Look;
-use crate::{gates, looks, runs, typed};
+use crate::problems::usage;
+use crate::{gates, looks, meshes, runs, typed};
 
 /// Did it change; --fail-if for CI
 #[derive(Args, Debug)]
@@ -37,6 +38,17 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(found) = meshes::diff(&arguments.before, &arguments.after)? {
+        if !arguments.fail_if.is_empty() {
+            return Err(usage("--fail-if is for two runs").hint("msgpath mesh --sla 'p99<200us'").into());
+        }
+        let text = match arguments.look.json {
+            true => serde_json::to_string(&found)? + "\n",
+            false => terminal::mesh_diff(&found, looks::stdout(&arguments.look)),
+        };
+        std::io::stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let read = |name: &str| runs::read(&runs::find(name)?);
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     gates::suit(&arguments.fail_if, after.header.plan.workload)?;

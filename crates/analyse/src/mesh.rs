@@ -1,6 +1,7 @@
 //! A mesh: which hosts, racks and links are slow. Pairs come one by one from the record; what is kept of each is small.
 
 mod answers;
+mod diff;
 mod model;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use crate::summary::Finding;
 
+pub use diff::{CaseChange, HostChange, LinkChange, MeshDiff, Side, diff};
 pub use model::{LEAST_FACTOR, Power, planned_power};
 pub use waits::{Waited, WaitedFor};
 

@@ -171,12 +171,16 @@ fn other_version(file: &Path, by: WrittenBy) -> RecordError {
 /// # Errors
 /// Another version wrote them.
 pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError> {
-    let file = folder.join(ROUNDS_FILE);
-    let Ok(input) = File::open(&file) else { return Ok((0, None)) };
+    counted(&folder.join(ROUNDS_FILE), Kind::Round)
+}
+
+/// The same of the blocks of a kind in any file of blocks.
+pub(crate) fn counted(file: &Path, kind: Kind) -> Result<(u64, Option<RunEnd>), RecordError> {
+    let Ok(input) = File::open(file) else { return Ok((0, None)) };
     let length = input.metadata().map_or(0, |data| data.len());
     let (mut blocks, mut payload, mut rounds) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
     let foreign = |fault| match fault {
-        Fault::Foreign(by) => Err(other_version(&file, by)),
+        Fault::Foreign(by) => Err(other_version(file, by)),
         Fault::Damaged(_) => Ok(()),
     };
     loop {
@@ -195,7 +199,7 @@ pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError
         if blocks.skip(&head).is_err() || blocks.offset > length {
             return Ok((rounds, None));
         }
-        rounds += u64::from(head.kind == Kind::Round);
+        rounds += u64::from(head.kind == kind);
     }
 }
 

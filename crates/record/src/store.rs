@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use msgpath_core::calendar;
+use msgpath_core::mesh::MeshHeader;
 use msgpath_core::path::nearest;
 use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
+use crate::block::Kind;
 use crate::summary::read_summary;
 use crate::watch::is_watched;
-use crate::{HEADER_FILE, MESH_FILE, RecordError, mesh_header, reader, temporary, utc};
+use crate::{HEADER_FILE, MESH_FILE, PAIRS_FILE, RecordError, mesh_header, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
 const LOOKED_AT: usize = 200;
@@ -175,6 +177,29 @@ fn changed_mesh(folder: &Path) -> Option<SystemTime> {
 
 fn name_of(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A mesh as the list shows it.
+#[derive(Clone, Debug)]
+pub struct MeshListing {
+    /// Name of its folder.
+    pub name: String,
+    /// What was planned, and where.
+    pub header: MeshHeader,
+    /// How it ended; `None`: the program was killed, or is still at it.
+    pub status: Option<Status>,
+    /// Pairs on disk, by the heads of their blocks alone.
+    pub pairs: u64,
+}
+
+/// The meshes in `root`, newest first, as [`list`] has the runs.
+pub fn list_meshes(root: &Path) -> Vec<MeshListing> {
+    let read = |(_, folder): (String, PathBuf)| {
+        let (pairs, end) = reader::counted(&folder.join(PAIRS_FILE), Kind::Pair).ok()?;
+        let header = mesh_header(&folder).ok()?;
+        Some(MeshListing { name: name_of(&folder), header, status: end.map(|end| end.status), pairs })
+    };
+    meshes(root).into_iter().filter_map(read).collect()
 }
 
 /// The meshes in `root` with the time at which they began, newest first. What cannot be read is passed over.

@@ -112,7 +112,7 @@ fn times([low, value, high]: [f64; 3]) -> String {
 }
 
 /// How sure it is that the bound of a confidence lies above the least factor.
-fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
+pub(super) fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
     let least = LEAST_FACTOR.ln();
     match (at_least(SURE) > least, at_least(LIKELY) > least) {
         (true, _) => Some(Confidence::Sure),
@@ -123,7 +123,7 @@ fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
 
 /// The same for what waits for a CPU may have made slower by this (`shift`, 0 or less): how sure it is without them. What they
 /// may explain is not known.
-fn judged_without(at_least: impl Fn(f64) -> f64, shift: f64) -> Option<Confidence> {
+pub(super) fn judged_without(at_least: impl Fn(f64) -> f64, shift: f64) -> Option<Confidence> {
     let with = judged(&at_least)?;
     match judged(|share| at_least(share) + shift) {
         Some(without) => Some(if without as u8 > with as u8 { without } else { with }),
@@ -140,7 +140,7 @@ fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl It
 }
 
 /// What is said where waits may explain a part of it, or all.
-fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[Waited], hosts: &[u32]) -> String {
+pub(super) fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[Waited], hosts: &[u32]) -> String {
     let waits = Waits::of(ends);
     let (part, cause) = (if confidence == Confidence::CantTell { "all" } else { "most" }, waits.cause(header, hosts));
     format!("; its threads waited {} of the time for a CPU ({cause}), which may explain {part} of it", percent(waits.share))

@@ -76,25 +76,33 @@ pub(super) fn level(header: &MeshHeader, near: u32, far: u32) -> u32 {
     u32::from(rack(near) != rack(far))
 }
 
-/// Fits the medians of a case, logarithms of ns. Retests stand for the pair that they repeat.
-pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Model {
+/// The logarithm of what each pair of a case took, ns, with its position among all. Retests stand for the pair that they repeat.
+pub(super) fn values(pairs: &[PairValues], case: u32) -> Vec<(usize, f64)> {
     let mut again: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
     for pair in pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Retest) {
         again.entry((pair.slot.near, pair.slot.far)).or_default().extend(log(pair));
     }
-    let (mut of, mut values) = (Vec::new(), Vec::new());
-    for (at, pair) in pairs.iter().enumerate() {
-        let Some(first) = log(pair).filter(|_| pair.case == case && pair.slot.purpose == Purpose::Mesh) else {
-            continue;
-        };
-        let (near, far) = (pair.slot.near, pair.slot.far);
-        let value = match again.get(&(near, far)) {
+    let own = pairs.iter().enumerate().filter(|(_, pair)| pair.case == case && pair.slot.purpose == Purpose::Mesh);
+    let value = |(at, pair): (usize, &PairValues)| {
+        let first = log(pair)?;
+        let value = match again.get(&(pair.slot.near, pair.slot.far)) {
             Some(others) => median(&others.iter().copied().chain([first]).collect::<Vec<_>>()),
             None => first,
         };
-        of.push(at);
-        values.push(Between { a: near, b: far, level: level(header, near, far), value });
-    }
+        Some((at, value))
+    };
+    own.filter_map(value).collect()
+}
+
+/// Fits the medians of a case.
+pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Model {
+    let (of, values): (Vec<usize>, Vec<Between>) = values(pairs, case)
+        .into_iter()
+        .map(|(at, value)| {
+            let (near, far) = (pairs[at].slot.near, pairs[at].slot.far);
+            (at, Between { a: near, b: far, level: level(header, near, far), value })
+        })
+        .unzip();
     let names = levels(header);
     Model { fitted: additive::fit(header.hosts.len(), names.len(), &values), of, names }
 }

@@ -301,3 +301,62 @@ fn a_link_between_busy_hosts_is_not_surely_slow() {
     assert_eq!(of(&idle).confidence, Confidence::Sure);
     assert!(!of(&idle).text.contains("waited"), "{}", of(&idle).text);
 }
+
+/// What changed between two meshes of known truth.
+fn changed(before: &Truth<'_>, after: &Truth<'_>) -> MeshDiff {
+    let (a, b) = (before.summary(21).0, after.summary(22).0);
+    diff((&before.header(), &a), (&after.header(), &b))
+}
+
+fn said(found: &MeshDiff) -> Vec<(&str, &str)> {
+    found.findings.iter().map(|finding| (finding.code.as_str(), finding.text.as_str())).collect()
+}
+
+#[test]
+fn what_changed_between_two_meshes_is_said_and_nothing_else() {
+    let healthy = || Truth { noise: 0.03, ..Truth::default() };
+    let same = changed(&healthy(), &healthy());
+    assert_eq!(said(&same).iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["M15"], "{:?}", same.findings);
+    let [low, _, high] = same.cases[0].all.unwrap();
+    assert!(low < 1.0 && 1.0 < high && same.cases[0].pairs == 66, "{low} {high}");
+    let host = |at: u32| if at == 7 { 1.9_f64.ln() } else { 0.0 };
+    let slow = Truth { host: &host, ..healthy() };
+    let slower = changed(&healthy(), &slow);
+    assert!(matches!(said(&slower)[..], [("M11", text)] if text.starts_with("n7 is 1.") && text.contains("slower")), "{:?}", slower.findings);
+    assert_eq!(slower.findings[0].confidence, Confidence::Sure);
+    let faster = changed(&slow, &healthy());
+    assert!(matches!(said(&faster)[..], [("M11", text)] if text.contains("times faster (1.")), "{:?}", faster.findings);
+    // It was slow before already.
+    assert!(matches!(said(&changed(&slow, &slow))[..], [("M15", _)]));
+    let link = |a: u32, b: u32| if (a, b) == (3, 7) { 3.0_f64.ln() } else { 0.0 };
+    let one = changed(&healthy(), &Truth { link: &link, ..healthy() });
+    assert!(matches!(said(&one)[..], [("M12", text)] if text.starts_with("between n3 and n7 it is")), "{:?}", one.findings);
+    let all = changed(&healthy(), &Truth { host: &|_| 1.3_f64.ln() / 2.0, ..healthy() });
+    assert!(matches!(said(&all)[..], [("M13", text)] if text.starts_with("all pairs are 1.")), "{:?}", all.findings);
+}
+
+#[test]
+fn a_host_that_was_busy_in_one_of_two_meshes_has_not_surely_changed() {
+    let host = |at: u32| if at == 7 { 1.5_f64.ln() } else { 0.0 };
+    let busy = |at: u32, ns: u64| if at == 7 { waits(ns, 0.4, 4) } else { waits(ns, 0.05, 1_000) };
+    let healthy = || Truth { noise: 0.03, ..Truth::default() };
+    let now = Truth { host: &host, wait: &busy, ..healthy() };
+    for (found, word) in [(changed(&healthy(), &now), "slower"), (changed(&now, &healthy()), "faster")] {
+        assert_eq!(found.findings[0].confidence, Confidence::CantTell, "{:?}", found.findings);
+        assert!(found.findings[0].text.contains(word) && found.findings[0].text.contains("waited 40 %"), "{:?}", found.findings);
+    }
+}
+
+#[test]
+fn pairs_that_two_meshes_do_not_share_are_counted() {
+    let truth = Truth { noise: 0.03, ..Truth::default() };
+    let (before, mut after) = (truth.summary(1).0, truth.summary(2).0);
+    after.pairs.retain(|pair| pair.slot.far != 11);
+    let mut header = truth.header();
+    let found = diff((&truth.header(), &before), (&header, &after));
+    assert_eq!(said(&found)[0], ("M14", "11 pairs had a result before and have none now: all that n11 has"));
+    header.hosts[11].spec.name = "m11".into();
+    let found = diff((&truth.header(), &before), (&header, &after));
+    assert!(found.differs.contains(&"hosts only before: n11".to_owned()), "{:?}", found.differs);
+    assert!(found.findings.iter().all(|finding| finding.code != "M14"), "{:?}", found.findings);
+}

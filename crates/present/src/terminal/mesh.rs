@@ -200,7 +200,7 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
     page.finish()
 }
 
-fn findings(page: &mut Page, findings: &[Finding]) {
+pub(super) fn findings(page: &mut Page, findings: &[Finding]) {
     let (columns, mut left) = (page.style.columns(), SENTENCES);
     for (at, finding) in findings.iter().enumerate() {
         let lines = wrap(&finding.text, columns, TEXT, TEXT).len();
