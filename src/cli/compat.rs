@@ -635,6 +635,12 @@ impl ServerArguments {
             protocol: self.protocol(asked)?,
         })?;
         let mut console = crate::log::Log::new(std::time::Instant::now());
+        if !server.address().ip().to_canonical().is_loopback() {
+            console.say(&format!(
+                "warning: {} is not loopback: whoever reaches it can make it send and compute, and nobody is asked who they are",
+                server.address()
+            ));
+        }
         server.run(stop, &mut |event| match event {
             Event::Course(line) if !quiet => console.say(line),
             Event::Course(_) => {}

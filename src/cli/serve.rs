@@ -1,7 +1,7 @@
 //! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab,
 //! with `--compat` a server of a course.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use msgpath_agent::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
 use msgpath_agent::token::Token;
 use msgpath_agent::{ServeAddress, ServeOptions};
 use msgpath_core::target::DEFAULT_PORT;
-use msgpath_core::{Problem, Target, units};
+use msgpath_core::{Exit, Problem, Target, units};
 
 use crate::log::Log;
 use crate::problems::{bad_target, bad_value, usage};
@@ -199,11 +199,23 @@ impl Arguments {
     /// Other servers speak protocols in which nobody says who they are.
     fn token_is_for_sessions(&self) -> Result<(), Problem> {
         let other = if self.rpc.rpc.is_some() { "--rpc" } else { "--compat" };
-        let option = if self.insecure { "--insecure" } else { "--token-file" };
-        match (self.insecure || self.token_file.is_some()) && (self.rpc.rpc.is_some() || self.compat.is_asked()) {
-            true => Err(usage(format!("{option} has no meaning with {other}: its clients cannot prove anything"))
-                .hint(format!("leave out {option}"))),
+        match self.token_file.is_some() && (self.rpc.rpc.is_some() || self.compat.is_asked()) {
+            true => Err(usage(format!("--token-file has no meaning with {other}: its clients cannot prove anything"))
+                .hint("leave out --token-file")),
             false => Ok(()),
+        }
+    }
+
+    /// Such a server where others reach it: the user says that this is meant.
+    fn reached_by_others(&self, host: Option<&str>, port: u16, what: &str) -> Result<(), Problem> {
+        let Some(host) = host.filter(|_| !self.insecure) else { return Ok(()) };
+        // What is not an address is said when it listens there.
+        let addresses = (host, port).to_socket_addrs().into_iter().flatten();
+        match addresses.map(|address| address.ip().to_canonical()).find(|address| !address.is_loopback()) {
+            None => Ok(()),
+            Some(address) => Err(Problem::new("E74", Exit::Usage, format!("{address} is not loopback, and {what}"))
+                .why("nobody is asked who they are: its protocol has nothing to prove it with")
+                .hint("--insecure to let everybody in")),
         }
     }
 
@@ -301,14 +313,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Event::Wrong(line) => output.say(line),
     };
     if let Some(place) = &arguments.rpc.rpc {
-        let server = Server::bind(arguments.server(place.as_ref())?)?;
+        let options = arguments.server(place.as_ref())?;
+        let what = "whoever reaches it can read, change and delete every key";
+        arguments.reached_by_others(options.host.as_deref(), options.port, what)?;
+        let server = Server::bind(options)?;
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
         server.run_saying(stop, &mut log)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.compat.is_asked() {
-        return arguments.compat.serve(arguments.usual()?, quiet, stop);
+        let usual = arguments.usual()?;
+        arguments.reached_by_others(usual.host.as_deref(), usual.port, "whoever reaches it can make it send and compute")?;
+        return arguments.compat.serve(usual, quiet, stop);
     }
     if let Some(option) = arguments.only_with_rpc(&["--memory"]) {
         return Err(usage(format!("{option} belongs to the RPC server"))

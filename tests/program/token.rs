@@ -100,7 +100,14 @@ fn beyond_loopback_serve_says_what_to_type() {
     }
     home.run("serve --insecure --token-file x").ends_with(2);
     home.run("serve --rpc --token-file x").ends_with(2).says(&["--token-file has no meaning with --rpc"]);
-    home.run("serve --compat echo --insecure").ends_with(2).says(&["--insecure has no meaning with --compat"]);
+    home.run("serve --compat echo --token-file x").ends_with(2).says(&["--token-file has no meaning with --compat"]);
+    for open in ["--rpc 0.0.0.0", "--rpc -B ::", "-B 0.0.0.0 --compat echo"] {
+        let output = home.run(&format!("serve {open}")).ends_with(2);
+        output.says(&["error[E74]", "is not loopback, and whoever reaches it can", "--insecure to let everybody in"]);
+    }
+    let port = free_port();
+    let running = home.start(&format!("serve -p {port} -B 0.0.0.0 --compat echo --insecure"));
+    running.until_it_says("nobody is asked who they are");
     home.run("echo --token-file x").ends_with(2).says(&["none was named"]);
     home.run("echo n2 --launch ssh --token-file x").ends_with(2);
     // A file that others can read is said aloud.

@@ -1,6 +1,6 @@
 //! What a far end takes from itself before strangers reach it, or on a host that is not the user's alone. Nothing that a
-//! measurement needs, and nothing that would cost one time: a filter of system calls would cost each of them 20 ns
-//! (docs/serve.md).
+//! measurement needs, and nothing that would cost one time: a filter of system calls would cost each of them 20 ns, and threads
+//! and processes inherit it from whoever starts them, so that the measuring ones cannot be without it (docs/serve.md).
 
 use std::io;
 use std::path::{Path, PathBuf};
