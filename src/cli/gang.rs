@@ -71,7 +71,9 @@ pub(super) fn come(
 ) -> Result<(MeshHeader, Agents), Problem> {
     let gang = &arguments.gang;
     match (&gang.listen, gang.expect) {
-        (None, Some(_)) => Err(usage("--expect belongs to --listen and --print").hint("the names of the hosts instead")),
+        (None, Some(_)) => {
+            Err(usage("--expect belongs to --listen and --print").hint("the names of the hosts instead"))
+        }
         (None, None) => Ok((planned(arguments, words, None)?, Agents::Launched)),
         (Some(place), Some(count)) => {
             // What is wrong with the rest is said before anybody is waited for.
@@ -110,13 +112,7 @@ fn of(header: &MeshHeader) -> Vec<String> {
     header.hosts.iter().map(|host| host.spec.name.clone()).collect()
 }
 
-fn opened(
-    gang: &Gang,
-    place: &str,
-    expected: Expected,
-    say: Say<'_>,
-    stop: &AtomicBool,
-) -> Result<Door, Problem> {
+fn opened(gang: &Gang, place: &str, expected: Expected, say: Say<'_>, stop: &AtomicBool) -> Result<Door, Problem> {
     let Some(file) = &gang.token_file else { return Err(usage("--listen takes --token-file FILE")) };
     if Token::make(file)? {
         say(&format!("note: made a token: {}", file.display()));
@@ -137,11 +133,17 @@ fn opened(
     ));
     let came = door.wait(Duration::from_nanos(gang.wait.unwrap_or(WAIT)), stop);
     if stop.load(Ordering::Relaxed) {
-        return Err(Problem::new("E15", Exit::Interrupted, format!("interrupted while {came} of {count} agents had come")));
+        return Err(Problem::new(
+            "E15",
+            Exit::Interrupted,
+            format!("interrupted while {came} of {count} agents had come"),
+        ));
     }
     if came < 2 {
         let what = format!("{came} of {count} agents came: a mesh needs two");
-        return Err(Problem::new("E80", Exit::CannotStart, what).hint("a longer --wait; what the agents say of themselves"));
+        return Err(
+            Problem::new("E80", Exit::CannotStart, what).hint("a longer --wait; what the agents say of themselves")
+        );
     }
     if came < count {
         say(&format!("note: {came} of {count} agents came"));
@@ -183,13 +185,7 @@ fn rest(words: &[String]) -> Vec<String> {
 }
 
 /// What starts a mesh and all of its agents.
-pub(super) fn text(
-    kind: Kind,
-    arguments: &Arguments,
-    words: &[String],
-    header: &MeshHeader,
-    time_ns: u64,
-) -> String {
+pub(super) fn text(kind: Kind, arguments: &Arguments, words: &[String], header: &MeshHeader, time_ns: u64) -> String {
     let count = header.hosts.len();
     let program = quoted(arguments.program.as_deref().unwrap_or("msgpath"));
     let expect = arguments.gang.expect.map(|count| vec!["--expect".to_owned(), count.to_string()]);
@@ -365,7 +361,10 @@ mod tests {
 
     #[test]
     fn words_are_passed_on_as_a_shell_reads_them() {
-        assert_eq!([quoted("n1"), quoted("p99<1ms"), quoted("it's"), quoted("")], ["n1", "'p99<1ms'", r"'it'\''s'", "''"]);
+        assert_eq!(
+            [quoted("n1"), quoted("p99<1ms"), quoted("it's"), quoted("")],
+            ["n1", "'p99<1ms'", r"'it'\''s'", "''"]
+        );
         let words = ["mesh", "--print", "slurm", "-t", "1s", "--expect=4", "--both"].map(str::to_owned);
         assert_eq!(rest(&words), ["-t", "1s", "--both"]);
     }

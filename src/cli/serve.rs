@@ -324,7 +324,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.compat.is_asked() {
         let usual = arguments.usual()?;
-        arguments.reached_by_others(usual.host.as_deref(), usual.port, "whoever reaches it can make it send and compute")?;
+        arguments.reached_by_others(
+            usual.host.as_deref(),
+            usual.port,
+            "whoever reaches it can make it send and compute",
+        )?;
         return arguments.compat.serve(usual, quiet, stop);
     }
     if let Some(option) = arguments.only_with_rpc(&["--memory"]) {

@@ -124,7 +124,10 @@ fn printed(home: &Home, words: &[&str]) -> String {
 #[test]
 fn a_script_starts_a_mesh_by_one_mpirun() {
     let home = Home::new();
-    let script = printed(&home, &[&["--print", "mpi", "--expect", "4", "--program", PROGRAM, "--sla", "p99<10s"][..], &SHORT].concat());
+    let script = printed(
+        &home,
+        &[&["--print", "mpi", "--expect", "4", "--program", PROGRAM, "--sla", "p99<10s"][..], &SHORT].concat(),
+    );
     assert!(script.contains("--sla 'p99<10s'") && script.contains("--expect 4"), "{script}");
     assert!(!script.contains("--print"), "{script}");
     let installed = Command::new("mpirun").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -175,7 +178,8 @@ fn one_srun_starts_all_agents_of_a_mesh() {
         echo "mesh $?"
         exit 0"#;
     let Some(output) = beside_slurm(&home, 4, text) else { return };
-    let output = output.ends_with(0).shows(&["4 hosts (n[1-4]) by join", "6 of 6 pairs", "66 of 66 pairs", "srun 0", "mesh 0"]);
+    let output =
+        output.ends_with(0).shows(&["4 hosts (n[1-4]) by join", "6 of 6 pairs", "66 of 66 pairs", "srun 0", "mesh 0"]);
     assert!(output.out.contains("12 hosts (n1."), "{}", output.out);
     assert!(measured(&home, "twelve").len() >= 66, "{}", output.err);
     assert!(!has_a_token(home.path()), "the token goes with the job");
@@ -192,8 +196,14 @@ fn a_manifest_for_kubernetes_is_one() {
         .map(|part| serde_json::from_str(part).unwrap_or_else(|error| panic!("{error}: {part}")))
         .collect();
     let [service, mesh, agents] = &parts[..] else { panic!("{} parts", parts.len()) };
-    assert_eq!((service["kind"].as_str(), mesh["kind"].as_str(), agents["kind"].as_str()), (Some("Service"), Some("Job"), Some("Job")));
-    assert_eq!((agents["spec"]["completions"].as_u64(), agents["spec"]["completionMode"].as_str()), (Some(16), Some("Indexed")));
+    assert_eq!(
+        (service["kind"].as_str(), mesh["kind"].as_str(), agents["kind"].as_str()),
+        (Some("Service"), Some("Job"), Some("Job"))
+    );
+    assert_eq!(
+        (agents["spec"]["completions"].as_u64(), agents["spec"]["completionMode"].as_str()),
+        (Some(16), Some("Indexed"))
+    );
     // The service leads to the pod of the mesh, at the port at which it listens.
     let labels = &mesh["spec"]["template"]["metadata"]["labels"];
     let selector = service["spec"]["selector"].as_object().unwrap();

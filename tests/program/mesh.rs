@@ -110,13 +110,17 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
     }
     finish(mesh(&home, "", &["h[1-5]", "--name", "five"])).ends_with(0);
     let list = home.msgpath(&["runs", "--json"]).ends_with(0).json();
-    let listed: Vec<_> = list["runs"].as_array().unwrap().iter().map(|run| (&run["name"], &run["verb"], &run["cases"])).collect();
+    let listed: Vec<_> =
+        list["runs"].as_array().unwrap().iter().map(|run| (&run["name"], &run["verb"], &run["cases"])).collect();
     assert_eq!(listed.len(), 2, "{list}");
     assert!(listed.iter().all(|(_, verb, cases)| *verb == "mesh" && *cases == 1), "{list}");
     let changed = home.msgpath(&["diff", "four", "five"]).ends_with(0);
     changed.shows(&["four → five", "tcp:send 64 B: 6 pairs in both", "hosts only after: h5"]);
     let changed = home.msgpath(&["diff", "four", "five", "--json"]).ends_with(0).json();
-    assert_eq!((changed["schema"].as_str(), changed["cases"][0]["pairs"].as_u64()), (Some("msgpath/mesh-diff/1"), Some(6)));
+    assert_eq!(
+        (changed["schema"].as_str(), changed["cases"][0]["pairs"].as_u64()),
+        (Some("msgpath/mesh-diff/1"), Some(6))
+    );
     home.msgpath(&["diff", "four", "five", "--fail-if", "p99 > 1s"]).ends_with(2).says(&["--sla"]);
     home.msgpath(&["export", "four", "--to", "hgrm"]).ends_with(2).says(&["a mesh is not exported as hgrm"]);
     let broken = finish(mesh(&home, "", &["h[1-2]", "--sla", "p50<1ns"]));

@@ -851,7 +851,9 @@ fn it_is_loopback_only_unless_told_otherwise() {
     assert_eq!(listening(port), ["0100007F"]);
     Client::to(port).is_served();
     drop(running);
-    for line in [format!("serve --rpc 0.0.0.0:{port} --insecure"), format!("serve --rpc -B 0.0.0.0 -p {port} --insecure")] {
+    for line in
+        [format!("serve --rpc 0.0.0.0:{port} --insecure"), format!("serve --rpc -B 0.0.0.0 -p {port} --insecure")]
+    {
         let running = home.start(&line);
         running.until_it_says("warning: 0.0.0.0:");
         running.until_it_says("nobody is asked who they are");

@@ -148,11 +148,14 @@ impl Caller {
         match greeting::listen(&mut stream, PATIENCE)? {
             Heard::Greeting(VERSION) => {}
             Heard::Greeting(other) => {
-                let what = format!("the coordinator at {} speaks version {other} of the protocol, this is {VERSION}", self.to);
+                let what =
+                    format!("the coordinator at {} speaks version {other} of the protocol, this is {VERSION}", self.to);
                 return Err(away("E03", what));
             }
             // A coordinator that has too many callers closes; one that has ended, too.
-            Heard::End | Heard::Silence => return Err(Turned::Later("it closed the connection, or said nothing".into())),
+            Heard::End | Heard::Silence => {
+                return Err(Turned::Later("it closed the connection, or said nothing".into()));
+            }
             Heard::Other(_) => {
                 return Err(away("E03", format!("what listens at {} is not the coordinator of a mesh", self.to)));
             }
@@ -274,7 +277,10 @@ mod tests {
         let error = read_by::<Joining>(&mut far, Instant::now() + Duration::from_millis(30)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         near.write_all(&[b'm', b'p', VERSION, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-        assert_eq!(read_by::<Joining>(&mut far, Instant::now() + PATIENCE).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            read_by::<Joining>(&mut far, Instant::now() + PATIENCE).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         drop(near);
     }
 

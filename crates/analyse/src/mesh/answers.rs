@@ -134,7 +134,10 @@ pub(super) fn judged_without(at_least: impl Fn(f64) -> f64, shift: f64) -> Optio
 /// The pairs of a host that the model rests on, with the end that it is of each.
 fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl Iterator<Item = (&'a PairValues, usize)> {
     let ends = move |pair: &'a PairValues| {
-        [(pair.slot.near, NEAR), (pair.slot.far, FAR)].into_iter().find(|(own, _)| *own == host).map(|(_, end)| (pair, end))
+        [(pair.slot.near, NEAR), (pair.slot.far, FAR)]
+            .into_iter()
+            .find(|(own, _)| *own == host)
+            .map(|(_, end)| (pair, end))
     };
     model.of.iter().map(|at| &pairs[*at]).filter_map(ends)
 }
@@ -143,7 +146,10 @@ fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl It
 pub(super) fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[Waited], hosts: &[u32]) -> String {
     let waits = Waits::of(ends);
     let (part, cause) = (if confidence == Confidence::CantTell { "all" } else { "most" }, waits.cause(header, hosts));
-    format!("; its threads waited {} of the time for a CPU ({cause}), which may explain {part} of it", percent(waits.share))
+    format!(
+        "; its threads waited {} of the time for a CPU ({cause}), which may explain {part} of it",
+        percent(waits.share)
+    )
 }
 
 /// Who was measured on a busy machine, whatever came of it.

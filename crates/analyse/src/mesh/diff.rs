@@ -136,7 +136,8 @@ pub fn diff(a: Read<'_>, b: Read<'_>) -> MeshDiff {
     }
     lost(a, b, &mut found.findings);
     if found.findings.is_empty() && found.cases.iter().any(|case| case.pairs > 0) {
-        let text = format!("no host or link is found to be more than {LEAST_FACTOR} times slower or faster than before");
+        let text =
+            format!("no host or link is found to be more than {LEAST_FACTOR} times slower or faster than before");
         found.findings.push(finding("M15", Confidence::Likely, text, &[]));
     }
     found.findings.sort_by_key(|finding| finding.confidence as u8);
@@ -171,7 +172,10 @@ fn differs(a: &MeshHeader, b: &MeshHeader) -> Vec<String> {
         let of = header.hosts.iter().filter_map(|host| Some((host.spec.name.clone(), host.environment.as_ref()?)));
         of.map(|(name, environment)| (name, get(environment).clone())).collect::<BTreeMap<_, _>>()
     };
-    for (what, get) in [("kernel", (|found| &found.kernel) as fn(&msgpath_core::schema::Environment) -> &String), ("CPU", |found| &found.cpu)] {
+    for (what, get) in [
+        ("kernel", (|found| &found.kernel) as fn(&msgpath_core::schema::Environment) -> &String),
+        ("CPU", |found| &found.cpu),
+    ] {
         let (before, after) = (facts(a, get), facts(b, get));
         let other: Vec<&str> = before
             .iter()
@@ -235,7 +239,13 @@ fn times([low, value, high]: [f64; 3]) -> String {
 }
 
 /// Compares a case of both: the one of `a` has the number `before`, that of `b` has `after`.
-fn compared(a: Read<'_>, b: Read<'_>, [before, after]: [u32; 2], several: &str, findings: &mut Vec<Finding>) -> CaseChange {
+fn compared(
+    a: Read<'_>,
+    b: Read<'_>,
+    [before, after]: [u32; 2],
+    several: &str,
+    findings: &mut Vec<Finding>,
+) -> CaseChange {
     let directed = [a, b].iter().all(|(header, _)| header.order.directions == Directions::Both);
     let (of_a, of_b) = (by_name(a, before, directed), by_name(b, after, directed));
     let both: Vec<((&str, &str), [(f64, &PairValues); 2])> =
@@ -275,7 +285,11 @@ fn compared(a: Read<'_>, b: Read<'_>, [before, after]: [u32; 2], several: &str, 
         let own: Vec<_> = own.map(|at| waits(at, slower, Some(name))).collect();
         let shift = median(&own.iter().map(|(shift, _)| *shift).collect::<Vec<_>>());
         let Some(confidence) = judged_without(|share| turned.at_least(share), shift) else { continue };
-        let mut text = format!("{name} is {} than before, beyond what all have in common, over {} pairs{several}", times(factor), effect.pairs);
+        let mut text = format!(
+            "{name} is {} than before, beyond what all have in common, over {} pairs{several}",
+            times(factor),
+            effect.pairs
+        );
         if judged(|share| turned.at_least(share)) != Some(confidence) {
             let ends: Vec<Waited> = own.into_iter().flat_map(|(_, ends)| ends).collect();
             let header = if slower { b.0 } else { a.0 };
@@ -300,7 +314,10 @@ fn compared(a: Read<'_>, b: Read<'_>, [before, after]: [u32; 2], several: &str, 
             let share = ends.iter().map(|end| end.share).fold(0.0, f64::max);
             let waited = match left {
                 true => String::new(),
-                false => format!("; threads waited {:.0} % of the time for a CPU there, which may explain all of it", share * 100.0),
+                false => format!(
+                    "; threads waited {:.0} % of the time for a CPU there, which may explain all of it",
+                    share * 100.0
+                ),
             };
             let text = format!(
                 "{to} is {} times {word} than before, beyond what its hosts explain{several}{waited}",

@@ -2,7 +2,8 @@
 
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{
-    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot,
+    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose,
+    Slot,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Workload};
@@ -254,7 +255,9 @@ fn an_idle_host_that_is_slow_is_surely_slow() {
     assert_eq!((codes(&summary), summary.findings[0].confidence), (vec!["M01"], Confidence::Sure));
     // A record of before says nothing of waits.
     let (mut random, truth) = (fastrand::Rng::with_seed(1), Truth::default());
-    let PairBlock::Pair(mut pair) = truth.measured(&mut random, Slot { far: 1, ..Slot::default() }) else { unreachable!() };
+    let PairBlock::Pair(mut pair) = truth.measured(&mut random, Slot { far: 1, ..Slot::default() }) else {
+        unreachable!()
+    };
     pair.cases[0].rounds[0].ends.clear();
     assert_eq!(super::waits::waited(&pair.cases[0]), None);
 }
@@ -322,7 +325,11 @@ fn what_changed_between_two_meshes_is_said_and_nothing_else() {
     let host = |at: u32| if at == 7 { 1.9_f64.ln() } else { 0.0 };
     let slow = Truth { host: &host, ..healthy() };
     let slower = changed(&healthy(), &slow);
-    assert!(matches!(said(&slower)[..], [("M11", text)] if text.starts_with("n7 is 1.") && text.contains("slower")), "{:?}", slower.findings);
+    assert!(
+        matches!(said(&slower)[..], [("M11", text)] if text.starts_with("n7 is 1.") && text.contains("slower")),
+        "{:?}",
+        slower.findings
+    );
     assert_eq!(slower.findings[0].confidence, Confidence::Sure);
     let faster = changed(&slow, &healthy());
     assert!(matches!(said(&faster)[..], [("M11", text)] if text.contains("times faster (1.")), "{:?}", faster.findings);
@@ -330,7 +337,11 @@ fn what_changed_between_two_meshes_is_said_and_nothing_else() {
     assert!(matches!(said(&changed(&slow, &slow))[..], [("M15", _)]));
     let link = |a: u32, b: u32| if (a, b) == (3, 7) { 3.0_f64.ln() } else { 0.0 };
     let one = changed(&healthy(), &Truth { link: &link, ..healthy() });
-    assert!(matches!(said(&one)[..], [("M12", text)] if text.starts_with("between n3 and n7 it is")), "{:?}", one.findings);
+    assert!(
+        matches!(said(&one)[..], [("M12", text)] if text.starts_with("between n3 and n7 it is")),
+        "{:?}",
+        one.findings
+    );
     let all = changed(&healthy(), &Truth { host: &|_| 1.3_f64.ln() / 2.0, ..healthy() });
     assert!(matches!(said(&all)[..], [("M13", text)] if text.starts_with("all pairs are 1.")), "{:?}", all.findings);
 }
@@ -343,7 +354,11 @@ fn a_host_that_was_busy_in_one_of_two_meshes_has_not_surely_changed() {
     let now = Truth { host: &host, wait: &busy, ..healthy() };
     for (found, word) in [(changed(&healthy(), &now), "slower"), (changed(&now, &healthy()), "faster")] {
         assert_eq!(found.findings[0].confidence, Confidence::CantTell, "{:?}", found.findings);
-        assert!(found.findings[0].text.contains(word) && found.findings[0].text.contains("waited 40 %"), "{:?}", found.findings);
+        assert!(
+            found.findings[0].text.contains(word) && found.findings[0].text.contains("waited 40 %"),
+            "{:?}",
+            found.findings
+        );
     }
 }
 

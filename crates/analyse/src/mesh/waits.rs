@@ -153,9 +153,8 @@ impl Waits {
     pub(super) fn cause(&self, header: &MeshHeader, hosts: &[u32]) -> String {
         let machine = |at: u32| header.hosts.get(at as usize)?.environment.as_ref().map(|found| found.boot_id.as_str());
         let own: Vec<_> = hosts.iter().filter_map(|at| machine(*at)).collect();
-        let beside = (0..header.hosts.len() as u32).filter(|at| {
-            !hosts.contains(at) && machine(*at).is_some_and(|machine| own.contains(&machine))
-        });
+        let beside = (0..header.hosts.len() as u32)
+            .filter(|at| !hosts.contains(at) && machine(*at).is_some_and(|machine| own.contains(&machine)));
         let beside: Vec<&str> = beside.map(|at| header.host(at)).collect();
         match self.on {
             WaitedFor::Hypervisor => "the hypervisor took it".into(),

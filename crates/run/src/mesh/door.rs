@@ -169,7 +169,11 @@ impl Door {
             }
             drop(came);
             if !known || Instant::now() > until || stop.load(Ordering::Relaxed) {
-                let what = if known { format!("the agent of {name} has not come back") } else { format!("no agent of {name} has come") };
+                let what = if known {
+                    format!("the agent of {name} has not come back")
+                } else {
+                    format!("no agent of {name} has come")
+                };
                 return Err(Problem::new("E19", Exit::CannotStart, what));
             }
             std::thread::sleep(LOOK);
@@ -301,7 +305,10 @@ impl Shared {
         if self.over.load(Ordering::Relaxed) {
             say(&mut stream, FromDoor::Over)?;
             let mut came = self.came();
-            came.agents.iter_mut().filter(|agent| agent.instance == joining.instance).for_each(|agent| agent.left = true);
+            came.agents
+                .iter_mut()
+                .filter(|agent| agent.instance == joining.instance)
+                .for_each(|agent| agent.left = true);
             return Ok(());
         }
         let placed = self.placed(&mut self.came(), &joining);
@@ -395,7 +402,11 @@ fn greeted(joining: &Joining, stream: TcpStream) -> Result<Link, Problem> {
     Role::OnHost(Box::new(known)).give(&mut to).map_err(failed)?;
     let found: Found = read_by(&mut from, Instant::now() + ANSWER).map_err(failed)?;
     let Some((address, by)) = found.address else {
-        return Err(Problem::new("E71", Exit::CannotStart, format!("the agent of {name} has no address for data connections")));
+        return Err(Problem::new(
+            "E71",
+            Exit::CannotStart,
+            format!("the agent of {name} has no address for data connections"),
+        ));
     };
     let from: Box<dyn Read + Send> = Box::new(from);
     Link::of_host(name, Stream { peer: Some(address), found: Some(by), ..Stream::new(from, to) })
@@ -416,7 +427,8 @@ mod tests {
     }
 
     fn shared(expected: Expected) -> Shared {
-        let file = std::env::temp_dir().join(format!("msgpath-door-{}-{:?}", std::process::id(), std::thread::current().id()));
+        let file =
+            std::env::temp_dir().join(format!("msgpath-door-{}-{:?}", std::process::id(), std::thread::current().id()));
         std::fs::write(&file, "0123456789abcdef").unwrap();
         let token = Token::read(&file).unwrap().0;
         std::fs::remove_file(file).unwrap();

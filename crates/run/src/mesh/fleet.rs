@@ -1,8 +1,8 @@
 //! The agents of a mesh: each is started, or comes, once and stays. One that failed is started again, or comes again, before it
 //! is needed next, a few times at most.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Launch, Problem};
