@@ -83,6 +83,8 @@ mod slurm;
 mod spoken;
 #[path = "program/strangers.rs"]
 mod strangers;
+#[path = "program/sql.rs"]
+mod sql;
 #[path = "program/stream.rs"]
 mod stream;
 #[path = "program/threads.rs"]
