@@ -95,7 +95,7 @@ fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {
         rank: started_by::rank(variable),
         address: arguments.host,
     };
-    caller.join(agent_on)?;
+    caller.join(|stream| agent_on(stream)?.wait().map(drop))?;
     Ok(ExitCode::SUCCESS)
 }
 

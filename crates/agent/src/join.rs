@@ -5,7 +5,6 @@
 use std::io::{self, Read};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use msgpath_core::foreign::shown;
@@ -20,6 +19,8 @@ use crate::wire::{self, Frame, FromDoor, Incoming, Joining, Nonce, VERSION};
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an agent goes on dialling where nobody lets it in: a coordinator may not be up yet, or come back to resume.
 pub const REDIAL: Duration = Duration::from_secs(60);
+/// How long who has proven itself waits for its turn: many come at the same time.
+const TURN: Duration = Duration::from_secs(60);
 /// Between two calls: from here on, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -87,11 +88,11 @@ impl From<io::Error> for Turned {
 }
 
 impl Caller {
-    /// Comes, and is an agent as often as it is let in: `begin` starts one whose pipe is the connection.
+    /// Comes, and is an agent as often as it is let in: `agent` is one whose pipe is the connection, until it ends.
     ///
     /// # Errors
     /// E01 nobody answers, E03 something else does, E73 another token, E84 there is no place for it, E19 it could not be started.
-    pub fn join(&self, mut begin: impl FnMut(TcpStream) -> io::Result<Child>) -> Result<(), Problem> {
+    pub fn join(&self, mut agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<(), Problem> {
         let instance = Nonce::new().map_err(|error| self.nobody(&error.to_string()))?;
         let (mut pause, mut until) = (FIRST_PAUSE, Instant::now() + REDIAL);
         loop {
@@ -102,7 +103,7 @@ impl Caller {
                     let cannot = |error: io::Error| {
                         Problem::new("E19", Exit::CannotStart, format!("the agent could not be started: {error}"))
                     };
-                    begin(stream).map_err(cannot)?.wait().map_err(cannot)?;
+                    agent(stream).map_err(cannot)?;
                     if began.elapsed() > LIVED {
                         (pause, until) = (FIRST_PAUSE, Instant::now() + REDIAL);
                     }
@@ -174,7 +175,7 @@ impl Caller {
             proof: self.token.proof(Prover::Agent, &nonces),
         };
         wire::write(&mut stream, &joining, &[])?;
-        match read_by::<FromDoor>(&mut stream, Instant::now() + PATIENCE)? {
+        match read_by::<FromDoor>(&mut stream, Instant::now() + TURN)? {
             FromDoor::Welcome { proof } if self.token.is_proven(Prover::Coordinator, &nonces, &proof) => {
                 stream.set_write_timeout(None)?;
                 Ok(Called::Welcome(stream))

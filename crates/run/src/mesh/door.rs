@@ -19,6 +19,7 @@ use msgpath_agent::token::{Nonces, Prover, Token};
 use msgpath_agent::wire::{self, FromDoor, Joining, Nonce};
 use msgpath_core::hosts::{self, MAX_HOSTS};
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::socket::set_backlog;
 
@@ -28,6 +29,11 @@ use crate::link::Link;
 /// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
 const UNPROVEN: usize = 64;
 const UNPROVEN_OF_ONE: usize = 32;
+/// Agents that are greeted at a time: each looks around on its machine first, and has so long for it.
+const GREETED: usize = 64;
+/// Descriptors of an agent, and of all else.
+const FILES_OF_AN_AGENT: usize = 3;
+const OTHER_FILES: usize = 256;
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
 /// How long an agent may take to say where its data connections go.
@@ -73,6 +79,7 @@ struct Shared {
     expected: Expected,
     came: Mutex<Came>,
     unproven: AtomicUsize,
+    greeted: AtomicUsize,
     /// The mesh has ended: whoever comes is told so.
     over: AtomicBool,
     /// Nobody is listened to any more.
@@ -106,11 +113,17 @@ impl Door {
         set_backlog(listener.as_fd(), BACKLOG).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
+        let agents = match &expected {
+            Expected::Named(names) => names.len(),
+            Expected::Count(count) => *count,
+        };
+        allow_open_files((agents * FILES_OF_AN_AGENT + OTHER_FILES) as u64).map_err(cannot)?;
         let shared = Arc::new(Shared {
             token,
             expected,
             came: Mutex::default(),
             unproven: AtomicUsize::new(0),
+            greeted: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });
@@ -315,8 +328,13 @@ impl Shared {
         if let Err(why) = placed {
             return say(&mut stream, FromDoor::Unwanted { why });
         }
-        say(&mut stream, FromDoor::Welcome { proof: self.token.proof(Prover::Coordinator, &nonces) })?;
-        let link = greeted(&joining, stream);
+        while self.greeted.fetch_add(1, Ordering::Relaxed) >= GREETED {
+            self.greeted.fetch_sub(1, Ordering::Relaxed);
+            std::thread::sleep(LOOK);
+        }
+        let welcome = FromDoor::Welcome { proof: self.token.proof(Prover::Coordinator, &nonces) };
+        let link = say(&mut stream, welcome).and_then(|()| greeted(&joining, stream));
+        self.greeted.fetch_sub(1, Ordering::Relaxed);
         let mut came = self.came();
         if link.is_err() && !came.named {
             came.agents.retain(|agent| agent.instance != joining.instance || agent.link.is_some());
@@ -432,8 +450,8 @@ mod tests {
         std::fs::write(&file, "0123456789abcdef").unwrap();
         let token = Token::read(&file).unwrap().0;
         std::fs::remove_file(file).unwrap();
-        let (came, unproven, over, closed) = Default::default();
-        Shared { token, expected, came, unproven, over, closed }
+        let (came, unproven, greeted, over, closed) = Default::default();
+        Shared { token, expected, came, unproven, greeted, over, closed }
     }
 
     fn joining(name: &str, rank: Option<u32>, instance: u8) -> Joining {
