@@ -38,7 +38,19 @@ fn main() {
     let place = format!("127.0.0.1:{port}");
     let count = agents.to_string();
     let mut mesh = Command::new(env!("CARGO_BIN_EXE_msgpath"))
-        .args(["mesh", "--listen", &place, "--token-file", "token", "--expect", &count, "--wait", "300s", "--name", "many"])
+        .args([
+            "mesh",
+            "--listen",
+            &place,
+            "--token-file",
+            "token",
+            "--expect",
+            &count,
+            "--wait",
+            "300s",
+            "--name",
+            "many",
+        ])
         .args(["--pairs", "k:4", "--parallel", "8", "-t", "40ms", "-r", "2", "--retest", "0", "-q", "--yes"])
         .current_dir(home.path())
         .env("XDG_DATA_HOME", home.path())
@@ -89,7 +101,7 @@ fn agent(mut stream: TcpStream) -> io::Result<()> {
     let found = Found { address: known.address.map(|address| (address, FoundBy::Typed)), own: Vec::new() };
     let mut to = stream.try_clone()?;
     wire::write(&mut to, &found, &[])?;
-    let peer = Peer { host: Some(LOOPBACK), address: Some(LOOPBACK), reach: Reach::Network };
+    let peer = Peer { host: Some(LOOPBACK), address: Some(LOOPBACK), reach: Reach::Mesh };
     session(&mut stream, &mut to, None, peer, &Terms::default(), &Lease::new(Duration::from_secs(10)))
 }
 
@@ -127,6 +139,10 @@ impl Used {
     }
 
     fn most(self, other: Self) -> Self {
-        Self { memory: self.memory.max(other.memory), threads: self.threads.max(other.threads), cpu: self.cpu.max(other.cpu) }
+        Self {
+            memory: self.memory.max(other.memory),
+            threads: self.threads.max(other.threads),
+            cpu: self.cpu.max(other.cpu),
+        }
     }
 }

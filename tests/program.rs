@@ -81,10 +81,10 @@ mod sigio;
 mod slurm;
 #[path = "program/spoken.rs"]
 mod spoken;
-#[path = "program/strangers.rs"]
-mod strangers;
 #[path = "program/sql.rs"]
 mod sql;
+#[path = "program/strangers.rs"]
+mod strangers;
 #[path = "program/stream.rs"]
 mod stream;
 #[path = "program/threads.rs"]

@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         launched::say_mark().map_err(ended)?;
     }
     // Who has the token of a mesh may measure between hosts, and no more.
-    let reach = if arguments.joined { Reach::Network } else { Reach::Own };
+    let reach = if arguments.joined { Reach::Mesh } else { Reach::Own };
     let role = Role::receive().map_err(ended)?;
     match role {
         None => {}

@@ -52,7 +52,8 @@ fn messages_are_counted_as_the_run_counted_them() {
     let p99 = rows(&found, "p99_us");
     assert_eq!((p99.len(), p99[0]["rounds"].as_u64()), (4, Some(5)));
     for case in run["cases"].as_array().unwrap().iter().filter(|case| case["role"] == "measured") {
-        let of = |row: &&serde_json::Map<String, Value>| row["path"] == case["path"] && row["size_bytes"] == case["size"];
+        let of =
+            |row: &&serde_json::Map<String, Value>| row["path"] == case["path"] && row["size_bytes"] == case["size"];
         let row = lost.iter().find(of).unwrap_or_else(|| panic!("{} is not there", case["path"]));
         assert_eq!((row["lost"].as_u64(), row["sent"].as_u64()), (Some(0), Some(1000)), "{row:?}");
     }
@@ -61,7 +62,8 @@ fn messages_are_counted_as_the_run_counted_them() {
 #[test]
 fn pairs_of_a_mesh_are_those_that_it_shows() {
     let home = Home::new();
-    let launcher = format!("sh -c '[ {{host}} != h4 ] || exit 9; exec {} __agent --launched'", env!("CARGO_BIN_EXE_msgpath"));
+    let launcher =
+        format!("sh -c '[ {{host}} != h4 ] || exit 9; exec {} __agent --launched'", env!("CARGO_BIN_EXE_msgpath"));
     let words = ["mesh", "h[1-4]", "--launch", &launcher, "--name", "four", "-t", "60ms", "-r", "3"];
     Running::new(home.command(&words)).finish(LIMIT).ends_with(4);
     home.run("export four --to parquet -o tables").ends_with(0);

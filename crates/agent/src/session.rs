@@ -53,6 +53,8 @@ pub enum Reach {
     /// A pipe from the process that started this one, or a Unix socket of the same user: everything.
     #[default]
     Own,
+    /// A coordinator that has proven to have the token of its mesh: what runs over IP, and to which host this end connects.
+    Mesh,
     /// A program on this machine, perhaps another user's, perhaps the end of a tunnel: nothing that puts frames on a
     /// device. The other paths between processes ask for themselves who connects.
     Machine,
@@ -69,7 +71,7 @@ impl Reach {
             Reach::Machine if meta.device => {
                 refused(format!("{name} sends to a network device: not for whoever may connect to this far end"))
             }
-            Reach::Network if !meta.inet => {
+            Reach::Mesh | Reach::Network if !meta.inet => {
                 refused(format!("{name} does not run over IP, and this far end was reached over a network"))
             }
             _ => Ok(()),
@@ -411,7 +413,7 @@ fn converse<F: Read + AsFd>(
                 (FromEnd::Measured { floors, clock: ClockFacts { cost_ns, step_ns } }, Vec::new())
             }
             ToEnd::Dial(order) => {
-                if peer.reach != Reach::Own {
+                if peer.reach != Reach::Own && !(peer.reach == Reach::Mesh && runs_over_ip(&order.order)) {
                     return out_of_turn("an order that only a parent gives");
                 }
                 if let Some(before) = team.take() {
@@ -498,6 +500,11 @@ fn converse<F: Read + AsFd>(
     }
 }
 
+/// Whether a round takes nothing but the network: no program, and no path that stays on a machine or puts frames on a device.
+fn runs_over_ip(order: &RoundOrder) -> bool {
+    order.program.is_none() && Entry::find(&order.path).is_some_and(|entry| entry.transport.meta().inet)
+}
+
 /// A round with a program of others: makes it listen.
 fn watch(order: RoundOrder, peer: Peer, programs: &mut Programs) -> Result<(Watched, FromEnd), Unavailable> {
     order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
@@ -556,7 +563,7 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     let host = host_of(&order, peer);
     let abort = Arc::new(AtomicBool::new(false));
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
-    let near = peer.address.filter(|_| peer.reach != Reach::Own);
+    let near = peer.address.filter(|_| !matches!(peer.reach, Reach::Own | Reach::Mesh));
     let need = need(&order, &entry, host, near, Arc::clone(&abort));
     entry.transport.suits(&order.options, need.largest)?;
     let offer = entry.transport.offer(&need).map_err(|error| {
@@ -1103,14 +1110,15 @@ mod tests {
 
     #[test]
     fn who_came_over_a_network_gets_paths_over_ip_only() {
-        for (reach, wanted) in [(Reach::Network, "does not run over IP"), (Reach::Machine, "network device")] {
+        let over_ip = "does not run over IP";
+        for (reach, wanted) in [(Reach::Network, over_ip), (Reach::Mesh, over_ip), (Reach::Machine, "network device")] {
             let mut near = Near::new(reach, Terms::default());
             for transport in TRANSPORTS {
                 let meta = transport.meta();
                 let path = msgpath_core::PathName::new(meta.meta.name, meta.default_method, meta.default_wait);
                 let answer = near.orders(&RoundOrder { path, ..order("tcp:send") });
                 let refused = matches!(&answer, FromEnd::Unavailable(reason) if reason.why.contains(wanted));
-                let must = if reach == Reach::Network { !meta.inet } else { meta.device };
+                let must = if reach == Reach::Machine { meta.device } else { !meta.inet };
                 assert_eq!(refused, must, "{reach:?} {}: {answer:?}", meta.meta.name);
             }
         }
@@ -1123,7 +1131,7 @@ mod tests {
         let program = msgpath_core::Program::parse("touch /tmp/msgpath-must-not-be-there {port}").unwrap();
         let talk = msgpath_core::program::Talk::default();
         let program = Some(Box::new(crate::wire::ProgramOrder { program, talk }));
-        for reach in [Reach::Machine, Reach::Network] {
+        for reach in [Reach::Machine, Reach::Network, Reach::Mesh] {
             let answer = Near::new(reach, Terms::default())
                 .orders(&RoundOrder { program: program.clone(), ..order("tcp:send") });
             assert!(
@@ -1182,6 +1190,12 @@ mod tests {
                 assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::InvalidData, "{order:?} {reach:?}");
             }
         }
+        // The coordinator of a mesh has proven who it is: over IP, and no program.
+        assert!(runs_over_ip(&order("tcp:send")) && runs_over_ip(&order("udp:send")));
+        let talk = msgpath_core::program::Talk::default();
+        let program = msgpath_core::Program::parse("x {port}").unwrap();
+        let program = Some(Box::new(crate::wire::ProgramOrder { program, talk }));
+        assert!(!runs_over_ip(&order("unix:send")) && !runs_over_ip(&RoundOrder { program, ..order("tcp:send") }));
     }
 
     #[test]
