@@ -156,9 +156,11 @@ impl Waits {
         let beside = (0..header.hosts.len() as u32)
             .filter(|at| !hosts.contains(at) && machine(*at).is_some_and(|machine| own.contains(&machine)));
         let beside: Vec<&str> = beside.map(|at| header.host(at)).collect();
+        let together = own.iter().collect::<std::collections::BTreeSet<_>>().len() < own.len();
         match self.on {
             WaitedFor::Hypervisor => "the hypervisor took it".into(),
             WaitedFor::Quota => "its quota was used up".into(),
+            WaitedFor::Others if beside.is_empty() && together => "other work had it, or the agents of each other".into(),
             WaitedFor::Others if beside.is_empty() => "other work had it".into(),
             WaitedFor::Others => {
                 format!("other work had it, or the agents of {} on the same machine", fold(beside.into_iter()))
