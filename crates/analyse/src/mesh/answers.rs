@@ -244,12 +244,12 @@ fn slow_rack_pairs(
     several: &str,
     summary: &mut MeshSummary,
 ) -> BTreeSet<(String, String)> {
-    let mut between: BTreeMap<(&str, &str), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut between: BTreeMap<(&str, &str), [Vec<f64>; 2]> = BTreeMap::new();
     let rack = |at: u32| header.hosts[at as usize].spec.rack.as_deref();
     for (at, residual) in model.of.iter().zip(&model.fitted.residuals) {
         let slot = summary.pairs[*at].slot;
         if let (Some(a), Some(b)) = (rack(slot.near), rack(slot.far)) {
-            let (residuals, shifts) = between.entry((a.min(b), a.max(b))).or_default();
+            let [residuals, shifts] = between.entry((a.min(b), a.max(b))).or_default();
             residuals.push(*residual);
             shifts.push(usual.shift(&summary.pairs[*at], &[NEAR, FAR]));
         }
@@ -258,7 +258,7 @@ fn slow_rack_pairs(
     if between.len() < 3 {
         return found;
     }
-    for ((a, b), (residuals, shifts)) in between {
+    for ((a, b), [residuals, shifts]) in between {
         if residuals.len() < LEAST_BETWEEN || slow_racks.contains(a) || slow_racks.contains(b) {
             continue;
         }

@@ -192,6 +192,9 @@ fn differs(a: &MeshHeader, b: &MeshHeader) -> Vec<String> {
 /// What is known of a pair: the logarithm of its median, and one of its measurements.
 type Pairs<'a> = BTreeMap<(&'a str, &'a str), (f64, &'a PairValues)>;
 
+/// A pair of both meshes: its hosts, and what is known of it before and after.
+type Both<'a> = ((&'a str, &'a str), [(f64, &'a PairValues); 2]);
+
 /// The pairs of a case by the names of their hosts; `directed`: near end first.
 fn by_name<'a>((header, summary): Read<'a>, case: u32, directed: bool) -> Pairs<'a> {
     let mut found = Pairs::new();
@@ -248,8 +251,7 @@ fn compared(
 ) -> CaseChange {
     let directed = [a, b].iter().all(|(header, _)| header.order.directions == Directions::Both);
     let (of_a, of_b) = (by_name(a, before, directed), by_name(b, after, directed));
-    let both: Vec<((&str, &str), [(f64, &PairValues); 2])> =
-        of_a.iter().filter_map(|(key, was)| Some((*key, [*was, *of_b.get(key)?]))).collect();
+    let both: Vec<Both<'_>> = of_a.iter().filter_map(|(key, was)| Some((*key, [*was, *of_b.get(key)?]))).collect();
     let mut names: Vec<&str> = a.0.hosts.iter().map(|host| host.spec.name.as_str()).collect();
     names.retain(|name| b.0.hosts.iter().any(|host| host.spec.name == *name));
     let position: BTreeMap<&str, u32> = (0..).zip(&names).map(|(at, name)| (*name, at)).collect();

@@ -160,7 +160,9 @@ impl Waits {
         match self.on {
             WaitedFor::Hypervisor => "the hypervisor took it".into(),
             WaitedFor::Quota => "its quota was used up".into(),
-            WaitedFor::Others if beside.is_empty() && together => "other work had it, or the agents of each other".into(),
+            WaitedFor::Others if beside.is_empty() && together => {
+                "other work had it, or the agents of each other".into()
+            }
             WaitedFor::Others if beside.is_empty() => "other work had it".into(),
             WaitedFor::Others => {
                 format!("other work had it, or the agents of {} on the same machine", fold(beside.into_iter()))
