@@ -40,7 +40,7 @@ const OWN_MEMORY: u64 = 12 << 20;
 
 /// Many hosts: which host or link is slow
 #[derive(Args, Debug)]
-#[command(after_help = "Examples
+#[command(after_help = "Examples:
   msgpath mesh n[1-64]                       ssh, every pair, tcp 64 B, 2 s a pair
   msgpath mesh --hosts hosts.toml --dry-run  steps, time, bytes, what would be found
   msgpath mesh n[1-1000] --pairs k:24        a sample finds slow hosts in a minute
