@@ -54,7 +54,7 @@ pub(crate) struct MessageOptions {
     /// Connections [default: one a thread]
     #[arg(short = 'P', long, value_name = "N", value_parser = typed::number)]
     pub(crate) connections: Option<u32>,
-    /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection]
+    /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection; with --event-loop 1]
     #[arg(short = 'T', long, value_name = "N", value_parser = typed::numbers)]
     pub(crate) threads: Option<List<u32>>,
     /// A thread serves its connections from one epoll set, whichever is ready, at both ends; else it serves them in turn

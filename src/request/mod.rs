@@ -383,6 +383,7 @@ fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
 fn threads(options: &Options) -> Result<Vec<(u32, u32)>, Problem> {
     let pairs = match (&options.message.threads, options.message.connections) {
         (None, None) => vec![(1, 1)],
+        (None, Some(connections)) if options.message.event_loop => vec![(1, connections)],
         (None, Some(connections)) => vec![(connections, connections)],
         (Some(List(threads)), None) => threads.iter().map(|threads| (*threads, *threads)).collect(),
         (Some(List(threads)), Some(connections)) => threads.iter().map(|threads| (*threads, connections)).collect(),

@@ -277,7 +277,8 @@ fn a_slow_namespace_is_found_and_no_other() {
     }
     let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
     // How sure it is depends on what else this machine does.
-    let named = |host: &str| ["sure", "likely"].iter().any(|word| output.out.contains(&format!("{word:<12}{host} is ")));
+    let named =
+        |host: &str| ["sure", "likely"].iter().any(|word| output.out.contains(&format!("{word:<12}{host} is ")));
     let hosts: Vec<&str> = ["u1", "u2", "u3", "u4", "u5"].into_iter().filter(|host| named(host)).collect();
     assert_eq!(hosts, ["u3"], "{}", output.out);
     assert!(output.out.lines().count() <= 26, "{}", output.out);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
@@ -54,6 +55,16 @@ impl Need {
 pub trait Offer: Send {
     /// Where the near end connects, one text a connection.
     fn addresses(&self) -> Vec<String>;
+
+    /// What can be read when a connection has come that [`Offer::admit`] would take; `None`: there is none, or all wait
+    /// for [`Offer::accept`] by themselves.
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes whoever has come, without waiting: more connections than a listening socket keeps are let in while the near
+    /// end still connects.
+    fn admit(&mut self) {}
 
     /// Takes the connections, in the order of the addresses. `locals` are what [`Transport::connect`] returned.
     ///

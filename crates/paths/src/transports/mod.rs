@@ -16,14 +16,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::random;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use admission::Keys;
+use admission::Admission;
 
 /// Applies the buffer sizes that were asked for.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
@@ -49,12 +48,14 @@ pub(crate) fn unique_number() -> io::Result<u32> {
     random::bytes().map(u32::from_le_bytes)
 }
 
+/// Connections that wait in a listening socket: who offers more lets them in meanwhile ([`crate::Offer::admit`]).
+pub(crate) const BACKLOG: i32 = 1024;
+
 /// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
-/// the process.
+/// the process. Only this user (or root) is let in; anyone else is turned away.
 pub(crate) struct LocalListener {
-    fd: OwnedFd,
+    pub(crate) admission: Admission,
     name: String,
-    keys: Keys,
 }
 
 impl LocalListener {
@@ -63,17 +64,13 @@ impl LocalListener {
         let name = unique_name()?;
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        net::listen(&fd, 1024)?;
-        Ok(Self { fd, name, keys: Keys::new(connections)? })
+        net::listen(&fd, BACKLOG)?;
+        let own = |fd: &OwnedFd| msgpath_sys::socket::is_own(fd.as_fd());
+        Ok(Self { admission: Admission::new(fd, connections, own)?, name })
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {
-        self.keys.addresses(|_| self.name.clone())
-    }
-
-    /// Accepts the connections, in the order of the addresses, of this user (or of root); anyone else is turned away.
-    pub(crate) fn accept(&self, timeout: Duration) -> io::Result<Vec<OwnedFd>> {
-        self.keys.accept(self.fd.as_fd(), timeout, |fd| msgpath_sys::socket::is_own(fd.as_fd()))
+        self.admission.addresses(&self.name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two anonymous pipes. The near end makes them and passes the far end's descriptors over a Unix socket.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::SocketType;
@@ -55,8 +55,16 @@ impl Offer for Waiting {
         self.listener.addresses()
     }
 
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.admission.door()
+    }
+
+    fn admit(&mut self) {
+        self.listener.admission.admit();
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|socket| {
                 let [read, write] = take::<2>(&socket)?;

@@ -1,7 +1,7 @@
 //! Rings in shared memory. The near end makes the memfd and passes it over a Unix socket.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use msgpath_sys::ring::Ring;
@@ -52,8 +52,16 @@ impl Offer for Waiting {
         self.listener.addresses()
     }
 
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.admission.door()
+    }
+
+    fn admit(&mut self) {
+        self.listener.admission.admit();
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|socket| {
                 let [fd] = take::<1>(&socket)?;

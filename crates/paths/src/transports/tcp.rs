@@ -2,13 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::admission::{self, Keys};
-use super::set_buffers;
+use super::admission::{self, Admission};
+use super::{BACKLOG, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -104,19 +104,26 @@ fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
 }
 
 struct Listening {
-    fd: OwnedFd,
-    keys: Keys,
+    admission: Admission,
     need: Need,
 }
 
 impl Offer for Listening {
     fn addresses(&self) -> Vec<String> {
-        let address = local_address(&self.fd).map(|address| address.to_string()).unwrap_or_default();
-        self.keys.addresses(|_| address.clone())
+        let address = local_address(self.admission.listener()).map(|address| address.to_string()).unwrap_or_default();
+        self.admission.addresses(&address)
+    }
+
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.admission.door()
+    }
+
+    fn admit(&mut self) {
+        self.admission.admit();
     }
 
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.keys.accept(self.fd.as_fd(), timeout, |_| true)?.into_iter();
+        let accepted = self.admission.accept(timeout)?.into_iter();
         accepted
             .map(|fd| {
                 tune(&fd, &self.need)?;
@@ -136,8 +143,8 @@ impl Transport for Tcp {
         let fd = socket(address, SocketType::STREAM, None)?;
         set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
         net::bind(&fd, &address)?;
-        net::listen(&fd, 1024)?;
-        Ok(Box::new(Listening { fd, keys: Keys::new(need.connections)?, need: need.clone() }))
+        net::listen(&fd, BACKLOG)?;
+        Ok(Box::new(Listening { admission: Admission::new(fd, need.connections, |_| true)?, need: need.clone() }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

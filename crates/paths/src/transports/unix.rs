@@ -1,7 +1,7 @@
 //! Unix stream sockets.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::net::SocketType;
@@ -53,8 +53,16 @@ impl Offer for Accepting {
         self.listener.addresses()
     }
 
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.admission.door()
+    }
+
+    fn admit(&mut self) {
+        self.listener.admission.admit();
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|fd| {
                 set_buffers(fd.as_fd(), &self.need.options)?;

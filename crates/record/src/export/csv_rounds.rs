@@ -221,7 +221,7 @@ mod tests {
         for (row, round) in rows.iter().zip(&written.rounds) {
             assert_eq!(row.len(), RUN.len() + CASE.len() + ROUND.len() + 2 * END.len());
             let number = |name: &str| row[name].parse::<u64>().unwrap();
-            assert_eq!((number("case"), number("pass")), (round.case.into(), round.pass.into()));
+            assert_eq!((number("case_id"), number("pass")), (round.case.into(), round.pass.into()));
             assert_eq!(Some(Some(number("p50_ns"))), round.latency.quantile(0.5));
             assert_eq!(number("near_lost"), round.near().delivery.lost);
             assert_eq!(number("far_recv_calls"), 11);
