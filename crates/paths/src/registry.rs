@@ -266,8 +266,8 @@ mod program {
         write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram,
-        unixseq::UnixSeq,
+        eth::Eth, fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix,
+        unixgram::UnixGram, unixseq::UnixSeq,
     };
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, quickack::QuickAck, sigio::SigIo,
@@ -275,7 +275,9 @@ mod program {
     };
 
     crate::registry! {
-        transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth];
+        transports: [
+            Tcp, Sockmap, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth
+        ];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
             waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo, QuickAck];
@@ -421,14 +423,13 @@ impl Entry {
 
     fn try_it(&self) -> Result<(), Unavailable> {
         let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");
+        // The transport's own probe knows what stands behind the error of a call.
+        let explained = |error| self.transport.probe().err().unwrap_or_else(|| failed(error));
         let mut need = Need::local(64);
         need.notify = self.notify();
-        let mut offer = self.transport.offer(&need).map_err(|error| match self.transport.probe() {
-            Err(unavailable) => unavailable,
-            Ok(()) => failed(error),
-        })?;
+        let mut offer = self.transport.offer(&need).map_err(explained)?;
         let addresses = offer.addresses();
-        let (near, local) = self.transport.connect(&addresses[0], &need).map_err(failed)?;
+        let (near, local) = self.transport.connect(&addresses[0], &need).map_err(explained)?;
         let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
         let layout = Layout {
             pieces: msgpath_core::units::Pieces { count: 1, size: 64 },

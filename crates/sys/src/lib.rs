@@ -41,6 +41,7 @@ pub mod schedstat;
 pub mod sigio;
 pub mod signal;
 pub mod socket;
+pub mod sockmap;
 pub mod task_stat;
 pub mod terminal;
 pub mod timer;

@@ -61,6 +61,7 @@ mod neighbours;
 mod never_settled;
 mod no_difference;
 mod not_granted;
+mod not_redirected;
 mod not_sustained;
 mod one_core;
 mod other_size;
@@ -205,6 +206,7 @@ pub const DETECTORS: &[Detector] = &[
     loss_by_place::DETECTOR,
     autocorking::DETECTOR,
     limited_stream::DETECTOR,
+    not_redirected::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

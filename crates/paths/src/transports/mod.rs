@@ -6,6 +6,7 @@ pub mod fifo;
 pub mod mq;
 pub mod pipe;
 pub mod shm;
+pub mod sockmap;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
@@ -86,9 +87,12 @@ pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<Owned
     Ok(fd)
 }
 
+/// Most descriptors that are passed at once.
+const MOST_PASSED: usize = 3;
+
 /// Sends descriptors over a Unix socket (SCM_RIGHTS).
 pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::SendAncillaryBuffer::new(&mut space);
     if !control.push(net::SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -99,22 +103,28 @@ pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
 
 /// Receives exactly `N` descriptors that [`pass`] sent.
 pub(crate) fn take<const N: usize>(socket: &OwnedFd) -> io::Result<[OwnedFd; N]> {
+    take_all(socket)?.try_into().map_err(|_| other_descriptors())
+}
+
+/// The other end did not pass what it should.
+pub(crate) fn other_descriptors() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the other end passed other descriptors")
+}
+
+/// Receives the descriptors of one [`pass`].
+pub(crate) fn take_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     if !poll(socket.as_fd(), Interest::Read, 5_000)? {
         return Err(io::Error::from(io::ErrorKind::TimedOut));
     }
     let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, net::RecvFlags::CMSG_CLOEXEC)?;
-    let fds: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    fds.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the far end passed other descriptors"))
+    let passed = control.drain().filter_map(|message| match message {
+        net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok(passed.flatten().collect())
 }
 
 /// The number in a one-number file of /proc.
