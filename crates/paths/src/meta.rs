@@ -34,6 +34,8 @@ pub trait Part {
     const JOINS: bool = false;
     /// Send methods: zero copy, which fills the receive buffer by whole pages.
     const PAGES: bool = false;
+    /// Send methods: pages are lent until the receiver has read them.
+    const LENDS: bool = false;
     /// Send methods: zero copy is asked for in a way that the kernel ignores.
     const ASKS_IN_VAIN: bool = false;
 

@@ -219,6 +219,7 @@ pub fn mark<P: Part>(traits: &mut Traits) {
     traits.apart |= P::APART;
     traits.asks_in_vain |= P::ASKS_IN_VAIN;
     traits.pages |= P::PAGES;
+    traits.lends |= P::LENDS;
 }
 
 /// What is true of a path, as its parts declare it; of their part nothing where one of them is not known.
@@ -263,11 +264,13 @@ mod program {
     use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
-        write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
+        vmsplice::Vmsplice, write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
+        zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix,
-        unixgram::UnixGram, unixseq::UnixSeq,
+        eth::Eth, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes, pipe_packet::PacketPipes,
+        sctp::Sctp, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
+        vsock::Vsock,
     };
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, quickack::QuickAck, sigio::SigIo,
@@ -276,13 +279,13 @@ mod program {
 
     crate::registry! {
         transports: [
-            Tcp, Sockmap, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth
+            Tcp, Mptcp, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq, Shm, Eth
         ];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
             waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo, QuickAck];
         Pipe(Pipe):
-            methods [Write, Writes, Writev, Flatten, uring::Uring],
+            methods [Write, Writes, Writev, Flatten, Vmsplice, uring::Uring],
             waits [Block, Spin, Poll, Epoll, Uring, SigIo];
         Queue(Queue):
             methods [Send],

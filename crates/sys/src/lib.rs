@@ -48,6 +48,7 @@ pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod vsock;
 pub mod watch;
 
 use std::io;

@@ -3,8 +3,12 @@
 mod admission;
 pub mod eth;
 pub mod fifo;
+pub mod mptcp;
 pub mod mq;
+pub mod netlink;
 pub mod pipe;
+pub mod pipe_packet;
+pub mod sctp;
 pub mod shm;
 pub mod sockmap;
 pub mod tcp;
@@ -12,6 +16,7 @@ pub mod udp;
 pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
+pub mod vsock;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
