@@ -474,6 +474,20 @@ impl RingEnd {
     pub fn new(ring: ring::Ring, limits: Limits) -> Self {
         Self { ring, counts: CallCounts::default(), limits }
     }
+
+    /// Makes sure that the other end can be woken by a bell. Both ends have theirs by now.
+    ///
+    /// # Errors
+    /// There is no bell, or this end may not ring it.
+    pub(crate) fn meet(&mut self) -> Result<(), Unavailable> {
+        let Some(bell) = self.ring.bell() else { return Err(Unavailable::new("the ring was made without a bell", "")) };
+        bell.meet().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Unavailable::new(error.to_string(), "CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0")
+            }
+            _ => Unavailable::new(error.to_string(), ""),
+        })
+    }
 }
 
 impl Channel for RingEnd {
@@ -482,7 +496,7 @@ impl Channel for RingEnd {
         &mut self.counts
     }
     fn settle_counts(&mut self) {
-        (self.counts.send_calls, self.counts.wait_calls) = self.ring.futex_calls();
+        (self.counts.send_calls, self.counts.wait_calls) = self.ring.wake_calls();
     }
     fn limits(&self) -> &Limits {
         &self.limits
@@ -662,7 +676,7 @@ impl AnyChannel {
             AnyChannel::Queue(queue) => {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
-            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate(), end.limits.clone())),
+            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate()?, end.limits.clone())),
             AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
                 AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
             }

@@ -9,7 +9,7 @@ use msgpath_core::{Exit, PathName, PathSpec, Problem, Traits, Unavailable};
 
 use crate::channel::Channel;
 use crate::end::{AnyMethod, AnyWait, End, Layout, Method, Wait};
-use crate::meta::{Family, Meta, Part, TransportMeta};
+use crate::meta::{Family, Meta, Part, TransportMeta, Wakes};
 use crate::transport::{Need, Transport};
 
 /// What is done with the ends of a path, written once for all paths. The call is generic, so that what is measured is
@@ -52,6 +52,8 @@ pub struct Listed {
     pub mark: fn(&mut Traits),
     /// It keeps its CPU: [`Part::SPINS`].
     pub spins: bool,
+    /// How it is woken: [`Part::WAKES`].
+    pub wakes: Wakes,
     /// It gathers: [`Part::JOINS`].
     pub joins: bool,
 }
@@ -129,6 +131,7 @@ macro_rules! registry {
             in_event_loop: <$part as $crate::Part>::IN_EVENT_LOOP,
             mark: $crate::registry::mark::<$part>,
             spins: <$part as $crate::Part>::SPINS,
+            wakes: <$part as $crate::Part>::WAKES,
             joins: <$part as $crate::Part>::JOINS,
         }),*]
     };
@@ -273,8 +276,9 @@ mod program {
         vsock::Vsock,
     };
     use crate::waits::{
-        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, quickack::QuickAck, sigio::SigIo,
-        spin::Spin, uring::Uring,
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, poll::Poll,
+        quickack::QuickAck, semaphore::Semaphore, sigio::SigIo, signalfd::Signalfd, sigqueue::Sigqueue, spin::Spin,
+        sysv_semaphore::SysvSemaphore, uring::Uring, uring_futex::UringFutex, uring_message::UringMessage,
     };
 
     crate::registry! {
@@ -292,7 +296,7 @@ mod program {
             waits [Block, Spin, Poll, Epoll];
         Ring(RingEnd):
             methods [RingCopy],
-            waits [Futex, Spin];
+            waits [Futex, Spin, Eventfd, Semaphore, SysvSemaphore, Sigqueue, Signalfd, UringMessage, UringFutex];
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits [Block, Spin, Poll, Epoll, SigIo];
@@ -380,9 +384,11 @@ impl Entry {
         Some(Self::new(transport, method, wait))
     }
 
-    /// What a far end must prepare for this path: whether senders wake receivers by futex.
-    pub fn notify(&self) -> bool {
-        self.wait.name == "futex"
+    /// What both ends must prepare for this path: how senders wake receivers.
+    pub fn wakes(&self) -> Wakes {
+        let own = FAMILIES.iter().filter(|parts| parts.family == self.transport.meta().family);
+        let mut waits = own.flat_map(|parts| parts.waits);
+        waits.find(|listed| listed.meta.name == self.wait.name).map_or(Wakes::Nobody, |listed| listed.wakes)
     }
 
     /// Whether one event loop can serve many connections of this path.
@@ -429,7 +435,7 @@ impl Entry {
         // The transport's own probe knows what stands behind the error of a call.
         let explained = |error| self.transport.probe().err().unwrap_or_else(|| failed(error));
         let mut need = Need::local(64);
-        need.notify = self.notify();
+        need.wakes = self.wakes();
         let mut offer = self.transport.offer(&need).map_err(explained)?;
         let addresses = offer.addresses();
         let (near, local) = self.transport.connect(&addresses[0], &need).map_err(explained)?;

@@ -8,7 +8,7 @@ use msgpath_core::Unavailable;
 use msgpath_core::plan::ChannelOptions;
 
 use crate::channel::{AnyChannel, Limits};
-use crate::meta::TransportMeta;
+use crate::meta::{TransportMeta, Wakes};
 
 /// What the connections of a case need.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub struct Need {
     pub inflight: u32,
     /// Messages follow one another without waiting for an answer.
     pub stream: bool,
-    /// Whether a sender must wake a sleeping receiver itself (wait `futex`).
-    pub notify: bool,
+    /// How a sender must wake a sleeping receiver itself.
+    pub wakes: Wakes,
     /// Address of the far end, for transports over IP.
     pub host: IpAddr,
     /// The only address that may connect, where that is known.
@@ -41,7 +41,7 @@ impl Need {
             largest,
             inflight: 1,
             stream: false,
-            notify: false,
+            wakes: Wakes::Nobody,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             peer: None,
             options: ChannelOptions::default(),

@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod area;
+pub mod bell;
 pub mod bpf;
 pub mod child;
 pub mod clock;
