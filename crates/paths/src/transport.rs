@@ -80,6 +80,14 @@ pub trait Transport: Sync {
         Ok(())
     }
 
+    /// Whether messages may follow one another without waiting for an answer.
+    ///
+    /// # Errors
+    /// Why not, and what to do instead.
+    fn streams(&self) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
     /// Tries the real thing on this machine.
     ///
     /// # Errors

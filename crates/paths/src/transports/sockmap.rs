@@ -104,6 +104,11 @@ impl Transport for Sockmap {
         &META
     }
 
+    fn streams(&self) -> Result<(), Unavailable> {
+        let why = "nothing holds its sender back: a stream would measure how fast memory fills";
+        Err(Unavailable::new(why, "echo, or a stream over another transport"))
+    }
+
     fn probe(&self) -> Result<(), Unavailable> {
         try_it().map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Unavailable::new(
@@ -119,8 +124,7 @@ impl Transport for Sockmap {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         if need.stream {
-            let why = "nothing holds its sender back: a stream would measure how fast memory fills (echo works)";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            self.streams().map_err(|reason| io::Error::new(io::ErrorKind::Unsupported, reason.why))?;
         }
         Ok(Box::new(Waiting {
             listener: LocalListener::new(SocketType::STREAM, need.connections)?,
