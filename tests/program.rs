@@ -51,6 +51,8 @@ mod live;
 mod load;
 #[path = "program/mesh.rs"]
 mod mesh;
+#[path = "program/more_paths.rs"]
+mod more_paths;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]

@@ -20,8 +20,13 @@ const PER_CONNECTION: u64 = 16 << 10;
 impl RoundOrder {
     /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
     pub fn memory(&self) -> u64 {
-        // A working set for each direction, each rounded up to a power of two.
-        self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4))
+        // A working set for each direction, each rounded up to a power of two, and what a pipe of the size that was asked for
+        // holds of pages that are lent.
+        let lent = match transport(&self.path.transport).map(|transport| transport.meta().family) {
+            Some(Family::Pipe) => self.options.send_buffer.unwrap_or(0).saturating_mul(2 * u64::from(self.connections)),
+            _ => 0,
+        };
+        self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4).saturating_add(lent))
     }
 
     /// Bytes that it takes at least: most methods keep one buffer, whatever is in flight.

@@ -62,7 +62,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         largest: order.largest(),
         inflight: order.inflight,
         stream: order.workload == Workload::Stream,
-        notify: entry.notify(),
+        wakes: entry.wakes(),
         host,
         peer,
         options: order.options.clone(),

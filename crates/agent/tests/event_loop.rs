@@ -131,7 +131,7 @@ fn connect(entry: &Entry, shape: Shape) -> (Vec<AnyChannel>, Vec<AnyChannel>) {
     let mut need = Need::local(shape.pieces.total());
     need.connections = shape.connections;
     need.inflight = shape.inflight;
-    need.notify = entry.notify();
+    need.wakes = entry.wakes();
     let mut offer = entry.transport.offer(&need).unwrap();
     let addresses = offer.addresses();
     let (near, locals): (Vec<_>, Vec<_>) =

@@ -244,8 +244,8 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
 /// Takes the cases that this machine cannot measure out of the plan.
 fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
-    let options = plan.options.clone();
-    plan.cases.retain(|case| match available(case, &options, spare) {
+    let (options, stream) = (plan.options.clone(), plan.workload == Workload::Stream);
+    plan.cases.retain(|case| match available(case, &options, stream, spare) {
         Ok(()) => true,
         Err(reason) => {
             out.push(UnavailableCase { case: case.clone(), reason });
@@ -258,7 +258,7 @@ fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<Unavailab
     Ok(out)
 }
 
-fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(), Unavailable> {
+fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32]) -> Result<(), Unavailable> {
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     let largest = case.size.max(case.reply);
@@ -268,6 +268,9 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
             format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),
             "a smaller -l",
         ));
+    }
+    if stream {
+        entry.transport.streams()?;
     }
     if case.traits.program && !entry.transport.reaches_programs() {
         let transport = entry.transport.meta().meta.name;

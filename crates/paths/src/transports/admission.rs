@@ -107,7 +107,7 @@ impl Keys {
 }
 
 /// The connections of an offer that come to a listening socket, as far as they have come.
-pub(crate) struct Admission {
+pub struct Admission {
     listener: OwnedFd,
     keys: Keys,
     waiting: Waiting,
@@ -139,12 +139,12 @@ impl Admission {
     }
 
     /// What can be read when somebody knocks; `None` once all have come, or once nobody can be let in any more.
-    pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
+    pub fn door(&self) -> Option<BorrowedFd<'_>> {
         (self.missing > 0 && self.broken.is_none()).then(|| self.waiting.set.as_fd())
     }
 
     /// Lets in whoever has come, without waiting. What goes wrong is said by [`Admission::accept`].
-    pub(crate) fn admit(&mut self) {
+    pub fn admit(&mut self) {
         if self.broken.is_none()
             && let Err(error) = self.look(Duration::ZERO)
         {

@@ -3,14 +3,20 @@
 mod admission;
 pub mod eth;
 pub mod fifo;
+pub mod mptcp;
 pub mod mq;
+pub mod netlink;
 pub mod pipe;
+pub mod pipe_packet;
+pub mod sctp;
 pub mod shm;
+pub mod sockmap;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
+pub mod vsock;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -22,7 +28,7 @@ use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::random;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use admission::Admission;
+pub use admission::Admission;
 
 /// Applies the buffer sizes that were asked for.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
@@ -48,7 +54,7 @@ pub(crate) fn unique_number() -> io::Result<u32> {
     random::bytes().map(u32::from_le_bytes)
 }
 
-/// Connections that wait in a listening socket: who offers more lets them in meanwhile ([`crate::Offer::admit`]).
+/// Connections that wait in a listening socket: who offers more lets them in meanwhile ([`crate::Offer::admission`]).
 pub(crate) const BACKLOG: i32 = 1024;
 
 /// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
@@ -83,9 +89,12 @@ pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<Owned
     Ok(fd)
 }
 
+/// Most descriptors that are passed at once.
+const MOST_PASSED: usize = 3;
+
 /// Sends descriptors over a Unix socket (SCM_RIGHTS).
 pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::SendAncillaryBuffer::new(&mut space);
     if !control.push(net::SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -96,22 +105,28 @@ pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
 
 /// Receives exactly `N` descriptors that [`pass`] sent.
 pub(crate) fn take<const N: usize>(socket: &OwnedFd) -> io::Result<[OwnedFd; N]> {
+    take_all(socket)?.try_into().map_err(|_| other_descriptors())
+}
+
+/// The other end did not pass what it should.
+pub(crate) fn other_descriptors() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the other end passed other descriptors")
+}
+
+/// Receives the descriptors of one [`pass`].
+pub(crate) fn take_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     if !poll(socket.as_fd(), Interest::Read, 5_000)? {
         return Err(io::Error::from(io::ErrorKind::TimedOut));
     }
     let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, net::RecvFlags::CMSG_CLOEXEC)?;
-    let fds: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    fds.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the far end passed other descriptors"))
+    let passed = control.drain().filter_map(|message| match message {
+        net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok(passed.flatten().collect())
 }
 
 /// The number in a one-number file of /proc.

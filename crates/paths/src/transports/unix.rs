@@ -1,12 +1,12 @@
 //! Unix stream sockets.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::SocketType;
 
-use super::{LocalListener, connect_local, set_buffers};
+use super::{Admission, LocalListener, connect_local, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -53,12 +53,8 @@ impl Offer for Accepting {
         self.listener.addresses()
     }
 
-    fn door(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.admission.door()
-    }
-
-    fn admit(&mut self) {
-        self.listener.admission.admit();
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.listener.admission)
     }
 
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
