@@ -253,7 +253,7 @@ for i in 1 2 3 4 5; do
   ip -n u$i addr add 10.88.0.$i/24 dev eth0; ip -n u$i link set eth0 up
 done
 ip netns exec u3 tc qdisc add dev eth0 root netem delay 3ms 2>/dev/null ||
-  ip netns exec u3 tc qdisc add dev eth0 root tbf rate 2mbit burst 1600 latency 50ms
+  ip netns exec u3 tc qdisc add dev eth0 root tbf rate 64kbit burst 1600 latency 500ms
 echo ready
 exec \"$@\"
 ";
@@ -261,7 +261,7 @@ exec \"$@\"
 #[test]
 fn a_slow_namespace_is_found_and_no_other() {
     let home = Home::new();
-    let words = ["mesh", "u[1-5]", "--launch", "netns", "--name", "slow", "-t", "200ms", "--color", "never"];
+    let words = ["mesh", "u[1-5]", "--launch", "netns", "--name", "slow", "-t", "500ms", "--color", "never"];
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount"]);
     // Without root in a namespace of users, where the kernel lets users have one.
@@ -275,8 +275,10 @@ fn a_slow_namespace_is_found_and_no_other() {
     if !output.out.starts_with("ready") && !output.err.contains("msgpath") {
         return eprintln!("skipped: no namespaces with tc here: {}", output.err.lines().next().unwrap_or_default());
     }
-    let output = output.ends_with(0).shows(&["10 of 10 pairs", "sure        u3 is "]);
-    let text = |host: &str| output.out.contains(&format!("sure        {host} is "));
-    assert!(!["u1", "u2", "u4", "u5"].into_iter().any(text), "{}", output.out);
+    let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
+    // How sure it is depends on what else this machine does.
+    let named = |host: &str| ["sure", "likely"].iter().any(|word| output.out.contains(&format!("{word:<12}{host} is ")));
+    let hosts: Vec<&str> = ["u1", "u2", "u3", "u4", "u5"].into_iter().filter(|host| named(host)).collect();
+    assert_eq!(hosts, ["u3"], "{}", output.out);
     assert!(output.out.lines().count() <= 26, "{}", output.out);
 }
