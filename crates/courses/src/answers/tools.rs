@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_analyse::series::series;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::plan::Metric;
+use msgpath_core::schema::RoundRecord;
 use msgpath_record::ToolRun;
 use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate};
@@ -74,7 +76,7 @@ impl Beside<'_> {
 
     /// Divided by ours of the passes around each turn.
     pub(crate) fn ratio(&self, part: &Part<'_>, by: By) -> Option<Estimate> {
-        let ours = around(part, &part.by_pass(by.metric()?, &self.case.case));
+        let ours = around(part, &in_all_rounds(part, self.case, by.metric()?));
         let ratios = self.turns.iter().filter_map(|(turn, printed)| Some(by.of(printed)? / ours.get(turn)?));
         log_estimate(&ratios.collect::<Vec<_>>())
     }
@@ -83,7 +85,7 @@ impl Beside<'_> {
     pub(crate) fn ours(&self, part: &Part<'_>) -> Vec<f64> {
         let metric = self.best().metric();
         metric
-            .map(|metric| around(part, &part.by_pass(metric, &self.case.case)).into_values().collect())
+            .map(|metric| around(part, &in_all_rounds(part, self.case, metric)).into_values().collect())
             .unwrap_or_default()
     }
 
@@ -106,6 +108,12 @@ impl Beside<'_> {
         let own = |printed: &Printed| if self.best() == By::P50 { printed.p50 } else { printed.mean };
         Some(log_estimate(&self.turns.values().filter_map(own).collect::<Vec<_>>())?.value)
     }
+}
+
+/// A metric of ours by pass, disturbed rounds included: what disturbs them disturbs the tools as well.
+fn in_all_rounds(part: &Part<'_>, case: &CaseSummary, metric: Metric) -> Series {
+    let rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.case.id).collect();
+    series(&part.run.header.plan, metric, &rounds)
 }
 
 /// Ours around each turn: the mean over the passes that are nearer to it than to any other turn.
@@ -371,7 +379,7 @@ pub(crate) mod tests {
         );
         assert_eq!(tables[1].rows.len(), 1);
         assert_eq!(tables[1].rows[0][2], Cell::missing("not installed: sudo apt install iperf3"));
-        assert_eq!(around(&parts[0], &parts[0].by_pass(Metric::P50, &sockperf.case.case)).len(), TURNS as usize);
+        assert_eq!(sockperf.ours(&parts[0]).len(), TURNS as usize);
     }
 
     #[test]

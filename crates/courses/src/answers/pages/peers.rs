@@ -153,7 +153,7 @@ fn spread(parts: &[Part<'_>]) -> Answered {
         )
     };
     let text = format!(
-        "in {} of {} the slowest run of a tool took {} longer than its fastest{between}. A single run of a tool cannot tell \
+        "{} differs most of {}: its slowest run took {} longer than its fastest{between}. A single run of a tool cannot tell \
          less than its own runs differ",
         most.0,
         counted(all.len(), "row"),
