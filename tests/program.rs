@@ -89,6 +89,8 @@ mod stream;
 mod threads;
 #[path = "program/token.rs"]
 mod token;
+#[path = "program/tools.rs"]
+mod tools;
 #[path = "program/usage.rs"]
 mod usage;
 #[path = "program/watch.rs"]

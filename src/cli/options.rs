@@ -167,6 +167,10 @@ pub(crate) struct EvidenceOptions {
     /// installed: instructions and cache misses in user mode, simulated, without the kernel's copies
     #[arg(long)]
     pub(crate) simulate_cache: bool,
+    /// Measuring tools of others do the same work between the rounds, on the same CPUs, and stand beside the result: all, or some
+    /// of sockperf,netperf,iperf3,qperf,neper,fortio; what is not installed is named
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = crate::tools::named, conflicts_with_all = ["json", "jsonl"])]
+    pub(crate) tools: Vec<crate::tools::Named>,
     /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub(crate) message_log: Option<u64>,

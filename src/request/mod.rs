@@ -21,9 +21,9 @@ use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target, Work
 use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
-use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
+use crate::{gates, tools};
 
 use programs::Programs;
 
@@ -240,7 +240,11 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         ..Plan::new(verb.workload(), cases)
     };
     plan.validate()?;
-    Ok(Request { plan, target, notes })
+    let request = Request { plan, target, notes };
+    if !options.evidence.tools.is_empty() {
+        tools::fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
+    }
+    Ok(request)
 }
 
 /// The target with `-p` put in.

@@ -59,6 +59,8 @@ pub trait Progress {
     fn warming(&mut self, _case: &Case, _done: usize, _of: usize) {}
     /// A round was recorded.
     fn round(&mut self, _round: &RoundRecord, _done: u64, _of: u64) {}
+    /// The same moment, for what takes longer: `alive` is called at least every second, so that the ends wait.
+    fn pause(&mut self, _round: &RoundRecord, _done: u64, _of: u64, _alive: &mut dyn FnMut()) {}
 }
 
 /// The counter of stolen time, clock ticks.
@@ -585,6 +587,13 @@ impl<'a> Run<'a> {
                 self.done += 1;
                 self.others.sample();
                 progress.round(&record, self.done, of);
+                let mut there = Ok(());
+                progress.pause(&record, self.done, of, &mut || {
+                    if there.is_ok() {
+                        there = self.pair.keep_alive();
+                    }
+                });
+                there?;
             }
         }
         Ok(true)
