@@ -23,6 +23,7 @@ mod report;
 mod request;
 mod runs;
 mod strip;
+mod tools;
 mod typed;
 
 use std::process::ExitCode;

@@ -20,7 +20,7 @@ use msgpath_stats::quantile::Range;
 use crate::cli::options::{Look, Options};
 use crate::place::Place;
 use crate::request::{Request, Verb};
-use crate::{examples, gates, looks, problems, progress, runs};
+use crate::{examples, gates, looks, problems, progress, runs, tools};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -50,6 +50,10 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {
         let mut progress = progress::progress(result, metrics);
+        let named = tools::wanted(&options.evidence.tools);
+        if !named.is_empty() {
+            progress = Box::new(tools::Between::new(progress, named, place.folder.clone()));
+        }
         msgpath_run::execute(
             msgpath_run::Request {
                 plan: request.plan,
@@ -134,6 +138,10 @@ pub(crate) fn presented(
         look,
     };
     let mut text = text(&run, &summary, &view, result.out.is_some());
+    if !options.evidence.tools.is_empty() && result.quiet == 0 {
+        let style = if result.out.is_some() { looks::file(look) } else { looks::stdout(look) };
+        text += &tools::beside(&run, &summary, folder, style)?;
+    }
     if let Some(folder) = keep.filter(|_| verb == "compare") {
         let report = folder.join("report.html");
         crate::report::write_of(&run, &summary, &report)?;

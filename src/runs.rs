@@ -161,6 +161,9 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
         logs.traced = messages.filter(|row| traced.contains(&row.case)).collect();
         logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
     }
+    if !run.folder.as_os_str().is_empty() {
+        logs.tools = msgpath_record::tool_runs(&run.folder)?;
+    }
     Ok(logs)
 }
 

@@ -53,6 +53,8 @@ mod live;
 mod load;
 #[path = "program/mesh.rs"]
 mod mesh;
+#[path = "program/more_paths.rs"]
+mod more_paths;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]
@@ -91,6 +93,8 @@ mod stream;
 mod threads;
 #[path = "program/token.rs"]
 mod token;
+#[path = "program/tools.rs"]
+mod tools;
 #[path = "program/usage.rs"]
 mod usage;
 #[path = "program/watch.rs"]

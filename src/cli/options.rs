@@ -54,7 +54,7 @@ pub(crate) struct MessageOptions {
     /// Connections [default: one a thread]
     #[arg(short = 'P', long, value_name = "N", value_parser = typed::number)]
     pub(crate) connections: Option<u32>,
-    /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection]
+    /// Measuring threads at each end, or a list of thread counts: 1,2,4 [default: one a connection; with --event-loop 1]
     #[arg(short = 'T', long, value_name = "N", value_parser = typed::numbers)]
     pub(crate) threads: Option<List<u32>>,
     /// A thread serves its connections from one epoll set, whichever is ready, at both ends; else it serves them in turn
@@ -167,6 +167,10 @@ pub(crate) struct EvidenceOptions {
     /// installed: instructions and cache misses in user mode, simulated, without the kernel's copies
     #[arg(long)]
     pub(crate) simulate_cache: bool,
+    /// Measuring tools of others do the same work between the rounds, on the same CPUs, and stand beside the result: all, or some
+    /// of sockperf,netperf,iperf3,qperf,neper,fortio; what is not installed is named
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = crate::tools::named, conflicts_with_all = ["json", "jsonl"])]
+    pub(crate) tools: Vec<crate::tools::Named>,
     /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub(crate) message_log: Option<u64>,

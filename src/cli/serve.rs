@@ -24,6 +24,8 @@ const LEAST_MEMORY: u64 = 1 << 20;
 /// The most threads and connections that are taken.
 const MOST_THREADS: u32 = 256;
 const MOST_CONNECTIONS: u32 = 100_000;
+/// The most ports.
+const MOST_PORTS: u32 = 64;
 
 /// Answer on the far machine
 #[derive(Args, Debug)]
@@ -66,6 +68,9 @@ struct RpcArguments {
     /// stats, reset, quit. The lab's own client works against it. Nobody is asked who they are.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, value_parser = lab_place)]
     rpc: Option<Option<LabPlace>>,
+    /// Listen at so many ports, one after the other: the lab's server4 takes 4 (12345 to 12348) [default: 1]
+    #[arg(long, value_name = "N", value_parser = ports)]
+    ports: Option<u32>,
     /// Threads that serve [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<u32>,
@@ -136,6 +141,10 @@ fn at_most(option: &str, text: &str, most: u32) -> Result<u32, Problem> {
 
 fn threads(text: &str) -> Result<u32, Problem> {
     at_most("--threads", text, MOST_THREADS)
+}
+
+fn ports(text: &str) -> Result<u32, Problem> {
+    at_most("--ports", text, MOST_PORTS)
 }
 
 fn connections(text: &str) -> Result<u32, Problem> {
@@ -252,6 +261,7 @@ impl Arguments {
         let rpc = &self.rpc;
         let given = [
             ("--memory", self.memory.is_some()),
+            ("--ports", rpc.ports.is_some()),
             ("--threads", rpc.threads.is_some()),
             ("--connections", rpc.connections.is_some()),
             ("--idle-timeout", rpc.idle_timeout.is_some()),
@@ -284,9 +294,16 @@ impl Arguments {
             return Err(usage(format!("--rpc names port {named}, -p names {other}")).hint("name the port once"));
         }
         let usual = ServerOptions::default();
+        let port = named.or(self.port).unwrap_or(LAB_PORT);
+        let ports = rpc.ports.map_or(usual.ports, |ports| ports as u16);
+        if port.checked_add(ports - 1).is_none() {
+            return Err(usage(format!("there are no {ports} ports from {port} on: the last is 65535"))
+                .hint(format!("-p {LAB_PORT}, or fewer --ports")));
+        }
         Ok(ServerOptions {
             host: place.map(|place| place.host.clone()).or_else(|| self.bind.map(|address| address.to_string())),
-            port: named.or(self.port).unwrap_or(LAB_PORT),
+            port,
+            ports,
             threads: rpc.threads.map_or(usual.threads, |threads| threads as usize),
             memory: self.memory.unwrap_or(usual.memory),
             connections: rpc.connections.map_or(usual.connections, |connections| connections as usize),

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use msgpath_core::{Problem, Target};
-use msgpath_courses::preset::Preset;
+use msgpath_core::{Plan, Problem, Target};
 use msgpath_courses::preset::estimate::{Pace, planned_ns, probe};
+use msgpath_courses::preset::{Preset, PresetRun};
+use msgpath_courses::tools::{installed, planned_ns as planned_tools_ns};
 
 use crate::place::Place;
-use crate::{cli, progress, runs};
+use crate::{cli, progress, runs, tools};
 
 /// What a preset will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
             Some(cli::Planned::Plan(plan)) => {
                 sum.cases += plan.cases.len() as u64;
-                sum.ns += planned_ns(&plan, pace);
+                sum.ns += planned_ns(&plan, pace) + of_tools(run, &plan);
             }
             Some(cli::Planned::Time { cases, ns }) => {
                 sum.cases += cases;
@@ -43,6 +44,13 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
         }
     }
     Ok(sum)
+}
+
+/// What the tools of others take that a run has between its rounds.
+fn of_tools(run: &PresetRun, plan: &Plan) -> u64 {
+    let asked = run.options.iter().filter(|option| option.name == "tools").filter_map(|option| option.value.as_deref());
+    let named: Vec<_> = asked.flat_map(|value| value.split(',')).filter_map(|name| tools::named(name).ok()).collect();
+    planned_tools_ns(plan, &tools::wanted(&named), installed)
 }
 
 /// What rounds take on this machine, by a run of less than a second that is not kept.

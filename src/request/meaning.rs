@@ -114,12 +114,6 @@ fn refuse_beside_an_event_loop(verb: Verb, options: &Options) -> Result<(), Prob
     if verb.workload() != Workload::Echo {
         return no("serves echoes: a stream is not answered message by message", "msgpath echo --event-loop");
     }
-    if options.message.rate.is_some() || options.message.every.is_some() {
-        return no(
-            "has no schedule: in an open loop each connection has its threads",
-            "leave out --rate, or --event-loop",
-        );
-    }
     if evidence_is_traced(verb, options) {
         return no(
             "cannot be split into stages: a thread that waits for all connections waits for none",

@@ -21,9 +21,9 @@ use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target, Work
 use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
-use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
+use crate::{gates, tools};
 
 use programs::Programs;
 
@@ -240,7 +240,11 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         ..Plan::new(verb.workload(), cases)
     };
     plan.validate()?;
-    Ok(Request { plan, target, notes })
+    let request = Request { plan, target, notes };
+    if !options.evidence.tools.is_empty() {
+        tools::fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
+    }
+    Ok(request)
 }
 
 /// The target with `-p` put in.
@@ -383,6 +387,7 @@ fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
 fn threads(options: &Options) -> Result<Vec<(u32, u32)>, Problem> {
     let pairs = match (&options.message.threads, options.message.connections) {
         (None, None) => vec![(1, 1)],
+        (None, Some(connections)) if options.message.event_loop => vec![(1, connections)],
         (None, Some(connections)) => vec![(connections, connections)],
         (Some(List(threads)), None) => threads.iter().map(|threads| (*threads, *threads)).collect(),
         (Some(List(threads)), Some(connections)) => threads.iter().map(|threads| (*threads, connections)).collect(),

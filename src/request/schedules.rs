@@ -1,7 +1,7 @@
 //! Open loops: the rates that were asked for, and rounds that their schedules fill.
 
 use msgpath_core::plan::{Extent, Load, OfCapacity};
-use msgpath_core::schedule::{LEAST_IN_A_ROUND, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
+use msgpath_core::schedule::{MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
 use msgpath_core::{Case, Problem};
 
 use super::{Effort, plural};
@@ -59,7 +59,7 @@ pub(super) fn fit_schedules(
         Extent::Count(count) => count as f64,
     };
     let sizes: Vec<(Rate, f64, f64)> =
-        open.map(|(rate, case)| (rate, planned(rate), LEAST_IN_A_ROUND * f64::from(case.connections))).collect();
+        open.map(|(rate, case)| (rate, planned(rate), case.least_in_a_round())).collect();
     let Some((rate, messages, least)) = sizes.iter().min_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2))).copied() else {
         return Ok(());
     };

@@ -180,7 +180,11 @@ fn compare_with_words_takes_them() {
     refused("echo -x tcp:send --event-loop", "E45", "serves one connection at a time");
     refused("echo -x udp:send/epoll --event-loop", "E45", "may lose messages");
     refused("stream -x tcp:send/epoll --event-loop", "E45", "serves echoes");
-    refused("echo -x tcp:send/epoll --event-loop --rate 1k", "E45", "no schedule");
+    let by_schedule = plan("echo -x tcp:send/epoll --event-loop -P 1000 -T 1 --rate 10k -t 1s");
+    assert_eq!((by_schedule.cases[0].connections, by_schedule.cases[0].threads), (1000, 1));
+    refused("echo -x tcp:send/epoll -P 1000 -T 1 --rate 10k", "E11", "--event-loop");
+    refused("echo -x tcp:send/epoll --event-loop -P 10001 -T 1", "E11", "10001 connections");
+    refused("echo -x tcp:send/epoll -P 257", "E11", "257 threads");
     refused("echo -x tcp:send/epoll --event-loop --stages light", "E45", "stages");
     refused("compare tcp:send,unix:send --inflight 1,4", "E11", "belongs to echo");
     refused("compare --metric p98", "E11", "p50, p99, mean, cpu");

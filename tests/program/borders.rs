@@ -155,8 +155,9 @@ fn names_of_parts_stand_in_their_files() {
 }
 
 /// Most packages that the program is built from, its own among them, and most instances of the loops in which both the send method
-/// and the wait are called directly. More of either is paid for in every build: it wants a reason, and a new number here.
-const MOST: (usize, usize) = (125, 139);
+/// and the wait are called directly. More of either is paid for in every build: it wants a reason, and a new number here. 139, the
+/// 7 bells of shared memory and vmsplice() with each wait of pipes.
+const MOST: (usize, usize) = (125, 152);
 
 #[test]
 fn what_is_built_is_bounded() {

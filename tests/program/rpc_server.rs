@@ -910,10 +910,28 @@ fn what_cannot_be_meant_is_refused() {
     refused("serve --rpc --idle-timeout 0", &["--idle-timeout takes a time above 0"]);
     refused("serve --rpc --message-timeout soon", &["--message-timeout takes a time"]);
     refused("serve --rpc -q -v", &["cannot be used with"]);
-    for option in ["--threads 2", "--connections 9", "--allow-quit", "--lab-log x", "--kernel-stamps", "-v"] {
+    for option in
+        ["--ports 4", "--threads 2", "--connections 9", "--allow-quit", "--lab-log x", "--kernel-stamps", "-v"]
+    {
         let name = option.split(' ').next().unwrap();
         refused(&format!("serve {option}"), &[&format!("{name} belongs to the RPC server"), "serve --rpc"]);
     }
+}
+
+#[test]
+fn several_ports_are_one_server() {
+    // Beyond those that other tests are given, below those that the kernel gives.
+    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let bases = (32_420..32_760).step_by(3);
+    let base = bases.into_iter().find(|base| (0..3).all(|at| free(base + at))).expect("three free ports");
+    let server = Server::at(base, "--ports 3");
+    let mut clients = [0, 1, 2].map(|at| Client::to(base + at));
+    clients[0].call("write", &strings(&[b"key", b"value"]));
+    let read = clients.map(|mut client| client.call("read", &strings(&[b"key"])).body);
+    assert_eq!(read, [strings(&[b"value"]), strings(&[b"value"]), strings(&[b"value"])]);
+    server.stop().says(&[&format!("127.0.0.1:{base} to {}", base + 2), "3 connections"]);
+    refused("serve --rpc --ports 65", &["--ports takes 1 to 64"]);
+    refused("serve --rpc -p 65535 --ports 2", &["there are no 2 ports from 65535 on"]);
 }
 
 #[test]

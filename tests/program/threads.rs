@@ -43,6 +43,22 @@ fn one_event_loop_serves_every_connection() {
 }
 
 #[test]
+fn ten_thousand_connections_are_served_by_one_thread() {
+    match msgpath_sys::limits::allow_all_open_files() {
+        Ok(files) if files >= 10_500 => {}
+        other => return eprintln!("skipped: 10,000 connections: descriptors that a process may have: {other:?}"),
+    }
+    let path = "-x tcp:send/epoll --event-loop -P 10000 -w 0 --json";
+    for load in ["-c 20000 -r 2", "--rate 20k -t 1s -r 1"] {
+        let all = cases(&echo(&format!("{path} {load}")).ends_with(0));
+        let case = &all[0];
+        assert_eq!((&case["case"]["connections"], &case["case"]["threads"]), (&10_000.into(), &1.into()), "{load}");
+        assert_eq!((&case["delivery"]["sent"], &case["delivery"]["lost"]), (&case["messages"], &0.into()), "{load}");
+        assert!(number(&case["messages"]) >= 10_000.0, "{load}");
+    }
+}
+
+#[test]
 fn the_log_of_an_event_loop_names_every_connection() {
     let home = Home::new();
     home.run("echo -w 0 -x tcp:send/epoll --event-loop -P 4 -T 1 -c 200 -r 5 --name one -qq").ends_with(0);

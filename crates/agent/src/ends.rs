@@ -188,6 +188,35 @@ impl<C: Channel, S: Method<C>> EchoEnds for Looped<C, S> {
     }
 }
 
+/// The near ends of an echo by a schedule, served from one event loop: one direct loop for each send method.
+pub trait OpenEnds: Ends {
+    /// Messages of the generator's flow, each when it is due; see [`event_loop::open_echo`].
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    fn on_time(
+        &mut self,
+        messages: &Messages<'_>,
+        generator: &mut Generator<'_>,
+        range: (Range<u64>, u64),
+        arrived: &mut [u64],
+        delivery: &mut Delivery,
+    ) -> Done;
+}
+
+impl<C: Channel, S: Method<C>> OpenEnds for Looped<C, S> {
+    fn on_time(
+        &mut self,
+        messages: &Messages<'_>,
+        generator: &mut Generator<'_>,
+        range: (Range<u64>, u64),
+        arrived: &mut [u64],
+        delivery: &mut Delivery,
+    ) -> Done {
+        event_loop::open_echo(&mut self.ends, &mut self.event_loop, messages, generator, range, arrived, delivery)
+    }
+}
+
 /// Ends that send: one direct loop for each send method.
 pub trait SenderEnds: Ends {
     /// Sends `count` messages on each connection, from message `first` on.

@@ -6,16 +6,18 @@
 //! other.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Unavailable};
 use msgpath_paths::end::Doors;
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
-use msgpath_sys::ready::{Direction, Events, ReadySet};
+use msgpath_sys::ready::{Events, ReadySet, Watched};
 
 use crate::loops::{Answer, FarStamps, Inbox, LoopError, Messages, Row, check};
+use crate::open::Generator;
 
 type Done = Result<(), LoopError>;
 
@@ -26,11 +28,14 @@ pub struct EventLoop {
     lines: Vec<Line>,
     /// When the set first spoke of a connection that had nothing; ends with the next byte.
     quiet_since: Option<u64>,
+    /// Replies that have come since the begin of a schedule.
+    answered: u64,
 }
 
 /// One connection.
 struct Line {
-    doors: Doors,
+    /// What the set watches of it.
+    watched: Watched,
     inbox: Inbox,
     /// Bytes of the message that is arriving.
     got: usize,
@@ -65,12 +70,11 @@ impl EventLoop {
         let failed = |error: io::Error| Unavailable::new(format!("an epoll set: {error}"), "");
         let set = ReadySet::new().map_err(failed)?;
         let mut lines = Vec::with_capacity(ends.len());
-        for (at, End { channel, wait, .. }) in ends.iter_mut().enumerate() {
-            let doors = wait.join(channel)?;
-            set.watch(doors.input.as_fd(), Direction::Input, at as u64).map_err(failed)?;
+        for End { channel, wait, .. } in &mut *ends {
+            wait.join(channel)?;
             let message = sizes.incoming.total() as usize;
             lines.push(Line {
-                doors,
+                watched: Watched::default(),
                 inbox: Inbox::new(message, sizes.largest as usize, channel.framed(), sizes.copies),
                 got: 0,
                 sent: 0,
@@ -79,14 +83,19 @@ impl EventLoop {
                 held: false,
             });
         }
-        Ok(Self { set, events: Events::new(ends.len()), lines, quiet_since: None })
+        let mut event_loop = Self { set, events: Events::new(ends.len()), lines, quiet_since: None, answered: 0 };
+        event_loop.begin(ends, 0).map_err(failed)?;
+        Ok(event_loop)
     }
 
-    /// Every line stands before message `first`.
-    fn begin(&mut self, first: u64) {
-        for line in &mut self.lines {
+    /// Every line stands before message `first` and listens.
+    fn begin<C: Channel, S, W: Wait<C>>(&mut self, ends: &mut [End<C, S, W>], first: u64) -> io::Result<()> {
+        self.answered = 0;
+        for (at, (line, end)) in self.lines.iter_mut().zip(ends).enumerate() {
             (line.sent, line.received) = (first, first);
+            line.watch(end, &self.set, at, Watched { input: true, output: false })?;
         }
+        Ok(())
     }
 
     /// Waits until a connection is ready.
@@ -149,30 +158,64 @@ impl Line {
         Ok(false)
     }
 
+    /// From now on the set speaks of these directions.
+    fn watch<C: Channel, S, W: Wait<C>>(
+        &mut self,
+        End { channel, wait, .. }: &mut End<C, S, W>,
+        set: &ReadySet,
+        at: usize,
+        now: Watched,
+    ) -> io::Result<()> {
+        let before = std::mem::replace(&mut self.watched, now);
+        let (only_input, only_output) =
+            (|of: Watched| Watched { output: false, ..of }, |of: Watched| Watched { input: false, ..of });
+        let Some(Doors { input, output }) = wait.doors(channel).filter(|_| before != now) else { return Ok(()) };
+        let token = at as u64;
+        if input.as_raw_fd() == output.as_raw_fd() {
+            set.change(input, before, now, token)?;
+        } else {
+            set.change(input, only_input(before), only_input(now), token)?;
+            set.change(output, only_output(before), only_output(now), token)?;
+        }
+        channel.counts().other_calls += 1;
+        Ok(())
+    }
+
     /// There was no room for all of a message: the set tells when there is. `listening`: replies are taken meanwhile.
     #[cold]
-    fn hold<C: Channel>(&mut self, channel: &mut C, set: &ReadySet, at: usize, listening: bool) -> io::Result<()> {
+    fn hold<C: Channel, S, W: Wait<C>>(
+        &mut self,
+        end: &mut End<C, S, W>,
+        set: &ReadySet,
+        at: usize,
+        listening: bool,
+    ) -> io::Result<()> {
         self.held = true;
-        channel.counts().other_calls += 1;
-        set.watch(self.doors.output.as_fd(), Direction::Output, at as u64)?;
-        if !listening {
-            channel.counts().other_calls += 1;
-            set.forget(self.doors.input.as_fd())?;
-        }
-        Ok(())
+        self.watch(end, set, at, Watched { input: listening, output: true })
     }
 
     /// The message that was held is through.
     #[cold]
-    fn release<C: Channel>(&mut self, channel: &mut C, set: &ReadySet, at: usize, listening: bool) -> io::Result<()> {
+    fn release<C: Channel, S, W: Wait<C>>(
+        &mut self,
+        end: &mut End<C, S, W>,
+        set: &ReadySet,
+        at: usize,
+    ) -> io::Result<()> {
         self.held = false;
-        channel.counts().other_calls += 1;
-        set.forget(self.doors.output.as_fd())?;
-        if !listening {
-            channel.counts().other_calls += 1;
-            set.watch(self.doors.input.as_fd(), Direction::Input, at as u64)?;
-        }
-        Ok(())
+        self.watch(end, set, at, Watched { input: true, output: false })
+    }
+
+    /// What arrives from now on belongs to what follows, or nothing will.
+    #[cold]
+    fn rest<C: Channel, S, W: Wait<C>>(&mut self, end: &mut End<C, S, W>, set: &ReadySet, at: usize) -> io::Result<()> {
+        self.watch(end, set, at, Watched::default())
+    }
+
+    /// Whether no further message can go: one is held, or as many are in flight as may be.
+    #[inline(always)]
+    fn is_full(&self, most: u64) -> bool {
+        self.held || self.sent - self.received >= most
     }
 
     /// A message is handed over.
@@ -184,9 +227,9 @@ impl Line {
 
     /// Sends as many messages as may be in flight and find room. Only at the near end.
     #[inline(always)]
-    fn fill<C: Channel, S: Method<C>, W>(
+    fn fill<C: Channel, S: Method<C>, W: Wait<C>>(
         &mut self,
-        End { channel, method, .. }: &mut End<C, S, W>,
+        end: &mut End<C, S, W>,
         messages: &Messages<'_>,
         (last, inflight): (u64, u64),
         (set, at): (&ReadySet, usize),
@@ -194,11 +237,12 @@ impl Line {
     ) -> io::Result<()> {
         while self.sent < last && self.sent - self.received < inflight && !self.held {
             let sequence = self.sent;
+            let End { channel, method, .. } = &mut *end;
             messages.outgoing.number(method.slot(channel)?, sequence);
             *self.start(sequence) = clock::now();
             match hand_over(channel, method)? {
                 true => self.through(delivery),
-                false => self.hold(channel, set, at, true)?,
+                false => self.hold(end, set, at, true)?,
             }
         }
         Ok(())
@@ -232,7 +276,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     let (connections, last, base) = (ends.len(), first + count, rows.len());
     rows.resize(base + connections * count as usize, Row { start: 0, latency: 0 });
     let bounds = (last, u64::from(inflight));
-    event_loop.begin(first);
+    event_loop.begin(ends, first)?;
     let mut open = if count == 0 { 0 } else { connections };
     {
         let EventLoop { set, lines, .. } = &mut *event_loop;
@@ -242,13 +286,13 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     }
     while open > 0 {
         event_loop.wait(&mut ends[0].channel)?;
-        let EventLoop { set, events, lines, quiet_since } = &mut *event_loop;
+        let EventLoop { set, events, lines, quiet_since, .. } = &mut *event_loop;
         for event in events.iter() {
             let at = event.token as usize;
             let (end, line) = (&mut ends[at], &mut lines[at]);
             if line.held && event.writable && hand_over(&mut end.channel, &mut end.method)? {
                 line.through(delivery);
-                line.release(&mut end.channel, set, at, true)?;
+                line.release(end, set, at)?;
                 line.fill(end, messages, bounds, (set, at), delivery)?;
             }
             if !event.readable {
@@ -260,7 +304,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
                 Ok(false) => continue,
                 // The far end has answered everything and gone; other connections have replies in flight.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == last => {
-                    set.forget(line.doors.input.as_fd())?;
+                    line.rest(end, set, at)?;
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -287,6 +331,118 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     Ok(())
 }
 
+/// Near end of an echo by a schedule: messages `range` of the flow take the connections in turn, each goes when it is due, or
+/// as soon after that as its connection has room; meanwhile whichever reply has come is taken. `until`: as for
+/// [`crate::open::open_send`]. `arrived` gets the time of each reply by the number of its message. Where `range` ends the
+/// flow, or a message before was the last one, all replies are waited for.
+///
+/// # Errors
+/// [`LoopError`].
+pub fn open_echo<C: Channel, S: Method<C>, W: Wait<C>>(
+    ends: &mut [End<C, S, W>],
+    event_loop: &mut EventLoop,
+    messages: &Messages<'_>,
+    generator: &mut Generator<'_>,
+    (range, until): (Range<u64>, u64),
+    arrived: &mut [u64],
+    delivery: &mut Delivery,
+) -> Done {
+    let (connections, flow) = (ends.len() as u64, generator.flow);
+    if range.start == 0 {
+        event_loop.begin(ends, 0)?;
+        flow.begin_soon();
+    }
+    let (mut cut, ends_the_flow) = (flow.is_cut(), range.end == flow.count());
+    for number in range {
+        if cut {
+            break;
+        }
+        let at = (number % connections) as usize;
+        let due = flow.due(number);
+        while event_loop.lines[at].is_full(flow.most()) {
+            let set_speaks = |event_loop: &mut EventLoop, channel: &mut C| event_loop.wait(channel);
+            take_replies(ends, event_loop, messages, arrived, delivery, set_speaks)?;
+        }
+        {
+            let End { channel, method, .. } = &mut ends[at];
+            messages.outgoing.number(method.slot(channel)?, number / connections);
+        }
+        let mut now = clock::now();
+        while now < due {
+            let pacer = &mut generator.pacer;
+            let until_due = |event_loop: &mut EventLoop, channel: &mut C| {
+                channel.counts().wait_calls += 1;
+                pacer.look(due, |ns| event_loop.set.wait_ns(&mut event_loop.events, ns))?;
+                channel.limits().look()
+            };
+            take_replies(ends, event_loop, messages, arrived, delivery, until_due)?;
+            now = clock::now();
+        }
+        let EventLoop { set, lines, .. } = &mut *event_loop;
+        let (end, line) = (&mut ends[at], &mut lines[at]);
+        cut = flow.goes(number, now, until);
+        match hand_over(&mut end.channel, &mut end.method)? {
+            true => line.through(delivery),
+            false => line.hold(end, set, at, true)?,
+        }
+        generator.pacer.sent(due, now);
+    }
+    while (cut || ends_the_flow) && event_loop.answered <= flow.last() {
+        let set_speaks = |event_loop: &mut EventLoop, channel: &mut C| event_loop.wait(channel);
+        take_replies(ends, event_loop, messages, arrived, delivery, set_speaks)?;
+    }
+    Ok(())
+}
+
+/// Waits as `wait` does, takes whichever replies have come, and goes on with messages that were held.
+#[inline(always)]
+fn take_replies<C: Channel, S: Method<C>, W: Wait<C>>(
+    ends: &mut [End<C, S, W>],
+    event_loop: &mut EventLoop,
+    messages: &Messages<'_>,
+    arrived: &mut [u64],
+    delivery: &mut Delivery,
+    wait: impl FnOnce(&mut EventLoop, &mut C) -> io::Result<()>,
+) -> Done {
+    let connections = ends.len() as u64;
+    wait(event_loop, &mut ends[0].channel)?;
+    let EventLoop { set, events, lines, quiet_since, answered } = &mut *event_loop;
+    for event in events.iter() {
+        let at = event.token as usize;
+        let (end, line) = (&mut ends[at], &mut lines[at]);
+        if line.held && event.writable && hand_over(&mut end.channel, &mut end.method)? {
+            line.through(delivery);
+            line.release(end, set, at)?;
+        }
+        if !event.readable {
+            continue;
+        }
+        match line.receive(&mut end.channel, &mut end.wait) {
+            Ok(true) if line.received < line.sent => {}
+            Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
+            Ok(false) => continue,
+            // The far end has answered everything and gone; other connections have replies in flight.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == line.sent && !line.held => {
+                line.rest(end, set, at)?;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                nothing(&end.channel, quiet_since)?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        *quiet_since = None;
+        if let Some(slot) = arrived.get_mut((line.received * connections) as usize + at) {
+            *slot = clock::now();
+        }
+        check(messages.incoming, line.inbox.bytes(), line.received, delivery)?;
+        line.received += 1;
+        *answered += 1;
+    }
+    Ok(())
+}
+
 /// Far end of an echo: answers `count` messages on every connection, whichever has come, each with an own message of the
 /// reply's size. `stamps`: as far as they have room, connection by connection in turn.
 ///
@@ -303,20 +459,25 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
 ) -> Done {
     let (connections, last) = (ends.len(), first + count);
     let working = answer.service.is_some();
-    event_loop.begin(first);
+    event_loop.begin(ends, first)?;
     let mut open = if count == 0 { 0 } else { connections };
     while open > 0 {
         event_loop.wait(&mut ends[0].channel)?;
-        let EventLoop { set, events, lines, quiet_since } = &mut *event_loop;
+        let EventLoop { set, events, lines, quiet_since, .. } = &mut *event_loop;
         for event in events.iter() {
             let at = event.token as usize;
-            let (End { channel, method, wait }, line) = (&mut ends[at], &mut lines[at]);
+            let (end, line) = (&mut ends[at], &mut lines[at]);
             if line.held {
-                if !hand_over(channel, method)? {
+                if !hand_over(&mut end.channel, &mut end.method)? {
                     continue;
                 }
-                line.release(channel, set, at, false)?;
+                line.release(end, set, at)?;
+            } else if line.received == last {
+                // A near end that sends by a schedule does not wait at the border of what is measured.
+                line.rest(end, set, at)?;
+                continue;
             } else {
+                let End { channel, method, wait } = &mut *end;
                 match line.receive(channel, wait) {
                     Ok(true) => {}
                     Ok(false) => continue,
@@ -339,7 +500,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                 check(messages.incoming, line.inbox.bytes(), sequence, delivery)?;
                 messages.outgoing.number(method.slot(channel)?, sequence);
                 if !hand_over(channel, method)? {
-                    line.hold(channel, set, at, false)?;
+                    line.hold(end, set, at, false)?;
                     continue;
                 }
             }

@@ -12,14 +12,21 @@ use msgpath_sys::memory;
 use crate::thread::MAX_STAMPS;
 use crate::wire::RoundOrder;
 
-/// What a connection takes beside its messages: its thread's stack, as far as it is touched, and its socket.
-const PER_CONNECTION: u64 = 64 << 10;
+/// What a thread takes: its stack, as far as it is touched.
+const PER_THREAD: u64 = 64 << 10;
+/// What a connection takes beside its messages: its socket and its descriptors in the kernel, what is known of it here.
+const PER_CONNECTION: u64 = 16 << 10;
 
 impl RoundOrder {
     /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
     pub fn memory(&self) -> u64 {
-        // A working set for each direction, each rounded up to a power of two.
-        self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4))
+        // A working set for each direction, each rounded up to a power of two, and what a pipe of the size that was asked for
+        // holds of pages that are lent.
+        let lent = match transport(&self.path.transport).map(|transport| transport.meta().family) {
+            Some(Family::Pipe) => self.options.send_buffer.unwrap_or(0).saturating_mul(2 * u64::from(self.connections)),
+            _ => 0,
+        };
+        self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4).saturating_add(lent))
     }
 
     /// Bytes that it takes at least: most methods keep one buffer, whatever is in flight.
@@ -45,7 +52,8 @@ impl RoundOrder {
         if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
         }
-        each.saturating_mul(u64::from(self.connections)).saturating_add(working_set)
+        let threads = PER_THREAD.saturating_mul(u64::from(self.threads));
+        each.saturating_mul(u64::from(self.connections)).saturating_add(threads).saturating_add(working_set)
     }
 }
 
@@ -170,6 +178,8 @@ pub(crate) mod tests {
         assert!(RoundOrder { stamps: Stamps::Both, ..many }.memory() >= 2 << 20, "one stamp a message");
         let usual = RoundOrder { connections: 16, threads: 16, inflight: 8, ..order("tcp:send") };
         assert!(usual.memory() < 4 << 20, "{}", usual.memory());
+        let many = RoundOrder { connections: 10_000, ..order("tcp:send/epoll") };
+        assert!(many.memory() < 256 << 20, "10,000 connections: {}", many.memory());
         let bulk = RoundOrder { workload: Workload::Stream, pieces: Pieces::whole(1 << 20), ..usual };
         assert!(bulk.memory() < 256 << 20, "a stream of 1 MiB on 16 connections: {}", bulk.memory());
     }

@@ -1,5 +1,5 @@
 //! The open loop at the near end: for each connection one thread that sends when its schedule says so, whatever the
-//! far end does, and one that receives. Three times per message: intended, actual send, receive
+//! far end does, and one that receives; or one event loop for many connections ([`crate::event_loop::open_echo`]). Three times per message: intended, actual send, receive
 //! (docs/method/open-loop.md#three-times-of-a-message).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,14 +65,61 @@ impl Flow {
         }
     }
 
+    /// The flow of an event loop: one schedule for all its connections, which its messages take in turn; `trim` and
+    /// `messages` are those of each.
+    pub fn of_event_loop(load: &Load, thread: u32, connections: u64, trim: u64, messages: u64) -> Self {
+        let load = Load { gap_ns: load.gap_ns / connections as f64, ..load.clone() };
+        Self::new(&load, thread, trim * connections, messages * connections)
+    }
+
+    /// Messages at its begin that are not measured.
+    pub fn trim(&self) -> u64 {
+        self.trim as u64
+    }
+
+    /// Messages in flight on a connection before its sender is held up.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// When message `number` is due, ns of the monotonic clock.
+    #[inline(always)]
+    pub fn due(&self, number: u64) -> u64 {
+        self.start.load(Ordering::Relaxed) + self.schedule[number as usize]
+    }
+
+    /// Number of the last message that is sent.
+    #[inline(always)]
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    /// Message `number` is handed over now, ns. Whether it is the last one: more than `until` ns since the start are over
+    /// (0: no limit).
+    #[inline(always)]
+    pub fn goes(&self, number: u64, now: u64, until: u64) -> bool {
+        let last = until > 0 && now - self.start.load(Ordering::Relaxed) > until;
+        if last {
+            // Told before it goes: its answer ends the receiver.
+            self.last.store(number, Ordering::Release);
+        }
+        self.sent[number as usize].store(now, Ordering::Release);
+        last
+    }
+
     /// Whether the last message comes before the schedule's end.
     pub fn is_cut(&self) -> bool {
-        self.last.load(Ordering::Acquire) < self.count() - 1
+        self.last() < self.count() - 1
     }
 
     /// Its schedule begins at this time, ns.
     pub fn begin(&self, at: u64) {
         self.start.store(at, Ordering::Release);
+    }
+
+    /// Its schedule begins in a moment.
+    pub fn begin_soon(&self) {
+        self.begin(clock::now() + CALM_NS);
     }
 
     /// When each message is due, ns after the begin.
@@ -111,7 +158,8 @@ impl Flow {
 
 /// What a sender works with: its flow, and the clock work.
 pub struct Generator<'a> {
-    flow: &'a Flow,
+    /// Its flow.
+    pub flow: &'a Flow,
     /// The clock work.
     pub pacer: Pacer,
     /// What was noted on the way.
@@ -173,7 +221,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
     let End { channel, method, .. } = end;
     let flow = generator.flow;
     if range.start == 0 {
-        flow.begin(clock::now() + CALM_NS);
+        flow.begin_soon();
     }
     let start = flow.start.load(Ordering::Relaxed);
     let mut before = flow.schedule.get((range.start as usize).wrapping_sub(1)).copied().unwrap_or(0);
@@ -189,12 +237,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
         before = due - start;
         let cwnd = if idle { channel.tcp_info().map(|info| info.snd_cwnd) } else { None };
         let now = generator.pacer.wait_until(due, || channel.limits().look())?;
-        let last = until > 0 && now - start > until;
-        if last {
-            // Told before it goes: its answer ends the receiver.
-            flow.last.store(sequence, Ordering::Release);
-        }
-        flow.sent[sequence as usize].store(now, Ordering::Release);
+        let last = flow.goes(sequence, now, until);
         method.send(channel)?;
         method.flush(channel)?;
         delivery.sent += 1;
@@ -233,7 +276,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     let End { channel, wait, .. } = end;
     if !messages.lossy {
         for sequence in range {
-            if sequence > flow.last.load(Ordering::Acquire) {
+            if sequence > flow.last() {
                 break;
             }
             inbox.receive(channel, wait, false)?;
@@ -269,7 +312,7 @@ pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
         highest = highest.max(sequence);
         flow.settled.fetch_max(highest + 1, Ordering::Release);
         answered += 1;
-        if answered > flow.last.load(Ordering::Acquire) {
+        if answered > flow.last() {
             return Ok(());
         }
     }

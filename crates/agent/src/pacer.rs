@@ -94,6 +94,34 @@ impl Pacer {
         Ok(now)
     }
 
+    /// One look of an event loop that has nothing to send until `due`. `wait` gets how long it may sleep, ns; near the time
+    /// that is 0, so that the loop spins.
+    ///
+    /// # Errors
+    /// As `wait`.
+    #[inline(always)]
+    pub fn look(&mut self, due: u64, wait: impl FnOnce(u64) -> io::Result<()>) -> io::Result<()> {
+        let now = clock::now();
+        let left = due.saturating_sub(now);
+        let spin_ns = if self.shares_cpu { SPIN_SHARED_NS } else { SPIN_ALONE_NS };
+        if left > spin_ns + LEAST_SLEEP_NS {
+            if now - self.account.read_at() > READ_EVERY_NS {
+                let reading = self.reading();
+                self.account.read(reading);
+            }
+            let begin = clock::now();
+            wait((left - spin_ns).min(SLICE_NS))?;
+            self.account.sleeps(clock::now() - begin);
+            return Ok(());
+        }
+        if self.shares_cpu {
+            std::thread::yield_now();
+        }
+        wait(0)?;
+        self.spun_ns += clock::now() - now;
+        Ok(())
+    }
+
     /// What was due at `due` went at `now`, which is not before.
     #[inline(always)]
     pub fn sent(&mut self, due: u64, now: u64) {

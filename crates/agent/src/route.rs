@@ -5,6 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
 use msgpath_core::schema::{DeviceKind, Route};
+use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_sys::netlink::{Family, Netlink, attributes, push_attribute};
 
 const RTM_NEWLINK: u16 = 16;
@@ -22,6 +23,9 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const RT_SCOPE_LINK: u8 = 253;
 const IFF_LOOPBACK: u32 = 8;
+const IFF_UP: u32 = 1;
+/// Devices that are named one by one.
+const LISTED: usize = 32;
 
 /// A network device, as the kernel describes it (RTM_GETLINK).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +91,52 @@ pub fn addresses() -> Vec<IpAddr> {
     let Ok(netlink) = Netlink::open(Family::Route) else { return Vec::new() };
     let answers = netlink.dump(RTM_GETADDR, &[0; 8]).unwrap_or_default();
     answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| parse_address(body)).collect()
+}
+
+/// The devices of this network namespace with their addresses, one line for people: `lo 127.0.0.1/8, eth0 10.0.0.2/24 (1 Gbit/s,
+/// MTU 1500), eth1 down`.
+///
+/// # Errors
+/// The kernel does not tell.
+pub(crate) fn interfaces() -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("netlink: {error}");
+    let netlink = Netlink::open(Family::Route).map_err(cannot)?;
+    let addresses = netlink.dump(RTM_GETADDR, &[0; 8]).map_err(cannot)?;
+    let links = netlink.dump(RTM_GETLINK, &[0; 16]).map_err(cannot)?;
+    let own: Vec<(u32, String)> =
+        addresses.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| with_prefix(body)).collect();
+    let links: Vec<String> =
+        links.iter().filter(|(kind, _)| *kind == RTM_NEWLINK).filter_map(|(_, body)| interface(body, &own)).collect();
+    let more = match links.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Ok(links[..links.len().min(LISTED)].join(", ") + &more)
+}
+
+/// A device of [`interfaces`].
+fn interface(body: &[u8], addresses: &[(u32, String)]) -> Option<String> {
+    let (link, flags) = (parse_link(body)?, number(body.get(8..12)?)?);
+    let mut words = vec![link.name.clone()];
+    words.extend(addresses.iter().filter(|(index, _)| *index == link.index).map(|(_, address)| address.clone()));
+    if flags & IFF_UP == 0 {
+        words.push("down".into());
+    }
+    let speed = in_sysfs(&link).and_then(|folder| speed(&fs::read_to_string(format!("{folder}/speed")).ok()?));
+    let speed = speed.map(|bits| bits_per_second(bits as f64, BitUnits::Si));
+    let facts: Vec<String> = speed.into_iter().chain(link.mtu.map(|mtu| format!("MTU {mtu}"))).collect();
+    if !link.loopback && !facts.is_empty() {
+        words.push(format!("({})", facts.join(", ")));
+    }
+    Some(words.join(" "))
+}
+
+/// Index of the device and the address with the length of its prefix (struct ifaddrmsg).
+fn with_prefix(body: &[u8]) -> Option<(u32, String)> {
+    let (prefix, index, rest) = (*body.get(1)?, number(body.get(4..8)?)?, body.get(8..)?);
+    let named = |wanted| attributes(rest).find(|(kind, _)| *kind == wanted).and_then(|(_, value)| address(value));
+    let own = named(IFA_LOCAL).or_else(|| named(IFA_ADDRESS))?;
+    Some((index, format!("{own}/{prefix}")))
 }
 
 /// An address whose scope is more than its link (struct ifaddrmsg).
@@ -189,6 +239,19 @@ fn speed(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn every_device_is_named_with_its_addresses() {
+        let text = interfaces().unwrap();
+        let lo = text.split(", ").find(|one| one.split(' ').next() == Some("lo")).expect("lo");
+        // A namespace may have left it down, and then it has no address.
+        assert!(lo.contains(" 127.0.0.1/8") || lo.ends_with(" down"), "{text}");
+        assert!(!text.contains('\n') && !lo.contains("MTU"), "{text}");
+        let mut body = vec![2, 24, 0, 0, 3, 0, 0, 0];
+        push_attribute(&mut body, IFA_LOCAL, &[10, 0, 0, 2]);
+        assert_eq!(with_prefix(&body), Some((3, "10.0.0.2/24".into())));
+        assert_eq!((with_prefix(&body[..7]), interface(&[], &[])), (None, None));
+    }
 
     #[test]
     fn own_addresses_lead_to_the_loopback_device() {

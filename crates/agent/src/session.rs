@@ -14,7 +14,7 @@ use msgpath_core::schema::{ClockFacts, EndReport, EventCounts, KernelCounts, Ope
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Offer, TransportMeta};
-use msgpath_sys::limits::remedy;
+use msgpath_sys::limits::{allow_all_open_files, remedy};
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::{affinity, clock, frames};
 
@@ -125,6 +125,8 @@ const HUNG: u64 = 6;
 const WATCH: Duration = Duration::from_millis(250);
 /// Readings of which the cost of the clock is the mean.
 const CLOCK_READINGS: u32 = 100_000;
+/// Connections for which the usual limit of 1024 descriptors is enough: each takes up to four.
+const USUAL_CONNECTIONS: u32 = 128;
 /// CPUs that are examined at most: each costs a thread.
 const MOST_EXAMINED: usize = 64;
 
@@ -302,6 +304,15 @@ fn converse<F: Read + AsFd>(
                 let _ = team.take().is_none_or(|started| started.team.abandon());
                 wire::write(to, &FromEnd::Failed(problem(&error, "near")), &[])?;
             }
+        }
+        if let Some(prepared) = &mut prepared
+            && let Some(admission) = prepared.offer.admission()
+            && let Some(door) = admission.door()
+        {
+            // The near end connects: more than a listening socket keeps.
+            frames::wait(&[control.from.as_fd(), door], Some(LOOK.as_nanos() as u64), &mut Vec::new())?;
+            admission.admit();
+            look = Duration::ZERO;
         }
         let message = match first.take() {
             Some(message) => message,
@@ -560,6 +571,7 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     })?;
     peer.reach.allows(entry.transport.meta())?;
     let share = terms.budget.as_ref().map(|budget| budget.take(order.memory())).transpose()?;
+    allow_descriptors(&order);
     let host = host_of(&order, peer);
     let abort = Arc::new(AtomicBool::new(false));
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
@@ -570,6 +582,13 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
         Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), remedy(&error))
     })?;
     Ok(Prepared { share, order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
+}
+
+/// Raises the limit on descriptors where there are many connections: what is refused is said by who needs one.
+fn allow_descriptors(order: &RoundOrder) {
+    if order.connections > USUAL_CONNECTIONS {
+        let _ = allow_all_open_files();
+    }
 }
 
 /// The address of this end.
@@ -675,6 +694,7 @@ fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
     order.check().map_err(|what| Unavailable::new(format!("the near end refused: {what}"), ""))?;
     let entry = Entry::find(&order.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", order.path), "msgpath paths"))?;
+    allow_descriptors(&order);
     let speed_ns = speed::probe();
     let abort = Arc::new(AtomicBool::new(false));
     let need = need(&order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), peer, Arc::clone(&abort));
@@ -1042,10 +1062,18 @@ mod tests {
     }
 
     /// Every transport and role of the far end, and the longest that one of them took.
+    /// What a far end can be over a path.
+    fn roles(path: &msgpath_core::PathName) -> &'static [&'static str] {
+        match Entry::find(path).unwrap().transport.streams() {
+            Ok(()) => &["echo", "receiver", "sender"],
+            Err(_) => &["echo"],
+        }
+    }
+
     fn all_end_with_their_control_channel() -> Duration {
         let mut longest = Duration::ZERO;
         for path in paths() {
-            for role in ["echo", "receiver", "sender"] {
+            for role in roles(&path) {
                 for finishing in [false, true] {
                     longest = longest.max(ends_with_its_control_channel(&endless(&path, role), role, finishing));
                 }
@@ -1069,7 +1097,7 @@ mod tests {
         for path in paths() {
             for most in [u64::MAX, 100] {
                 // The near end sends where the far end receives.
-                for far in ["echo", "receiver", "sender"] {
+                for far in roles(&path) {
                     note(near_ends_with_its_control_channel(&endless(&path, far), None, most));
                 }
                 note(near_ends_with_its_control_channel(&open(&path), Some(load(200_000.0)), most));

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use msgpath_core::plan::Dispatch;
 use msgpath_core::schema::{ThreadRecord, TracedThread};
 use msgpath_core::{Exit, Problem, Unavailable, Workload};
 use msgpath_paths::channel::Limits;
@@ -22,7 +23,7 @@ use crate::loops::LoopError;
 use crate::memory::can_be_had;
 use crate::open::Flow;
 use crate::thread::{Job, Outcome, Ready, Role, ThreadError, run};
-use crate::wire::{Own, RoundOrder};
+use crate::wire::{Load, Own, RoundOrder};
 
 /// Address space of a thread: its stack and what the allocator keeps for it.
 const STACK: u64 = 4 << 20;
@@ -61,7 +62,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         largest: order.largest(),
         inflight: order.inflight,
         stream: order.workload == Workload::Stream,
-        notify: entry.notify(),
+        wakes: entry.wakes(),
         host,
         peer,
         options: order.options.clone(),
@@ -89,6 +90,11 @@ impl Team {
         let piped = std::io::pipe();
         let (ended, last) = piped.map_err(|error| Unavailable::new(format!("a pipe: {error}"), remedy(&error)))?;
         let last = Arc::new(last);
+        // An event loop wakes up with any of its connections, and sees that it is to end.
+        let watched_by_one = match order.dispatch {
+            Dispatch::Turns => 1,
+            Dispatch::EventLoop => (order.connections / order.threads.max(1)).max(1) as usize,
+        };
         let mut team = Self {
             threads: Vec::new(),
             outcomes,
@@ -97,7 +103,7 @@ impl Team {
             go: Vec::new(),
             finish,
             abort,
-            breakers: channels.iter().filter_map(AnyChannel::breaker).collect(),
+            breakers: channels.iter().step_by(watched_by_one).filter_map(AnyChannel::breaker).collect(),
             pulses: Vec::new(),
             traced: Vec::new(),
         };
@@ -299,16 +305,31 @@ struct Part {
     flow: Option<Arc<Flow>>,
 }
 
-/// Divides the connections among the threads of an end. In an open loop each connection has two: the receivers come
-/// first, then the senders.
+/// Divides the connections among the threads of an end. In an open loop each connection has two (the receivers come
+/// first, then the senders), but where an event loop serves them.
 fn parts(order: &RoundOrder, own: &Own, role: Role, channels: Vec<AnyChannel>) -> std::io::Result<Vec<Part>> {
     let turn = |cpus: &[u32], at: usize| cpus.get(at % cpus.len().max(1)).copied();
-    let Some(load) = &own.load else {
-        let share = channels.len() / order.threads.max(1) as usize;
-        let mut channels = channels.into_iter();
-        let mut next = || channels.by_ref().take(share).collect();
-        let threads = 0..order.threads as usize;
-        return Ok(threads.map(|at| Part { role, cpu: turn(&own.cpus, at), channels: next(), flow: None }).collect());
+    let looped = order.dispatch == Dispatch::EventLoop;
+    let load = match &own.load {
+        Some(load) if !looped => load,
+        load => {
+            let share = channels.len() / order.threads.max(1) as usize;
+            // A sender that has a CPU for itself may spin: one thread on each, and not the far end's.
+            let alone =
+                own.cpus.len() >= order.threads as usize && !own.cpus.iter().any(|cpu| order.cpus.contains(cpu));
+            let load =
+                load.clone().map(|load| Load { cpus: if alone { own.cpus.clone() } else { Vec::new() }, ..load });
+            let mut channels = channels.into_iter();
+            let parts = (0..order.threads as usize).map(|at| Part {
+                role: if load.is_some() { Role::OpenEcho } else { role },
+                cpu: turn(&own.cpus, at),
+                channels: channels.by_ref().take(share).collect(),
+                flow: load.as_ref().map(|load| {
+                    Arc::new(Flow::of_event_loop(load, at as u32, share as u64, order.trim, order.messages))
+                }),
+            });
+            return Ok(parts.collect());
+        }
     };
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (at, channel) in channels.into_iter().enumerate() {

@@ -14,7 +14,7 @@ use msgpath_paths::{
 };
 use msgpath_sys::{affinity, clock, priority};
 
-use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, Pace, ReceiverEnds, SenderEnds, each};
+use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, OpenEnds, Pace, ReceiverEnds, SenderEnds, each};
 use crate::event_loop::{EventLoop, Sizes};
 use crate::events::Counting;
 use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, record};
@@ -45,6 +45,8 @@ pub enum Role {
     OpenSender,
     /// Receives what comes back.
     OpenReceiver,
+    /// Does both, from one event loop.
+    OpenEcho,
 }
 
 impl Role {
@@ -61,7 +63,7 @@ impl Role {
     /// What this end sends.
     fn outgoing(self, order: &RoundOrder) -> Pieces {
         match self {
-            Role::EchoNear | Role::Sender | Role::OpenSender | Role::OpenReceiver => order.pieces,
+            Role::EchoNear | Role::Sender | Role::OpenSender | Role::OpenReceiver | Role::OpenEcho => order.pieces,
             Role::EchoFar => order.reply_pieces(),
             Role::Receiver => Pieces::whole(1), // the acknowledgement
         }
@@ -70,7 +72,7 @@ impl Role {
     /// What this end receives.
     fn incoming(self, order: &RoundOrder) -> Pieces {
         match self {
-            Role::EchoNear | Role::OpenSender | Role::OpenReceiver => order.reply_pieces(),
+            Role::EchoNear | Role::OpenSender | Role::OpenReceiver | Role::OpenEcho => order.reply_pieces(),
             Role::EchoFar | Role::Receiver => order.pieces,
             Role::Sender => Pieces::whole(1),
         }
@@ -188,7 +190,7 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     let (path, options) = (&order.path, &order.options);
     let result = match (job.role, order.dispatch) {
         (Role::EchoNear | Role::EchoFar, Dispatch::Turns) => with_ends(path, channels, layout, options, Echo(job)),
-        (Role::EchoNear | Role::EchoFar, Dispatch::EventLoop) => {
+        (Role::OpenEcho, _) | (Role::EchoNear | Role::EchoFar, Dispatch::EventLoop) => {
             with_senders(path, channels, layout, options, LoopedEcho(job))
         }
         (Role::Sender | Role::OpenSender, _) => with_senders(path, channels, layout, options, Sends(job)),
@@ -219,6 +221,13 @@ pub enum ThreadError {
     /// It broke on the way.
     #[error("{0}")]
     Loop(#[from] LoopError),
+}
+
+/// Times that were touched: no page fault in the loop.
+fn touched(count: usize) -> Vec<u64> {
+    let mut times = vec![1; count];
+    times.fill(0);
+    times
 }
 
 fn fold(rows: &[Row], into: &mut Histogram) {
@@ -260,7 +269,8 @@ impl SenderDriver for LoopedEcho {
         match EventLoop::new(&mut ends, sizes) {
             Ok(event_loop) => {
                 let inflight = order.inflight;
-                job.echo(&mut Looped { ends, event_loop, inflight })
+                let mut looped = Looped { ends, event_loop, inflight };
+                if job.role == Role::OpenEcho { job.open_echo(&mut looped) } else { job.echo(&mut looped) }
             }
             Err(reason) => {
                 let _ = job.ready.send(Err(reason));
@@ -377,6 +387,53 @@ impl Job {
             _ => self.open_receiver(ends, &messages, &mut inbox),
         }?;
         Ok(self.finished(outcome))
+    }
+
+    fn open_echo(mut self, ends: &mut dyn OpenEnds) -> Result<Outcome, LoopError> {
+        let (outgoing, incoming, lossy) = self.payloads();
+        let messages = &Messages { outgoing: &outgoing, incoming: &incoming, lossy };
+        self.begin(ends)?;
+        let flow = &*Arc::clone(self.flow.as_ref().expect("an open loop has a flow"));
+        let mut arrived = touched(flow.count() as usize);
+        let mut generator = Generator::new(flow);
+        let mut delivery = Delivery::default();
+        let until = self.order.patience_ns;
+        ends.on_time(messages, &mut generator, (0..flow.trim(), until), &mut arrived, &mut delivery)?;
+        generator.forget();
+        let meter = Meter::start(&self.counting, ends, delivery);
+        let measured = (flow.trim()..flow.count(), until);
+        ends.on_time(messages, &mut generator, measured, &mut arrived, &mut delivery)?;
+        let report = meter.stop(ends, clock::now(), delivery);
+        let mut outcome = self.answered(flow, &arrived, report);
+        if let Some(open) = &mut outcome.open {
+            open.add(&generator.finish());
+        }
+        self.settle(ends, &mut outcome.report)?;
+        Ok(self.finished(outcome))
+    }
+
+    /// What is known of an open loop when everything was answered that will be: the three times of its messages.
+    fn answered(&self, flow: &Flow, arrived: &[u64], mut report: EndReport) -> Outcome {
+        let settled = settle(flow, arrived, self.keep);
+        report.delivery = Delivery {
+            sent: settled.delivery.sent,
+            received: settled.delivery.received,
+            lost: settled.delivery.lost,
+            ..report.delivery
+        };
+        report.elapsed_ns = settled.elapsed_ns;
+        report.bytes_sent = report.delivery.sent * self.order.pieces.total();
+        report.bytes_received = report.delivery.received * self.order.reply;
+        Outcome {
+            latency: settled.latency,
+            service: settled.service,
+            lateness: settled.lateness,
+            first: settled.first,
+            rows: settled.rows,
+            late: settled.late,
+            open: Some(settled.open),
+            ..Outcome::new(report)
+        }
     }
 
     fn finished(&self, outcome: Outcome) -> Outcome {
@@ -605,8 +662,7 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let flow = self.flow.as_ref().expect("an open loop has a flow");
-        let mut arrived = vec![1; flow.count() as usize];
-        arrived.fill(0); // touched: no page fault in the loop
+        let mut arrived = touched(flow.count() as usize);
         let mut delivery = Delivery::default();
         // Where messages may be lost there is no border between trimmed and measured ones: all are received in one go,
         // and what that costs includes the trimmed ones.
@@ -616,27 +672,8 @@ impl Job {
         let meter = Meter::start(&self.counting, ends, delivery);
         ends.receive_answers(messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
         let mut report = meter.stop(ends, clock::now(), delivery);
-        let settled = settle(flow, &arrived, self.keep);
-        report.delivery = Delivery {
-            sent: settled.delivery.sent,
-            received: settled.delivery.received,
-            lost: settled.delivery.lost,
-            ..report.delivery
-        };
-        report.elapsed_ns = settled.elapsed_ns;
-        report.bytes_sent = report.delivery.sent * order.pieces.total();
-        report.bytes_received = report.delivery.received * order.reply;
         report.tcp = None; // it is the sender's socket as well
-        Ok(Outcome {
-            latency: settled.latency,
-            service: settled.service,
-            lateness: settled.lateness,
-            first: settled.first,
-            rows: settled.rows,
-            late: settled.late,
-            open: Some(settled.open),
-            ..Outcome::new(report)
-        })
+        Ok(self.answered(flow, &arrived, report))
     }
 
     /// Waits for the buffers the kernel still holds and counts what it said of them, trimmed messages included: a

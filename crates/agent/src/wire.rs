@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
 use msgpath_core::doctor::{Check, Examine};
-use msgpath_core::plan::{ChannelOptions, Dispatch, ServiceTime, Stamps, Workload};
+use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, Stamps, Workload};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -49,7 +49,7 @@ pub trait Frame: Serialize + DeserializeOwned {
 
 impl Frame for ToEnd {
     // The addresses of the largest round have room; orders carry no bulk.
-    const MAX_JSON: usize = 64 << 10;
+    const MAX_JSON: usize = 1 << 20;
     const MAX_BYTES: usize = 0;
 }
 
@@ -140,6 +140,7 @@ pub enum ToEnd {
     /// The far end: the near end has connected from these addresses.
     Connect {
         /// One a connection; empty texts where the transport needs none.
+        #[serde(deserialize_with = "one_a_connection")]
         locals: Vec<String>,
     },
     /// The near end: make the threads ready.
@@ -288,7 +289,7 @@ pub struct Own {
     pub batch: u64,
     /// Rows each thread keeps.
     pub keep: usize,
-    /// The schedules, where this end sends by one: one connection a thread then.
+    /// The schedules, where this end sends by one: one connection a thread then, or an event loop.
     pub load: Option<Load>,
 }
 
@@ -400,7 +401,7 @@ impl RoundOrder {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
-        use msgpath_core::plan::{MAX_CONNECTIONS, MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_WORKING_SET};
+        use msgpath_core::plan::{MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_THREADS, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
@@ -409,7 +410,7 @@ impl RoundOrder {
             return Err("too many pieces");
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections)
-            || self.threads == 0
+            || !(1..=MAX_THREADS).contains(&self.threads)
             || !self.connections.is_multiple_of(self.threads)
             || !(1..=4096).contains(&self.inflight)
         {
@@ -437,6 +438,30 @@ pub struct ProgramOrder {
     pub program: Program,
     /// What the messages are.
     pub talk: Talk,
+}
+
+/// Texts of a frame, no more than there can be connections: an empty text takes ten times its bytes in memory.
+fn one_a_connection<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct Texts;
+    impl<'de> serde::de::Visitor<'de> for Texts {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "at most {MAX_CONNECTIONS} texts")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut texts: A) -> Result<Vec<String>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(text) = texts.next_element()? {
+                if all.len() == MAX_CONNECTIONS as usize {
+                    return Err(serde::de::Error::custom("more texts than connections"));
+                }
+                all.push(text);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_seq(Texts)
 }
 
 /// Writes one frame with one call.
@@ -599,7 +624,7 @@ mod tests {
         let mut bytes = Vec::new();
         assert!(write(&mut bytes, &ToEnd::Alive, &[1]).is_err(), "no bulk");
         write(&mut bytes, &ToEnd::Alive, &[]).unwrap();
-        for (at, length) in [(8, 1_u32), (8, 64 << 20), (4, (64 << 10) + 1)] {
+        for (at, length) in [(8, 1_u32), (8, 64 << 20), (4, ToEnd::MAX_JSON as u32 + 1)] {
             let mut large = bytes.clone();
             large[at..at + 4].copy_from_slice(&length.to_le_bytes());
             let error = read::<ToEnd>(&mut large.as_slice()).unwrap_err();
@@ -612,6 +637,18 @@ mod tests {
         let mut from = bytes.as_slice();
         hello.fill(&mut from).unwrap();
         assert!(hello.fill(&mut from).is_err(), "too much for a greeting");
+    }
+
+    #[test]
+    fn the_addresses_of_the_largest_round_have_room_and_no_more_are_taken() {
+        let connect = |connections: u32| {
+            let mut bytes = Vec::new();
+            let local = "[2001:db8:1111:2222:3333:4444:5555:6666]:54321".to_owned();
+            write(&mut bytes, &ToEnd::Connect { locals: vec![local; connections as usize] }, &[]).unwrap();
+            read::<ToEnd>(&mut bytes.as_slice())
+        };
+        assert!(matches!(connect(MAX_CONNECTIONS), Ok(Some((ToEnd::Connect { .. }, _)))));
+        assert!(connect(MAX_CONNECTIONS + 1).unwrap_err().to_string().contains("more texts than connections"));
     }
 
     #[test]

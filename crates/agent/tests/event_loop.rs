@@ -4,9 +4,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use msgpath_agent::event_loop::{EventLoop, Sizes, echo_far, echo_near};
+use msgpath_agent::event_loop::{EventLoop, Sizes, echo_far, echo_near, open_echo};
 use msgpath_agent::loops::{Answer, FarStamps, LoopError, Messages, Row, Service};
+use msgpath_agent::open::{Flow, Generator, settle};
 use msgpath_agent::payload::{Payload, pattern};
+use msgpath_agent::wire::Load;
+use msgpath_core::schedule::Arrivals;
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Delivery};
 use msgpath_paths::transport::Need;
@@ -24,6 +27,8 @@ struct Shape {
 }
 
 struct Near(Shape);
+/// The same by a schedule.
+struct OnTime(Shape);
 struct Far(Shape);
 
 type Outcome = Result<(Delivery, CallCounts, Vec<Row>), LoopError>;
@@ -66,6 +71,37 @@ impl Driver for Near {
     }
 }
 
+impl Driver for OnTime {
+    type Out = Outcome;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Outcome {
+        let shape = self.0;
+        let payload = Payload::new(shape.pieces).thorough();
+        let messages = Messages { outgoing: &payload, incoming: &payload, lossy: false };
+        let mut event_loop = EventLoop::new(&mut ends, sizes(shape)).expect("an event loop");
+        let most = shape.inflight.into();
+        let load = Load { gap_ns: 40_000.0, arrivals: Arrivals::Poisson, seed: (1, 0, 0), cpus: vec![], most };
+        let flow = Flow::of_event_loop(&load, 0, ends.len() as u64, FIRST, shape.count);
+        let mut arrived = vec![0; flow.count() as usize];
+        let mut generator = Generator::new(&flow);
+        let mut delivery = Delivery::default();
+        let mut run = |range| {
+            open_echo(&mut ends, &mut event_loop, &messages, &mut generator, (range, 0), &mut arrived, &mut delivery)
+        };
+        // The border of what is measured is no place to wait at: the far end has to keep the two apart.
+        run(0..flow.trim())?;
+        let mut result = Ok(());
+        let counted = allocation_counter::measure(|| result = run(flow.trim()..flow.count())).count_total;
+        result?;
+        let calls = calls(&mut ends);
+        allocates_only_the_rest(counted, &calls);
+        let settled = settle(&flow, &arrived, arrived.len());
+        assert_eq!(settled.latency.total() + settled.first.total(), flow.count());
+        assert_eq!(settled.delivery.received, flow.count() - flow.trim());
+        let rows = arrived.iter().zip(flow.schedule()).map(|(arrived, due)| Row { start: *due, latency: *arrived });
+        Ok((delivery, calls, rows.collect()))
+    }
+}
+
 impl Driver for Far {
     type Out = Outcome;
     fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Outcome {
@@ -95,7 +131,7 @@ fn connect(entry: &Entry, shape: Shape) -> (Vec<AnyChannel>, Vec<AnyChannel>) {
     let mut need = Need::local(shape.pieces.total());
     need.connections = shape.connections;
     need.inflight = shape.inflight;
-    need.notify = entry.notify();
+    need.wakes = entry.wakes();
     let mut offer = entry.transport.offer(&need).unwrap();
     let addresses = offer.addresses();
     let (near, locals): (Vec<_>, Vec<_>) =
@@ -154,6 +190,39 @@ fn every_byte_arrives_over_every_path_that_has_one() {
         }
     }
     assert!(paths >= 8, "tcp, unix and pipe at least: {paths}");
+}
+
+#[test]
+fn a_schedule_is_kept_over_every_path_that_has_one() {
+    for entry in all().into_iter().filter(|entry| entry.event_loop().is_ok() && entry.name.transport != "mq") {
+        if let Err(reason) = entry.probe() {
+            println!("skipped: {}: {reason}", entry.name);
+            continue;
+        }
+        for (pieces, count) in
+            [(Pieces::whole(64), 40), (Pieces { count: 15, size: 100 }, 20), (Pieces::whole(1 << 18), 5)]
+        {
+            for (connections, inflight) in [(1, 1), (16, 4)] {
+                let shape = Shape { pieces, connections, inflight, count };
+                if entry.transport.max_message().is_some_and(|limit| pieces.total() > limit) {
+                    continue;
+                }
+                println!("{} {pieces} on {connections} connections, {inflight} in flight", entry.name);
+                let (near, far) = connect(&entry, shape);
+                let layout = Layout { pieces, inflight, copies: 1, content: &pattern };
+                let options = Need::local(64).options;
+                let (path, own) = (entry.name.clone(), options.clone());
+                let other = std::thread::spawn(move || with_ends(&path, far, layout, &own, Far(shape)));
+                let near = with_ends(&entry.name, near, layout, &options, OnTime(shape)).unwrap();
+                let far = other.join().unwrap().unwrap();
+                let (delivery, ..) = near.unwrap_or_else(|error| panic!("{}: {error}; far: {far:?}", entry.name));
+                let (answered, ..) = far.unwrap();
+                let all = (count + FIRST) * u64::from(connections);
+                assert_eq!((delivery.sent, delivery.verified), (all, all), "{}", entry.name);
+                assert_eq!((answered.received, answered.verified), (all, all), "{}", entry.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Driver for Far<'_> {
 
 fn pair(entry: &msgpath_paths::Entry, size: u64) -> (AnyChannel, AnyChannel) {
     let mut need = Need::local(size);
-    need.notify = entry.notify();
+    need.wakes = entry.wakes();
     need.inflight = 2;
     // Longer than a busy machine keeps a thread from its CPU: what may be lost is given up then.
     need.limits.slice = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_record::Events;
+use msgpath_record::{Events, ToolRun};
 
 /// Rows of the logs of a run. Empty logs cost the sentences and tables that need them, nothing else.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Logs {
     pub traced: Vec<MessageRow>,
     /// The kernel events of traced rounds.
     pub events: KernelEvents,
+    /// What measuring tools of others said between the rounds.
+    pub tools: Vec<ToolRun>,
 }
 
 /// Kernel events: there are some ten of them for each message, so those of a record are pulled round by round.

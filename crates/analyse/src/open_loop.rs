@@ -21,8 +21,10 @@ const SHORT: f64 = 0.02;
 const LEVEL: f64 = 0.975;
 /// Fewer samples of the backlog than this show no slope.
 const FEWEST_SAMPLES: usize = 8;
-/// Threads at the near end for each connection: one sends, one receives.
-const NEAR_THREADS: u64 = 2;
+/// Threads at the near end for each schedule: one sends, one receives; an event loop is one that does both.
+fn near_threads(case: &Case) -> u64 {
+    if case.dispatch.is_turns() { 2 } else { 1 }
+}
 /// Little's law is not looked at where fewer messages than this should have been seen in flight.
 const FEWEST_SEEN: f64 = 30.0;
 /// Nor where a round has fewer messages than this times those in flight: what is in flight at its ends, about as many in
@@ -44,7 +46,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         rounds.iter().map(|(round, open)| of(round, open)).sum::<u64>() as f64
     };
     let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
-    let connections = u64::from(case.connections.max(1));
+    let schedules = u64::from(case.schedules().max(1));
     let offered = sum(&|_, open| open.offered);
     let offered_per_s = 1e9 * offered / sum(&|_, open| open.span_ns);
     let growth: Vec<Growth> = rounds.iter().map(|(round, open)| Growth::of(round, open)).collect();
@@ -64,7 +66,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         |(round, open): &(&RoundRecord, &OpenRound)| share(round.near().delivery.lost as f64, open.offered as f64);
     let lost = Trimmed::of(&rounds.iter().map(lost).collect::<Vec<_>>())?.mean;
     let mean_in_flight =
-        share(sum(&|_, open| open.in_flight_sum * connections), sum(&|round, _| round.near().delivery.sent));
+        share(sum(&|_, open| open.in_flight_sum * schedules), sum(&|round, _| round.near().delivery.sent));
     // What a round falls behind by, against what is in flight by chance. Where it falls behind, most of what is in flight
     // is what it is behind by, so half of that is the measure.
     let seconds = sum(&|_, open| open.span_ns) / 1e9 / rounds.len() as f64;
@@ -88,7 +90,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
     });
     let lateness = sum(&|_, open| open.lateness_ns);
     let busy = sum(&|round, open| (round.near().user_ns + round.near().system_ns).saturating_sub(open.spun_ns));
-    let time = sum(&|round, _| round.near().elapsed_ns * connections * NEAR_THREADS);
+    let time = sum(&|round, _| round.near().elapsed_ns * schedules * near_threads(case));
     let mut out = OpenLoop {
         asked_per_s: rate.value(),
         offered_per_s,
@@ -104,7 +106,7 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
         own_share: share(sum(&|_, open| open.own_ns), lateness),
         mean_in_flight,
         most_in_flight: rounds.iter().map(|(_, open)| open.in_flight_most).max().unwrap_or(0),
-        little: (arrivals == Arrivals::Poisson).then(|| little(&rounds, connections)).flatten(),
+        little: (arrivals == Arrivals::Poisson).then(|| little(&rounds, schedules)).flatten(),
         client_busy: (time > 0.0 && busy > 0.0).then(|| busy / time),
     };
     if let Some(why) = &out.why {
@@ -191,9 +193,9 @@ fn quantiles<'a>(
 /// Little's law over rounds: L = lambda W for the messages between their actual send and their reply. W is then the mean
 /// *service* time (the time since the intended send would need the messages that were due and not sent in L as well), and
 /// lambda the rate of the actual sends. L is a mean over time, and what was counted is a mean over sends: by PASTA they
-/// are the same where the sends are Poisson, so nothing is said of equal gaps. A connection counts its own messages and
-/// has 1/connections of the rate, so its count is multiplied by them. With a lost message W is unknown.
-fn little(rounds: &[(&RoundRecord, &OpenRound)], connections: u64) -> Option<Estimate> {
+/// are the same where the sends are Poisson, so nothing is said of equal gaps. A schedule counts its own messages and has
+/// 1/schedules of the rate, so its count is multiplied by them. With a lost message W is unknown.
+fn little(rounds: &[(&RoundRecord, &OpenRound)], schedules: u64) -> Option<Estimate> {
     let sent = |round: &RoundRecord| round.near().delivery.sent as f64;
     let pairs: Option<Vec<(f64, f64)>> = rounds
         .iter()
@@ -201,14 +203,14 @@ fn little(rounds: &[(&RoundRecord, &OpenRound)], connections: u64) -> Option<Est
         .map(|(round, open)| {
             let per_ns = (sent(round) - 1.0) / open.sent_ns as f64;
             let expected = sent(round) * per_ns * round.service.mean()?;
-            (round.near().delivery.lost == 0).then_some(((open.in_flight_sum * connections) as f64, expected))
+            (round.near().delivery.lost == 0).then_some(((open.in_flight_sum * schedules) as f64, expected))
         })
         .collect();
     let pairs = pairs?;
     let expected: f64 = pairs.iter().map(|(_, expected)| expected).sum();
     let all: f64 = rounds.iter().map(|(round, _)| sent(round)).sum();
     let edges = EDGES * pairs.len() as f64 * expected / all;
-    (expected >= FEWEST_SEEN * connections as f64 && edges <= all).then(|| ratio(&pairs))?
+    (expected >= FEWEST_SEEN * schedules as f64 && edges <= all).then(|| ratio(&pairs))?
 }
 
 #[cfg(test)]

@@ -30,6 +30,10 @@ pub struct CallCounts {
     /// Frames for this socket that the kernel dropped because its buffer was full (transport `eth`).
     #[serde(default)]
     pub dropped: u64,
+    /// Messages of both directions that a BPF program handed from socket to socket (transport `sockmap`), as the program
+    /// counts them; a long one counts more than once.
+    #[serde(default)]
+    pub redirected: u64,
 }
 
 impl CallCounts {
@@ -46,6 +50,7 @@ impl CallCounts {
         self.copied_bytes += other.copied_bytes;
         self.signals += other.signals;
         self.dropped += other.dropped;
+        self.redirected += other.redirected;
     }
 
     /// What was counted since `before`.
@@ -62,6 +67,7 @@ impl CallCounts {
             copied_bytes: self.copied_bytes - before.copied_bytes,
             signals: self.signals - before.signals,
             dropped: self.dropped - before.dropped,
+            redirected: self.redirected - before.redirected,
         }
     }
 

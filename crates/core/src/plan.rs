@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::launch::Launch;
 use crate::path::{PathName, Setting};
 use crate::program::{Program, Talk};
-use crate::schedule::{Arrivals, Rate};
+use crate::schedule::{Arrivals, LEAST_IN_A_ROUND, Rate};
 use crate::schema::NEAR;
 use crate::traits::Traits;
 use crate::units::Pieces;
@@ -19,7 +19,9 @@ pub const MAX_SIZE: u64 = 1 << 30;
 /// The most rounds of all cases together; keeps memory and the run folder bounded.
 pub const MAX_ROUNDS: u64 = 20_000;
 /// The most connections of one case.
-pub const MAX_CONNECTIONS: u32 = 256;
+pub const MAX_CONNECTIONS: u32 = 10_000;
+/// The most measuring threads of one case at an end.
+pub const MAX_THREADS: u32 = 256;
 /// The longest work for a message, 10 s.
 pub const MAX_SERVICE_TIME_NS: u64 = 10_000_000_000;
 /// The most bytes that buffers rotate over, 1 GiB.
@@ -351,6 +353,24 @@ pub struct Case {
 }
 
 impl Case {
+    /// Connections over which one schedule of an open loop sends: all of an event loop's, else each has its own.
+    pub fn connections_a_schedule(&self) -> u32 {
+        match self.dispatch {
+            Dispatch::Turns => 1,
+            Dispatch::EventLoop => self.connections / self.threads.max(1),
+        }
+    }
+
+    /// Schedules by which an open loop sends.
+    pub fn schedules(&self) -> u32 {
+        self.connections / self.connections_a_schedule().max(1)
+    }
+
+    /// Messages that a round must have at least to say something: some for each schedule, one on each connection.
+    pub fn least_in_a_round(&self) -> f64 {
+        (LEAST_IN_A_ROUND * f64::from(self.schedules())).max(f64::from(self.connections))
+    }
+
     /// A measured case with id 0: one connection, one thread, one message in flight, replies as long as messages.
     pub fn new(path: PathName, pieces: Pieces) -> Self {
         Self {
@@ -831,18 +851,25 @@ impl Plan {
                     "a smaller -P",
                 );
             }
+            if case.threads > MAX_THREADS {
+                return usage(
+                    format!("{} threads at each end; the limit is {MAX_THREADS}", case.threads),
+                    "several connections a thread: -T 1 --event-loop, over a path with /epoll",
+                );
+            }
             let of = case.ablation.as_ref().map(|ablation| ablation.of as usize);
             if (case.role == CaseRole::Ablation) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
                 return usage("an ablation that explains no case".into(), "");
             }
-            if case.load != Load::Closed && case.threads != case.connections {
+            let turns = case.dispatch == Dispatch::Turns;
+            if case.load != Load::Closed && turns && case.threads != case.connections {
                 return usage(
                     format!("in an open loop each of the {} connections has a thread", case.connections),
-                    "leave out -T, or make it the same as -P",
+                    "leave out -T, or --event-loop over a path with /epoll",
                 );
             }
-            if case.dispatch == Dispatch::EventLoop && (case.load != Load::Closed || self.workload != Workload::Echo) {
-                return usage("an event loop serves the echoes of a closed loop".into(), "leave out --event-loop");
+            if !turns && self.workload != Workload::Echo {
+                return usage("an event loop serves echoes".into(), "leave out --event-loop");
             }
             if let Some(of) = &case.of_capacity
                 && (case.load == Load::Closed || !(1..=MAX_SHARE_PPM).contains(&of.share_ppm))

@@ -86,6 +86,9 @@ pub struct Traits {
     /// Zero copy: the receive buffer is charged by whole pages.
     #[serde(skip_serializing_if = "is_default")]
     pub pages: bool,
+    /// Pages are lent, not copied: what the sender writes into its buffer after the call is what the receiver reads.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lends: bool,
     /// The send method that hands all pieces over in one call; empty: there is none here, or this is it.
     #[serde(skip_serializing_if = "is_default")]
     pub joined_method: String,

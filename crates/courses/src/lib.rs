@@ -11,6 +11,7 @@
 //! | `classic` | lines, numbers and texts of the programs, without I/O |
 //! | `peers` | their clients and servers |
 //! | `servers` | small echo servers in other languages, built where their toolchain is |
+//! | `tools` | measuring tools of others that do the same work between the rounds of a run |
 #![forbid(unsafe_code)]
 
 pub mod answers;
@@ -20,3 +21,4 @@ pub mod files;
 pub mod peers;
 pub mod preset;
 pub mod servers;
+pub mod tools;

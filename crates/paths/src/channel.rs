@@ -11,6 +11,7 @@ use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{Granted, TcpInfo};
 use msgpath_core::{CallCounts, Unavailable};
 use msgpath_sys::packet::{self, Destination, Head};
+use msgpath_sys::sockmap::Sockmap;
 use msgpath_sys::{clock, mqueue, msg, ring, socket};
 use rustix::net::sockopt;
 
@@ -114,6 +115,11 @@ pub trait Channel: Send + 'static {
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted>;
 }
 
+/// The option of [`Granted`] that says whether a connection that was to be one of MPTCP is.
+const MPTCP: &str = "TCP_IS_MPTCP";
+/// That which says that a BPF program hands the messages over.
+const REDIRECTED: &str = "BPF_SK_MSG_VERDICT";
+
 fn grant(end: &str, option: &str, asked: Option<String>, granted: String) -> Granted {
     let same = asked.as_ref().is_none_or(|asked| *asked == granted);
     Granted { end: end.into(), option: option.into(), asked: asked.unwrap_or_else(|| "-".into()), granted, same }
@@ -167,6 +173,8 @@ pub struct Socket {
     ends: bool,
     /// Where sending never waits: bytes of the message in flight that were handed over.
     begun: Option<usize>,
+    /// What joins it with the other end's socket, past TCP.
+    joined: Option<Sockmap>,
 }
 
 impl Socket {
@@ -178,7 +186,14 @@ impl Socket {
         if limits.timed {
             socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
         }
-        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true, begun: None })
+        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true, begun: None, joined: None })
+    }
+
+    /// Keeps what joins it with the other end's socket as long as this.
+    #[must_use]
+    pub fn joined_by(mut self, joined: Sockmap) -> Self {
+        self.joined = Some(joined);
+        self
     }
 
     /// The socket.
@@ -200,6 +215,11 @@ impl Channel for Socket {
     #[inline(always)]
     fn counts(&mut self) -> &mut CallCounts {
         &mut self.counts
+    }
+    fn settle_counts(&mut self) {
+        if let Some(runs) = self.joined.as_ref().and_then(Sockmap::runs) {
+            self.counts.redirected = runs.iter().sum();
+        }
     }
     fn limits(&self) -> &Limits {
         &self.limits
@@ -249,6 +269,12 @@ impl Channel for Socket {
             list.push(grant(end, "SO_BUSY_POLL", Some(options.busy_poll_us.to_string()), busy.to_string()));
             list.push(grant(end, "NAPI", None, read(socket::IntOption::NapiId).to_string()));
         }
+        if let Ok(Some(is)) = socket::is_mptcp(self.fd()) {
+            list.push(grant(end, MPTCP, Some("1".into()), u8::from(is).to_string()));
+        }
+        if self.joined.as_ref().is_some_and(|joined| joined.runs().is_some()) {
+            list.push(grant(end, REDIRECTED, None, "a verdict program a socket".into()));
+        }
         list
     }
 }
@@ -289,12 +315,20 @@ pub struct Pipe {
     limits: Limits,
     /// As that of a socket.
     begun: Option<usize>,
+    /// Each write is a packet (O_DIRECT).
+    packets: bool,
 }
 
 impl Pipe {
     /// A descriptor to read and one to write.
     pub fn new(read: OwnedFd, write: OwnedFd, limits: Limits) -> Self {
-        Self { read, write, counts: CallCounts::default(), limits, begun: None }
+        Self { read, write, counts: CallCounts::default(), limits, begun: None, packets: false }
+    }
+
+    /// The same where pipes are in packet mode.
+    #[must_use]
+    pub fn in_packets(self) -> Self {
+        Self { packets: true, ..self }
     }
 }
 
@@ -307,7 +341,7 @@ impl Channel for Pipe {
         &self.limits
     }
     fn framed(&self) -> bool {
-        false
+        self.packets
     }
     fn room(&self) -> Option<u64> {
         rustix::pipe::fcntl_getpipe_size(&self.write).ok().map(|bytes| bytes as u64)
@@ -440,6 +474,20 @@ impl RingEnd {
     pub fn new(ring: ring::Ring, limits: Limits) -> Self {
         Self { ring, counts: CallCounts::default(), limits }
     }
+
+    /// Makes sure that the other end can be woken by a bell. Both ends have theirs by now.
+    ///
+    /// # Errors
+    /// There is no bell, or this end may not ring it.
+    pub(crate) fn meet(&mut self) -> Result<(), Unavailable> {
+        let Some(bell) = self.ring.bell() else { return Err(Unavailable::new("the ring was made without a bell", "")) };
+        bell.meet().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Unavailable::new(error.to_string(), "CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0")
+            }
+            _ => Unavailable::new(error.to_string(), ""),
+        })
+    }
 }
 
 impl Channel for RingEnd {
@@ -448,7 +496,7 @@ impl Channel for RingEnd {
         &mut self.counts
     }
     fn settle_counts(&mut self) {
-        (self.counts.send_calls, self.counts.wait_calls) = self.ring.futex_calls();
+        (self.counts.send_calls, self.counts.wait_calls) = self.ring.wake_calls();
     }
     fn limits(&self) -> &Limits {
         &self.limits
@@ -619,14 +667,16 @@ impl AnyChannel {
                 limits: limits.clone(),
                 ends: false,
                 begun: None,
+                joined: None,
             }),
-            AnyChannel::Pipe(pipe) => {
-                AnyChannel::Pipe(Pipe::new(pipe.read.try_clone()?, pipe.write.try_clone()?, pipe.limits.clone()))
-            }
+            AnyChannel::Pipe(Pipe { read, write, limits, packets, .. }) => AnyChannel::Pipe(Pipe {
+                packets: *packets,
+                ..Pipe::new(read.try_clone()?, write.try_clone()?, limits.clone())
+            }),
             AnyChannel::Queue(queue) => {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
-            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate(), end.limits.clone())),
+            AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate()?, end.limits.clone())),
             AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
                 AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
             }

@@ -1,7 +1,7 @@
 //! One end of a path: channel, send method and wait together.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 
 use msgpath_core::units::Pieces;
 use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
@@ -130,8 +130,13 @@ pub trait Wait<C: Channel> {
     ///
     /// # Errors
     /// This wait serves one channel at a time ([`Part::IN_EVENT_LOOP`]), or the kernel refused.
-    fn join(&mut self, _channel: &mut C) -> Result<Doors, Unavailable> {
+    fn join(&mut self, _channel: &mut C) -> Result<(), Unavailable> {
         Err(Unavailable::new("this wait serves one connection at a time", "a path with /epoll"))
+    }
+
+    /// What an event loop watches of the channel.
+    fn doors<'a>(&self, _channel: &'a C) -> Option<Doors<'a>> {
+        None
     }
 
     /// Receives once without waiting, after [`Wait::join`]. 0: the other end has closed.
@@ -143,13 +148,13 @@ pub trait Wait<C: Channel> {
     }
 }
 
-/// What an event loop watches of a channel: copies of its descriptors, so that each can be watched on its own.
-#[derive(Debug)]
-pub struct Doors {
+/// What an event loop watches of a channel. Both may be one descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Doors<'a> {
     /// Readable when something has come.
-    pub input: OwnedFd,
+    pub input: BorrowedFd<'a>,
     /// Writable when there is room.
-    pub output: OwnedFd,
+    pub output: BorrowedFd<'a>,
 }
 
 /// One end.
@@ -207,8 +212,12 @@ impl<C: Channel> Wait<C> for AnyWait<C> {
         (**self).recv(channel, buffer)
     }
 
-    fn join(&mut self, channel: &mut C) -> Result<Doors, Unavailable> {
+    fn join(&mut self, channel: &mut C) -> Result<(), Unavailable> {
         (**self).join(channel)
+    }
+
+    fn doors<'a>(&self, channel: &'a C) -> Option<Doors<'a>> {
+        (**self).doors(channel)
     }
 
     fn take(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {

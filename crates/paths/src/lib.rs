@@ -20,7 +20,7 @@ pub mod waits;
 
 pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue, Receive, RingEnd, Socket};
 pub use end::{AnyMethod, AnyWait, End, Layout, Method, NewMethod, NewWait, Wait};
-pub use meta::{Family, Meta, Part, TransportMeta};
+pub use meta::{Family, Meta, Part, TransportMeta, Wakes};
 pub use registry::{
     Driver, Entry, ReceiverDriver, SenderDriver, all, is_lossy, resolve, traits, transport, with_ends, with_receivers,
     with_senders,

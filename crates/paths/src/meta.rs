@@ -1,6 +1,7 @@
 //! What every part says about itself: from here come the command line's values, help, manual and `msgpath paths`.
 
 pub use msgpath_core::traits::{Copies, Stack};
+use msgpath_sys::bell;
 
 /// A part's name and its texts.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +12,18 @@ pub struct Meta {
     pub summary: &'static str,
     /// A paragraph for the manual: what the kernel does, copies made, kernel needed.
     pub manual: &'static str,
+}
+
+/// How a sender wakes a receiver that waits beside shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wakes {
+    /// It does not: the receiver looks, or its wait is one of a descriptor.
+    #[default]
+    Nobody,
+    /// By the ring's own futex.
+    Futex,
+    /// By a bell.
+    Bell(bell::Kind),
 }
 
 /// Something with a [`Meta`].
@@ -28,12 +41,16 @@ pub trait Part {
     const POLLS_DEVICE: bool = false;
     /// Waits: the receiver waits for signals.
     const SIGNALS: bool = false;
+    /// Waits over shared memory: what the sender must do.
+    const WAKES: Wakes = Wakes::Nobody;
     /// Send methods: each piece is handed over by a call of its own.
     const APART: bool = false;
     /// Send methods: all pieces go with one call, and the kernel gathers them.
     const JOINS: bool = false;
     /// Send methods: zero copy, which fills the receive buffer by whole pages.
     const PAGES: bool = false;
+    /// Send methods: pages are lent until the receiver has read them.
+    const LENDS: bool = false;
     /// Send methods: zero copy is asked for in a way that the kernel ignores.
     const ASKS_IN_VAIN: bool = false;
 

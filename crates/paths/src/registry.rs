@@ -9,7 +9,7 @@ use msgpath_core::{Exit, PathName, PathSpec, Problem, Traits, Unavailable};
 
 use crate::channel::Channel;
 use crate::end::{AnyMethod, AnyWait, End, Layout, Method, Wait};
-use crate::meta::{Family, Meta, Part, TransportMeta};
+use crate::meta::{Family, Meta, Part, TransportMeta, Wakes};
 use crate::transport::{Need, Transport};
 
 /// What is done with the ends of a path, written once for all paths. The call is generic, so that what is measured is
@@ -52,6 +52,8 @@ pub struct Listed {
     pub mark: fn(&mut Traits),
     /// It keeps its CPU: [`Part::SPINS`].
     pub spins: bool,
+    /// How it is woken: [`Part::WAKES`].
+    pub wakes: Wakes,
     /// It gathers: [`Part::JOINS`].
     pub joins: bool,
 }
@@ -129,6 +131,7 @@ macro_rules! registry {
             in_event_loop: <$part as $crate::Part>::IN_EVENT_LOOP,
             mark: $crate::registry::mark::<$part>,
             spins: <$part as $crate::Part>::SPINS,
+            wakes: <$part as $crate::Part>::WAKES,
             joins: <$part as $crate::Part>::JOINS,
         }),*]
     };
@@ -219,6 +222,7 @@ pub fn mark<P: Part>(traits: &mut Traits) {
     traits.apart |= P::APART;
     traits.asks_in_vain |= P::ASKS_IN_VAIN;
     traits.pages |= P::PAGES;
+    traits.lends |= P::LENDS;
 }
 
 /// What is true of a path, as its parts declare it; of their part nothing where one of them is not known.
@@ -263,31 +267,36 @@ mod program {
     use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
-        write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
+        vmsplice::Vmsplice, write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
+        zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, mq::Mq, pipe::Pipes, shm::Shm, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram,
-        unixseq::UnixSeq,
+        eth::Eth, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes, pipe_packet::PacketPipes,
+        sctp::Sctp, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
+        vsock::Vsock,
     };
     use crate::waits::{
-        block::Block, busy_poll::BusyPoll, epoll::Epoll, futex::Futex, poll::Poll, quickack::QuickAck, sigio::SigIo,
-        spin::Spin, uring::Uring,
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, poll::Poll,
+        quickack::QuickAck, semaphore::Semaphore, sigio::SigIo, signalfd::Signalfd, sigqueue::Sigqueue, spin::Spin,
+        sysv_semaphore::SysvSemaphore, uring::Uring, uring_futex::UringFutex, uring_message::UringMessage,
     };
 
     crate::registry! {
-        transports: [Tcp, Udp, Unix, UnixGram, UnixSeq, Pipes, Fifo, Mq, Shm, Eth];
+        transports: [
+            Tcp, Mptcp, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq, Shm, Eth
+        ];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
             waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo, QuickAck];
         Pipe(Pipe):
-            methods [Write, Writes, Writev, Flatten, uring::Uring],
+            methods [Write, Writes, Writev, Flatten, Vmsplice, uring::Uring],
             waits [Block, Spin, Poll, Epoll, Uring, SigIo];
         Queue(Queue):
             methods [Send],
             waits [Block, Spin, Poll, Epoll];
         Ring(RingEnd):
             methods [RingCopy],
-            waits [Futex, Spin];
+            waits [Futex, Spin, Eventfd, Semaphore, SysvSemaphore, Sigqueue, Signalfd, UringMessage, UringFutex];
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits [Block, Spin, Poll, Epoll, SigIo];
@@ -375,9 +384,11 @@ impl Entry {
         Some(Self::new(transport, method, wait))
     }
 
-    /// What a far end must prepare for this path: whether senders wake receivers by futex.
-    pub fn notify(&self) -> bool {
-        self.wait.name == "futex"
+    /// What both ends must prepare for this path: how senders wake receivers.
+    pub fn wakes(&self) -> Wakes {
+        let own = FAMILIES.iter().filter(|parts| parts.family == self.transport.meta().family);
+        let mut waits = own.flat_map(|parts| parts.waits);
+        waits.find(|listed| listed.meta.name == self.wait.name).map_or(Wakes::Nobody, |listed| listed.wakes)
     }
 
     /// Whether one event loop can serve many connections of this path.
@@ -421,14 +432,13 @@ impl Entry {
 
     fn try_it(&self) -> Result<(), Unavailable> {
         let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");
+        // The transport's own probe knows what stands behind the error of a call.
+        let explained = |error| self.transport.probe().err().unwrap_or_else(|| failed(error));
         let mut need = Need::local(64);
-        need.notify = self.notify();
-        let mut offer = self.transport.offer(&need).map_err(|error| match self.transport.probe() {
-            Err(unavailable) => unavailable,
-            Ok(()) => failed(error),
-        })?;
+        need.wakes = self.wakes();
+        let mut offer = self.transport.offer(&need).map_err(explained)?;
         let addresses = offer.addresses();
-        let (near, local) = self.transport.connect(&addresses[0], &need).map_err(failed)?;
+        let (near, local) = self.transport.connect(&addresses[0], &need).map_err(explained)?;
         let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
         let layout = Layout {
             pieces: msgpath_core::units::Pieces { count: 1, size: 64 },

@@ -8,7 +8,8 @@ use msgpath_core::Unavailable;
 use msgpath_core::plan::ChannelOptions;
 
 use crate::channel::{AnyChannel, Limits};
-use crate::meta::TransportMeta;
+use crate::meta::{TransportMeta, Wakes};
+use crate::transports::Admission;
 
 /// What the connections of a case need.
 #[derive(Clone, Debug)]
@@ -21,8 +22,8 @@ pub struct Need {
     pub inflight: u32,
     /// Messages follow one another without waiting for an answer.
     pub stream: bool,
-    /// Whether a sender must wake a sleeping receiver itself (wait `futex`).
-    pub notify: bool,
+    /// How a sender must wake a sleeping receiver itself.
+    pub wakes: Wakes,
     /// Address of the far end, for transports over IP.
     pub host: IpAddr,
     /// The only address that may connect, where that is known.
@@ -41,7 +42,7 @@ impl Need {
             largest,
             inflight: 1,
             stream: false,
-            notify: false,
+            wakes: Wakes::Nobody,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             peer: None,
             options: ChannelOptions::default(),
@@ -54,6 +55,12 @@ impl Need {
 pub trait Offer: Send {
     /// Where the near end connects, one text a connection.
     fn addresses(&self) -> Vec<String>;
+
+    /// Who lets connections in while the near end still connects, where a listening socket would not keep them all until
+    /// [`Offer::accept`].
+    fn admission(&mut self) -> Option<&mut Admission> {
+        None
+    }
 
     /// Takes the connections, in the order of the addresses. `locals` are what [`Transport::connect`] returned.
     ///
@@ -77,6 +84,14 @@ pub trait Transport: Sync {
     /// # Errors
     /// Why not, and the cure.
     fn suits(&self, _options: &ChannelOptions, _largest: u64) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    /// Whether messages may follow one another without waiting for an answer.
+    ///
+    /// # Errors
+    /// Why not, and what to do instead.
+    fn streams(&self) -> Result<(), Unavailable> {
         Ok(())
     }
 

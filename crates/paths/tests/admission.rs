@@ -59,8 +59,8 @@ fn connections_that_come_in_another_order_are_not_mixed_up() {
             eprintln!("skipped: {path}: {}", reason.why);
             continue;
         }
-        let notify = Entry::find(&path).unwrap().notify();
-        let need = Need { notify, ..four() };
+        let wakes = Entry::find(&path).unwrap().wakes();
+        let need = Need { wakes, ..four() };
         let mut offer = transport.offer(&need).unwrap();
         let addresses = offer.addresses();
         let mut near: Vec<(usize, (AnyChannel, String))> =

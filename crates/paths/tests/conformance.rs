@@ -107,7 +107,7 @@ fn connect(entry: &Entry, need: &Need) -> (AnyChannel, AnyChannel) {
 
 fn need(entry: &Entry, size: u64) -> Need {
     let mut need = Need::local(size);
-    need.notify = entry.notify();
+    need.wakes = entry.wakes();
     need.limits.slice = Duration::from_millis(50);
     need.limits.stall = PATIENCE;
     need

@@ -10,6 +10,7 @@
 //! | `messages.mpl` | the per-message log, where one was asked for |
 //! | `rpcs.mpl` | the log of calls, where the run has any |
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
+//! | `tools.jsonl` | what measuring tools of others said between the rounds, where any were asked for |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
 //! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
@@ -36,6 +37,7 @@ mod summary;
 pub mod temporary;
 #[cfg(test)]
 mod test_run;
+mod tools;
 pub mod utc;
 pub mod watch;
 mod writer;
@@ -49,6 +51,7 @@ pub use reader::{
 };
 pub use resume::CutShort;
 pub use summary::{read_summary, write_summary};
+pub use tools::{MAX_TOOL_OUTPUT, ToolRun, append_tool_runs, tool_runs};
 pub use writer::RunWriter;
 
 /// The header, within the folder.
@@ -61,5 +64,7 @@ pub const MESSAGES_FILE: &str = "messages.mpl";
 pub const RPCS_FILE: &str = "rpcs.mpl";
 /// The kernel events of traced rounds, within the folder.
 pub const EVENTS_FILE: &str = "events.mpl";
+/// What tools of others said, within the folder.
+pub const TOOLS_FILE: &str = "tools.jsonl";
 /// The numbers that were printed, within the folder.
 pub const SUMMARY_FILE: &str = "summary.json";

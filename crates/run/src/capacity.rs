@@ -1,7 +1,7 @@
 //! Rates that are shares of what a path takes: the capacity is found before the first round, by offering more than that.
 
 use msgpath_core::plan::{Extent, Load, OfCapacity};
-use msgpath_core::schedule::{Arrivals, LEAST_IN_A_ROUND, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
+use msgpath_core::schedule::{Arrivals, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
 use msgpath_core::{Case, Plan, Unavailable};
 
 use crate::link::Pair;
@@ -14,9 +14,9 @@ const ATTEMPTS: usize = 5;
 const ATTEMPT_NS: u64 = 200_000_000;
 /// An attempt gives up after this long, ns, and goes by what it has seen.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Messages of the first attempt, which is repeated with four times as many until it lasts.
+/// Messages by a schedule in the first attempt, which is repeated with four times as many until it lasts.
 const FIRST: u64 = 256;
-/// Messages of an attempt at most.
+/// Messages by a schedule in an attempt at most.
 const MOST: u64 = 1 << 20;
 /// Messages in flight on a connection while more is offered than it takes: enough that nothing waits for the sender, and
 /// few enough that no buffer overflows.
@@ -53,11 +53,13 @@ fn attempts(pair: &mut Pair, orders: &Orders<'_>, case: &Case) -> Result<Vec<Rat
         (order.traced, order.patience_ns) = (false, PATIENCE_NS);
         orders.measure(pair, &order, &orders.own(&flood, 1, 0, 0), None)
     };
-    let (mut messages, mut rates) = (FIRST, Vec::new());
+    let sharing = u64::from(case.connections_a_schedule());
+    let most = (MOST / sharing).max(1);
+    let (mut messages, mut rates) = ((FIRST / sharing).max(1), Vec::new());
     while rates.len() < ATTEMPTS {
         let round = measure(messages)?;
-        if round.near().elapsed_ns < ATTEMPT_NS && messages < MOST {
-            messages = (4 * messages).min(MOST);
+        if round.near().elapsed_ns < ATTEMPT_NS && messages < most {
+            messages = (4 * messages).min(most);
             continue;
         }
         let answered = 1e9 * round.near().delivery.received as f64 / round.near().elapsed_ns.max(1) as f64;
@@ -84,7 +86,7 @@ fn resolved(plan: &Plan, case: &Case, of: &OfCapacity) -> Result<Case, Unavailab
         .ok_or_else(|| Unavailable::new(what("more than one process can send".into()), "a smaller share"))?;
     if let Extent::Time(ns) = plan.extent {
         let messages = per_s * ns as f64 / 1e9 / f64::from(plan.rounds);
-        let least = LEAST_IN_A_ROUND * f64::from(case.connections);
+        let least = case.least_in_a_round();
         if messages < least {
             return Err(Unavailable::new(
                 what(format!("too few for rounds of at least {least}")),

@@ -59,6 +59,8 @@ pub trait Progress {
     fn warming(&mut self, _case: &Case, _done: usize, _of: usize) {}
     /// A round was recorded.
     fn round(&mut self, _round: &RoundRecord, _done: u64, _of: u64) {}
+    /// The same moment, for what takes longer: `alive` is called at least every second, so that the ends wait.
+    fn pause(&mut self, _round: &RoundRecord, _done: u64, _of: u64, _alive: &mut dyn FnMut()) {}
 }
 
 /// The counter of stolen time, clock ticks.
@@ -244,8 +246,8 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
 /// Takes the cases that this machine cannot measure out of the plan.
 fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
-    let options = plan.options.clone();
-    plan.cases.retain(|case| match available(case, &options, spare) {
+    let (options, stream) = (plan.options.clone(), plan.workload == Workload::Stream);
+    plan.cases.retain(|case| match available(case, &options, stream, spare) {
         Ok(()) => true,
         Err(reason) => {
             out.push(UnavailableCase { case: case.clone(), reason });
@@ -258,7 +260,7 @@ fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<Unavailab
     Ok(out)
 }
 
-fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(), Unavailable> {
+fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32]) -> Result<(), Unavailable> {
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     let largest = case.size.max(case.reply);
@@ -268,6 +270,9 @@ fn available(case: &Case, options: &ChannelOptions, spare: &[u32]) -> Result<(),
             format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),
             "a smaller -l",
         ));
+    }
+    if stream {
+        entry.transport.streams()?;
     }
     if case.traits.program && !entry.transport.reaches_programs() {
         let transport = entry.transport.meta().meta.name;
@@ -582,6 +587,13 @@ impl<'a> Run<'a> {
                 self.done += 1;
                 self.others.sample();
                 progress.round(&record, self.done, of);
+                let mut there = Ok(());
+                progress.pause(&record, self.done, of, &mut || {
+                    if there.is_ok() {
+                        there = self.pair.keep_alive();
+                    }
+                });
+                there?;
             }
         }
         Ok(true)

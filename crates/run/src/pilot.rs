@@ -118,14 +118,14 @@ impl Pace {
                 if case.ablation.is_some() {
                     round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { ABLATION_NS });
                 }
-                self.in_time(round_ns, connections)
+                self.in_time(round_ns, case)
             }
             Extent::Count(count) => {
                 let rounds = u64::from(plan.rounds);
                 let pass = u64::from(pass) % rounds;
                 let each = (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1);
                 // Counts need few messages, however many were asked for.
-                if Plan::counted(case) { each.min(self.in_time(ABLATION_NS, connections)) } else { each }
+                if Plan::counted(case) { each.min(self.in_time(ABLATION_NS, case)) } else { each }
             }
         };
         let messages = match Plan::traced(case) {
@@ -134,13 +134,14 @@ impl Pace {
         };
         match case.load {
             Load::Closed => messages.next_multiple_of(self.batch),
-            Load::Open { .. } => messages.min(open::MAX_MESSAGES / 2),
+            Load::Open { .. } => messages.min(open::MAX_MESSAGES / 2 / u64::from(case.connections_a_schedule())).max(1),
         }
     }
 
-    /// Messages on each connection that take so long.
-    fn in_time(&self, ns: f64, connections: u64) -> u64 {
-        ((ns / self.message_ns) as u64 / connections).clamp(LEAST, MOST)
+    /// Messages on each connection that take so long. An event loop has so many connections that one on each is many.
+    fn in_time(&self, ns: f64, case: &Case) -> u64 {
+        let least = if case.dispatch == Dispatch::EventLoop { 1 } else { LEAST };
+        ((ns / self.message_ns) as u64 / u64::from(case.connections)).clamp(least, MOST)
     }
 
     /// What a pilot has recorded; `None`: it is not that of this case, or its rounds would not be those that it planned.

@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod area;
+pub mod bell;
 pub mod bpf;
 pub mod child;
 pub mod clock;
@@ -41,12 +42,14 @@ pub mod schedstat;
 pub mod sigio;
 pub mod signal;
 pub mod socket;
+pub mod sockmap;
 pub mod task_stat;
 pub mod terminal;
 pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod vsock;
 pub mod watch;
 
 use std::io;

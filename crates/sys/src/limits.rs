@@ -20,6 +20,17 @@ pub fn allow_open_files(wanted: u64) -> io::Result<u64> {
     Ok(raised)
 }
 
+/// Descriptors that a process may have open at most, unless somebody has raised fs.nr_open (proc_sys_fs(5)).
+const USUAL_MOST: u64 = 1 << 20;
+
+/// Raises the number of descriptors as far as this process may itself.
+///
+/// # Errors
+/// As setrlimit(2).
+pub fn allow_all_open_files() -> io::Result<u64> {
+    allow_open_files(USUAL_MOST)
+}
+
 /// What to do where a call was refused because a limit was reached; nothing where it was another reason.
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

@@ -69,6 +69,19 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     check(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 
+/// vmsplice(2) of one buffer: its pages go into the pipe as they are. Until the reader has them, whatever is written into the
+/// buffer is what the reader sees.
+///
+/// # Errors
+/// As the manual page; `EBADF` where it is no pipe.
+#[inline(always)]
+pub fn vmsplice(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: the vector describes `bytes`, which are only read; the kernel holds its own reference to their pages, so a buffer
+    // that is changed or freed too early garbles data, not memory safety.
+    check(unsafe { libc::vmsplice(fd.as_raw_fd(), &vector, 1, 0) })
+}
+
 /// read(2).
 ///
 /// # Errors
@@ -171,3 +184,27 @@ impl MultiHeader {
 
 // SAFETY: the pointers inside are only used during `sendmmsg`, which rebuilds them from borrowed messages.
 unsafe impl Send for MultiHeader {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    /// What a reader finds of a page that is handed over as `hand_over` does and then changed.
+    fn after_a_change(hand_over: impl Fn(BorrowedFd<'_>, &[u8]) -> io::Result<usize>) -> u8 {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut message = Scatter::new(1, 4096);
+        message.piece_mut(0).fill(b'A');
+        assert_eq!(hand_over(writer.as_fd(), message.piece(0)).unwrap(), 4096);
+        message.piece_mut(0).fill(b'B');
+        let mut buffer = [0; 4096];
+        assert_eq!(read(reader.as_fd(), &mut buffer).unwrap(), 4096);
+        buffer[4000]
+    }
+
+    #[test]
+    fn a_page_that_is_lent_is_seen_as_it_is_when_it_is_read() {
+        assert_eq!(after_a_change(write), b'A', "write() copies");
+        assert_eq!(after_a_change(vmsplice), b'B', "vmsplice() copied");
+    }
+}

@@ -32,6 +32,18 @@ pub fn poll(fd: BorrowedFd<'_>, interest: Interest, timeout_ms: i32) -> io::Resu
     check_int(unsafe { libc::poll(&mut entry, 1, timeout_ms) }).map(|ready| ready > 0)
 }
 
+/// poll(2) of several descriptors for something to read: for calm code, it allocates. `false`: the time was over.
+///
+/// # Errors
+/// As the manual page, `Interrupted` included.
+pub fn any_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<bool> {
+    let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut entries: Vec<libc::pollfd> = fds.iter().map(entry).collect();
+    let count = entries.len() as libc::nfds_t;
+    // SAFETY: `entries` holds `count` valid pollfds.
+    check_int(unsafe { libc::poll(entries.as_mut_ptr(), count, timeout_ms) }).map(|ready| ready > 0)
+}
+
 /// An epoll instance that watches one descriptor for input, level-triggered.
 pub struct Epoll {
     fd: OwnedFd,

@@ -1,9 +1,12 @@
 //! Readiness of many descriptors at once: an edge-triggered epoll set, and a waker that other threads ring.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::{check, check_int};
+
+/// The same on every architecture, as all system calls since 424 (asm-generic/unistd.h).
+const EPOLL_PWAIT2: libc::c_long = 441;
 
 /// One report of the kernel: which descriptor, and what became possible since it was last reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,21 @@ pub enum Direction {
     Output,
 }
 
+/// The directions of a descriptor that are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Something to read.
+    pub input: bool,
+    /// Room to write.
+    pub output: bool,
+}
+
+impl Watched {
+    fn any(self) -> bool {
+        self.input || self.output
+    }
+}
+
 /// Room for the reports of one [`ReadySet::wait`], kept by the caller so that no call allocates.
 pub struct Events {
     raw: Vec<libc::epoll_event>,
@@ -37,6 +55,24 @@ impl Events {
     /// Room for so many at once, at least one.
     pub fn new(room: usize) -> Self {
         Self { raw: vec![libc::epoll_event { events: 0, u64: 0 }; room.max(1)], filled: 0 }
+    }
+
+    fn room(&self) -> libc::c_int {
+        self.raw.len().min(libc::c_int::MAX as usize) as libc::c_int
+    }
+
+    /// What a wait has returned.
+    #[inline]
+    fn found(&mut self, found: libc::c_int) -> io::Result<()> {
+        self.filled = 0;
+        match check_int(found) {
+            Ok(found) => {
+                self.filled = found as usize;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the last wait found nothing.
@@ -107,6 +143,25 @@ impl ReadySet {
         check_int(done).map(drop)
     }
 
+    /// Changes which directions of a descriptor are watched, as [`ReadySet::watch`] does: epoll_ctl with ADD, MOD or DEL.
+    ///
+    /// # Errors
+    /// As the manual page.
+    pub fn change(&self, watched: BorrowedFd<'_>, before: Watched, now: Watched, token: u64) -> io::Result<()> {
+        let operation = match (before.any(), now.any()) {
+            (false, false) => return Ok(()),
+            (false, true) => libc::EPOLL_CTL_ADD,
+            (true, true) => libc::EPOLL_CTL_MOD,
+            (true, false) => libc::EPOLL_CTL_DEL,
+        };
+        let bit = |on: bool, bit: libc::c_int| if on { bit as u32 } else { 0 };
+        let events = bit(now.input, libc::EPOLLIN) | bit(now.output, libc::EPOLLOUT);
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: `event` is valid for the call; both descriptors are open.
+        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, watched.as_raw_fd(), &mut event) };
+        check_int(done).map(drop)
+    }
+
     /// epoll_ctl(DEL).
     ///
     /// # Errors
@@ -124,17 +179,50 @@ impl ReadySet {
     /// As the manual page, without `Interrupted`.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout_ms: i32) -> io::Result<()> {
-        events.filled = 0;
-        let room = events.raw.len().min(libc::c_int::MAX as usize) as libc::c_int;
+        let room = events.room();
         // SAFETY: `raw` has room for the number of events that is passed.
-        match check_int(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.raw.as_mut_ptr(), room, timeout_ms) }) {
-            Ok(found) => {
-                events.filled = found as usize;
-                Ok(())
+        let found = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.raw.as_mut_ptr(), room, timeout_ms) };
+        events.found(found)
+    }
+
+    /// epoll_pwait2: the same with a time in nanoseconds, as exact as the thread's timer slack. A kernel before 5.11 does
+    /// not have it; there the wait is one of whole milliseconds, and ends early.
+    ///
+    /// # Errors
+    /// As [`ReadySet::wait`].
+    pub fn wait_ns(&self, events: &mut Events, timeout_ns: u64) -> io::Result<()> {
+        let room = events.room();
+        let time = libc::timespec {
+            tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+        };
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: `raw` has room for the number of events that is passed, `time` is valid for the call, and no signal
+        // mask is set, of which the size is 0.
+        let found = unsafe {
+            libc::syscall(
+                EPOLL_PWAIT2,
+                self.fd.as_raw_fd(),
+                events.raw.as_mut_ptr(),
+                room,
+                &raw const time,
+                no_mask,
+                0_usize,
+            )
+        };
+        match events.found(found as libc::c_int) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                self.wait(events, (timeout_ns / 1_000_000).min(i32::MAX as u64) as i32)
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(error),
+            result => result,
         }
+    }
+}
+
+impl AsFd for ReadySet {
+    /// Readable when there is something to report.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Two single-producer single-consumer rings in one memfd, one for each direction, with optional futex wake-ups.
+//! Two single-producer single-consumer rings in one memfd, one for each direction, with optional wake-ups: by futex, or by a
+//! [`Bell`].
 //!
 //! Layout: one page of header, then the slots of direction 0, then those of direction 1. A slot holds one message: a word,
 //! then its bytes. The word is the number of the message (its low 32 bits, counted from 1) and its length; it is stored
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use rustix::thread::futex;
 
+use crate::bell::Bell;
 use crate::mapping::Mapping;
 
 const PAGE: usize = 4096;
@@ -109,6 +111,45 @@ const SPACE_WAITER: usize = 2;
 const WORDS: usize = 3;
 /// Behind those of both directions: the bytes of a slot.
 const SLOT: usize = 2 * WORDS * LINE;
+/// Behind that: a line for the word of each direction's bell, then `PLACE` bytes for it.
+const BELLS: usize = SLOT + LINE;
+/// Bytes that a bell may have in the header of the ring.
+pub(crate) const PLACE: usize = LINE;
+
+const _: () = assert!(BELLS + 2 * (LINE + PLACE) <= PAGE);
+
+/// What the bell of one direction has in the header.
+#[derive(Clone)]
+pub(crate) struct Place {
+    memory: Arc<Memory>,
+    direction: usize,
+}
+
+impl Place {
+    fn begin(&self) -> usize {
+        BELLS + self.direction * (LINE + PLACE)
+    }
+
+    /// Which direction: 0 or 1.
+    pub(crate) fn direction(&self) -> u16 {
+        self.direction as u16
+    }
+
+    /// A word of its own.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        self.memory.mapping.u32_at(self.begin())
+    }
+
+    /// [`PLACE`] bytes, aligned to as many.
+    pub(crate) fn room(&self) -> *mut u8 {
+        self.memory.mapping.base().wrapping_add(self.begin() + LINE)
+    }
+
+    /// The word by which the receiver says that it sleeps.
+    pub(crate) fn sleeper(&self) -> &AtomicU32 {
+        self.memory.flag(self.direction, DATA_WAITER)
+    }
+}
 
 /// The next slot of one direction and the word of its header that belongs to the receiver. Both are found when the slot
 /// before is done with, not when the next message waits for them.
@@ -174,6 +215,8 @@ pub struct Ring {
     max_message: usize,
     slots: u64,
     notify: bool,
+    /// Instead of the futex, for messages.
+    bell: Option<Box<Bell>>,
     wakes: u64,
     sleeps: u64,
 }
@@ -224,6 +267,7 @@ impl Ring {
             max_message: slot - WORD,
             slots: count as u64,
             notify,
+            bell: None,
             wakes: 0,
             sleeps: 0,
         }
@@ -231,10 +275,28 @@ impl Ring {
 
     /// The same end once more, for a second thread: one of the two sends, the other receives. Made before the first
     /// message; positions are not shared.
-    #[must_use]
-    pub fn duplicate(&self) -> Self {
+    ///
+    /// # Errors
+    /// Its bell cannot be had twice.
+    pub fn duplicate(&self) -> io::Result<Self> {
         debug_assert!(self.tail.number == 0 && self.head.number == 0, "a ring is divided before it is used");
-        Self::on(Arc::clone(&self.memory), self.out, self.notify)
+        let bell = self.bell.as_deref().map(Bell::duplicate).transpose()?.map(Box::new);
+        Ok(Self { bell, ..Self::on(Arc::clone(&self.memory), self.out, self.notify) })
+    }
+
+    /// Where the bells of this end have theirs: of the direction in which it sends, and of the other.
+    pub(crate) fn places(&self) -> [Place; 2] {
+        [self.out, 1 - self.out].map(|direction| Place { memory: Arc::clone(&self.memory), direction })
+    }
+
+    /// From now on a sleeping receiver of messages is woken by this, and not by futex. The ring is one that notifies.
+    pub fn hang(&mut self, bell: Bell) {
+        self.bell = Some(Box::new(bell));
+    }
+
+    /// The bell, where it has one.
+    pub fn bell(&mut self) -> Option<&mut Bell> {
+        self.bell.as_deref_mut()
     }
 
     /// Bytes of one direction.
@@ -253,15 +315,15 @@ impl Ring {
         self.notify
     }
 
-    /// Futex wakes and futex waits of this end so far.
-    pub fn futex_calls(&self) -> (u64, u64) {
+    /// Calls of this end so far that wake and that sleep, by futex or bell.
+    pub fn wake_calls(&self) -> (u64, u64) {
         (self.wakes, self.sleeps)
     }
 
     /// Puts a whole message in, if there is room. The receiver is woken if it sleeps and this ring notifies.
     ///
     /// # Errors
-    /// A message that never fits; a peer that wrote an impossible position.
+    /// A message that never fits; a peer that wrote an impossible position; a bell that cannot be rung.
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<bool> {
         if message.len() > self.max_message {
@@ -276,7 +338,7 @@ impl Ring {
         self.tail.word().store(word_of(self.tail.number, message.len()), Ordering::Release);
         self.tail.step(&self.memory, self.out);
         if self.notify {
-            self.wake(self.out, DATA_WAITER);
+            self.wake(self.out, DATA_WAITER)?;
         }
         Ok(true)
     }
@@ -321,7 +383,7 @@ impl Ring {
         if self.head.number & self.given == 0 {
             self.head.head().store(self.head.number, Ordering::Release);
             if self.notify {
-                self.wake(1 - self.out, SPACE_WAITER);
+                self.wake(1 - self.out, SPACE_WAITER)?;
             }
         }
         Ok(Some(length))
@@ -334,6 +396,25 @@ impl Ring {
     pub fn sleep_for_message(&mut self, timeout: Duration) -> io::Result<()> {
         let is_there = |ring: &Self| length_in(ring.head.word().load(Ordering::SeqCst), ring.head.number).is_some();
         self.sleep(1 - self.out, DATA_WAITER, timeout, is_there)
+    }
+
+    /// [`Ring::sleep_for_message`] at the bell; `None`: without a limit in time.
+    ///
+    /// # Errors
+    /// As the bell's calls; `Unsupported` without a bell.
+    pub fn sleep_at_bell(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let bell = self.bell.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        bell.arm()?;
+        let flag = self.memory.flag(1 - self.out, DATA_WAITER);
+        flag.store(1, Ordering::SeqCst);
+        // As in `sleep`.
+        fence(Ordering::SeqCst);
+        if length_in(self.head.word().load(Ordering::SeqCst), self.head.number).is_some() {
+            flag.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.sleeps += 1;
+        bell.sleep(timeout)
     }
 
     /// Sleeps until there may be room or the time is over.
@@ -369,14 +450,18 @@ impl Ring {
     }
 
     #[inline(always)]
-    fn wake(&mut self, direction: usize, word: usize) {
+    fn wake(&mut self, direction: usize, word: usize) -> io::Result<()> {
         fence(Ordering::SeqCst);
         let flag = self.memory.flag(direction, word);
         if flag.load(Ordering::Relaxed) != 0 {
             flag.store(0, Ordering::Relaxed);
             self.wakes += 1;
-            let _ = futex::wake(flag, futex::Flags::empty(), 1);
+            match &mut self.bell {
+                Some(bell) if word == DATA_WAITER => bell.ring()?,
+                _ => drop(futex::wake(flag, futex::Flags::empty(), 1)),
+            }
         }
+        Ok(())
     }
 }
 

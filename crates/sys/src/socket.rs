@@ -60,25 +60,29 @@ pub fn set(fd: BorrowedFd<'_>, option: IntOption, value: i32) -> io::Result<()> 
 /// # Errors
 /// As the manual page.
 pub fn get(fd: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` and `length` are valid to write to, and `length` is the size of `value`.
-    check_int(unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option.raw(), (&raw mut value).cast(), &raw mut length)
-    })?;
-    Ok(value)
+    self::option(fd, libc::SOL_SOCKET, option.raw())
 }
 
-/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED). Read as it is: to a peer in another process
-/// namespace the kernel gives the number 0, which types that know process numbers do not have.
+/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED).
 pub fn is_own(fd: BorrowedFd<'_>) -> bool {
+    peer(fd).is_ok_and(|peer| peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
+}
+
+/// The process at the other end of this Unix socket; `None`: it is in another process namespace.
+pub fn peer_process(fd: BorrowedFd<'_>) -> Option<i32> {
+    peer(fd).ok().map(|peer| peer.pid).filter(|pid| *pid > 0)
+}
+
+/// SO_PEERCRED. Read as it is: to a peer in another process namespace the kernel gives the number 0, which types that know process
+/// numbers do not have.
+fn peer(fd: BorrowedFd<'_>) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` and `length` are valid to write to, and `length` is the size of `peer`.
-    let given = check_int(unsafe {
+    check_int(unsafe {
         libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length)
-    });
-    given.is_ok() && (peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
+    })?;
+    Ok(peer)
 }
 
 /// SO_RCVTIMEO and SO_SNDTIMEO.
@@ -114,6 +118,60 @@ pub fn cork(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 #[inline]
 pub fn quickack(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(fd, true)?)
+}
+
+// linux/sctp.h
+const SCTP_NODELAY: libc::c_int = 3;
+
+/// SCTP_NODELAY.
+///
+/// # Errors
+/// Not an SCTP socket.
+pub fn sctp_nodelay(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    let value = libc::c_int::from(on);
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`.
+    check_int(unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_SCTP, SCTP_NODELAY, (&raw const value).cast(), length)
+    })
+    .map(drop)
+}
+
+// linux/tcp.h and linux/mptcp.h
+const TCP_IS_MPTCP: libc::c_int = 43;
+const SOL_MPTCP: libc::c_int = 284;
+const MPTCP_INFO: libc::c_int = 1;
+
+/// Whether the connection of a socket of MPTCP is one of MPTCP, or fell back to TCP; `None`: the socket is no such one.
+/// TCP_IS_MPTCP (kernel 6.9), else whether MPTCP_INFO can be had (5.16).
+///
+/// # Errors
+/// A kernel that does not tell.
+pub fn is_mptcp(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
+    // After a fallback as well: it is what was asked for.
+    if sockopt::socket_protocol(fd)? != Some(net::ipproto::MPTCP) {
+        return Ok(None);
+    }
+    let unknown = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP));
+    match option(fd, libc::IPPROTO_TCP, TCP_IS_MPTCP) {
+        Err(error) if unknown(&error) => {}
+        is => return Ok(Some(is? != 0)),
+    }
+    match option(fd, SOL_MPTCP, MPTCP_INFO) {
+        Ok(_) => Ok(Some(true)),
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Some(false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first four bytes of an option.
+fn option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` and `length` are valid to write to, and `length` is the size of `value`: of a longer option the kernel
+    // writes no more.
+    check_int(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length) })?;
+    Ok(value)
 }
 
 /// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are 0 and beyond `length`.
@@ -225,6 +283,27 @@ mod tests {
         let (near, far) = (tcp_info(near.as_fd()).unwrap(), tcp_info(far.as_fd()).unwrap());
         assert_eq!((near.data_segs_out, far.data_segs_in), (7, 7));
         assert!(near.segs_out >= 9 && near.snd_mss > 500 && near.snd_cwnd > 0 && near.min_rtt_us < 1_000_000);
+    }
+
+    #[test]
+    fn a_connection_of_mptcp_is_told_from_one_that_fell_back() {
+        let flags = net::SocketFlags::CLOEXEC;
+        let new =
+            || net::socket_with(net::AddressFamily::INET, net::SocketType::STREAM, flags, Some(net::ipproto::MPTCP));
+        let Ok(listener) = new() else { return println!("skipped: no MPTCP here") };
+        net::bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        net::listen(&listener, 1).unwrap();
+        let both = new().unwrap();
+        net::connect(&both, &SocketAddr::try_from(net::getsockname(&listener).unwrap()).unwrap()).unwrap();
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let alone = new().unwrap();
+        net::connect(&alone, &plain.local_addr().unwrap()).unwrap();
+        let asked = is_mptcp(both.as_fd());
+        if asked.is_err() {
+            return println!("skipped: a kernel that does not tell ({asked:?})");
+        }
+        assert_eq!((asked.unwrap(), is_mptcp(alone.as_fd()).unwrap()), (Some(true), Some(false)));
+        assert_eq!(is_mptcp(plain.as_fd()).unwrap(), None);
     }
 
     #[test]

@@ -20,14 +20,21 @@ const COALESCING_US: u32 = 10;
 
 /// Check 14.
 pub(super) fn route(context: &Context) -> Verdict {
+    // Not before a run: a record goes to others, and the addresses of a machine are no part of a result.
+    let own = context.order.full.then(|| match route::interfaces() {
+        Ok(all) => Verdict::ok(format!("interfaces: {all}")),
+        Err(reason) => Verdict::none(reason),
+    });
     let Some(peer) = context.order.peer else {
-        return Verdict::ok("no network address: the messages stay on this machine");
+        let none = Verdict::ok("no network address: the messages stay on this machine");
+        return Verdict::all([none].into_iter().chain(own));
     };
     let (taken, link) = match route::to_peer(peer).and_then(|(_, link)| Ok((route::to(peer)?, link))) {
         Ok(found) => found,
         Err(reason) => return Verdict::none(reason),
     };
     let mut parts = vec![judge_kind(&taken), Verdict::ok(describe(&taken, &link))];
+    parts.extend(own);
     let folder = route::in_sysfs(&link);
     if let Some(folder) = &folder {
         let driver = std::fs::read_link(Path::new(folder).join("device/driver")).ok();

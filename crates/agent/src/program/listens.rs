@@ -17,7 +17,10 @@ const CONNECT: Duration = Duration::from_millis(200);
 
 /// A port that nobody uses, outside the range from which the kernel takes local ports: a connection from there could take it
 /// before the program does, or meet itself.
-pub(super) fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
+///
+/// # Errors
+/// There is none.
+pub fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u16>().ok());
     let local = ends.next().unwrap_or(32_768)..=ends.next().unwrap_or(60_999);

@@ -12,6 +12,7 @@ use msgpath_core::Unavailable;
 use msgpath_core::plan::Family;
 use msgpath_core::program::{Program, ProgramFacts, Source};
 
+pub use listens::free_port;
 use running::Running;
 pub use running::{ended, sha256};
 

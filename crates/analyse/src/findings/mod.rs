@@ -35,6 +35,7 @@ mod doctor_stops;
 mod doctor_warns;
 mod equivalent;
 mod fastest_path;
+mod fell_back;
 mod few_slow_take_the_time;
 mod first_messages;
 mod full_core;
@@ -47,6 +48,7 @@ mod in_cache;
 mod interrupts;
 mod knee;
 mod late_receiver;
+mod lent_pages;
 mod limited_stream;
 mod littles_law;
 mod local_route;
@@ -61,6 +63,7 @@ mod neighbours;
 mod never_settled;
 mod no_difference;
 mod not_granted;
+mod not_redirected;
 mod not_sustained;
 mod one_core;
 mod other_size;
@@ -205,6 +208,9 @@ pub const DETECTORS: &[Detector] = &[
     loss_by_place::DETECTOR,
     autocorking::DETECTOR,
     limited_stream::DETECTOR,
+    fell_back::DETECTOR,
+    not_redirected::DETECTOR,
+    lent_pages::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

@@ -13,6 +13,7 @@ mod pages;
 mod published;
 #[cfg(test)]
 mod testing;
+pub(crate) mod tools;
 mod words;
 
 use crate::preset::Preset;
@@ -22,6 +23,7 @@ use msgpath_record::Run;
 pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Settled, Table, cell};
 pub use pages::nagle_trap::{Waits, waits};
 pub use pages::write_shape::{ClassicRow, classic};
+pub use tools::tools;
 
 /// A run of a preset, as pages and claims look at it.
 #[derive(Clone, Copy)]

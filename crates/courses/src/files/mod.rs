@@ -3,6 +3,7 @@
 
 mod copy_ladder;
 mod copy_ladder_pictures;
+mod peers;
 mod vehicles;
 mod writes;
 
@@ -28,8 +29,12 @@ type Draw = fn(&[Part<'_>]) -> Vec<Pictured>;
 type Write = fn(&[Part<'_>]) -> Vec<File>;
 
 /// Pages that have pictures of their own.
-const PICTURES: &[(&str, Draw)] =
-    &[("copy-ladder", copy_ladder_pictures::draw), ("nagle-trap", writes::timers), ("vehicles", vehicles::pictures)];
+const PICTURES: &[(&str, Draw)] = &[
+    ("copy-ladder", copy_ladder_pictures::draw),
+    ("nagle-trap", writes::timers),
+    ("peers", peers::draw),
+    ("vehicles", vehicles::pictures),
+];
 /// Pages that have files of their own.
 const FILES: &[(&str, Write)] =
     &[("copy-ladder", copy_ladder::write), ("vehicles", vehicles::files), ("write-shape", writes::course)];

@@ -11,6 +11,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("load-curve", include_str!("../../../../presets/load-curve.toml")),
     ("nagle-trap", include_str!("../../../../presets/nagle-trap.toml")),
     ("notify-modes", include_str!("../../../../presets/notify-modes.toml")),
+    ("peers", include_str!("../../../../presets/peers.toml")),
     ("rpc-timeline", include_str!("../../../../presets/rpc-timeline.toml")),
     ("threads-and-queues", include_str!("../../../../presets/threads-and-queues.toml")),
     ("vehicles", include_str!("../../../../presets/vehicles.toml")),

@@ -7,6 +7,7 @@ pub mod sendmmsg;
 pub mod sendmsg;
 pub mod uring;
 pub mod uring_zc;
+pub mod vmsplice;
 pub mod write;
 pub mod writes;
 pub mod writev;

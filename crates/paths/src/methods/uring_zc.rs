@@ -39,7 +39,11 @@ impl Part for UringZc {
     const PAGES: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
-        if transport.inet { Ok(()) } else { Err("zero-copy send exists for TCP and UDP only") }
+        if ["tcp", "udp"].contains(&transport.meta.name) {
+            Ok(())
+        } else {
+            Err("zero-copy send exists for TCP and UDP only")
+        }
     }
 }
 

@@ -51,7 +51,11 @@ impl Part for ZeroCopy {
     const PAGES: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
-        if transport.inet { Ok(()) } else { Err("MSG_ZEROCOPY exists for TCP and UDP only; elsewhere it is ignored") }
+        if ["tcp", "udp"].contains(&transport.meta.name) {
+            Ok(())
+        } else {
+            Err("MSG_ZEROCOPY exists for TCP and UDP only; elsewhere it is ignored")
+        }
     }
 }
 

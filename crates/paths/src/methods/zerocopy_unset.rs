@@ -10,7 +10,7 @@ use msgpath_sys::scatter::Scatter;
 use super::hand_over;
 use crate::channel::Socket;
 use crate::end::{Layout, Method, NewMethod};
-use crate::meta::{Meta, Part};
+use crate::meta::{Meta, Part, TransportMeta};
 
 const FLAGS: SendFlags = SendFlags { zerocopy: true, more: false };
 
@@ -28,6 +28,13 @@ impl Part for ZeroCopyUnset {
                  forget the option, or use it on Unix sockets, measure this. It is here so that it can be recognised.",
     };
     const ASKS_IN_VAIN: bool = true;
+
+    fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
+        match transport.inet || transport.meta.name.starts_with("unix") {
+            true => Ok(()),
+            false => Err("nobody expects zero copy of MSG_ZEROCOPY here"),
+        }
+    }
 }
 
 impl NewMethod<Socket> for ZeroCopyUnset {

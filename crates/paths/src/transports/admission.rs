@@ -25,12 +25,15 @@ const REPEATS: usize = 3;
 pub(crate) struct Key([u8; Key::LENGTH]);
 
 impl Key {
-    /// Bytes of a key.
+    /// Bytes of a key: the number of its connection (u32 big-endian), by which it is found, and a random number.
     const LENGTH: usize = 16;
+    const NUMBER: usize = 4;
 
-    /// A key that nobody can guess.
-    fn random() -> io::Result<Self> {
-        msgpath_sys::random::bytes().map(Self)
+    /// A key of this connection that nobody can guess.
+    fn random(number: u32) -> io::Result<Self> {
+        let mut key: [u8; Self::LENGTH] = msgpath_sys::random::bytes()?;
+        key[..Self::NUMBER].copy_from_slice(&number.to_be_bytes());
+        Ok(Self(key))
     }
 
     /// Takes the time that a comparison of all bytes takes, wherever they differ.
@@ -55,7 +58,7 @@ pub(crate) struct Keys(Vec<Key>);
 
 impl Keys {
     pub(crate) fn new(connections: u32) -> io::Result<Self> {
-        (0..connections).map(|_| Key::random()).collect::<io::Result<_>>().map(Self)
+        (0..connections).map(Key::random).collect::<io::Result<_>>().map(Self)
     }
 
     /// What the near end is told: the place of each connection and its key.
@@ -64,38 +67,8 @@ impl Keys {
     }
 
     fn position(&self, bytes: &[u8]) -> Option<usize> {
-        self.0.iter().position(|key| key.is(bytes))
-    }
-
-    /// Accepts every connection of the offer, in the order of the keys. `may`: whether whoever connected may at all.
-    ///
-    /// # Errors
-    /// One of them did not come in time.
-    pub(crate) fn accept(
-        &self,
-        listener: BorrowedFd<'_>,
-        timeout: Duration,
-        may: impl Fn(&OwnedFd) -> bool,
-    ) -> io::Result<Vec<OwnedFd>> {
-        msgpath_sys::set_nonblocking(listener, true)?;
-        let mut set = Waiting::new(listener)?;
-        let mut joined: Vec<Option<OwnedFd>> = self.0.iter().map(|_| None).collect();
-        let (start, mut missing) = (Instant::now(), joined.len());
-        while missing > 0 {
-            let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                let what = format!("{missing} of {} connections did not come", joined.len());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
-            }
-            for (bytes, fd) in set.news(listener, left, &may)? {
-                // A key serves once: whoever comes with it again is a stranger.
-                if let Some(slot) = self.position(&bytes).map(|at| &mut joined[at]).filter(|slot| slot.is_none()) {
-                    *slot = Some(fd);
-                    missing -= 1;
-                }
-            }
-        }
-        Ok(joined.into_iter().flatten().collect())
+        let at = u32::from_be_bytes(*bytes.first_chunk::<{ Key::NUMBER }>()?) as usize;
+        self.0.get(at).filter(|key| key.is(bytes)).map(|_| at)
     }
 
     /// From where each connection's datagrams come, as their keys say at `door`; `None` where no key came. `may`: whether
@@ -133,6 +106,85 @@ impl Keys {
     }
 }
 
+/// The connections of an offer that come to a listening socket, as far as they have come.
+pub struct Admission {
+    listener: OwnedFd,
+    keys: Keys,
+    waiting: Waiting,
+    /// In the order of the keys.
+    joined: Vec<Option<OwnedFd>>,
+    missing: usize,
+    /// Whether whoever connected may at all.
+    may: fn(&OwnedFd) -> bool,
+    broken: Option<io::Error>,
+}
+
+impl Admission {
+    /// For so many connections.
+    pub(crate) fn new(listener: OwnedFd, connections: u32, may: fn(&OwnedFd) -> bool) -> io::Result<Self> {
+        msgpath_sys::set_nonblocking(listener.as_fd(), true)?;
+        let (keys, waiting) = (Keys::new(connections)?, Waiting::new(listener.as_fd())?);
+        let joined = keys.0.iter().map(|_| None).collect();
+        Ok(Self { listener, keys, waiting, joined, missing: connections as usize, may, broken: None })
+    }
+
+    /// The listening socket.
+    pub(crate) fn listener(&self) -> &OwnedFd {
+        &self.listener
+    }
+
+    /// What the near end is told: the place of the socket with each key.
+    pub(crate) fn addresses(&self, place: &str) -> Vec<String> {
+        self.keys.addresses(|_| place.to_owned())
+    }
+
+    /// What can be read when somebody knocks; `None` once all have come, or once nobody can be let in any more.
+    pub fn door(&self) -> Option<BorrowedFd<'_>> {
+        (self.missing > 0 && self.broken.is_none()).then(|| self.waiting.set.as_fd())
+    }
+
+    /// Lets in whoever has come, without waiting. What goes wrong is said by [`Admission::accept`].
+    pub fn admit(&mut self) {
+        if self.broken.is_none()
+            && let Err(error) = self.look(Duration::ZERO)
+        {
+            self.broken = Some(error);
+        }
+    }
+
+    fn look(&mut self, left: Duration) -> io::Result<()> {
+        for (bytes, fd) in self.waiting.news(self.listener.as_fd(), left, self.may)? {
+            // A key serves once: whoever comes with it again is a stranger.
+            if let Some(slot) = self.keys.position(&bytes).map(|at| &mut self.joined[at]).filter(|slot| slot.is_none())
+            {
+                *slot = Some(fd);
+                self.missing -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every connection of the offer, in the order of the keys.
+    ///
+    /// # Errors
+    /// One of them did not come in time.
+    pub(crate) fn accept(&mut self, timeout: Duration) -> io::Result<Vec<OwnedFd>> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
+        let start = Instant::now();
+        while self.missing > 0 {
+            let left = timeout.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                let what = format!("{} of {} connections did not come", self.missing, self.joined.len());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            self.look(left)?;
+        }
+        Ok(self.joined.drain(..).flatten().collect())
+    }
+}
+
 /// Connections whose key has not come whole.
 struct Waiting {
     set: ReadySet,
@@ -156,13 +208,15 @@ impl Waiting {
         &mut self,
         listener: BorrowedFd<'_>,
         left: Duration,
-        may: impl Fn(&OwnedFd) -> bool,
+        may: fn(&OwnedFd) -> bool,
     ) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
-        self.set.wait(&mut self.events, left.as_millis().clamp(1, 1000) as i32)?;
+        let wait_ms = if left.is_zero() { 0 } else { left.as_millis().clamp(1, 1000) as i32 };
+        self.set.wait(&mut self.events, wait_ms)?;
         let mut touched: Vec<u64> = self.events.iter().map(|event| event.token).collect();
         if touched.contains(&Self::LISTENER) {
-            // As many as came, but not for ever: those that wait are looked at between.
-            for _ in 0..WAITING {
+            // As many as came, but not for ever: those that wait are looked at between, and those of this look must not
+            // push out the one that came just before them.
+            for _ in 0..WAITING / 2 {
                 match net::accept_with(listener, SocketFlags::CLOEXEC) {
                     Ok(fd) if may(&fd) => touched.push(self.wait_for(fd)?),
                     Ok(_) => {}
@@ -264,6 +318,10 @@ mod tests {
         }
         assert_eq!(keys.position(&[0; Key::LENGTH]), None);
         assert_eq!(keys.position(b"short"), None);
+        assert_eq!(keys.position(b"no"), None);
+        let mut other = keys.0[3].0;
+        other[Key::LENGTH - 1] ^= 1;
+        assert_eq!(keys.position(&other), None, "the number alone opens nothing");
         for bad in ["", "127.0.0.1:80", "127.0.0.1:80 ", "127.0.0.1:80 12"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -3,27 +3,32 @@
 mod admission;
 pub mod eth;
 pub mod fifo;
+pub mod mptcp;
 pub mod mq;
+pub mod netlink;
 pub mod pipe;
+pub mod pipe_packet;
+pub mod sctp;
 pub mod shm;
+pub mod sockmap;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
+pub mod vsock;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::random;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use admission::Keys;
+pub use admission::Admission;
 
 /// Applies the buffer sizes that were asked for.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
@@ -49,12 +54,14 @@ pub(crate) fn unique_number() -> io::Result<u32> {
     random::bytes().map(u32::from_le_bytes)
 }
 
+/// Connections that wait in a listening socket: who offers more lets them in meanwhile ([`crate::Offer::admission`]).
+pub(crate) const BACKLOG: i32 = 1024;
+
 /// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
-/// the process.
+/// the process. Only this user (or root) is let in; anyone else is turned away.
 pub(crate) struct LocalListener {
-    fd: OwnedFd,
+    pub(crate) admission: Admission,
     name: String,
-    keys: Keys,
 }
 
 impl LocalListener {
@@ -63,17 +70,13 @@ impl LocalListener {
         let name = unique_name()?;
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        net::listen(&fd, 1024)?;
-        Ok(Self { fd, name, keys: Keys::new(connections)? })
+        net::listen(&fd, BACKLOG)?;
+        let own = |fd: &OwnedFd| msgpath_sys::socket::is_own(fd.as_fd());
+        Ok(Self { admission: Admission::new(fd, connections, own)?, name })
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {
-        self.keys.addresses(|_| self.name.clone())
-    }
-
-    /// Accepts the connections, in the order of the addresses, of this user (or of root); anyone else is turned away.
-    pub(crate) fn accept(&self, timeout: Duration) -> io::Result<Vec<OwnedFd>> {
-        self.keys.accept(self.fd.as_fd(), timeout, |fd| msgpath_sys::socket::is_own(fd.as_fd()))
+        self.admission.addresses(&self.name)
     }
 }
 
@@ -86,9 +89,12 @@ pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<Owned
     Ok(fd)
 }
 
+/// Most descriptors that are passed at once.
+const MOST_PASSED: usize = 3;
+
 /// Sends descriptors over a Unix socket (SCM_RIGHTS).
 pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::SendAncillaryBuffer::new(&mut space);
     if !control.push(net::SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -99,22 +105,28 @@ pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
 
 /// Receives exactly `N` descriptors that [`pass`] sent.
 pub(crate) fn take<const N: usize>(socket: &OwnedFd) -> io::Result<[OwnedFd; N]> {
+    take_all(socket)?.try_into().map_err(|_| other_descriptors())
+}
+
+/// The other end did not pass what it should.
+pub(crate) fn other_descriptors() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the other end passed other descriptors")
+}
+
+/// Receives the descriptors of one [`pass`].
+pub(crate) fn take_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     if !poll(socket.as_fd(), Interest::Read, 5_000)? {
         return Err(io::Error::from(io::ErrorKind::TimedOut));
     }
     let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, net::RecvFlags::CMSG_CLOEXEC)?;
-    let fds: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    fds.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the far end passed other descriptors"))
+    let passed = control.drain().filter_map(|message| match message {
+        net::RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok(passed.flatten().collect())
 }
 
 /// The number in a one-number file of /proc.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::net::SocketType;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-use super::{LocalListener, connect_local, pass, take};
+use super::{Admission, LocalListener, connect_local, pass, take};
 use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -36,14 +36,22 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-struct Waiting {
+/// What the far end waits for: pipes, perhaps in packet mode.
+pub(super) struct Waiting {
     listener: LocalListener,
     need: Need,
+    flags: PipeFlags,
+}
+
+impl Waiting {
+    pub(super) fn new(need: &Need, flags: PipeFlags) -> io::Result<Self> {
+        Ok(Self { listener: LocalListener::new(SocketType::STREAM, need.connections)?, need: need.clone(), flags })
+    }
 }
 
 /// A pipe of the size that was asked for: read end, write end.
-fn pipe(need: &Need) -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+fn pipe(need: &Need, flags: PipeFlags) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC | flags)?;
     if let Some(bytes) = need.options.send_buffer {
         fcntl_setpipe_size(&write, bytes as usize)?;
     }
@@ -55,15 +63,34 @@ impl Offer for Waiting {
         self.listener.addresses()
     }
 
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.listener.admission)
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|socket| {
                 let [read, write] = take::<2>(&socket)?;
-                Ok(AnyChannel::Pipe(Pipe::new(read, write, self.need.limits.clone())))
+                Ok(end(read, write, &self.need, self.flags))
             })
             .collect()
     }
+}
+
+/// One end of two pipes with these flags.
+fn end(read: OwnedFd, write: OwnedFd, need: &Need, flags: PipeFlags) -> AnyChannel {
+    let pipe = Pipe::new(read, write, need.limits.clone());
+    AnyChannel::Pipe(if flags.contains(PipeFlags::DIRECT) { pipe.in_packets() } else { pipe })
+}
+
+/// Connects to a [`Waiting`] with the same flags.
+pub(super) fn connect(address: &str, need: &Need, flags: PipeFlags) -> io::Result<(AnyChannel, String)> {
+    let socket = connect_local(address, SocketType::STREAM)?;
+    let (far_read, write) = pipe(need, flags)?;
+    let (read, far_write) = pipe(need, flags)?;
+    pass(&socket, &[far_read.as_fd(), far_write.as_fd()])?;
+    Ok((end(read, write, need, flags), String::new()))
 }
 
 impl Transport for Pipes {
@@ -72,17 +99,10 @@ impl Transport for Pipes {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting {
-            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
-            need: need.clone(),
-        }))
+        Ok(Box::new(Waiting::new(need, PipeFlags::empty())?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let socket = connect_local(address, SocketType::STREAM)?;
-        let (far_read, write) = pipe(need)?;
-        let (read, far_write) = pipe(need)?;
-        pass(&socket, &[far_read.as_fd(), far_write.as_fd()])?;
-        Ok((AnyChannel::Pipe(Pipe::new(read, write, need.limits.clone())), String::new()))
+        connect(address, need, PipeFlags::empty())
     }
 }

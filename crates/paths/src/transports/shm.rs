@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use msgpath_sys::bell::Bell;
 use msgpath_sys::ring::Ring;
+use msgpath_sys::socket::peer_process;
 use rustix::net::SocketType;
 
-use super::{LocalListener, connect_local, pass, take};
+use super::{Admission, LocalListener, connect_local, other_descriptors, pass, take_all};
 use crate::channel::{AnyChannel, RingEnd};
-use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
+use crate::meta::{Copies, Family, Meta, Stack, TransportMeta, Wakes};
 use crate::transport::{Need, Offer, Transport};
 
 /// `shm`.
@@ -26,7 +28,8 @@ static META: TransportMeta = TransportMeta {
         summary: "a ring in shared memory for each direction (memfd), no system call but to sleep and wake",
         manual: "The sender copies the message into memory that both processes map and marks it as there; the \
                  receiver copies it out. Pages are faulted in before the first message. With the wait spin no system \
-                 call is made; with futex a sleeping receiver is woken.",
+                 call is made; with every other one the sender wakes a receiver that sleeps, and the waits differ in the \
+                 call that wakes.",
     },
     family: Family::Ring,
     framed: true,
@@ -52,12 +55,20 @@ impl Offer for Waiting {
         self.listener.addresses()
     }
 
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.listener.admission)
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|socket| {
-                let [fd] = take::<1>(&socket)?;
-                let ring = Ring::attach(&fd, self.need.notify)?;
+                let mut fds = take_all(&socket)?.into_iter();
+                let fd = fds.next().ok_or_else(other_descriptors)?;
+                let mut ring = Ring::attach(&fd, self.need.wakes != Wakes::Nobody)?;
+                if let Wakes::Bell(kind) = self.need.wakes {
+                    ring.hang(Bell::attach(kind, &ring, peer_process(socket.as_fd()), fds.collect())?);
+                }
                 Ok(AnyChannel::Ring(RingEnd::new(ring, self.need.limits.clone())))
             })
             .collect()
@@ -84,8 +95,14 @@ impl Transport for Shm {
         let socket = connect_local(address, SocketType::STREAM)?;
         let least = if need.stream { STREAM / need.largest.max(128) } else { 4 };
         let messages = u64::from(need.inflight).max(least) as usize;
-        let (fd, ring) = Ring::create(need.largest as usize, messages, need.notify)?;
-        pass(&socket, &[fd.as_fd()])?;
+        let (fd, mut ring) = Ring::create(need.largest as usize, messages, need.wakes != Wakes::Nobody)?;
+        let mut fds = vec![fd];
+        if let Wakes::Bell(kind) = need.wakes {
+            let (bell, others) = Bell::create(kind, &ring, peer_process(socket.as_fd()))?;
+            ring.hang(bell);
+            fds.extend(others);
+        }
+        pass(&socket, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         Ok((AnyChannel::Ring(RingEnd::new(ring, need.limits.clone())), String::new()))
     }
 }

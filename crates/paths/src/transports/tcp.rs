@@ -3,12 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use msgpath_sys::poll::{Interest, poll};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
-use super::admission::{self, Keys};
-use super::set_buffers;
+use super::admission::{self, Admission};
+use super::{BACKLOG, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -41,8 +43,29 @@ static META: TransportMeta = TransportMeta {
 /// How long a connection may take: three lost handshakes.
 const CONNECT: Duration = Duration::from_secs(8);
 
-fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
+/// A protocol whose sockets connect as those of TCP.
+pub(super) struct Kind {
+    /// `None`: TCP.
+    pub protocol: Option<Protocol>,
+    /// Message boundaries are preserved.
+    pub framed: bool,
+    /// Its TCP_NODELAY.
+    pub nodelay: fn(&OwnedFd, bool) -> io::Result<()>,
+}
+
+impl Kind {
+    /// TCP, or what has its options.
+    pub(super) const fn like_tcp(protocol: Option<Protocol>) -> Self {
+        Self { protocol, framed: false, nodelay: |fd, on| Ok(sockopt::set_tcp_nodelay(fd, on)?) }
+    }
+}
+
+/// TCP itself.
+pub(super) static TCP: Kind = Kind::like_tcp(None);
+
+/// Sets what was asked of a connection.
+pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
+    (kind.nodelay)(fd, need.options.nodelay)?;
     if need.options.hold_cork {
         msgpath_sys::socket::cork(fd.as_fd(), true)?; // and never released
     }
@@ -54,8 +77,18 @@ fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
 
 /// A socket of the family of `address`, bound to `local` if given.
 pub(crate) fn socket(address: SocketAddr, kind: SocketType, bind: Option<SocketAddr>) -> io::Result<OwnedFd> {
+    socket_of(address, kind, None, bind)
+}
+
+/// The same of a protocol; `None`: the one that every kind of socket has.
+fn socket_of(
+    address: SocketAddr,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+    bind: Option<SocketAddr>,
+) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
     if let Some(local) = bind {
         net::bind(&fd, &local)?;
     }
@@ -91,8 +124,13 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
 /// Connects, or gives up where packets vanish: the kernel itself tries for two minutes.
 fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
-    net::connect(fd, &address).map_err(|error| match error {
-        rustix::io::Errno::INPROGRESS => {
+    let connected = match net::connect(fd, &address) {
+        // A signal ended the wait, not the attempt: connect(2).
+        Err(Errno::INTR) => connected_later(fd),
+        other => other,
+    };
+    connected.map_err(|error| match error {
+        Errno::INPROGRESS => {
             io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer within {} s", CONNECT.as_secs()))
         }
         error => {
@@ -103,24 +141,42 @@ fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
 }
 
+/// Waits for a connection that is being made.
+fn connected_later(fd: &OwnedFd) -> rustix::io::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < CONNECT {
+        let left = CONNECT.saturating_sub(begun.elapsed()).as_millis() as i32;
+        match poll(fd.as_fd(), Interest::Write, left) {
+            Ok(true) => return sockopt::socket_error(fd)?,
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
+            _ => {}
+        }
+    }
+    Err(Errno::INPROGRESS)
+}
+
 struct Listening {
-    fd: OwnedFd,
-    keys: Keys,
+    admission: Admission,
     need: Need,
+    kind: &'static Kind,
 }
 
 impl Offer for Listening {
     fn addresses(&self) -> Vec<String> {
-        let address = local_address(&self.fd).map(|address| address.to_string()).unwrap_or_default();
-        self.keys.addresses(|_| address.clone())
+        let address = local_address(self.admission.listener()).map(|address| address.to_string()).unwrap_or_default();
+        self.admission.addresses(&address)
+    }
+
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.admission)
     }
 
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.keys.accept(self.fd.as_fd(), timeout, |_| true)?.into_iter();
+        let accepted = self.admission.accept(timeout)?.into_iter();
         accepted
             .map(|fd| {
-                tune(&fd, &self.need)?;
-                Ok(AnyChannel::Socket(Socket::new(fd, false, self.need.limits.clone())?))
+                tune(&fd, &self.need, self.kind)?;
+                Ok(AnyChannel::Socket(Socket::new(fd, self.kind.framed, self.need.limits.clone())?))
             })
             .collect()
     }
@@ -132,25 +188,11 @@ impl Transport for Tcp {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        let address = SocketAddr::new(need.host, 0);
-        let fd = socket(address, SocketType::STREAM, None)?;
-        set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
-        net::bind(&fd, &address)?;
-        net::listen(&fd, 1024)?;
-        Ok(Box::new(Listening { fd, keys: Keys::new(need.connections)?, need: need.clone() }))
+        offer(need, &TCP)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let (place, key) = admission::parse(address)?;
-        let address = as_seen(parse(place)?, need);
-        let fd = unconnected(address, need)?;
-        connect(&fd, address)?;
-        // At once, whatever the options say: the key is no part of what is measured.
-        sockopt::set_tcp_nodelay(&fd, true)?;
-        admission::introduce(&fd, &key)?;
-        tune(&fd, need)?;
-        let local = local_address(&fd)?.to_string();
-        Ok((AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?), local))
+        connect_to_offer(address, need, &TCP)
     }
 
     fn reaches_programs(&self) -> bool {
@@ -158,21 +200,50 @@ impl Transport for Tcp {
     }
 
     fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
-        let address = parse(address)?;
-        let fd = unconnected(address, need)?;
-        connect(&fd, address)?;
-        // To a port of this machine from which the kernel takes local ports, where nobody listens.
-        if local_address(&fd)? == address {
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));
-        }
-        tune(&fd, need)?;
-        Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
+        connect_to_program(address, need, &TCP)
     }
 }
 
+/// [`Transport::offer`] over such a protocol.
+pub(super) fn offer(need: &Need, kind: &'static Kind) -> io::Result<Box<dyn Offer>> {
+    let address = SocketAddr::new(need.host, 0);
+    let fd = socket_of(address, SocketType::STREAM, kind.protocol, None)?;
+    set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
+    net::bind(&fd, &address)?;
+    net::listen(&fd, BACKLOG)?;
+    Ok(Box::new(Listening { admission: Admission::new(fd, need.connections, |_| true)?, need: need.clone(), kind }))
+}
+
+/// [`Transport::connect`] over such a protocol.
+pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::Result<(AnyChannel, String)> {
+    let (place, key) = admission::parse(address)?;
+    let address = as_seen(parse(place)?, need);
+    let fd = unconnected(address, need, kind)?;
+    connect(&fd, address)?;
+    // At once, whatever the options say: the key is no part of what is measured.
+    (kind.nodelay)(&fd, true)?;
+    admission::introduce(&fd, &key)?;
+    tune(&fd, need, kind)?;
+    let local = local_address(&fd)?.to_string();
+    Ok((AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?), local))
+}
+
+/// [`Transport::connect_to_program`] over such a protocol.
+pub(super) fn connect_to_program(address: &str, need: &Need, kind: &Kind) -> io::Result<AnyChannel> {
+    let address = parse(address)?;
+    let fd = unconnected(address, need, kind)?;
+    connect(&fd, address)?;
+    // To a port of this machine from which the kernel takes local ports, where nobody listens.
+    if local_address(&fd)? == address {
+        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));
+    }
+    tune(&fd, need, kind)?;
+    Ok(AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?))
+}
+
 /// A socket that is to connect.
-fn unconnected(address: SocketAddr, need: &Need) -> io::Result<OwnedFd> {
-    let fd = socket(address, SocketType::STREAM, bind_address(need)?)?;
+fn unconnected(address: SocketAddr, need: &Need, kind: &Kind) -> io::Result<OwnedFd> {
+    let fd = socket_of(address, SocketType::STREAM, kind.protocol, bind_address(need)?)?;
     set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
     Ok(fd)
 }

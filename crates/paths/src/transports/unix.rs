@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::net::SocketType;
 
-use super::{LocalListener, connect_local, set_buffers};
+use super::{Admission, LocalListener, connect_local, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -53,8 +53,12 @@ impl Offer for Accepting {
         self.listener.addresses()
     }
 
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.listener.admission)
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.accept(timeout)?.into_iter();
+        let accepted = self.listener.admission.accept(timeout)?.into_iter();
         accepted
             .map(|fd| {
                 set_buffers(fd.as_fd(), &self.need.options)?;

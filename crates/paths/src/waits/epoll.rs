@@ -12,7 +12,8 @@ use crate::meta::{Meta, Part};
 
 /// `epoll`.
 pub struct Epoll {
-    epoll: poll::Epoll,
+    /// Made with the first message, so that a connection of an event loop needs none.
+    epoll: Option<poll::Epoll>,
 }
 
 impl Part for Epoll {
@@ -28,7 +29,7 @@ impl<C: Receive> NewWait<C> for Epoll {
     fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
         channel.never_block().map_err(failed)?;
-        Ok(Self { epoll: poll::Epoll::new(channel.recv_fd()).map_err(failed)? })
+        Ok(Self { epoll: None })
     }
 }
 
@@ -36,16 +37,19 @@ impl<C: Receive> Wait<C> for Epoll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();
-        receive_when_ready(channel, buffer, |_| self.epoll.wait(slice_ms))
+        let epoll = match &mut self.epoll {
+            Some(epoll) => epoll,
+            none => none.insert(poll::Epoll::new(channel.recv_fd())?),
+        };
+        receive_when_ready(channel, buffer, |_| epoll.wait(slice_ms))
     }
 
-    fn join(&mut self, channel: &mut C) -> Result<Doors, Unavailable> {
-        let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
-        channel.never_wait().map_err(failed)?;
-        self.epoll.forget(channel.recv_fd()).map_err(failed)?;
-        let input = channel.recv_fd().try_clone_to_owned().map_err(failed)?;
-        let output = channel.room_fd().try_clone_to_owned().map_err(failed)?;
-        Ok(Doors { input, output })
+    fn join(&mut self, channel: &mut C) -> Result<(), Unavailable> {
+        channel.never_wait().map_err(|error| Unavailable::new(format!("epoll: {error}"), ""))
+    }
+
+    fn doors<'a>(&self, channel: &'a C) -> Option<Doors<'a>> {
+        Some(Doors { input: channel.recv_fd(), output: channel.room_fd() })
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use msgpath_sys::clock;
 use super::slice_over;
 use crate::channel::{Channel, RingEnd};
 use crate::end::{NewWait, Wait};
-use crate::meta::{Meta, Part};
+use crate::meta::{Meta, Part, Wakes};
 
 /// `futex`.
 pub struct Futex;
@@ -19,6 +19,7 @@ impl Part for Futex {
         summary: "sleep on a word of the ring until the sender wakes it",
         manual: "One system call to sleep and one to wake, both only when the ring is empty.",
     };
+    const WAKES: Wakes = Wakes::Futex;
 }
 
 impl NewWait<RingEnd> for Futex {

@@ -3,18 +3,25 @@
 pub mod block;
 pub mod busy_poll;
 pub mod epoll;
+pub mod eventfd;
 pub mod futex;
 pub mod poll;
 pub mod quickack;
+pub mod semaphore;
 pub mod sigio;
+pub mod signalfd;
+pub mod sigqueue;
 pub mod spin;
+pub mod sysv_semaphore;
 pub mod uring;
+pub mod uring_futex;
+pub mod uring_message;
 
 use std::io;
 
 use msgpath_sys::clock;
 
-use crate::channel::Receive;
+use crate::channel::{Channel, Receive, RingEnd};
 
 /// What a wait returns when its slice is over.
 fn slice_over() -> io::Error {
@@ -46,6 +53,26 @@ fn receive_when_ready<C: Receive>(
                 }
             }
             received => return received,
+        }
+    }
+}
+
+/// Receives from a ring, asleep at its bell where no message is there.
+#[inline(always)]
+fn receive_at_bell(channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
+    if let Some(received) = channel.ring.try_recv(buffer)? {
+        return Ok(received);
+    }
+    let slice = channel.limits().slice;
+    let timeout = channel.limits().timed.then_some(slice);
+    let start = clock::now();
+    loop {
+        channel.ring.sleep_at_bell(timeout)?;
+        if let Some(received) = channel.ring.try_recv(buffer)? {
+            return Ok(received);
+        }
+        if clock::now() - start > slice.as_nanos() as u64 {
+            return Err(slice_over());
         }
     }
 }

@@ -11,7 +11,7 @@ const UNKNOWN: &str = "not known";
 
 /// All of them; what is exported otherwise than stored has both.
 pub(crate) static CALLS: [Column<RpcRow>; 27] = [
-    Call::shown("case", Kind::Int32, "", "position of the case in the plan", |_, row| row.case.into()),
+    Call::shown("case_id", Kind::Int32, "", "position of the case in the plan", |_, row| row.case.into()),
     Call::shown("method", Kind::Text, "", "the kind of call", |of, row| {
         of.run.header.plan.cases[row.case as usize].label.as_deref().into()
     })

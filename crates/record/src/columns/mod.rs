@@ -267,7 +267,7 @@ impl OfCase for RoundRecord {
 pub(crate) const fn of_case<R: OfCase>() -> [Column<R>; 13] {
     use Kind::{Int32, Int64, Text};
     [
-        Column::shown("case", Int32, "", "position of the case in the plan", |_, row| row.place().0.into()),
+        Column::shown("case_id", Int32, "", "position of the case in the plan", |_, row| row.place().0.into()),
         Column::shown("role", Text, "", "`measured`, `control`, `reference` or `ablation`", |of, row| {
             role_word(of.case(row).role).into()
         }),

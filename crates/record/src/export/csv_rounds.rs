@@ -129,7 +129,7 @@ fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
     ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-pub(crate) static END: [End; 44] = [
+pub(crate) static END: [End; 45] = [
     End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
     End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
     End::shown("bytes_received", Int64, "bytes", "payload received", |_, end| end.bytes_received.into()),
@@ -151,6 +151,7 @@ pub(crate) static END: [End; 44] = [
     End::shown("copied_bytes", Int64, "bytes", "copied by the program itself", |_, end| end.calls.copied_bytes.into()),
     End::shown("signals", Int64, "", "signals that the handler took", |_, end| end.calls.signals.into()),
     End::shown("dropped", Int64, "", "frames dropped by a full buffer", |_, end| end.calls.dropped.into()),
+    End::shown("redirected", Int64, "", "messages that BPF handed over", |_, end| end.calls.redirected.into()),
     End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| nonzero(end.user_ns).into()).or_empty(NO_TICK),
     End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| nonzero(end.system_ns).into())
         .or_empty(NO_TICK),
@@ -221,7 +222,7 @@ mod tests {
         for (row, round) in rows.iter().zip(&written.rounds) {
             assert_eq!(row.len(), RUN.len() + CASE.len() + ROUND.len() + 2 * END.len());
             let number = |name: &str| row[name].parse::<u64>().unwrap();
-            assert_eq!((number("case"), number("pass")), (round.case.into(), round.pass.into()));
+            assert_eq!((number("case_id"), number("pass")), (round.case.into(), round.pass.into()));
             assert_eq!(Some(Some(number("p50_ns"))), round.latency.quantile(0.5));
             assert_eq!(number("near_lost"), round.near().delivery.lost);
             assert_eq!(number("far_recv_calls"), 11);

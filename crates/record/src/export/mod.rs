@@ -11,7 +11,7 @@ mod json;
 mod lab_log;
 mod messages_csv;
 #[cfg(feature = "parquet")]
-mod parquet_messages;
+mod parquet_rows;
 #[cfg(feature = "parquet")]
 mod parquet_table;
 mod perfetto;
@@ -58,7 +58,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &messages_csv::MessagesCsv,
     &json::Json,
     #[cfg(feature = "parquet")]
-    &parquet_messages::Parquet,
+    &parquet_rows::Parquet,
     &hgrm::Hgrm,
     &hlog::Hlog,
     &perfetto::Perfetto,
@@ -244,7 +244,7 @@ mod tests {
     pub(crate) fn message(number: impl Fn(&str) -> Option<u64>) -> MessageRow {
         let small = |name| number(name).unwrap() as u32;
         MessageRow {
-            case: small("case"),
+            case: small("case_id"),
             pass: small("pass"),
             connection: small("connection"),
             sequence: number("sequence").unwrap(),

@@ -242,7 +242,8 @@ fn calls_since(after: &CallCounts, before: &CallCounts) -> CallCounts {
         && after.send_short >= before.send_short
         && after.copied_bytes >= before.copied_bytes
         && after.signals >= before.signals
-        && after.dropped >= before.dropped;
+        && after.dropped >= before.dropped
+        && after.redirected >= before.redirected;
     if grew { after.since(before) } else { CallCounts::default() }
 }
 

@@ -30,14 +30,14 @@ mod worker;
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::{Exit, Problem, units};
 use msgpath_sys::limits::allow_open_files;
-use msgpath_sys::poll::{Interest, poll};
+use msgpath_sys::poll::any_readable;
 
 use crate::serve::cannot_listen;
 use crate::team::thread_problem;
@@ -90,7 +90,7 @@ impl std::fmt::Display for Totals {
 
 /// A server that listens and does not answer yet.
 pub struct Server {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     address: SocketAddr,
     posts: Vec<Post>,
     shared: Shared,
@@ -108,10 +108,14 @@ impl Server {
     /// E01 where it cannot; E12 where the log cannot be written.
     pub fn bind(options: ServerOptions) -> Result<Self, Problem> {
         let host = options.host.as_deref().unwrap_or("127.0.0.1");
-        let listener = listen(host, options.port)?;
         let broken = |error: io::Error| cannot_listen(&format!("{host}, port {}", options.port), &error);
-        let address = listener.local_addr().map_err(broken)?;
-        listener.set_nonblocking(true).map_err(broken)?;
+        let mut listeners = vec![listen(host, options.port)?];
+        let address = listeners[0].local_addr().map_err(broken)?;
+        for at in 1..options.ports {
+            let beyond = || broken(io::ErrorKind::AddrNotAvailable.into());
+            listeners.push(listen(host, address.port().checked_add(at).ok_or_else(beyond)?)?);
+        }
+        listeners.iter().try_for_each(|listener| listener.set_nonblocking(true)).map_err(broken)?;
         let mut remarks = Vec::new();
         let wanted = options.connections.max(1);
         let files = wanted + TURNED_AWAY + OTHER_FILES;
@@ -153,7 +157,7 @@ impl Server {
             quit: AtomicBool::new(false),
         };
         let hogs = (options.lock_hog, options.cpu_hogs.min(hog::MOST_CPU_HOGS));
-        Ok(Self { listener, address, posts, shared, connections, remarks, hogs })
+        Ok(Self { listeners, address, posts, shared, connections, remarks, hogs })
     }
 
     /// Where it listens.
@@ -174,14 +178,15 @@ impl Server {
     /// # Errors
     /// As [`Server::run`].
     pub fn run_saying(self, stop: &AtomicBool, say: &mut dyn FnMut(Event<'_>)) -> Result<Totals, Problem> {
-        let Self { listener, address, posts, shared, connections, remarks, hogs } = self;
+        let Self { listeners, address, posts, shared, connections, remarks, hogs } = self;
         remarks.iter().for_each(|remark| say(Event::Wrong(remark)));
         say(Event::Course(&format!(
-            "serving the RPC lab's keys and values at {address}   {}, {}   Ctrl-C stops",
+            "serving the RPC lab's keys and values at {address}{}   {}, {}   Ctrl-C stops",
+            listeners.last().filter(|_| listeners.len() > 1).map_or_else(String::new, up_to),
             plural(posts.len(), "thread"),
             units::size(shared.service.memory().limit() as u64)
         )));
-        let mut door = Door { listener, shared: &shared, posts: &posts, connections, accepted: 0, spare: spare() };
+        let mut door = Door { listeners, shared: &shared, posts: &posts, connections, accepted: 0, spare: spare() };
         let started = std::thread::scope(|scope| {
             let mut started = Ok(());
             for (at, post) in posts.iter().enumerate() {
@@ -231,6 +236,11 @@ impl Server {
     }
 }
 
+/// ` to 12348`.
+fn up_to(last: &TcpListener) -> String {
+    last.local_addr().map_or_else(|_| String::new(), |address| format!(" to {}", address.port()))
+}
+
 /// "1 thread", "2 threads".
 fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -260,7 +270,7 @@ fn spare() -> Option<File> {
 
 /// Where connections come in.
 struct Door<'a> {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     shared: &'a Shared,
     posts: &'a [Post],
     connections: usize,
@@ -271,18 +281,20 @@ struct Door<'a> {
 impl Door<'_> {
     /// Lets in who comes within `wait_ms`, a limited number at once.
     fn open_for(&mut self, wait_ms: i32) {
-        if !poll(self.listener.as_fd(), Interest::Read, wait_ms).unwrap_or(false) {
-            return;
+        let fds: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
+        if any_readable(&fds, wait_ms).unwrap_or(false) {
+            (0..self.listeners.len()).for_each(|at| self.let_in(at));
         }
+    }
+
+    /// Who waits at a port.
+    fn let_in(&mut self, at: usize) {
         for _ in 0..256 {
-            match self.listener.accept() {
+            match self.listeners[at].accept() {
                 Ok((stream, peer)) => self.admit(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.refuse(&error);
-                    return;
-                }
+                Err(error) => return self.refuse(at, &error),
             }
         }
     }
@@ -307,11 +319,11 @@ impl Door<'_> {
 
     /// Accepting failed. Where no descriptor is left, the spare one is given up for a moment, so that whoever waits is
     /// closed instead of waiting for ever.
-    fn refuse(&mut self, error: &io::Error) {
+    fn refuse(&mut self, at: usize, error: &io::Error) {
         self.spare = None;
-        let peer = self.listener.accept().map(|(_, peer)| peer);
+        let peer = self.listeners[at].accept().map(|(_, peer)| peer);
         self.spare = spare();
-        let nobody = || self.listener.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let nobody = || self.listeners[at].local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
         let from = peer.unwrap_or_else(|_| nobody());
         self.shared.journal.fault(Fault::NoDescriptor, from, &format_args!("not accepted: {error}"));
         std::thread::sleep(Duration::from_millis(20)); // it may last; it must not take a whole CPU

@@ -24,6 +24,9 @@ pub struct ServerOptions {
     pub host: Option<String>,
     /// Port; 0: one that is free.
     pub port: u16,
+    /// How many ports, one after the other.
+    #[serde(default = "one")]
+    pub ports: u16,
     /// Threads that serve; 0: one for each CPU.
     pub threads: usize,
     /// The most that keys, values and messages in progress may take, bytes.
@@ -48,11 +51,16 @@ pub struct ServerOptions {
     pub cpu_hogs: u32,
 }
 
+fn one() -> u16 {
+    1
+}
+
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             host: None,
             port: LAB_PORT,
+            ports: one(),
             threads: 0,
             memory: 1 << 30,
             connections: 4096,

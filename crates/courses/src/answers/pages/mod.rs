@@ -9,6 +9,7 @@ mod languages;
 mod load_curve;
 pub(crate) mod nagle_trap;
 mod notify_modes;
+mod peers;
 mod rpc_timeline;
 mod threads_and_queues;
 pub(super) mod vehicles;
@@ -28,6 +29,7 @@ pub(super) const ALL: &[(&str, Make)] = &[
     ("load-curve", load_curve::page),
     ("nagle-trap", nagle_trap::page),
     ("notify-modes", notify_modes::page),
+    ("peers", peers::page),
     ("rpc-timeline", rpc_timeline::page),
     ("threads-and-queues", threads_and_queues::page),
     ("vehicles", vehicles::page),

@@ -1,9 +1,10 @@
-//! `parquet`: one row per logged message with the columns of its case beside it, so that one file is enough.
+//! `parquet`: one row per logged message with the columns of its case beside it, so that one file is enough; of a run of
+//! calls one row per call.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use msgpath_core::schema::MessageRow;
+use msgpath_core::schema::{MessageRow, RpcRow};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -13,16 +14,20 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::messages_csv::columns;
-use super::{Exporter, messages};
+use super::{Exporter, calls, messages};
+use crate::columns::calls::CALLS;
 use crate::columns::{Cell, Column, Context, Kind};
 use crate::{RecordError, Run};
 
 /// Rows that are held in memory before they are written.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// The type of the file, from the list of columns. Integers are signed, without a logical type: many readers have no other.
-fn schema() -> String {
-    let field = |column: &Column<MessageRow>| {
+/// The columns of a file.
+type Columns<R> = Vec<&'static Column<R>>;
+
+/// The type of a file, from the list of its columns. Integers are signed, without a logical type: many readers have no other.
+fn schema<R>(name: &str, columns: &Columns<R>) -> String {
+    let field = |column: &&Column<R>| {
         let repetition = if column.null.is_empty() { "required" } else { "optional" };
         let (kind, logical) = match column.kind {
             Kind::Text | Kind::Decimal => ("binary", " (STRING)"),
@@ -31,7 +36,15 @@ fn schema() -> String {
         };
         format!("{repetition} {kind} {}{logical}; ", column.name)
     };
-    format!("message messages {{ {}}}", columns().map(field).collect::<String>())
+    format!("message {name} {{ {}}}", columns.iter().map(field).collect::<String>())
+}
+
+fn of_messages() -> Columns<MessageRow> {
+    columns().collect()
+}
+
+fn of_calls() -> Columns<RpcRow> {
+    CALLS.iter().filter(|column| column.is_exported()).collect()
 }
 
 pub(super) struct Parquet;
@@ -46,7 +59,7 @@ impl Exporter for Parquet {
     }
 
     fn summary(&self) -> &'static str {
-        "one row per logged message with its case, lz4; an empty latency is a lost message"
+        "one row per logged message with its case, or per call, lz4; an empty latency is a lost message"
     }
 
     fn binary(&self) -> bool {
@@ -54,8 +67,11 @@ impl Exporter for Parquet {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let rows = messages(run)?;
-        write(run, rows, out).map_err(|error| {
+        let written = match &run.header.rpc {
+            Some(_) => write(run, "calls", &of_calls(), calls(run)?.1, out),
+            None => write(run, "messages", &of_messages(), messages(run)?, out),
+        };
+        written.map_err(|error| {
             RecordError::Export(match error {
                 ParquetError::External(source) => {
                     source.downcast::<io::Error>().map_or_else(io::Error::other, |source| *source)
@@ -66,19 +82,27 @@ impl Exporter for Parquet {
     }
 }
 
-fn write(run: &Run, mut rows: impl Iterator<Item = MessageRow>, out: &mut dyn Write) -> Result<(), ParquetError> {
+fn write<R>(
+    run: &Run,
+    name: &str,
+    columns: &Columns<R>,
+    mut rows: impl Iterator<Item = R>,
+    out: &mut dyn Write,
+) -> Result<(), ParquetError> {
     let about = [
         ("msgpath.schema", &run.header.schema),
         ("msgpath.run", &run.header.name),
         ("msgpath.started", &run.header.started),
     ];
     let about = about.into_iter().map(|(key, value)| KeyValue::new(key.into(), value.clone()));
-    let about = about.chain(columns().map(|column| KeyValue::new(column.name.into(), column.explained()))).collect();
-    let properties =
-        WriterProperties::builder().set_compression(Compression::LZ4_RAW).set_key_value_metadata(Some(about)).build();
+    let about = about.chain(columns.iter().map(|column| KeyValue::new(column.name.into(), column.explained())));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::LZ4_RAW)
+        .set_key_value_metadata(Some(about.collect()))
+        .build();
     // The library wants a writer that can change threads, `out` cannot: so each group goes through memory.
-    let mut file =
-        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema())?), Arc::new(properties))?;
+    let schema = Arc::new(parse_message_type(&schema(name, columns))?);
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let (of, mut group) = (Context::new(run), Vec::new());
     loop {
         group.clear();
@@ -86,7 +110,7 @@ fn write(run: &Run, mut rows: impl Iterator<Item = MessageRow>, out: &mut dyn Wr
         if group.is_empty() {
             break;
         }
-        write_group(&of, &group, file.next_row_group()?)?;
+        write_group(&of, columns, &group, file.next_row_group()?)?;
         file.flush()?;
         out.write_all(&std::mem::take(file.inner_mut()))?;
     }
@@ -94,26 +118,27 @@ fn write(run: &Run, mut rows: impl Iterator<Item = MessageRow>, out: &mut dyn Wr
     Ok(out.flush()?)
 }
 
-fn write_group(
+fn write_group<R>(
     of: &Context<'_>,
-    rows: &[MessageRow],
+    columns: &Columns<R>,
+    rows: &[R],
     mut group: SerializedRowGroupWriter<'_, Vec<u8>>,
 ) -> Result<(), ParquetError> {
-    for column in columns() {
+    for column in columns {
         let cells: Vec<Cell<'_>> = rows.iter().map(|row| column.cell(of, row)).collect();
         let write = match column.kind {
-            Kind::Text | Kind::Decimal => write_column::<ByteArrayType>,
-            Kind::Int32 => write_column::<Int32Type>,
-            Kind::Int64 => write_column::<Int64Type>,
+            Kind::Text | Kind::Decimal => write_column::<ByteArrayType, R>,
+            Kind::Int32 => write_column::<Int32Type, R>,
+            Kind::Int64 => write_column::<Int64Type, R>,
         };
         write(&mut group, column, &cells)?;
     }
     group.close().map(drop)
 }
 
-fn write_column<T: DataType<T: FromCell>>(
+fn write_column<T: DataType<T: FromCell>, R>(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    column: &Column<MessageRow>,
+    column: &Column<R>,
     cells: &[Cell<'_>],
 ) -> Result<(), ParquetError> {
     let fault = |what: &str| ParquetError::General(format!("the column {} {what}", column.name));
@@ -157,7 +182,7 @@ mod tests {
     use parquet::record::{Field, Row};
 
     use super::*;
-    use crate::export::tests::{exported, message};
+    use crate::export::tests::{exported, exported_calls, message};
     use crate::{RunWriter, test_run};
 
     fn open(bytes: &[u8]) -> SerializedFileReader<File> {
@@ -190,11 +215,26 @@ mod tests {
     }
 
     #[test]
+    fn every_call_of_an_rpc_run_is_a_row() {
+        let (bytes, written) = exported_calls("parquet");
+        let rows: Vec<Row> = open(&bytes).get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), written.len());
+        for (row, call) in rows.iter().zip(&written) {
+            assert_eq!(number(row, "rpcid"), Some(call.rpcid.into()));
+            let latency = number(row, "t4_ns").map(|t4| t4 - number(row, "t1_ns").unwrap());
+            assert_eq!((latency, number(row, "request_bytes")), (call.latency_ns, Some(118)));
+            assert!(row.to_string().contains("method: \"write\""), "{row}");
+        }
+    }
+
+    #[test]
     fn the_page_of_the_book_has_the_schema() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/parquet.md");
         let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = plain(&std::fs::read_to_string(file).unwrap());
-        assert!(page.contains(&plain(&schema())), "docs/parquet.md lacks: {}", schema());
+        for schema in [schema("messages", &of_messages()), schema("calls", &of_calls())] {
+            assert!(page.contains(&plain(&schema)), "docs/parquet.md lacks: {schema}");
+        }
         assert!(page.contains("131 072") && ROWS_PER_GROUP == 131_072);
     }
 

@@ -1,0 +1,84 @@
+//! W122: messages that a BPF program should have handed from socket to socket, and that went through the IP stack.
+
+use msgpath_core::schema::NEAR;
+use msgpath_core::units::Glyphs;
+
+use super::wording::{evidence, measured};
+use super::{Detector, Input, Sentence};
+use crate::summary::{CaseSummary, Warning};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W122", detect };
+
+/// The option of the granted ones that says that a program hands the messages over.
+const REDIRECTED: &str = "BPF_SK_MSG_VERDICT";
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    measured(input).filter_map(say).collect()
+}
+
+fn say(case: &CaseSummary) -> Option<Sentence> {
+    case.granted.iter().find(|entry| entry.option == REDIRECTED)?;
+    let near = case.end(NEAR);
+    // The program runs for messages and for replies, and more than once for a long one.
+    let (messages, redirected) = (case.delivery.sent + case.delivery.received, near.calls.redirected);
+    let missing = messages.checked_sub(redirected).filter(|missing| *missing > 0)?;
+    let number = |n| Glyphs::Unicode.thousands(n);
+    let segments = near.tcp.map_or(0, |tcp| tcp.data_segs_out);
+    Some(Sentence::Warning(Warning {
+        code: "W122".into(),
+        text: format!(
+            "the verdict program ran for {} of {} messages and replies of {}",
+            number(redirected),
+            number(messages),
+            case.case.path
+        ),
+        why: format!(
+            "{} were not handed from socket to socket: they went through TCP, which counted {} segments with data at the near end",
+            number(missing),
+            number(segments)
+        ),
+        fix: "look for another BPF program that takes these sockets into a map of its own (bpftool prog, bpftool map)"
+            .into(),
+        evidence: evidence([
+            ("messages", messages as f64),
+            ("redirected", redirected as f64),
+            ("data_segments", segments as f64),
+        ]),
+        strict: true,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::summarise;
+    use crate::testing::{Build, grant, sentences};
+    use msgpath_record::Run;
+
+    /// 40 rounds of 20 messages; in each the program ran so often.
+    fn run(runs: u64) -> Run {
+        let mut run = Build::echo(&["sockmap:send"], &[64]).messages(20).run();
+        run.rounds.iter_mut().for_each(|round| round.near_mut().calls.redirected = runs);
+        grant(&mut run, 0, "BPF_SK_MSG_VERDICT", "-", "a verdict program a socket");
+        run
+    }
+
+    #[test]
+    fn speaks_where_messages_took_another_way() {
+        let run = run(30);
+        let texts = sentences(&run, "W122");
+        assert_eq!(
+            texts,
+            ["the verdict program ran for 1\u{2009}200 of 1\u{2009}600 messages and replies of sockmap:send"]
+        );
+        let warnings = summarise(&run).warnings;
+        let warning = warnings.iter().find(|warning| warning.code == "W122").unwrap();
+        assert!(warning.strict && warning.why.starts_with("400 were not"), "{warning:?}");
+    }
+
+    #[test]
+    fn is_silent_where_all_were_handed_over_or_no_program_was_asked_for() {
+        assert!(sentences(&run(40), "W122").is_empty());
+        assert!(sentences(&run(80), "W122").is_empty(), "long messages count more than once");
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W122").is_empty());
+    }
+}

@@ -1,0 +1,114 @@
+//! Paths whose truth the kernel tells, as a user starts them: `docs/paths.md`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::command::{Home, within};
+
+const SHORT: &str = "-w 0 -c 200 -r 4 --no-ablations --no-extend --no-save";
+
+/// Whether a path can be had here; else why not is said.
+fn is_here(home: &Home, path: &str) -> bool {
+    let paths = home.run(&format!("paths {path} --json")).ends_with(0).json();
+    let entry = &paths["paths"][0];
+    if entry["available"] == false {
+        eprintln!("skipped: {path}: {}", entry["why"]);
+    }
+    entry["available"] == true
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+#[test]
+fn what_bpf_hands_over_is_counted_and_tcp_carries_nothing() {
+    let home = Home::new();
+    if !is_here(&home, "sockmap:send") {
+        return;
+    }
+    let output = home.run(&format!("compare -x tcp:send,sockmap:send -l 64 {SHORT} --json")).ends_with(0).json();
+    let [tcp, sockmap] = [0, 1].map(|case: usize| output["cases"][case].clone());
+    let near = &sockmap["ends"][0];
+    assert!(number(&sockmap["delivery"]["received"]) > 0, "{}", sockmap["delivery"]);
+    let both = number(&sockmap["delivery"]["sent"]) + number(&sockmap["delivery"]["received"]);
+    assert_eq!(number(&near["calls"]["redirected"]), both);
+    assert_eq!((number(&near["tcp"]["segs_out"]), number(&near["tcp"]["data_segs_out"])), (0, 0));
+    assert!(number(&tcp["ends"][0]["tcp"]["data_segs_out"]) > 0 && tcp["ends"][0]["calls"]["redirected"] == 0);
+    assert!(output["warnings"].as_array().unwrap().iter().all(|warning| warning["code"] != "W122"), "{output}");
+    home.run("stream -x sockmap:send -l 4K -t 100ms -r 2 -w 0").ends_with(3).says(&["nothing holds its sender back"]);
+}
+
+#[test]
+fn mptcp_is_told_from_a_connection_that_fell_back() {
+    let home = Home::new();
+    if !is_here(&home, "mptcp:send") {
+        return;
+    }
+    let warned =
+        |output: &Value| output["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "W120");
+    let both = home.run(&format!("echo -x mptcp:send {SHORT} --json")).ends_with(0).json();
+    assert!(!warned(&both), "{}", both["warnings"]);
+    assert_eq!(both["cases"][0]["delivery"]["received"], 200);
+    // A program with plain TCP sockets at the far end: every call succeeds.
+    let server = "import socket, sys\ns = socket.create_server((\"127.0.0.1\", int(sys.argv[1])))\nwhile True:\n c, _ = \
+                  s.accept()\n while d := c.recv(1 << 16): c.sendall(d)\n";
+    std::fs::write(home.path().join("plain.py"), server).unwrap();
+    let mut words: Vec<&str> = SHORT.split_whitespace().collect();
+    words.extend(["--json", "-x", "mptcp:send", "--far", "python3 plain.py {port}"]);
+    words.insert(0, "echo");
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("skipped: no python3");
+    }
+    let alone = home.msgpath(&words).ends_with(0).json();
+    assert!(warned(&alone), "{}", alone["warnings"]);
+}
+
+#[test]
+fn every_bell_wakes_in_another_process_and_nothing_stays() {
+    let home = Home::new();
+    let semaphores = || std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default().lines().count();
+    let before = semaphores();
+    let waits = ["eventfd", "sem", "sysvsem", "sigqueue", "signalfd", "uring-msg", "uring-futex"];
+    let here: Vec<String> =
+        waits.iter().map(|wait| format!("shm:ring/{wait}")).filter(|path| is_here(&home, path)).collect();
+    let output = home.run(&format!("compare -x {} -l 64,4K {SHORT} --json", here.join(","))).ends_with(0).json();
+    for case in output["cases"].as_array().unwrap() {
+        assert!(case["delivery"]["verified"].as_u64() > Some(0), "{case}");
+        assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{case}");
+        // Whoever slept was woken: as often at most as there were messages.
+        let calls = &case["ends"][0]["calls"];
+        assert!(number(&calls["send_calls"]) <= number(&case["delivery"]["sent"]), "{calls}");
+    }
+    home.run("echo -x shm:ring/eventfd --rate 2k -t 200ms -r 2 -w 0 --no-save").ends_with(0);
+    let gone = within(Duration::from_secs(10), || semaphores() <= before);
+    assert!(gone, "sets of semaphores: {before} before, {} now", semaphores());
+}
+
+#[test]
+fn other_paths_carry_what_is_sent() {
+    let home = Home::new();
+    let paths = ["netlink:send", "pipe-packet:write", "pipe:vmsplice", "fifo:vmsplice/epoll"];
+    let here: Vec<&str> = paths.into_iter().filter(|path| is_here(&home, path)).collect();
+    for verb in ["compare -l 64,4K", "stream -l 4K"] {
+        let line = format!("{verb} -x {} {SHORT} --json", here.join(","));
+        let output = home.run(&line).ends_with(0).json();
+        for case in output["cases"].as_array().unwrap() {
+            assert!(case["delivery"]["verified"].as_u64() > Some(0), "{case}");
+        }
+        let lent = output["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "W121");
+        assert_eq!(lent.count(), 1, "{}", output["warnings"]);
+    }
+    home.run("echo -x pipe-packet:write -l 5000").ends_with(2).says(&["4096"]);
+}
+
+#[test]
+fn what_was_never_run_here_says_so() {
+    let home = Home::new();
+    for (path, part) in [("vsock:send", "vsock"), ("sctp:send", "SCTP")] {
+        if !is_here(&home, path) {
+            home.run(&format!("echo -x {path}")).ends_with(3).says(&[part]);
+        }
+    }
+}
