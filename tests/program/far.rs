@@ -179,9 +179,9 @@ fn programs_are_compared_and_the_slow_one_is_named() {
     let Some(home) = home() else { return };
     let line = "compare -l 64 -w 0 -r 20 -c 2000 --no-extend --name planted";
     let text = run(&home, line, &[&far("quick", ""), &far("slow", "slow")]).ends_with(0).out;
-    // On a machine that is busy with other things the baseline may differ from itself; then nothing is claimed.
-    let void = text.contains("the comparison below is void");
-    assert!(void || text.contains("tcp:send@slow takes") && text.contains("times as long as tcp:send"), "{text}");
+    // On a machine that is busy with other things nothing may be decided, and that is said.
+    let busy = text.contains("W46");
+    assert!(busy || text.contains("tcp:send@slow takes") && text.contains("times as long as tcp:send"), "{text}");
     let json = home.run("show planted --json").json();
     let ratio = |json: &Value, path: &str| {
         let is_path = |ratio: &Value| {
@@ -192,7 +192,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
         ratios.iter().find(|ratio| is_path(ratio)).unwrap_or_else(|| panic!("{path} in {ratios:?}")).clone()
     };
     let slow = ratio(&json, "tcp:send@slow");
-    assert!(slow["verdict"] == "worse" && slow["low"].as_f64() > Some(1.0), "{slow}");
+    assert!(busy || slow["verdict"] == "worse" && slow["low"].as_f64() > Some(1.0), "{slow}");
     let p50 = |path: &str| {
         let cases = json["cases"].as_array().unwrap();
         let case =
@@ -206,7 +206,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
     run(&home, line, &[&far("quick", ""), &far("slow", "slow")]).ends_with(0);
     let json = home.run("show alone --json").json();
     assert_eq!(json["comparison"]["baseline"], "tcp:send@quick");
-    assert_eq!(ratio(&json, "tcp:send@slow")["verdict"], "worse");
+    assert!(busy || ratio(&json, "tcp:send@slow")["verdict"] == "worse", "{json}");
     nothing_is_left(&home);
 }
 

@@ -48,7 +48,7 @@ fn ten_thousand_connections_are_served_by_one_thread() {
         Ok(files) if files >= 10_500 => {}
         other => return eprintln!("skipped: 10,000 connections: descriptors that a process may have: {other:?}"),
     }
-    let path = "-x tcp:send/epoll --event-loop -P 10000 -w 0 --json";
+    let path = "-x tcp:send/epoll --event-loop -P 10000 --json";
     for load in ["-c 20000 -r 2", "--rate 20k -t 1s -r 1"] {
         let all = cases(&echo(&format!("{path} {load}")).ends_with(0));
         let case = &all[0];
