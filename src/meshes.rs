@@ -19,11 +19,6 @@ pub(crate) fn find(text: &str) -> Result<PathBuf, Problem> {
     store::resolve_mesh(&store::default_root(), text)
 }
 
-/// The mesh that a verb of runs is given, if it is one: by its name or folder, and by `@last` where it is newer than any run.
-pub(crate) fn instead_of_a_run(text: &str) -> Option<PathBuf> {
-    store::mesh_instead(&store::default_root(), text)
-}
-
 /// The header of a mesh and what it says.
 ///
 /// # Errors

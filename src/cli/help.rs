@@ -63,7 +63,7 @@ Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (widt
 MSGPATH_TOKEN_FILE (--token-file of a near end).";
 
 /// Verbs with many options: those that `-h` shows, and examples. `--help` shows all.
-const SHORT: [(&str, &str, &str); 4] = [
+const SHORT: [(&str, &str, &str); 5] = [
     (
         "echo",
         "path len time rounds connections rate far each launch cpu json verbose",
@@ -92,6 +92,7 @@ const SHORT: [(&str, &str, &str); 4] = [
   msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'   your servers, beside ours",
     ),
     ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
+    ("watch", "pid port comm time slow slowest framing no-payload report fail-if open-metrics json", ""),
 ];
 
 /// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.

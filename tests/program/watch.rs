@@ -107,8 +107,13 @@ fn server(result: &Value) -> &Value {
 
 /// Watches a port while `load` is there.
 fn watch<T>(port: u16, load: impl FnOnce() -> T) -> (T, Value) {
+    watch_with("--slowest 3", port, load)
+}
+
+/// The same with further options.
+fn watch_with<T>(options: &str, port: u16, load: impl FnOnce() -> T) -> (T, Value) {
     let home = Home::new();
-    let line = format!("watch --port {port} -t 60s --slow {}ms --slowest 3 --name w --json", SLOW.as_millis());
+    let line = format!("watch --port {port} -t 60s --slow {}ms --name w --json {options}", SLOW.as_millis());
     let watching = home.start(&line);
     // It watches when its record has begun: the programs are attached before.
     let file = home.runs().join("w/watch.json");
@@ -401,6 +406,128 @@ fn several_requests_in_flight_are_not_split() {
     assert_eq!((&server["findings"][0]["code"], &server["stages"]), (&"X14".into(), &Value::Array(Vec::new())));
 }
 
+/// Answers each command with one reply, and sleeps for each `SLOW`.
+fn serve_commands(listener: &TcpListener, command: usize, is_slow: fn(&[u8]) -> bool, reply: &[u8]) {
+    let (mut stream, _) = listener.accept().expect("a client");
+    stream.set_nodelay(true).expect("an option of TCP");
+    let (mut known, mut room) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut room).unwrap_or(0) {
+            0 => return,
+            count => known.extend_from_slice(&room[..count]),
+        }
+        while known.len() >= command {
+            let rest = known.split_off(command);
+            if is_slow(&known) {
+                thread::sleep(PLANTED);
+            }
+            known = rest;
+            if stream.write_all(reply).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Requests that are in flight together, and all of them.
+const IN_FLIGHT: usize = 4;
+const COMMANDS: usize = 36;
+
+/// Always has four requests in flight, each in a send call of its own, every sixth of them slow; how long each took.
+fn pipelined(port: u16, command: fn(usize) -> &'static [u8], reply: usize) -> Vec<Duration> {
+    let mut stream = connect(port);
+    let (mut begun, mut took, mut room) = (Vec::new(), Vec::new(), vec![0; reply]);
+    while took.len() < COMMANDS {
+        while begun.len() < COMMANDS.min(took.len() + IN_FLIGHT) {
+            begun.push(Instant::now());
+            stream.write_all(command(begun.len() - 1)).expect("the server reads");
+        }
+        stream.read_exact(&mut room).expect("the server answers");
+        took.push(begun[took.len()].elapsed());
+    }
+    took
+}
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+const WAIT: &[u8] = b"*1\r\n$4\r\nSLOW\r\n";
+
+fn redis_command(number: usize) -> &'static [u8] {
+    if number % 6 == 5 { WAIT } else { PING }
+}
+
+/// With `options`, a server that speaks as Redis does and has four requests in flight.
+fn commands_in_flight(options: &str) -> (Vec<Duration>, Value) {
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    watch_with(options, port, move || {
+        let server = named("planted", move || serve_commands(&listener, PING.len(), |bytes| bytes == WAIT, b"+OK\r\n"));
+        let times = named("asker", move || pipelined(port, redis_command, 5)).join().expect("the client");
+        server.join().expect("the server");
+        times
+    })
+}
+
+#[test]
+fn requests_in_flight_are_paired_by_their_protocol() {
+    skip_without_bpf!();
+    let (mut own, result) = commands_in_flight(&format!("--slowest {COMMANDS}"));
+    if server(&result)["framed"] == 0 && result["missing"].as_array().is_some_and(|missing| !missing.is_empty()) {
+        return println!("skipped: this kernel does not give what is sent");
+    }
+    is_sound(&result, COMMANDS as u64);
+    let server = server(&result);
+    assert_eq!(
+        (&server["framed"], &server["in_flight"], &server["torn"]),
+        (&(COMMANDS as u64).into(), &0.into(), &0.into())
+    );
+    let slowest = server["slowest"].as_array().expect("a list");
+    assert_eq!(slowest.len(), COMMANDS);
+    for (what, count) in [("SLOW", COMMANDS / 6), ("PING", COMMANDS - COMMANDS / 6)] {
+        assert_eq!(slowest.iter().filter(|slow| slow["what"] == what).count(), count);
+    }
+    // Of those that had to wait, the slow ones slept themselves; what came behind them was queued.
+    let long = slowest.iter().filter(|slow| slow["total_ns"].as_u64().expect("a time") > SLOW.as_nanos() as u64);
+    for slow in long.clone() {
+        let stage = if slow["what"] == "SLOW" { "work: sleep" } else { "queued behind other requests" };
+        assert_eq!(slow["stage"], stage, "{slow:#}");
+    }
+    assert!(long.count() > COMMANDS / 2);
+    own.sort();
+    let (own, seen) = (own[own.len() * 9 / 10].as_secs_f64(), server["p90_ns"].as_f64().expect("a quantile") / 1e9);
+    assert!((own - seen).abs() < 0.03 * own + 0.01, "the client says {own} s, watch says {seen} s");
+}
+
+#[test]
+fn without_payload_requests_in_flight_are_not_paired() {
+    skip_without_bpf!();
+    let (_, result) = commands_in_flight("--no-payload --slowest 3");
+    let server = server(&result);
+    assert_eq!((&server["framed"], &server["findings"][0]["code"]), (&0.into(), &"X14".into()));
+    let slowest = server["slowest"].as_array().expect("a list");
+    assert!(
+        slowest.iter().all(|slow| slow["what"] == "") && server["by_request"].as_array().is_some_and(Vec::is_empty)
+    );
+}
+
+/// A protocol that nobody knows: a length, and so many bytes.
+#[test]
+fn a_length_in_front_of_each_message_is_enough() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let (_, result) = watch_with("--framing 1:u16be --slowest 3", port, move || {
+        let server = named("planted", move || serve_commands(&listener, 5, |bytes| bytes == b"!\0\x02no", b"?\0\0"));
+        let times = pipelined(port, |number| if number % 6 == 5 { b"!\0\x02no" } else { b"!\0\x02ok" }, 3);
+        server.join().expect("the server");
+        times
+    });
+    if server(&result)["framed"] == 0 && result["missing"].as_array().is_some_and(|missing| !missing.is_empty()) {
+        return println!("skipped: this kernel does not give what is sent");
+    }
+    is_sound(&result, COMMANDS as u64);
+    assert_eq!(server(&result)["framed"], COMMANDS as u64);
+}
+
 /// Ends with the test.
 struct Redis(std::process::Child);
 
@@ -435,6 +562,10 @@ fn a_slow_command_of_redis_is_found() {
     is_sound(&result, 60);
     let server = server(&result);
     assert_eq!((&server["name"], &server["findings"][0]["code"]), (&"redis-server".into(), &"X01".into()));
+    // Commands have names where what is sent can be seen.
+    let named: Vec<&Value> =
+        server["by_request"].as_array().expect("a list").iter().map(|asked| &asked["what"]).collect();
+    assert!(named.is_empty() || named == ["EVAL"], "{named:?}");
 }
 
 const UNIX: &str = "
@@ -502,6 +633,8 @@ fn what_cannot_be_watched_is_said() {
     let home = Home::new();
     home.run("watch").ends_with(2).says(&["nothing to watch", "--port 6379"]);
     home.run("watch --pid 1 -t 0").ends_with(2).says(&["-t must be"]);
+    home.run("watch --pid 1 --framing u24be").ends_with(2).says(&["--framing takes auto"]);
+    home.run("watch --pid 1 --framing resp --no-payload").ends_with(2);
     home.run("watch no-such-record").ends_with(2);
     skip_without_bpf!();
     home.run("watch --pid 4194303").ends_with(3).says(&["error[E61]", "there is no process 4194303"]);

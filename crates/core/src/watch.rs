@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::Gate;
+
 /// The version of the shapes below.
 pub const SCHEMA: &str = "msgpath.watch/1";
 
@@ -141,6 +143,8 @@ pub mod flag {
     pub const HANDED: u32 = 16;
     /// The reply came in several parts.
     pub const PARTS: u32 = 32;
+    /// Its protocol told where it begins and ends; the other ones are turns.
+    pub const FRAMED: u32 = 64;
 }
 
 /// One request and its reply.
@@ -174,6 +178,8 @@ pub struct RequestRow {
     pub run_back: Culprit,
     pub server_name: [u8; 16],
     pub client_name: [u8; 16],
+    /// What was asked for, where the protocol is known: `GET`, `POST /login`, `SELECT`.
+    pub what: [u8; 16],
 }
 
 impl RequestRow {
@@ -195,7 +201,7 @@ pub fn name_of(name: &[u8; 16]) -> String {
 }
 
 /// What was asked for and found when the programs began to be watched.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchHeader {
     /// [`SCHEMA`].
     pub schema: String,
@@ -217,6 +223,12 @@ pub struct WatchHeader {
     pub calls: Vec<(i16, String)>,
     /// Version of msgpath.
     pub version: String,
+    /// How messages are told apart, as it is typed; empty: by turns, and nothing of what is sent was read.
+    #[serde(default)]
+    pub framing: String,
+    /// What the result is held to.
+    #[serde(default)]
+    pub gates: Vec<Gate>,
 }
 
 /// What was counted of one server: all requests, whether they have a row or not.
@@ -238,6 +250,9 @@ pub struct ServiceCounts {
     pub in_flight: u64,
     /// Data from the server that nobody had asked for.
     pub unasked: u64,
+    /// Requests among `requests` that were told apart by their protocol; the others are turns.
+    #[serde(default)]
+    pub framed: u64,
     /// Times of all requests that were split.
     pub times: Times,
 }
@@ -261,6 +276,31 @@ impl Times {
         ((128 + part) << octave, (129 + part) << octave)
     }
 
+    /// The bucket of a time.
+    pub fn bucket(ns: u64) -> u16 {
+        let bits = 63 - ns.max(1).leading_zeros();
+        let octave = bits.saturating_sub(7);
+        let bucket = u64::from(octave) * 128 + (ns >> octave);
+        bucket.min(Self::BUCKETS as u64 - 1) as u16
+    }
+
+    /// Adds what another one has counted.
+    pub fn add(&mut self, other: &Times) {
+        let mut all: std::collections::BTreeMap<u16, u64> = self.0.iter().copied().collect();
+        other.0.iter().for_each(|(bucket, count)| *all.entry(*bucket).or_default() += count);
+        self.0 = all.into_iter().collect();
+    }
+
+    /// What was counted after `before` was.
+    #[must_use]
+    pub fn since(&self, before: &Times) -> Times {
+        let mut left: std::collections::BTreeMap<u16, u64> = self.0.iter().copied().collect();
+        for (bucket, count) in &before.0 {
+            left.entry(*bucket).and_modify(|now| *now = now.saturating_sub(*count));
+        }
+        Times(left.into_iter().filter(|(_, count)| *count > 0).collect())
+    }
+
     /// Requests counted.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
@@ -276,6 +316,15 @@ impl Times {
             (seen >= rank).then_some((from + to - 1) as f64 / 2.0)
         })
     }
+}
+
+/// A part of the time in which programs were watched: the unit of evidence, as a round is of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its length, ns.
+    pub ns: u64,
+    /// Times of the requests that ended in it, by server.
+    pub times: Vec<(u32, Times)>,
 }
 
 /// What watching cost.
@@ -294,7 +343,7 @@ pub struct WatchCost {
 }
 
 /// How watching ended.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchEnd {
     /// How long programs were watched, ns.
     pub duration_ns: u64,
@@ -310,6 +359,9 @@ pub struct WatchEnd {
     pub services: Vec<ServiceCounts>,
     /// `None`: the kernel did not let it be measured.
     pub cost: Option<WatchCost>,
+    /// The time in parts of the same length.
+    #[serde(default)]
+    pub slices: Vec<Slice>,
 }
 
 #[cfg(test)]
@@ -329,7 +381,13 @@ mod tests {
                 to == next && (to - from) as f64 <= 1.0_f64.max(from as f64 / 127.0),
                 "{bucket}: {from}..{to}, {next}"
             );
+            assert_eq!([from, to - 1, to].map(Times::bucket), [bucket, bucket, bucket + 1]);
         }
+        assert_eq!(usize::from(Times::bucket(u64::MAX)), Times::BUCKETS - 1);
+        let mut sum = Times(vec![(3, 1), (9, 2)]);
+        sum.add(&Times(vec![(1, 5), (9, 1)]));
+        assert_eq!(sum, Times(vec![(1, 5), (3, 1), (9, 3)]));
+        assert_eq!(sum.since(&Times(vec![(3, 1), (9, 1)])), Times(vec![(1, 5), (9, 2)]));
         let times = Times(vec![(100, 98), (1000, 1), (2000, 1)]);
         assert_eq!((times.total(), times.quantile(0.5), Times::default().quantile(0.5)), (100, Some(100.0), None));
         let (from, to) = Times::range(1000);

@@ -157,11 +157,17 @@ fn finding(code: &str, confidence: Confidence, text: String, evidence: BTreeMap<
 /// What is said where the time is not split.
 pub(super) fn not_split(server: &Server) -> Vec<Finding> {
     let Some(why) = &server.not_split else { return Vec::new() };
+    // Without a row nobody knows what its threads are called.
+    let name = match server.port {
+        Some(port) if server.name.is_empty() => format!("port {port}"),
+        _ => server.name.clone(),
+    };
     if server.in_flight > 0 && server.complete < ENOUGH {
         let text = format!(
-            "which reply answers which request to {}: several requests are in flight on a connection, and by turns they cannot be \
-             paired. With one request at a time on each connection, the time is split.",
-            server.name
+            "which reply answers which request to {}: several requests are in flight on a connection, and the protocol is not known \
+             or was not followed from the beginning of the connection. With --framing, or with one request at a time on each \
+             connection, the time is split.",
+            name
         );
         let evidence = BTreeMap::from([("turns_in_flight".to_owned(), server.in_flight as f64)]);
         return vec![finding("X14", Confidence::CantTell, text, evidence)];
@@ -171,7 +177,7 @@ pub(super) fn not_split(server: &Server) -> Vec<Finding> {
         ("torn".to_owned(), server.torn as f64),
         ("requests".to_owned(), server.requests as f64),
     ]);
-    vec![finding("X15", Confidence::CantTell, format!("where the time of {} goes: {why}.", server.name), evidence)]
+    vec![finding("X15", Confidence::CantTell, format!("where the time of {name} goes: {why}."), evidence)]
 }
 
 #[cfg(test)]

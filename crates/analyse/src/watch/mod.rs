@@ -6,8 +6,12 @@
 mod bands;
 mod culprits;
 mod findings;
+mod gates;
+mod pictures;
 #[cfg(test)]
 mod testing;
+
+use std::collections::BTreeMap;
 
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, name_of};
 use msgpath_record::watch::Watched;
@@ -16,7 +20,9 @@ use serde::{Deserialize, Serialize};
 
 pub use bands::{Band, StageTimes};
 pub use findings::CODES;
+pub use pictures::{Bin, Heat, Pictures};
 
+use crate::gates::RunGate;
 use crate::summary::Finding;
 use bands::Bands;
 
@@ -60,6 +66,8 @@ pub struct WatchSummary {
     pub servers: Vec<Server>,
     /// What watching cost.
     pub cost: Option<Cost>,
+    /// What the result was to be held to.
+    pub gates: Vec<RunGate>,
 }
 
 /// One server: a listening port, or a process with Unix sockets.
@@ -86,6 +94,8 @@ pub struct Server {
     pub in_flight: u64,
     /// Data from the server that nobody had asked for.
     pub unasked: u64,
+    /// Requests that were told apart by their protocol; the others are turns.
+    pub framed: u64,
     /// Share of the turns that were split.
     pub complete: f64,
     /// Half of all requests that were split take at most so long, ns.
@@ -108,8 +118,13 @@ pub struct Server {
     pub findings: Vec<Finding>,
     /// The slowest requests.
     pub slowest: Vec<Slow>,
+    /// What was asked for, where the protocol tells: what takes most time first.
+    pub by_request: Vec<Asked>,
     /// Connections with most requests in the sample.
     pub by_connection: Vec<Connection>,
+    /// What only pictures show.
+    #[serde(skip)]
+    pub pictures: Pictures,
 }
 
 /// One of the slowest requests.
@@ -124,6 +139,8 @@ pub struct Slow {
     pub connection: u64,
     /// Its number within the connection.
     pub turn: u32,
+    /// What was asked for; empty: the protocol does not tell.
+    pub what: String,
     /// The client's thread.
     pub client: String,
     /// Bytes of request and reply.
@@ -132,8 +149,26 @@ pub struct Slow {
     pub stage: String,
     /// That stage, ns.
     pub stage_ns: u64,
+    /// Every stage that took any time, in the order of time, ns.
+    pub stages: Vec<(Stage, u64)>,
     /// Who kept it waiting; empty: nobody.
     pub culprit: String,
+}
+
+/// Requests that ask for the same, by their rows.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedRequests")]
+pub struct Asked {
+    /// `GET`, `POST /login`, `SELECT`.
+    pub what: String,
+    /// Requests that the rows stand for.
+    pub requests: u64,
+    /// Median of its rows, ns.
+    pub p50_ns: f64,
+    /// p99 of its rows, ns.
+    pub p99_ns: f64,
+    /// The largest stage of its slowest row.
+    pub stage: String,
 }
 
 /// One connection, by its rows.
@@ -150,7 +185,7 @@ pub struct Connection {
     pub p50_ns: f64,
     /// p99 of its rows, ns.
     pub p99_ns: f64,
-    /// The largest stage of its slowest hundredth.
+    /// The largest stage of its slowest row.
     pub stage: String,
 }
 
@@ -182,18 +217,21 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
     let (header, end) = (&watched.header, watched.end.clone().unwrap_or_else(|| counted(&watched.rows)));
     let seconds = end.duration_ns as f64 / 1e9;
     let begin = watched.rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
-    let mut servers: Vec<Server> = end
+    let mut servers: Vec<(u32, Server)> = end
         .services
         .iter()
         .map(|counts| {
             let rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.service == counts.service).collect();
-            server(counts, &rows, seconds, choice, begin, &|call| {
+            let server = server(counts, &rows, seconds, choice, begin, &|call| {
                 header.calls.iter().find(|(number, _)| *number == call).map(|(_, name)| name.clone())
-            })
+            });
+            (counts.service, server)
         })
-        .filter(|server| server.requests + server.incomplete + server.in_flight + server.torn > 0)
+        .filter(|(_, server)| server.requests + server.incomplete + server.in_flight + server.torn > 0)
         .collect();
-    servers.sort_by(|a, b| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
+    servers.sort_by(|(_, a), (_, b)| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
+    let numbered: Vec<(u32, &Server)> = servers.iter().map(|(number, server)| (*number, server)).collect();
+    let gates = gates::judge(&header.gates, &end.slices, &numbered);
     WatchSummary {
         schema: SCHEMA.into(),
         name: header.name.clone(),
@@ -209,14 +247,15 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
             watched.end.is_none().then(|| "watching was cut short: only the rows that were written are known".into())
         }),
         missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
-        servers,
+        gates,
+        servers: servers.into_iter().map(|(_, server)| server).collect(),
         cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
     }
 }
 
 /// What the rows alone tell, where the end is missing.
 fn counted(rows: &[RequestRow]) -> WatchEnd {
-    let numbers: std::collections::BTreeMap<u32, u64> = rows.iter().fold(Default::default(), |mut map, row| {
+    let numbers: BTreeMap<u32, u64> = rows.iter().fold(Default::default(), |mut map, row| {
         *map.entry(row.service).or_default() += 1;
         map
     });
@@ -242,7 +281,7 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
 
 /// The name that most rows have.
 fn most<'a>(names: impl Iterator<Item = &'a [u8; 16]>, limit: usize) -> Vec<String> {
-    let mut counts = std::collections::BTreeMap::<&[u8; 16], u64>::new();
+    let mut counts = BTreeMap::<&[u8; 16], u64>::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
@@ -270,6 +309,7 @@ fn server(
         torn: counts.torn,
         in_flight: counts.in_flight,
         unasked: counts.unasked,
+        framed: counts.framed,
         complete,
         p50_ns: counts.times.quantile(0.5),
         p90_ns: counts.times.quantile(0.9),
@@ -296,7 +336,9 @@ fn server(
         server.findings = findings::not_split(&server);
     }
     server.slowest = slowest(rows, choice.slowest, begin, call);
+    server.by_request = asked(rows);
     server.by_connection = connections(rows);
+    server.pictures = Pictures::of(&counts.times, rows, begin);
     server
 }
 
@@ -314,40 +356,63 @@ fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) ->
             total_ns: row.total_ns,
             connection: row.connection,
             turn: row.turn,
+            what: name_of(&row.what),
             client: name_of(&row.client_name),
             bytes: [row.bytes_there, row.bytes_back],
             stage: stage.words().into(),
             stage_ns: row.stage(stage),
+            stages: Stage::ALL.into_iter().map(|stage| (stage, row.stage(stage))).filter(|(_, ns)| *ns > 0).collect(),
             culprit: culprits::of_row(row, stage, call).unwrap_or_default(),
         }
     };
     rows.iter().take(count).map(slow).collect()
 }
 
-/// Connections that are listed.
-const CONNECTIONS: usize = 20;
+/// Connections, and kinds of requests, that are listed.
+const LISTED: usize = 20;
+
+/// What is known of rows that belong together: those that they stand for, median, p99, the largest stage of the slowest.
+fn of_rows(rows: &[&RequestRow]) -> (u64, [f64; 2], String) {
+    let sample = bands::sample(rows);
+    let quantile = |p| bands::weighted(&sample, p).map_or(0.0, |row| row.total_ns as f64);
+    let slowest = rows.iter().max_by_key(|row| row.total_ns);
+    let requests = sample.iter().map(|row| u64::from(row.weight.max(1))).sum();
+    (requests, [0.5, 0.99].map(quantile), slowest.map_or_else(String::new, |row| largest(row).words().into()))
+}
+
+fn grouped<'a, K: Ord>(rows: &[&'a RequestRow], by: impl Fn(&'a RequestRow) -> K) -> BTreeMap<K, Vec<&'a RequestRow>> {
+    rows.iter().fold(BTreeMap::new(), |mut groups, row| {
+        groups.entry(by(row)).or_insert_with(Vec::new).push(*row);
+        groups
+    })
+}
+
+fn asked(rows: &[&RequestRow]) -> Vec<Asked> {
+    let all = grouped(rows, |row| row.what).into_iter().filter(|(what, _)| *what != [0; 16]);
+    let mut all: Vec<Asked> = all
+        .map(|(what, rows)| {
+            let (requests, [p50_ns, p99_ns], stage) = of_rows(&rows);
+            Asked { what: name_of(&what), requests, p50_ns, p99_ns, stage }
+        })
+        .collect();
+    all.sort_by(|a, b| {
+        (b.requests as f64 * b.p50_ns).total_cmp(&(a.requests as f64 * a.p50_ns)).then(a.what.cmp(&b.what))
+    });
+    all.truncate(LISTED);
+    all
+}
 
 fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
-    let mut by = std::collections::BTreeMap::<u64, Vec<&RequestRow>>::new();
-    rows.iter().for_each(|row| by.entry(row.connection).or_default().push(row));
-    let mut all: Vec<Connection> = by
+    let mut all: Vec<Connection> = grouped(rows, |row| row.connection)
         .into_iter()
         .map(|(connection, rows)| {
-            let sample = bands::sample(&rows);
-            let quantile = |p| bands::weighted(&sample, p).map_or(0.0, |row| row.total_ns as f64);
-            let slowest = rows.iter().max_by_key(|row| row.total_ns).expect("a connection with rows");
-            Connection {
-                connection,
-                client: name_of(&slowest.client_name),
-                requests: sample.iter().map(|row| u64::from(row.weight.max(1))).sum(),
-                p50_ns: quantile(0.5),
-                p99_ns: quantile(0.99),
-                stage: largest(slowest).words().into(),
-            }
+            let (requests, [p50_ns, p99_ns], stage) = of_rows(&rows);
+            let client = rows.last().map_or_else(String::new, |row| name_of(&row.client_name));
+            Connection { connection, client, requests, p50_ns, p99_ns, stage }
         })
         .collect();
     all.sort_by_key(|one| (std::cmp::Reverse(one.requests), one.connection));
-    all.truncate(CONNECTIONS);
+    all.truncate(LISTED);
     all
 }
 
@@ -373,6 +438,17 @@ mod tests {
         );
         let slowest = &summary.servers[0].slowest;
         assert_eq!((slowest.len(), slowest[0].stage.as_str()), (3, "work: lock (futex)"));
-        assert!(slowest[0].culprit.contains("holder"), "{slowest:?}");
+        assert!(slowest[0].culprit.contains("holder") && slowest[0].what == "SET", "{slowest:?}");
+    }
+
+    #[test]
+    fn requests_are_grouped_by_what_they_ask_for() {
+        let summary = summarise(&watched(&Load { stage: Stage::WorkSleep, ..Load::default() }), Choice::default());
+        let by = &summary.servers[0].by_request;
+        let seen: Vec<(&str, u64, &str)> =
+            by.iter().map(|asked| (asked.what.as_str(), asked.requests, asked.stage.as_str())).collect();
+        // What takes most time together comes first.
+        assert_eq!(seen, [("SET", 20, "work: sleep"), ("GET", 980, "work: on CPU")]);
+        assert!(by[0].p50_ns > 2e6 && by[1].p99_ns < 1e5, "{by:?}");
     }
 }

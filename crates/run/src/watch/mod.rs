@@ -3,7 +3,11 @@
 //! Everything is bounded: the time, the rows that are kept, the rows a second (`sampling`), the processes that are looked for.
 
 mod command;
+mod framing;
+mod pairing;
+mod requests;
 mod sampling;
+mod slices;
 mod targets;
 
 use std::ffi::OsString;
@@ -11,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_core::framing::Framing;
+use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_record::utc;
@@ -22,7 +28,9 @@ use msgpath_sys::watch::{Watch, calls, count_run_time};
 use crate::observe::bpf::explain;
 use crate::observe::first_pid_namespace;
 use command::Child;
+use requests::Requests;
 use sampling::Sampling;
+use slices::Slices;
 use targets::Targets;
 
 /// How often rows are taken: the kernel's ring holds some 2000 of them.
@@ -52,6 +60,10 @@ pub struct WatchRequest {
     pub rows: u64,
     /// Requests from this on have a row each, ns; 0: the slowest 3 %.
     pub slow_ns: u64,
+    /// How messages are told apart; `None`: by turns, and nothing of what is sent is read.
+    pub framing: Option<Framing>,
+    /// What the result is held to.
+    pub gates: Vec<Gate>,
     /// Name and folder of the record.
     pub name: String,
     #[allow(missing_docs)]
@@ -80,7 +92,7 @@ fn refused(why: Unavailable) -> Problem {
 /// Why not.
 pub fn available() -> Result<(), Unavailable> {
     first_pid_namespace()?;
-    Watch::open().map(drop).map_err(explain)
+    Watch::open(false).map(drop).map_err(explain)
 }
 
 /// Watches, and writes the record.
@@ -90,7 +102,8 @@ pub fn available() -> Result<(), Unavailable> {
 pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicBool) -> Result<(), Problem> {
     first_pid_namespace().map_err(refused)?;
     let mut targets = Targets::of(request)?;
-    let (mut watch, mut missing) = Watch::open().map_err(|refusal| refused(explain(refusal)))?;
+    let (mut watch, mut missing) =
+        Watch::open(request.framing.is_some()).map_err(|refusal| refused(explain(refusal)))?;
     missing.extend(watch.attach());
     targets.apply(&mut watch)?;
     let header = WatchHeader {
@@ -104,6 +117,8 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
         missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
         calls: calls().into_iter().map(|(number, name, _)| (number, name.to_owned())).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
+        framing: request.framing.filter(|_| watch.copies()).map_or_else(String::new, |framing| framing.to_string()),
+        gates: request.gates.clone(),
     };
     let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
     watch.switch(true);
@@ -128,25 +143,28 @@ fn follow(
 ) -> Result<WatchEnd, Problem> {
     let (begin, cpu) = (Instant::now(), clock::thread_cpu());
     let mut sampling = Sampling::new(request.slow_ns);
+    let mut requests = Requests::new(request.framing.unwrap_or_default());
     let mut cost = Counting::new(request.time);
+    let mut slices = Slices::new(begin);
     let (mut rows, mut recent) = (Vec::new(), Vec::new());
     let (mut followed, mut shown) = (begin, begin);
     loop {
         std::thread::sleep(TICK);
-        watch.drain(MOST_A_TICK, &mut rows);
+        requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
         writer.requests(&rows)?;
         recent.append(&mut rows);
         let now = Instant::now();
         if now - followed >= FOLLOW {
             followed = now;
-            let services = watch.services();
+            let services = requests.services(watch);
             sampling.follow(watch, &services);
             cost.follow(watch, &services, now - begin);
+            slices.follow(&services, now);
         }
         if now - shown >= SHOW {
             shown = now;
             targets.again(watch);
-            live(&Live { elapsed: now - begin, services: &watch.services(), rows: &recent });
+            live(&Live { elapsed: now - begin, services: &requests.services(watch), rows: &recent });
             recent.clear();
         }
         let ended = child.as_mut().is_some_and(Child::has_ended);
@@ -154,12 +172,12 @@ fn follow(
             break;
         }
     }
-    let duration = begin.elapsed();
+    let (over, duration) = (Instant::now(), begin.elapsed());
     watch.switch(false);
     grace();
-    watch.drain(MOST_A_TICK, &mut rows);
+    requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
     writer.requests(&rows)?;
-    let (totals, services) = (watch.totals(), watch.services());
+    let (totals, services) = (watch.totals(), requests.services(watch));
     let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
     Ok(WatchEnd {
         duration_ns: duration.as_nanos() as u64,
@@ -167,6 +185,7 @@ fn follow(
         lost: totals.lost,
         no_room: totals.no_room,
         rows_not_kept: 0,
+        slices: slices.finish(&services, over),
         services,
         cost,
     })
@@ -191,7 +210,7 @@ impl Counting {
             return;
         }
         if self.begun.is_none() {
-            self.begun = count_run_time().ok().map(|fd| (Instant::now(), fd, requests(services)));
+            self.begun = count_run_time().ok().map(|fd| (Instant::now(), fd, turns(services)));
         } else if elapsed >= self.to {
             self.end(watch, services);
         }
@@ -203,7 +222,7 @@ impl Counting {
         self.done = watch.run_time().ok().map(|(programs_ns, runs)| WatchCost {
             programs_ns,
             runs,
-            requests: requests(services).saturating_sub(before),
+            requests: turns(services).saturating_sub(before),
             window_ns,
             reader_ns: 0,
         });
@@ -215,6 +234,6 @@ impl Counting {
     }
 }
 
-fn requests(services: &[ServiceCounts]) -> u64 {
+fn turns(services: &[ServiceCounts]) -> u64 {
     services.iter().map(|service| service.requests + service.in_flight + service.torn).sum()
 }
