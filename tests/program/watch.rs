@@ -4,13 +4,17 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 use serde_json::Value;
 
 use crate::command::{Home, free_port, within};
@@ -268,7 +272,62 @@ fn planted_page_faults_are_counted() {
             std::hint::black_box(&memory);
         }
     };
-    finds(at_once(plant), "work_on_cpu", "X02", &["page faults more"]);
+    finds(at_once(plant), "work_page_faults", "X02", &["page faults more"]);
+}
+
+/// A timer that expires all the time on the CPU on which the server computes: its interrupts are told from what the server does.
+#[test]
+fn planted_interrupts_are_told_from_computing() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let ((), result) = watch(port, move || {
+        let server = named("planted", move || {
+            let cpu = msgpath_sys::affinity::allowed()[0];
+            let (mut first, timer) = (true, timer());
+            let plant = move || {
+                if std::mem::take(&mut first) {
+                    msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
+                    real_time(1);
+                }
+                // It expires on the CPU that has set it.
+                let begin = msgpath_sys::clock::thread_cpu();
+                while msgpath_sys::clock::thread_cpu() - begin < PLANTED.as_nanos() as u64 {
+                    expires_in(&timer, Duration::from_micros(5));
+                    let begin = Instant::now();
+                    while begin.elapsed() < Duration::from_micros(15) {}
+                }
+            };
+            serve(&listener, 1, plant);
+        });
+        named("asker", move || client(port)).join().expect("the client");
+        server.join().expect("the server");
+    });
+    is_sound(&result, 90);
+    let missing = result["missing"].as_array().expect("a list");
+    if missing.iter().any(|name| name == "local_timer_entry") {
+        return println!("skipped: this kernel does not tell of the timer's interrupts");
+    }
+    let stages = server(&result)["stages"].as_array().expect("stages");
+    let of = |name: &str| {
+        stages
+            .iter()
+            .find(|stage| stage["stage"] == name)
+            .map_or(0.0, |stage| stage["slow_ns"].as_f64().expect("a time"))
+    };
+    // What the timer takes of 150 ms depends on the machine; without it that is some tenths of a per cent.
+    assert!(of("work_interrupts") > 0.02 * of("work_on_cpu"), "{stages:#?}");
+}
+
+fn timer() -> OwnedFd {
+    timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).expect("a timer")
+}
+
+fn expires_in(timer: &OwnedFd, time: Duration) {
+    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = Itimerspec { it_interval: never, it_value: Timespec { tv_sec: 0, tv_nsec: time.as_nanos() as i64 } };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &once).expect("a timer that is set");
 }
 
 #[test]
@@ -327,6 +386,80 @@ fn a_queue_of_clients_is_found() {
         first["code"] == "X09" && first["text"].as_str().is_some_and(|text| text.contains("busy with other")),
         "{first:#}"
     );
+}
+
+/// A page, limits, metrics, and the verbs that know what is kept.
+#[test]
+fn a_record_is_held_to_limits_and_kept_beside_runs() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let home = Home::new();
+    let (page, metrics) = (home.path().join("page.html"), home.path().join("m.prom"));
+    let (page_text, metrics_text) = (page.to_str().expect("text"), metrics.to_str().expect("text"));
+    let port_text = port.to_string();
+    let line = ["watch", "--port", &port_text, "-t", "60s", "--name", "kept", "--report", page_text];
+    let limits = ["--fail-if", "mean > 1us", "--fail-if", "rate < 0.001 msg/s", "--open-metrics", metrics_text];
+    let mut watching = home.command(&[&line[..], &limits].concat());
+    let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let begun = home.runs().join("kept/watch.json");
+    assert!(within(Duration::from_secs(60), || begun.exists()), "it does not begin");
+    let server = named("planted", move || serve(&listener, 1, || {}));
+    let mut stream = connect(port);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(2200) {
+        ask(&mut stream, b'n');
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(stream);
+    server.join().expect("the server");
+    let process = rustix::process::Pid::from_child(&watching);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a child of ours");
+    let output = watching.wait_with_output().expect("it ends");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{out}\n{err}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err.contains("error[E25]") && err.contains("mean > 1us for planted:"), "{err}");
+    assert!(out.contains("failed (sure)") && out.contains("passed"), "{out}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("Where is a request to planted at every moment?") && page.contains("</html>"));
+    let metrics = std::fs::read_to_string(metrics).expect("the metrics");
+    let counted = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("msgpath_watched_requests_total{")?.rsplit(' ').next()?.parse::<u64>().ok());
+    assert!(counted.is_some_and(|count| count > 100) && metrics.ends_with("# EOF\n"), "{metrics}");
+    home.run("runs").ends_with(0).shows(&["kept", "watch", &format!("port {port}")]);
+    home.run("show kept").ends_with(0).shows(&["planted", "mean > 1us"]);
+    home.run("show @last").ends_with(0).shows(&["planted"]);
+    home.run("watch @last").ends_with(1).shows(&["planted"]);
+    home.run("report kept").ends_with(0).shows(&["kept/report.html"]);
+    home.run("export kept").ends_with(2).says(&["was watched, not measured"]);
+    home.run("verify @last").ends_with(2);
+}
+
+/// What watching costs is told of the load, also where that has ended long before.
+#[test]
+fn the_cost_is_that_of_the_load() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let ((), result) = watch(port, move || {
+        let server = named("planted", move || serve(&listener, 1, || {}));
+        let mut stream = connect(port);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(900) {
+            ask(&mut stream, b'n');
+        }
+        drop(stream);
+        server.join().expect("the server");
+        thread::sleep(Duration::from_millis(700));
+    });
+    let cost = &result["cost"];
+    if cost.is_null() {
+        return println!("skipped: no right to count what BPF programs cost");
+    }
+    let (programs, reader) = (cost["programs"].as_f64().expect("a share"), cost["reader"].as_f64().expect("a share"));
+    assert!(programs > 0.0 && programs < 2.0 && reader > 0.0, "{cost:#}");
 }
 
 /// One thread reads, another works and answers.
@@ -544,7 +677,7 @@ fn a_slow_command_of_redis_is_found() {
     let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
     let (home, port) = (Home::new(), free_port());
     let redis = ["-f", "1", "redis-server", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""];
-    let child = Command::new("chrt").args(redis).current_dir(home.path()).stdout(std::process::Stdio::null()).spawn();
+    let child = Command::new("chrt").args(redis).current_dir(home.path()).stdout(Stdio::null()).spawn();
     let Ok(redis) = child.map(Redis) else { return println!("skipped: no chrt") };
     if !within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
         return println!("skipped: no redis-server");
@@ -635,6 +768,8 @@ fn what_cannot_be_watched_is_said() {
     home.run("watch --pid 1 -t 0").ends_with(2).says(&["-t must be"]);
     home.run("watch --pid 1 --framing u24be").ends_with(2).says(&["--framing takes auto"]);
     home.run("watch --pid 1 --framing resp --no-payload").ends_with(2);
+    home.run("watch --pid 1 --fail-if cpu>1us").ends_with(2).says(&["watched programs have no cpu"]);
+    home.run("watch --pid 1 --fail-if p99>+5%").ends_with(2).says(&["a change needs an earlier run"]);
     home.run("watch no-such-record").ends_with(2);
     skip_without_bpf!();
     home.run("watch --pid 4194303").ends_with(3).says(&["error[E61]", "there is no process 4194303"]);

@@ -8,112 +8,66 @@ use crate::gate::Gate;
 /// The version of the shapes below.
 pub const SCHEMA: &str = "msgpath.watch/1";
 
-/// A part of a request's time, in the order of time. Those of one request add up to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "WatchedStage")]
-#[allow(missing_docs)] // `words` says what each is
-#[repr(u8)]
-pub enum Stage {
-    Send,
-    Queued,
-    WakeUp,
-    InFlight,
-    RunQueue,
-    Receive,
-    OtherThread,
-    WorkOnCpu,
-    WorkRunnable,
-    WorkWaking,
-    WorkPoll,
-    WorkSocket,
-    WorkLock,
-    WorkDisk,
-    WorkSleep,
-    WorkFault,
-    WorkOther,
-    WorkElsewhere,
-    Held,
-    Reply,
-    ClientQueued,
-    ClientWakeUp,
-    ClientInFlight,
-    ClientRunQueue,
-    ClientReceive,
-    ClientOtherThread,
-    Rest,
+macro_rules! stages {
+    ($($stage:ident $words:literal,)*) => {
+        /// A part of a request's time, in the order of time. Those of one request add up to it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[schemars(rename = "WatchedStage")]
+        #[allow(missing_docs)] // `words` says what each is
+        #[repr(u8)]
+        pub enum Stage {
+            $($stage,)*
+        }
+
+        impl Stage {
+            /// All of them, in the order of time.
+            pub const ALL: [Stage; STAGES] = [$(Stage::$stage,)*];
+
+            /// What people read.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Stage::$stage => $words,)*
+                }
+            }
+        }
+
+        /// Stages there are.
+        pub const STAGES: usize = [$(Stage::$stage,)*].len();
+    };
 }
 
-/// Stages there are.
-pub const STAGES: usize = 27;
-
-impl Stage {
-    /// All of them, in the order of time.
-    pub const ALL: [Stage; STAGES] = {
-        use Stage::*;
-        [
-            Send,
-            Queued,
-            WakeUp,
-            InFlight,
-            RunQueue,
-            Receive,
-            OtherThread,
-            WorkOnCpu,
-            WorkRunnable,
-            WorkWaking,
-            WorkPoll,
-            WorkSocket,
-            WorkLock,
-            WorkDisk,
-            WorkSleep,
-            WorkFault,
-            WorkOther,
-            WorkElsewhere,
-            Held,
-            Reply,
-            ClientQueued,
-            ClientWakeUp,
-            ClientInFlight,
-            ClientRunQueue,
-            ClientReceive,
-            ClientOtherThread,
-            Rest,
-        ]
-    };
-
-    /// What people read.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Stage::Send => "send call to data ready",
-            Stage::Queued => "queued behind other requests",
-            Stage::WakeUp => "wake-up call",
-            Stage::InFlight => "wake-up in flight",
-            Stage::RunQueue => "run-queue delay",
-            Stage::Receive => "server receives, on CPU",
-            Stage::OtherThread => "waiting for a thread",
-            Stage::WorkOnCpu => "work: on CPU",
-            Stage::WorkRunnable => "work: runnable, no CPU",
-            Stage::WorkWaking => "work: wake-ups",
-            Stage::WorkPoll => "work: poll",
-            Stage::WorkSocket => "work: socket call",
-            Stage::WorkLock => "work: lock (futex)",
-            Stage::WorkDisk => "work: disk",
-            Stage::WorkSleep => "work: sleep",
-            Stage::WorkFault => "work: page fault that blocks",
-            Stage::WorkOther => "work: another call",
-            Stage::WorkElsewhere => "work: in a thread not followed",
-            Stage::Held => "reply held back",
-            Stage::Reply => "reply's send call to data ready",
-            Stage::ClientQueued => "client busy with other replies",
-            Stage::ClientWakeUp => "back: wake-up call",
-            Stage::ClientInFlight => "back: wake-up in flight",
-            Stage::ClientRunQueue => "back: run-queue delay",
-            Stage::ClientReceive => "back: client receives, on CPU",
-            Stage::ClientOtherThread => "back: another thread receives",
-            Stage::Rest => "rest of the reply",
-        }
-    }
+// The table of stages; those of work are in the order of the kinds of what a thread does (crates/sys/bpf/watch/types.h).
+stages! {
+    Send "send call to data ready",
+    Queued "queued behind other requests",
+    WakeUp "wake-up call",
+    InFlight "wake-up in flight",
+    RunQueue "run-queue delay",
+    Receive "server receives, on CPU",
+    OtherThread "waiting for a thread",
+    WorkOnCpu "work: on CPU",
+    WorkInterrupts "work: interrupts",
+    WorkPageFaults "work: page faults",
+    WorkRunnable "work: runnable, no CPU",
+    WorkWaking "work: wake-ups",
+    WorkPoll "work: poll",
+    WorkSocket "work: socket call",
+    WorkLock "work: lock (futex)",
+    WorkDisk "work: disk",
+    WorkSleep "work: sleep",
+    WorkFault "work: page fault that blocks",
+    WorkOther "work: another call",
+    WorkElsewhere "work: in a thread not followed",
+    Held "reply held back",
+    Reply "reply's send call to data ready",
+    ClientQueued "client busy with other replies",
+    ClientWakeUp "back: wake-up call",
+    ClientInFlight "back: wake-up in flight",
+    ClientRunQueue "back: run-queue delay",
+    ClientReceive "back: client receives, on CPU",
+    ClientOtherThread "back: another thread receives",
+    Rest "rest of the reply",
 }
 
 /// What kept a thread from going on, and for how long: who woke it, or who had the CPU before it.
@@ -330,13 +284,13 @@ pub struct Slice {
 /// What watching cost.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct WatchCost {
-    /// CPU time of the BPF programs in the window in which the kernel measured them, ns.
+    /// CPU time of the BPF programs in the windows in which the kernel counted it and requests came, ns.
     pub programs_ns: u64,
-    /// How often they ran in it.
+    /// How often they ran in them.
     pub runs: u64,
-    /// Requests in it.
+    /// Requests in them.
     pub requests: u64,
-    /// Its length, ns.
+    /// How long they were together, ns; 0: no request came while it was counted.
     pub window_ns: u64,
     /// CPU time of msgpath itself over the whole run, ns.
     pub reader_ns: u64,
@@ -362,6 +316,9 @@ pub struct WatchEnd {
     /// The time in parts of the same length.
     #[serde(default)]
     pub slices: Vec<Slice>,
+    /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
+    #[serde(default)]
+    pub stolen: Option<f64>,
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ HELPER long (*read_user)(void *to, u32 size, const void *from) = (void *)112;
 HELPER long (*read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 HELPER long (*ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 HELPER void *(*as_tcp_socket)(void *sk) = (void *)137;
+HELPER void *(*current_task)(void) = (void *)158;
 HELPER void *(*task_registers)(void *task) = (void *)175;
 HELPER void *(*as_unix_socket)(void *sk) = (void *)178;
 

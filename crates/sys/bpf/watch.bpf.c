@@ -301,6 +301,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 				to->run = *who;
 		}
 		go(to, ON_CPU, now);
+		to->interrupts = 0;
 		unlock(to);
 	}
 	return 0;
@@ -373,7 +374,7 @@ SEC("tp_btf/sched_wakeup") int on_sched_wakeup(u64 *ctx)
 	struct thread *t = thread_of(task->pid);
 	if (!t || !lock(t))
 		return 0;
-	if (t->state != ON_CPU && t->state != RUNNABLE)
+	if (t->state >= WAKING)
 		go(t, RUNNABLE, monotonic_ns());
 	unlock(t);
 	return 0;
@@ -406,11 +407,66 @@ SEC("tp_btf/sched_process_fork") int on_sched_process_fork(u64 *ctx)
 	return 0;
 }
 
+/*
+ * A page fault from user mode. Nothing tells when it ends, but that its page is counted (rss_stat) comes next to last: what lies
+ * between is the fault's. One that counts no page (a copy after a fork) is time on the CPU.
+ */
 SEC("tp_btf/page_fault_user") int on_page_fault_user(void)
 {
 	struct control *c = active();
 	struct thread *t = c ? thread_of(CURRENT) : 0;
-	if (t)
-		t->faults++;
+	if (!t)
+		return 0;
+	t->faults++;
+	if (lock(t)) {
+		go(t, t->state, monotonic_ns());
+		t->paging = 1;
+		unlock(t);
+	}
 	return 0;
 }
+
+SEC("tp_btf/rss_stat") int on_rss_stat(void)
+{
+	struct control *c = active();
+	struct thread *t = c ? thread_of(CURRENT) : 0;
+	if (!t || !t->paging)
+		return 0;
+	/* A system call counts pages as well. */
+	if (call_of(current_task()) >= 0 || !lock(t))
+		return 0;
+	u64 now = monotonic_ns();
+	if (t->state == ON_CPU && now > t->since) {
+		t->ns[PAGING] += now - t->since;
+		t->since = now;
+	}
+	t->paging = 0;
+	unlock(t);
+	return 0;
+}
+
+/*
+ * Interrupts, and the softirqs behind them, take the CPU from the thread that has it. A softirq during a system call may be the
+ * call's own work (a packet on loopback): it is time on the CPU.
+ */
+INLINE int interrupt(int begins, int soft)
+{
+	struct control *c = active();
+	struct thread *t = c ? thread_of(CURRENT) : 0;
+	if (!t || (soft && call_of(current_task()) >= 0) || !lock(t))
+		return 0;
+	if (begins && !t->interrupts++ && t->state == ON_CPU)
+		go(t, INTERRUPT, monotonic_ns());
+	else if (!begins && t->interrupts && !--t->interrupts && t->state == INTERRUPT)
+		go(t, ON_CPU, monotonic_ns());
+	unlock(t);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry") int on_irq_handler_entry(void) { return interrupt(1, 0); }
+SEC("tp_btf/irq_handler_exit") int on_irq_handler_exit(void) { return interrupt(0, 0); }
+SEC("tp_btf/softirq_entry") int on_softirq_entry(void) { return interrupt(1, 1); }
+SEC("tp_btf/softirq_exit") int on_softirq_exit(void) { return interrupt(0, 1); }
+/* Of x86. */
+SEC("tp_btf/local_timer_entry") int on_local_timer_entry(void) { return interrupt(1, 0); }
+SEC("tp_btf/local_timer_exit") int on_local_timer_exit(void) { return interrupt(0, 0); }

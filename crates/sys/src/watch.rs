@@ -24,7 +24,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 
 /// Without these there are no requests.
 const NEEDED: [&str; 4] = ["sk_data_ready", "sock_recv_length", "sock_send_length", "sched_switch"];
-const HOOKS: [&str; 11] = [
+const HOOKS: [&str; 18] = [
     "sk_data_ready",
     "sock_recv_length",
     "sock_send_length",
@@ -36,6 +36,13 @@ const HOOKS: [&str; 11] = [
     "sched_process_exit",
     "sched_process_fork",
     "page_fault_user",
+    "rss_stat",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+    "local_timer_entry",
+    "local_timer_exit",
 ];
 /// Those that copy the first bytes of what is sent have a second program, which does so.
 const COPYING: [&str; 2] = ["tcp_sendmsg_locked", "sk_data_ready"];
@@ -384,10 +391,18 @@ mod tests {
         let wide = |word: u64| word | (word + 1) << 32;
         assert_eq!((row.t0_ns, row.connection, row.service, row.flags), (wide(1), wide(5), 7, 8));
         assert_eq!((row.server, row.client_process, row.faults, row.port), (13, 16, 17, 18));
-        assert_eq!((row.stages[0], row.stages[STAGES - 1]), (wide(19), wide(71)));
-        assert_eq!((row.run_there.ns, row.run_there.pid, row.run_there.call), (wide(73), 75, 76));
-        assert_eq!((row.block.ns, row.run_back.ns), (wide(81), wide(97)));
-        assert_eq!((&row.client_name[12..], &head[..4]), (&112_u32.to_ne_bytes()[..], &113_u32.to_ne_bytes()[..]));
+        assert_eq!((row.stages[0], row.stages[STAGES - 1]), (wide(19), wide(17 + 2 * STAGES as u64)));
+        let after = 19 + 2 * STAGES as u64;
+        assert_eq!(
+            (row.run_there.ns, row.run_there.pid, row.run_there.call),
+            (wide(after), after as i32 + 2, after as i16 + 3)
+        );
+        assert_eq!((row.block.ns, row.run_back.ns), (wide(after + 8), wide(after + 24)));
+        let names = after as u32 + 32;
+        assert_eq!(
+            (&row.client_name[12..], &head[..4]),
+            (&(names + 7).to_ne_bytes()[..], &(names + 8).to_ne_bytes()[..])
+        );
     }
 
     /// Every program of the object passes the verifier of this kernel, or its tracepoint is not there.

@@ -11,8 +11,8 @@ use super::{ENOUGH, Server};
 use crate::summary::{Confidence, Finding};
 
 /// Codes of all of them.
-pub const CODES: [&str; 15] =
-    ["X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15"];
+pub const CODES: [&str; 16] =
+    ["X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16"];
 
 /// Slow requests that take less than so much more than usual ones have no cause of their own.
 const LEAST_MORE: f64 = 1.2;
@@ -31,6 +31,8 @@ const AGREED: f64 = 0.5;
 fn cause(stage: Stage) -> (&'static str, &'static str) {
     match stage {
         Stage::WorkOnCpu => ("X01", "the server computing (on CPU)"),
+        Stage::WorkPageFaults => ("X02", "the server's page faults"),
+        Stage::WorkInterrupts => ("X16", "interrupts on the server's CPU while it worked"),
         Stage::WorkRunnable => ("X03", "the server being runnable without a CPU while it worked"),
         Stage::RunQueue => ("X03", "the server being runnable without a CPU before it read the request"),
         Stage::ClientRunQueue => ("X03", "the client being runnable without a CPU before it read the reply"),
@@ -108,9 +110,9 @@ fn of_stage(
     let [typical, slow] = bands.mean(stage);
     let mut words = words.to_owned();
     let faults = bands.slow.faults - bands.typical.faults;
-    if stage == Stage::WorkOnCpu && faults >= FAULTS {
+    if matches!(stage, Stage::WorkOnCpu | Stage::WorkPageFaults) && faults >= FAULTS {
         code = "X02";
-        words += &format!(", with {:.0} page faults more in a request", faults);
+        words += &format!(", with {faults:.0} page faults more in a request");
     }
     if let Some(who) = culprits::agreed(&bands.slow_rows, stage) {
         words += &behind(stage, &who, call);
@@ -208,6 +210,7 @@ mod tests {
             (Stage::Held, "X10", "held back"),
             (Stage::ClientQueued, "X11", "busy with other replies"),
             (Stage::Send, "X12", "send call"),
+            (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
             (Stage::OtherThread, "X13", "another one took over"),
         ] {
             let sentences = sentences(&Load { stage, ..Load::default() });
@@ -218,6 +221,8 @@ mod tests {
         }
         let sentences = sentences(&Load { faults: 4096, ..Load::default() });
         assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 page faults more"), "{sentences:?}");
+        let timed = self::sentences(&Load { faults: 4096, stage: Stage::WorkPageFaults, ..Load::default() });
+        assert!(timed[0].0 == "sure X02" && timed[0].1.contains("the server's page faults, with 4096"), "{timed:?}");
     }
 
     #[test]

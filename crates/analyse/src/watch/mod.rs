@@ -66,6 +66,8 @@ pub struct WatchSummary {
     pub servers: Vec<Server>,
     /// What watching cost.
     pub cost: Option<Cost>,
+    /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; none: the kernel does not tell.
+    pub stolen: Option<f64>,
     /// What the result was to be held to.
     pub gates: Vec<RunGate>,
 }
@@ -197,8 +199,8 @@ pub struct Cost {
     pub ns_per_request: Option<f64>,
     /// Times that they ran for a request.
     pub runs_per_request: Option<f64>,
-    /// Share of one CPU that they took, 1 is all of it.
-    pub programs: f64,
+    /// Share of one CPU that they took while requests came, 1 is all of it; none: no request came while it was counted.
+    pub programs: Option<f64>,
     /// The same of msgpath itself, which reads the rows.
     pub reader: f64,
 }
@@ -248,6 +250,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         }),
         missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
         gates,
+        stolen: end.stolen,
         servers: servers.into_iter().map(|(_, server)| server).collect(),
         cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
     }
@@ -274,7 +277,7 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
     Cost {
         ns_per_request: each(cost.programs_ns),
         runs_per_request: each(cost.runs),
-        programs: cost.programs_ns as f64 / cost.window_ns.max(1) as f64,
+        programs: (cost.window_ns > 0).then(|| cost.programs_ns as f64 / cost.window_ns as f64),
         reader: cost.reader_ns as f64 / duration_ns.max(1) as f64,
     }
 }
@@ -428,6 +431,21 @@ mod tests {
         let summary = summarise(&watched, Choice::default());
         assert!(summary.cut_short.is_some() && summary.servers[0].requests == watched.rows.len() as u64);
         assert!(summarise(&Watched::default(), Choice::default()).servers.is_empty());
+    }
+
+    #[test]
+    fn what_watching_costs_is_known_where_requests_came() {
+        let window = WatchCost {
+            programs_ns: 5_000_000,
+            runs: 30_000,
+            requests: 2_000,
+            window_ns: 100_000_000,
+            reader_ns: 1_000,
+        };
+        let cost = cost_of(&window, 1_000_000);
+        assert_eq!((cost.programs, cost.ns_per_request, cost.reader), (Some(0.05), Some(2_500.0), 0.001));
+        let nothing = cost_of(&WatchCost { reader_ns: 1_000, ..WatchCost::default() }, 1_000_000);
+        assert_eq!((nothing.programs, nothing.ns_per_request, nothing.reader), (None, None, 0.001));
     }
 
     #[test]

@@ -141,12 +141,14 @@ fn drawn(stage: Stage) -> (usize, Kind) {
         Stage::OtherThread => (2, Kind::Waiting),
         Stage::Receive => (3, Kind::Return),
         Stage::WorkOnCpu | Stage::WorkElsewhere => (3, Kind::Handler),
+        Stage::WorkInterrupts => (3, Kind::Softirq),
+        Stage::WorkPageFaults => (3, Kind::Deliver),
         Stage::WorkRunnable => (3, Kind::Delay),
         Stage::WorkWaking => (3, Kind::InFlight),
         Stage::WorkPoll | Stage::WorkSocket | Stage::WorkDisk => (3, Kind::Device),
         Stage::WorkLock | Stage::Held => (3, Kind::HeldBack),
         Stage::WorkSleep | Stage::WorkOther => (3, Kind::Waiting),
-        Stage::WorkFault => (3, Kind::Softirq),
+        Stage::WorkFault => (3, Kind::Device),
         Stage::Reply => (4, Kind::Transmit),
         Stage::ClientQueued => (5, Kind::Waiting),
         Stage::ClientWakeUp => (5, Kind::WakeCall),
@@ -390,11 +392,15 @@ fn seen(summary: &WatchSummary) -> Table {
     ] {
         table.row([Cell::text(what), Cell::count(count)]);
     }
-    let unknown = "the kernel counts it only for CAP_SYS_ADMIN";
     let cost = summary.cost.as_ref();
-    for (what, share) in [
-        ("BPF programs, of one CPU", cost.map(|cost| cost.programs)),
-        ("reading, of one CPU", cost.map(|cost| cost.reader)),
+    let unknown = match cost {
+        Some(_) => "no request came while it was counted",
+        None => "the kernel counts it only for CAP_SYS_ADMIN",
+    };
+    for (what, share, unknown) in [
+        ("BPF programs while requests came, of one CPU", cost.and_then(|cost| cost.programs), unknown),
+        ("reading, of one CPU", cost.map(|cost| cost.reader), unknown),
+        ("taken by the hypervisor, of all CPUs", summary.stolen, "the kernel does not tell"),
     ] {
         table.row([Cell::text(what), Cell::or_missing(share, Cell::Share, unknown)]);
     }

@@ -16,6 +16,8 @@ const BAR: usize = 8;
 const LEAST: f64 = 0.01;
 /// Kinds of requests that are shown.
 const ASKED: usize = 8;
+/// From this share on what the hypervisor takes is said.
+const STOLEN: f64 = 0.01;
 /// Lines of the live view.
 const LIVE: usize = 6;
 
@@ -251,15 +253,26 @@ impl Page {
                 format!("this kernel lacks {}: what it bounds is part of its neighbours", summary.missing.join(", "));
             self.text(2, &text, Paint::Dim);
         }
+        if let Some(stolen) = summary.stolen.filter(|stolen| *stolen >= STOLEN) {
+            let text = format!(
+                "the hypervisor took {} % of the CPUs' time meanwhile: it is in what is called on CPU",
+                three_digits(100.0 * stolen)
+            );
+            self.text(2, &text, Paint::Yellow);
+        }
         let text = match &summary.cost {
             Some(cost) => {
                 let each = cost
                     .ns_per_request
                     .map_or_else(String::new, |ns| format!(", at most {} a request", glyphs.time(ns)));
-                let [programs, reader] = [cost.programs, cost.reader].map(|share| three_digits(share * 100.0));
-                format!(
-                    "watching costs: its BPF programs {programs} % of one CPU{each}, both ends together; reading {reader} %"
-                )
+                let programs = match cost.programs {
+                    Some(share) => format!(
+                        "its BPF programs {} % of one CPU while requests came{each}, both ends together",
+                        three_digits(share * 100.0)
+                    ),
+                    None => "its BPF programs n/a, no request came while they were counted".into(),
+                };
+                format!("watching costs: {programs}; reading {} %", three_digits(cost.reader * 100.0))
             }
             None => "what watching costs: n/a, the kernel counts it only for CAP_SYS_ADMIN".into(),
         };

@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// They go into no table that is exported.
-pub(crate) static REQUESTS: [Request; 62] = [
+pub(crate) static REQUESTS: [Request; 64] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
@@ -83,6 +83,8 @@ pub(crate) static REQUESTS: [Request; 62] = [
     stage!("receive_ns", Receive),
     stage!("other_thread_ns", OtherThread),
     stage!("work_on_cpu_ns", WorkOnCpu),
+    stage!("work_interrupts_ns", WorkInterrupts),
+    stage!("work_page_faults_ns", WorkPageFaults),
     stage!("work_runnable_ns", WorkRunnable),
     stage!("work_waking_ns", WorkWaking),
     stage!("work_poll_ns", WorkPoll),

@@ -3,6 +3,7 @@
 //! Everything is bounded: the time, the rows that are kept, the rows a second (`sampling`), the processes that are looked for.
 
 mod command;
+mod cost;
 mod framing;
 mod pairing;
 mod requests;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::doctor::stat::{self, Ticks};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
@@ -23,11 +25,12 @@ use msgpath_record::utc;
 use msgpath_record::watch::WatchWriter;
 use msgpath_sys::bpf::grace;
 use msgpath_sys::clock;
-use msgpath_sys::watch::{Watch, calls, count_run_time};
+use msgpath_sys::watch::{Watch, calls};
 
 use crate::observe::bpf::explain;
 use crate::observe::first_pid_namespace;
 use command::Child;
+use cost::Counting;
 use requests::Requests;
 use sampling::Sampling;
 use slices::Slices;
@@ -38,8 +41,6 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often the sampling follows the load, and how often one looks for new processes and shows what there is.
 const FOLLOW: Duration = Duration::from_millis(100);
 const SHOW: Duration = Duration::from_secs(1);
-/// How long the kernel counts what the programs cost, at most.
-const COUNT: Duration = Duration::from_secs(1);
 /// The most rows that one tick takes.
 const MOST_A_TICK: usize = 1 << 16;
 
@@ -141,10 +142,10 @@ fn follow(
     live: &mut dyn FnMut(&Live),
     stop: &AtomicBool,
 ) -> Result<WatchEnd, Problem> {
-    let (begin, cpu) = (Instant::now(), clock::thread_cpu());
+    let (begin, cpu, ticks) = (Instant::now(), clock::thread_cpu(), ticks());
     let mut sampling = Sampling::new(request.slow_ns);
     let mut requests = Requests::new(request.framing.unwrap_or_default());
-    let mut cost = Counting::new(request.time);
+    let mut cost = Counting::new();
     let mut slices = Slices::new(begin);
     let (mut rows, mut recent) = (Vec::new(), Vec::new());
     let (mut followed, mut shown) = (begin, begin);
@@ -185,55 +186,20 @@ fn follow(
         lost: totals.lost,
         no_room: totals.no_room,
         rows_not_kept: 0,
+        stolen: stolen(ticks),
         slices: slices.finish(&services, over),
         services,
         cost,
     })
 }
 
-/// Lets the kernel count the programs' time for a part of the run: counting costs as well.
-struct Counting {
-    from: Duration,
-    to: Duration,
-    begun: Option<(Instant, std::os::fd::OwnedFd, u64)>,
-    done: Option<WatchCost>,
+fn ticks() -> Option<Ticks> {
+    stat::ticks(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-impl Counting {
-    fn new(time: Duration) -> Self {
-        let from = (time / 4).min(COUNT);
-        Self { from, to: from + from, begun: None, done: None }
-    }
-
-    fn follow(&mut self, watch: &mut Watch, services: &[ServiceCounts], elapsed: Duration) {
-        if self.done.is_some() || elapsed < self.from {
-            return;
-        }
-        if self.begun.is_none() {
-            self.begun = count_run_time().ok().map(|fd| (Instant::now(), fd, turns(services)));
-        } else if elapsed >= self.to {
-            self.end(watch, services);
-        }
-    }
-
-    fn end(&mut self, watch: &mut Watch, services: &[ServiceCounts]) {
-        let Some((begun, _counting, before)) = self.begun.take() else { return };
-        let window_ns = begun.elapsed().as_nanos() as u64;
-        self.done = watch.run_time().ok().map(|(programs_ns, runs)| WatchCost {
-            programs_ns,
-            runs,
-            requests: turns(services).saturating_sub(before),
-            window_ns,
-            reader_ns: 0,
-        });
-    }
-
-    fn finish(mut self, watch: &mut Watch, services: &[ServiceCounts]) -> Option<WatchCost> {
-        self.end(watch, services);
-        self.done
-    }
-}
-
-fn turns(services: &[ServiceCounts]) -> u64 {
-    services.iter().map(|service| service.requests + service.in_flight + service.torn).sum()
+/// The share of the CPUs' time that the hypervisor took since then.
+fn stolen(before: Option<Ticks>) -> Option<f64> {
+    let (before, now) = (before?, ticks()?);
+    let (all, stolen) = (now.all.checked_sub(before.all)?, now.steal.checked_sub(before.steal)?);
+    (all > 0).then(|| stolen as f64 / all as f64)
 }

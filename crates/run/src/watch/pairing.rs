@@ -23,9 +23,9 @@ const MOST_KEPT: usize = 1 << 16;
 const LOOKED_AT: u32 = 6;
 /// The first kind of total in which a thread is blocked, and those before it.
 const ON_CPU: usize = 0;
-const RUNNABLE: usize = 1;
-const WAKING: usize = 2;
-const BLOCKED: usize = 3;
+const RUNNABLE: usize = 3;
+const WAKING: usize = 4;
+const BLOCKED: usize = 5;
 
 /// What was found in the events of a moment.
 #[derive(Debug, Default)]
@@ -429,7 +429,7 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
         arrival.parts = read.since;
     } else if let Some(ready) = known {
         let ns = between(ready, read)?;
-        arrival.parts = [ns[BLOCKED..].iter().sum(), ns[WAKING], ns[RUNNABLE], ns[ON_CPU]];
+        arrival.parts = [ns[BLOCKED..].iter().sum(), ns[WAKING], ns[RUNNABLE], ns[ON_CPU..RUNNABLE].iter().sum()];
     } else {
         arrival.thread = read.t.checked_sub(at)?;
     }

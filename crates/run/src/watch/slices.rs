@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(total, 610);
         assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 61_000_000_000);
         let longest = parts.iter().map(|part| part.ns).max().unwrap();
-        assert!(parts.iter().all(|part| part.ns * 2 >= longest));
+        assert!(parts.iter().all(|part| part.ns * 3 >= longest));
         assert!(Slices::new(begin).finish(&[], begin).is_empty());
     }
 }

@@ -228,7 +228,7 @@ NOINLINE int log_read(struct conn *conn, u32 role, struct thread *t, const struc
 	if (last->conn) {
 		e->last = last->at.t;
 		UNROLL for (int i = 0; i < KINDS; i++)
-			e->since[i >= POLL ? 0 : 3 - i] += m->ns[i] - last->at.ns[i];
+			e->since[i >= POLL ? 0 : i == WAKING ? 1 : i == RUNNABLE ? 2 : 3] += m->ns[i] - last->at.ns[i];
 	}
 	e->run_ended = t->run_ended;
 	e->run = t->run_before;

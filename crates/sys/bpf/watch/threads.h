@@ -118,7 +118,7 @@ INLINE void parts_of(u64 *parts, const struct mark *from, const struct mark *to,
 	parts[0] = blocked(from, to, row);
 	parts[1] = between(from, to, WAKING, row);
 	parts[2] = between(from, to, RUNNABLE, row);
-	parts[3] = between(from, to, ON_CPU, row);
+	parts[3] = between(from, to, ON_CPU, row) + between(from, to, INTERRUPT, row) + between(from, to, PAGING, row);
 }
 
 /* The thread did something on this connection: what it did before on another one is over. Totals are up to date in `m`. */

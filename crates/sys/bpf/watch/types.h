@@ -21,7 +21,7 @@
 
 /* ---- what a thread does ---- */
 
-enum { ON_CPU, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
+enum { ON_CPU, INTERRUPT, PAGING, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
 #define NO_CALL -1
 #define CALLS 512
 
@@ -44,6 +44,8 @@ struct thread {
 	s32 call;                /* in which it blocks */
 	s32 tgid;
 	u32 faults;
+	u32 interrupts;          /* that are under way, one within the other */
+	u32 paging;              /* a page fault is, since the totals were brought up to date last */
 	u64 open;                /* the connection whose request it read last */
 	u64 sending;             /* the connection on which it is in a send call */
 	struct who block, run;   /* the longest of each since it read a request */

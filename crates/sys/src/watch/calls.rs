@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CallKind {
-    Poll = 3,
-    Socket = 4,
-    Lock = 5,
-    Disk = 6,
-    Sleep = 7,
+    Poll = 5,
+    Socket = 6,
+    Lock = 7,
+    Disk = 8,
+    Sleep = 9,
 }
 
 /// System calls in which threads usually block: number here, name, and what it means; none: just its name.

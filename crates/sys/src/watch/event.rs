@@ -5,9 +5,14 @@ use msgpath_core::watch::Culprit;
 use super::{culprit_at, name_at, u32_at, u64_at};
 
 /// Kinds of thread states, as in the programs.
-pub const KINDS: usize = 10;
+pub const KINDS: usize = 12;
 /// Bytes of an event without what was copied.
-pub(super) const EVENT_SIZE: usize = 264;
+pub(super) const EVENT_SIZE: usize = CULPRITS + 2 * 32 + 16;
+const TOTALS: usize = 32;
+const SINCE: usize = TOTALS + KINDS * 8;
+const NUMBERS: usize = SINCE + 4 * 8;
+const WHAT: usize = NUMBERS + 8 * 4;
+const CULPRITS: usize = WHAT + 8;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +93,7 @@ pub struct Event {
 /// `None`: it is not one.
 pub(super) fn parse(bytes: &[u8]) -> Option<Event> {
     let (head, payload) = bytes.split_at_checked(EVENT_SIZE)?;
-    let what = match head[176] {
+    let what = match head[WHAT] {
         0 => What::Begin,
         1 => What::Sent,
         2 => What::Ready,
@@ -96,32 +101,32 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Event> {
         4 => What::Gone,
         _ => return None,
     };
-    let flag = |bit: u8| head[178] & bit != 0;
-    let copied = (u32_at(head, 164) as usize).min(payload.len());
+    let flag = |bit: u8| head[WHAT + 2] & bit != 0;
+    let copied = (u32_at(head, NUMBERS + 20) as usize).min(payload.len());
     Some(Event {
         connection: u64_at(head, 0),
         t: u64_at(head, 8),
         last: u64_at(head, 16),
         run_ended: u64_at(head, 24),
-        totals: std::array::from_fn(|kind| u64_at(head, 32 + kind * 8)),
-        since: std::array::from_fn(|part| u64_at(head, 112 + part * 8)),
-        seq: u32_at(head, 144),
-        turns: u32_at(head, 148),
-        pid: u32_at(head, 152) as i32,
-        process: u32_at(head, 156) as i32,
-        bytes: u32_at(head, 160),
-        service: u32_at(head, 168).checked_sub(1),
-        port: u32_at(head, 172),
+        totals: std::array::from_fn(|kind| u64_at(head, TOTALS + kind * 8)),
+        since: std::array::from_fn(|part| u64_at(head, SINCE + part * 8)),
+        seq: u32_at(head, NUMBERS),
+        turns: u32_at(head, NUMBERS + 4),
+        pid: u32_at(head, NUMBERS + 8) as i32,
+        process: u32_at(head, NUMBERS + 12) as i32,
+        bytes: u32_at(head, NUMBERS + 16),
+        service: u32_at(head, NUMBERS + 24).checked_sub(1),
+        port: u32_at(head, NUMBERS + 28),
         what,
-        role: if head[177] == 1 { Role::Server } else { Role::Client },
+        role: if head[WHAT + 1] == 1 { Role::Server } else { Role::Client },
         fresh: flag(1),
         born: flag(2),
         whole: flag(4),
         paired: flag(8),
-        faults: u32_at(head, 180),
-        run: culprit_at(head, 184),
-        block: culprit_at(head, 216),
-        name: name_at(head, 248),
+        faults: u32_at(head, WHAT + 4),
+        run: culprit_at(head, CULPRITS),
+        block: culprit_at(head, CULPRITS + 32),
+        name: name_at(head, CULPRITS + 64),
         payload: payload[..copied].to_vec(),
     })
 }
@@ -133,20 +138,24 @@ mod tests {
     #[test]
     fn an_event_is_read_as_it_was_written() {
         let mut bytes: Vec<u8> = (1..=EVENT_SIZE as u32 / 4).flat_map(u32::to_ne_bytes).collect();
-        bytes[164..168].copy_from_slice(&3_u32.to_ne_bytes());
-        bytes[176..180].copy_from_slice(&[3, 1, 9, 0]);
+        bytes[NUMBERS + 20..NUMBERS + 24].copy_from_slice(&3_u32.to_ne_bytes());
+        bytes[WHAT..WHAT + 4].copy_from_slice(&[3, 1, 9, 0]);
         bytes.extend_from_slice(b"GET and more");
         let event = parse(&bytes).unwrap();
-        let wide = |word: u64| word | (word + 1) << 32;
+        let word = |at: usize| at as u32 / 4 + 1;
+        let wide = |at: usize| u64::from(word(at)) | u64::from(word(at) + 1) << 32;
+        assert_eq!((event.connection, event.t, event.totals[KINDS - 1]), (wide(0), wide(8), wide(SINCE - 8)));
         assert_eq!(
-            (event.connection, event.t, event.totals[9], event.since[3]),
-            (wide(1), wide(3), wide(27), wide(35))
+            (event.since[3], event.seq, event.pid as u32),
+            (wide(NUMBERS - 8), word(NUMBERS), word(NUMBERS + 8))
         );
-        assert_eq!((event.seq, event.pid, event.bytes, event.service, event.port), (37, 39, 41, Some(42), 44));
+        let numbers = (event.bytes, event.service, event.port);
+        assert_eq!(numbers, (word(NUMBERS + 16), Some(word(NUMBERS + 24) - 1), word(NUMBERS + 28)));
         assert_eq!((event.what, event.role), (What::Read, Role::Server));
         assert!(event.fresh && event.paired && !event.born && !event.whole);
-        assert_eq!((event.faults, event.run.ns, event.block.ns), (46, wide(47), wide(55)));
-        assert_eq!((event.name[..4].to_vec(), event.payload.as_slice()), (63_u32.to_ne_bytes().to_vec(), &b"GET"[..]));
+        assert_eq!((event.faults, event.run.ns, event.block.ns), (word(WHAT + 4), wide(CULPRITS), wide(CULPRITS + 32)));
+        let name = word(CULPRITS + 64).to_ne_bytes().to_vec();
+        assert_eq!((event.name[..4].to_vec(), event.payload.as_slice()), (name, &b"GET"[..]));
         assert_eq!((parse(&bytes[..EVENT_SIZE - 1]), parse(&[9; EVENT_SIZE])), (None, None));
     }
 }
