@@ -737,6 +737,47 @@ fn a_command_is_started_and_its_unix_sockets_are_watched() {
     assert_eq!((&server["port"], &server["findings"][0]["code"]), (&Value::Null, &"X06".into()));
 }
 
+const ONE_EACH: &str = "
+import socket, sys
+listener = socket.socket(); listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(('127.0.0.1', int(sys.argv[1]))); listener.listen(64)
+while True:
+    peer, _ = listener.accept()
+    what = peer.recv(100)
+    peer.sendall(b'answer'); peer.close()
+    if what == b'end': break
+";
+
+/// A connection for each request: the server's process is watched, and the client has sent before the server knows of it.
+#[test]
+fn requests_with_a_connection_each_are_seen() {
+    skip_without_bpf!();
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("skipped: no python3");
+    }
+    let (home, port) = (Home::new(), free_port());
+    let client = named("asker", move || {
+        let one = |what: &[u8]| {
+            let mut connected = None;
+            within(Duration::from_secs(60), || {
+                connected = TcpStream::connect(("127.0.0.1", port)).ok();
+                connected.is_some()
+            });
+            let mut stream = connected.expect("the server begins");
+            stream.write_all(what).expect("the server reads");
+            stream.read_to_end(&mut Vec::new()).expect("the server answers");
+        };
+        (0..40).for_each(|_| one(b"n"));
+        one(b"end");
+    });
+    let output = home.msgpath(&["watch", "--json", "--", "python3", "-c", ONE_EACH, &port.to_string()]).ends_with(0);
+    client.join().expect("the client");
+    let result = output.json();
+    println!("{result:#}");
+    // The last one ends with the server.
+    assert!(server(&result)["requests"].as_u64().is_some_and(|requests| requests >= 40), "{result:#}");
+}
+
 /// Numbers of the BPF programs that a process holds.
 fn programs_of(process: u32) -> Vec<u32> {
     let Ok(folder) = std::fs::read_dir(format!("/proc/{process}/fdinfo")) else { return Vec::new() };

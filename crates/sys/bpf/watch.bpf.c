@@ -190,7 +190,13 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 	if (!c || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	if (to == TCP_LISTEN) {
+		s32 process = PROCESS;
 		set_bit(&listening, PORT_OF(sk), 1);
+		/* What comes to a watched process is known by its port, before the process has seen it. */
+		if (map_lookup(&processes, &process)) {
+			set_bit(&ports, PORT_OF(sk), 1);
+			__sync_fetch_and_add(&c->epoch, 1);
+		}
 		return 0;
 	}
 	if (from != TCP_ESTABLISHED && to != TCP_CLOSE)

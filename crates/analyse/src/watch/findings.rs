@@ -65,13 +65,10 @@ fn behind(stage: Stage, who: &Agreed, call: &dyn Fn(i16) -> Option<String>) -> S
             Some(name) => format!(", on CPU {} behind {name}", who.cpu),
             None => String::new(),
         },
-        // An interrupt ends these: whom it interrupted has nothing to do with it.
-        Stage::WorkSleep | Stage::WorkFault => in_call(who, call),
-        Stage::WorkDisk => {
-            let thread = name.filter(|name| name.starts_with("kworker") || name.starts_with("jbd2"));
-            in_call(who, call) + &thread.map_or_else(String::new, |name| format!(", woken by {name}"))
+        _ => {
+            let name = name.and_then(|name| culprits::woken_by(stage, name));
+            in_call(who, call) + &name.map_or_else(String::new, |name| format!(", woken by {name}"))
         }
-        _ => in_call(who, call) + &name.map_or_else(String::new, |name| format!(", woken by {name}")),
     }
 }
 
