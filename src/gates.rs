@@ -35,6 +35,21 @@ pub(crate) fn of_one_run(gates: &[Gate], workload: Workload) -> Result<(), Probl
         .hint(format!("a limit with a unit, or afterwards: msgpath diff OLD NEW --fail-if '{gate}'")))
 }
 
+/// The same for programs of others.
+///
+/// # Errors
+/// The first gate that has no meaning.
+pub(crate) fn of_watched(gates: &[Gate]) -> Result<(), Problem> {
+    let wrong = |gate: &&Gate| gate.is_relative() || !gate.watched.is_of_watched();
+    let Some(gate) = gates.iter().find(wrong) else { return Ok(()) };
+    let what = match gate.is_relative() {
+        true => "a change needs an earlier run".into(),
+        false => format!("watched programs have no {}", gate.watched),
+    };
+    Err(usage(format!("--fail-if '{gate}': {what}"))
+        .hint("p50, p99, mean or rate with a limit: 'p99 > 1ms', 'rate < 10k msg/s'"))
+}
+
 /// Whether the gates of a run let it pass.
 ///
 /// # Errors

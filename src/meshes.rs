@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 
 use msgpath_analyse::mesh::{self as analyse, Fold, MeshDiff, MeshSummary};
 use msgpath_core::mesh::MeshHeader;
-use msgpath_core::schema::Status;
 use msgpath_core::{Exit, Problem};
-use msgpath_present::terminal::RunRow;
 use msgpath_present::{Style, terminal};
+use msgpath_record::store::What;
 use msgpath_record::{mesh_header, read_mesh, store};
 
 use crate::cli::options::Look;
-use crate::looks;
 use crate::problems::usage;
+use crate::{looks, runs};
 
 /// The folder of the mesh that the user means.
 ///
@@ -20,11 +19,6 @@ use crate::problems::usage;
 /// E08: there is none.
 pub(crate) fn find(text: &str) -> Result<PathBuf, Problem> {
     store::resolve_mesh(&store::default_root(), text)
-}
-
-/// The mesh that a verb of runs is given, if it is one: by its name or folder, and by `@last` where it is newer than any run.
-pub(crate) fn instead_of_a_run(text: &str) -> Option<PathBuf> {
-    store::mesh_instead(&store::default_root(), text)
 }
 
 /// The header of a mesh and what it says.
@@ -44,18 +38,10 @@ pub(crate) fn suspects(folder: &Path) -> Vec<(u32, u32)> {
     read_mesh(folder, |block| fold.take(&block)).map_or_else(|_| Vec::new(), |mesh| fold.suspects(&mesh.header))
 }
 
-/// All meshes as the list of runs shows them, the newest first: their pairs are its rounds.
-pub(crate) fn rows() -> Vec<RunRow> {
-    let row = |mesh: store::MeshListing| RunRow {
-        name: mesh.name,
-        when: mesh.header.started,
-        verb: "mesh".into(),
-        target: format!("{} hosts by {}", mesh.header.hosts.len(), mesh.header.launch.by),
-        cases: mesh.header.plan.cases.len() as u64,
-        rounds: mesh.pairs,
-        status: mesh.status.unwrap_or(Status::Partial),
-    };
-    store::list_meshes(&store::default_root()).into_iter().map(row).collect()
+/// The mesh that a verb of runs is given, if it is one: by its name or folder, and by `@last` where it is newer than any run.
+pub(crate) fn instead_of_a_run(text: &str) -> Option<PathBuf> {
+    let (what, folder) = runs::find_among(text, &[What::Run, What::Mesh]).ok()?;
+    (what == What::Mesh).then_some(folder)
 }
 
 /// Two meshes compared; `None`: neither is one.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Exit, Plan, Problem};
-use msgpath_present::open_metrics::OpenMetrics;
+use msgpath_present::open_metrics::{OpenMetrics, WatchMetrics};
 use msgpath_run::Progress;
 
 use crate::problems;
@@ -38,9 +38,26 @@ pub(crate) enum MetricsTo {
     Address(SocketAddr),
 }
 
-/// A run's metrics and where they go.
-pub(crate) struct Metrics {
-    given: OpenMetrics,
+/// What can be told as it is now.
+pub(crate) trait Exposition {
+    fn text(&self) -> String;
+}
+
+impl Exposition for OpenMetrics {
+    fn text(&self) -> String {
+        OpenMetrics::text(self)
+    }
+}
+
+impl Exposition for WatchMetrics {
+    fn text(&self) -> String {
+        WatchMetrics::text(self)
+    }
+}
+
+/// Metrics and where they go.
+pub(crate) struct Metrics<G: Exposition = OpenMetrics> {
+    pub(crate) given: G,
     to: To,
 }
 
@@ -49,13 +66,13 @@ enum To {
     Http(Listener),
 }
 
-impl Metrics {
+impl<G: Exposition + Default> Metrics<G> {
     /// Opens it, before anything is measured.
     ///
     /// # Errors
     /// The file cannot be written, or the address cannot be listened at.
     pub(crate) fn open(to: &MetricsTo) -> Result<Self, Problem> {
-        let given = OpenMetrics::default();
+        let given = G::default();
         let to = match to {
             MetricsTo::File(path) => {
                 crate::measure::can_be_written(path)?;
@@ -69,14 +86,11 @@ impl Metrics {
         };
         Ok(Self { given, to })
     }
+}
 
-    /// Told of the same rounds as `shown`.
-    pub(crate) fn beside(self, shown: Box<dyn Progress>) -> Beside {
-        Beside { metrics: self, shown }
-    }
-
-    /// Between two rounds.
-    fn serve(&mut self, last: bool) {
+impl<G: Exposition> Metrics<G> {
+    /// Now and then, while nothing is measured.
+    pub(crate) fn serve(&mut self, last: bool) {
         match &mut self.to {
             To::File { path, written, failed } => {
                 if !*failed && (last || written.is_none_or(|at| at.elapsed() >= OFTEN)) {
@@ -90,6 +104,25 @@ impl Metrics {
             }
             To::Http(listener) => listener.serve(&self.given),
         }
+    }
+
+    /// The last word, also for those who have just asked.
+    pub(crate) fn end(&mut self) {
+        self.serve(true);
+        if let To::Http(listener) = &mut self.to {
+            let begun = Instant::now();
+            while !listener.clients.is_empty() && begun.elapsed() < LAST {
+                std::thread::sleep(Duration::from_millis(5));
+                listener.serve(&self.given);
+            }
+        }
+    }
+}
+
+impl Metrics {
+    /// Told of the same rounds as `shown`.
+    pub(crate) fn beside(self, shown: Box<dyn Progress>) -> Beside {
+        Beside { metrics: self, shown }
     }
 }
 
@@ -135,14 +168,7 @@ impl Progress for Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        self.metrics.serve(true);
-        if let To::Http(listener) = &mut self.metrics.to {
-            let begun = Instant::now();
-            while !listener.clients.is_empty() && begun.elapsed() < LAST {
-                std::thread::sleep(Duration::from_millis(5));
-                listener.serve(&self.metrics.given);
-            }
-        }
+        self.metrics.end();
     }
 }
 
@@ -168,7 +194,7 @@ impl Listener {
     }
 
     /// Whoever came, whatever was said, whatever can be told: without waiting for anybody.
-    fn serve(&mut self, given: &OpenMetrics) {
+    fn serve(&mut self, given: &impl Exposition) {
         for _ in 0..CLIENTS {
             let Ok((stream, _)) = self.socket.accept() else { break };
             if stream.set_nonblocking(true).is_err() {

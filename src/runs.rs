@@ -10,9 +10,9 @@ use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
 use msgpath_core::{Plan, Problem, Traits, Workload};
 use msgpath_present::terminal::RunRow;
+use msgpath_record::store::What;
 use msgpath_record::{Events, MessageLog, Messages, Run, export, store};
 
-use crate::meshes;
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
 
@@ -84,9 +84,25 @@ pub(crate) fn with_earlier(run: &Run, summary: &mut Summary) {
     between::add(summary, &summaries);
 }
 
-/// Names of all runs, the newest first.
+/// The same of anything that is kept: a run, a mesh, what was watched.
+///
+/// # Errors
+/// E08: there is none.
+pub(crate) fn find_any(text: &str) -> Result<(What, PathBuf), Problem> {
+    find_among(text, &[What::Run, What::Mesh, What::Watched])
+}
+
+/// The same, where `@last` and `@-2` count only these kinds.
+///
+/// # Errors
+/// E08: there is none.
+pub(crate) fn find_among(text: &str, kinds: &[What]) -> Result<(What, PathBuf), Problem> {
+    store::find(&store::default_root(), text, kinds)
+}
+
+/// Names of all that is kept, the newest first.
 pub(crate) fn names() -> Vec<String> {
-    list().into_iter().map(|run| run.name).collect()
+    store::kept(&store::default_root()).into_iter().map(|kept| kept.name).collect()
 }
 
 /// What [`list`] leaves out, and why.
@@ -94,27 +110,19 @@ pub(crate) fn unreadable() -> Vec<msgpath_record::RecordError> {
     store::unreadable(&store::default_root())
 }
 
-/// All runs and meshes, the newest first.
+/// All that is kept, the newest first.
 pub(crate) fn list() -> Vec<RunRow> {
-    let mut rows = measured();
-    rows.extend(meshes::rows());
-    // Of two that began in the same second a run stands before a mesh.
-    rows.sort_by(|a, b| b.when.cmp(&a.when));
-    rows
-}
-
-fn measured() -> Vec<RunRow> {
-    store::list(&store::default_root())
+    store::kept(&store::default_root())
         .into_iter()
-        .map(|run| RunRow {
-            name: run.name,
-            when: run.header.started,
-            verb: run.header.verb,
-            target: run.header.target,
-            cases: run.header.plan.cases.len() as u64,
-            rounds: run.rounds,
+        .map(|kept| RunRow {
+            name: kept.name,
+            when: kept.started,
+            verb: kept.verb,
+            target: kept.target,
+            cases: kept.cases,
+            rounds: kept.rounds,
             // Without an end it was killed, or is still at it: in both cases what is there is a part.
-            status: run.status.unwrap_or(Status::Partial),
+            status: kept.status.unwrap_or(Status::Partial),
         })
         .collect()
 }

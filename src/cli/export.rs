@@ -14,6 +14,7 @@ use msgpath_present::html::figures::{self, FIGURES, Figure};
 use msgpath_present::{export as analysed, html};
 use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter, exporter};
+use msgpath_record::store::What;
 
 use crate::problems::{cannot_write, usage};
 use crate::report::Reported;
@@ -150,10 +151,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(folder) = meshes::instead_of_a_run(&arguments.run) {
+    let (what, folder) = runs::find_among(&arguments.run, &[What::Run, What::Mesh])?;
+    if what == What::Mesh {
         return of_a_mesh(&folder, arguments);
     }
-    let run = runs::read(&runs::find(&arguments.run)?)?;
+    let run = runs::read(&folder)?;
     let format = arguments.to;
     if let Some(file) = &arguments.out {
         let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);

@@ -11,10 +11,12 @@ use msgpath_core::foreign::shown;
 use msgpath_core::{Problem, units};
 use msgpath_present::html::figures::FIGURES;
 use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
+use msgpath_record::store::What;
 
-use crate::meshes;
+use super::watch;
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
+use crate::{meshes, runs};
 
 /// HTML report; two runs: a comparison
 #[derive(Args, Debug)]
@@ -51,10 +53,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
-    if let Some(folder) = meshes::instead_of_a_run(name) {
-        let (header, summary) = meshes::summary(&folder)?;
+    let (what, folder) = runs::find_any(name)?;
+    let page = match what {
+        What::Run => None,
+        What::Mesh => Some(meshes::summary(&folder).map(|(header, summary)| html::mesh(&header, &summary))?),
+        What::Watched => Some(watch::page(&folder)?),
+    };
+    if let Some(page) = page {
         let file = arguments.out.clone().unwrap_or_else(|| folder.join("report.html"));
-        std::fs::write(&file, html::mesh(&header, &summary)).map_err(|error| cannot_write(&file, &error))?;
+        std::fs::write(&file, page).map_err(|error| cannot_write(&file, &error))?;
         writeln!(std::io::stdout(), "report   {}", file.display())?;
         if arguments.open
             && let Err(why) = open(&file)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_core::Workload;
+use msgpath_record::store::What;
 
 use super::options::{Look, UnitsArg};
 use crate::measure::{self, View};
@@ -38,14 +39,16 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if let Some(folder) = meshes::instead_of_a_run(&arguments.run) {
-        let (header, summary) = meshes::summary(&folder)?;
-        std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let folder = runs::find(&arguments.run)?;
-    if msgpath_record::watch::is_watched(&folder) {
-        return super::watch::show(&folder, &arguments.look);
+    let (what, folder) = runs::find_any(&arguments.run)?;
+    match what {
+        What::Run => {}
+        What::Mesh => {
+            let (header, summary) = meshes::summary(&folder)?;
+            let text = meshes::text(&header, &summary, arguments.verbose, &arguments.look);
+            std::io::stdout().write_all(text.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        What::Watched => return super::watch::show(&folder, &arguments.look),
     }
     let run = runs::read(&folder)?;
     let mut summary = runs::summarise(&run)?;

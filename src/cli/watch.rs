@@ -2,22 +2,29 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::watch::{Choice, WatchSummary, summarise};
+use msgpath_core::framing::Framing;
+use msgpath_core::gate::Gate;
+use msgpath_core::watch::name_of;
 use msgpath_core::{Exit, Problem, units};
-use msgpath_present::{Style, terminal};
-use msgpath_record::watch::{MOST_ROWS, is_watched, read};
+use msgpath_present::open_metrics::WatchMetrics;
+use msgpath_present::{Style, html, terminal};
+use msgpath_record::store::What;
+use msgpath_record::watch::{MOST_ROWS, read};
 use msgpath_run::watch::{Live, WatchRequest, watch};
 
 use super::options::Look;
+use crate::measure::can_be_written;
+use crate::metrics::{Metrics, MetricsTo};
 use crate::place::Place;
-use crate::problems::usage;
-use crate::{looks, runs, typed};
+use crate::problems::{cannot_write, usage};
+use crate::{gates, looks, runs, typed};
 
 /// The longest that programs are watched.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
@@ -61,6 +68,26 @@ pub(super) struct Arguments {
     /// Stop when so many requests have a row
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value_t = MOST_ROWS)]
     rows: u64,
+    /// How messages are told apart: auto, http, resp, postgres, line, or a length in front of each: u32be, 2:u16le-4. auto
+    /// recognises the first three, and goes by turns elsewhere
+    #[arg(long, value_name = "FRAMING", default_value = "auto", conflicts_with = "no_payload")]
+    framing: Framing,
+    /// Read nothing of what is sent: messages are turns, and have no names
+    #[arg(long)]
+    no_payload: bool,
+    /// Write a page with pictures into FILE as well
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    report: Option<PathBuf>,
+    /// Fail (exit 1) where this is surely so of a server: 'p99 > 1ms', 'mean > 200us', 'rate < 10k msg/s'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate, conflicts_with = "run")]
+    fail_if: Vec<Gate>,
+    /// A gate that cannot be decided is an error (exit 5)
+    #[arg(long)]
+    strict: bool,
+    /// Metrics for Prometheus meanwhile: into a text file (metrics.prom), or for whoever asks at an address of this machine
+    /// (127.0.0.1:9464)
+    #[arg(long, value_name = "FILE|ADDR", value_parser = typed::metrics, conflicts_with = "run")]
+    open_metrics: Option<MetricsTo>,
     /// Name of the record [default: two words]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -101,6 +128,8 @@ impl Arguments {
             time: Duration::from_nanos(time),
             rows: self.rows,
             slow_ns: self.slow.unwrap_or(0),
+            gates: self.fail_if.clone(),
+            framing: (!self.no_payload).then_some(self.framing),
             name: place.name.clone(),
             folder: place.folder.clone(),
             typed: std::iter::once("msgpath".into()).chain(words).collect(),
@@ -109,37 +138,90 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    if let Some(file) = &arguments.report {
+        can_be_written(file)?;
+    }
     if let Some(name) = &arguments.run {
-        let folder = runs::find(name)?;
-        if !is_watched(&folder) {
+        let (what, folder) = runs::find_among(name, &[What::Watched])?;
+        if what != What::Watched {
             return Err(usage(format!("{name} was measured, not watched")).hint(format!("msgpath show {name}")).into());
         }
-        return shown(&folder, arguments.choice(), &arguments.look);
+        return shown(&folder, arguments);
     }
+    gates::of_watched(&arguments.fail_if)?;
     let place = if arguments.no_save { Place::temporary() } else { Place::kept(arguments.name.as_deref())? };
     let request = arguments.request(&place, words)?;
     let stop = msgpath_sys::signal::stop_flag();
     let mut view = LiveView::new(arguments);
-    let watched = watch(&request, &mut |live| view.show(live), stop);
+    let mut metrics = arguments.open_metrics.as_ref().map(Metrics::<WatchMetrics>::open).transpose()?;
+    if let Some(metrics) = &mut metrics {
+        (metrics.given.run, metrics.given.target) = (request.name.clone(), request.typed.join(" "));
+    }
+    let mut live = |live: &Live| {
+        view.show(live);
+        if let Some(metrics) = &mut metrics {
+            tell(&mut metrics.given, live);
+            metrics.serve(false);
+        }
+    };
+    let watched = watch(&request, &mut live, stop);
     view.clear();
+    if let Some(metrics) = &mut metrics {
+        metrics.end();
+    }
     watched?;
-    shown(&place.folder, arguments.choice(), &arguments.look)
+    shown(&place.folder, arguments)
+}
+
+/// What was counted so far. Names come with rows, of which a second may have none.
+fn tell(metrics: &mut WatchMetrics, live: &Live) {
+    let name_of_service = |service: u32| {
+        let named = live.rows.iter().rev().find(|row| row.service == service).map(|row| name_of(&row.server_name));
+        let before =
+            || metrics.servers.iter().find(|(_, counts)| counts.service == service).map(|(name, _)| name.clone());
+        named.or_else(before).unwrap_or_default()
+    };
+    let servers = live.services.iter().map(|counts| (name_of_service(counts.service), counts.clone())).collect();
+    (metrics.seconds, metrics.servers) = (live.elapsed.as_secs_f64(), servers);
 }
 
 /// A record once more, for `msgpath show`.
 pub(super) fn show(folder: &Path, look: &Look) -> Result<ExitCode> {
-    shown(folder, Choice::default(), look)
+    let summary = summary(folder, Choice::default())?;
+    print(&summary, look)?;
+    Ok(code(&summary))
 }
 
-/// Prints what a record says. Where no request was seen, that is a failure.
-fn shown(folder: &Path, choice: Choice, look: &Look) -> Result<ExitCode> {
-    let summary = summarise(&read(folder).map_err(Problem::from)?, choice);
-    print(&summary, look)?;
-    Ok(if summary.servers.iter().any(|server| server.requests > 0) {
-        ExitCode::SUCCESS
-    } else {
-        Exit::Unfinished.code().into()
-    })
+/// The page of a record.
+pub(super) fn page(folder: &Path) -> Result<String, Problem> {
+    Ok(html::watched(&summary(folder, Choice { slowest: html::SLOWEST, ..Choice::default() })?))
+}
+
+fn summary(folder: &Path, choice: Choice) -> Result<WatchSummary, Problem> {
+    Ok(summarise(&read(folder)?, choice))
+}
+
+/// Prints what a record says, and writes its page.
+fn shown(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
+    let watched = read(folder).map_err(Problem::from)?;
+    let choice = arguments.choice();
+    let summary = summarise(&watched, choice);
+    print(&summary, &arguments.look)?;
+    if let Some(file) = &arguments.report {
+        let page = html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice }));
+        std::fs::write(file, page).map_err(|error| cannot_write(file, &error))?;
+    }
+    gates::verdict(&summary.gates, arguments.strict)?;
+    gates::note_undecided(&summary.gates);
+    Ok(code(&summary))
+}
+
+/// Where no request was seen, that is a failure.
+fn code(summary: &WatchSummary) -> ExitCode {
+    match summary.servers.iter().any(|server| server.requests + server.in_flight > 0) {
+        true => ExitCode::SUCCESS,
+        false => Exit::Unfinished.code().into(),
+    }
 }
 
 fn print(summary: &WatchSummary, look: &Look) -> Result<()> {

@@ -88,7 +88,7 @@ const NAMES: [(&str, &str); 24] = [
     ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
-    ("crates/sys/src/watch.rs", "names of system calls"),
+    ("crates/sys/src/watch/calls.rs", "names of system calls"),
     ("crates/run/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),

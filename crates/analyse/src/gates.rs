@@ -166,7 +166,8 @@ pub(crate) fn judge(
         pairs.map(|(gate, at)| outcome(run, gate, &cases[at], &rounds[at], &all[at])).collect();
     settle(&mut outcomes);
     let mut outcomes = outcomes.into_iter();
-    gates.iter().map(|gate| gathered(gate, cases, &measured, outcomes.by_ref().take(measured.len()))).collect()
+    let named: Vec<(u32, String)> = measured.iter().map(|at| (cases[*at].case.id, name(&cases[*at].case))).collect();
+    gates.iter().map(|gate| gathered(gate, &named, outcomes.by_ref().take(named.len()))).collect()
 }
 
 /// One gate on one case.
@@ -208,18 +209,13 @@ fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], 
     out
 }
 
-fn gathered(
-    gate: &Gate,
-    cases: &[CaseSummary],
-    measured: &[usize],
-    outcomes: impl Iterator<Item = Outcome>,
-) -> RunGate {
-    let of_case = |(at, outcome): (&usize, Outcome)| {
+/// A gate with what it comes to for each of these cases: their ids and names.
+pub(crate) fn gathered(gate: &Gate, named: &[(u32, String)], outcomes: impl Iterator<Item = Outcome>) -> RunGate {
+    let of_case = |((case, name), outcome): (&(u32, String), Outcome)| {
         let Outcome { state, value, low, high, p, why, .. } = outcome;
-        let case = &cases[*at].case;
-        CaseGate { case: case.id, name: name(case), state, value, low, high, p, because: why }
+        CaseGate { case: *case, name: name.clone(), state, value, low, high, p, because: why }
     };
-    let cases: Vec<CaseGate> = measured.iter().zip(outcomes).map(of_case).collect();
+    let cases: Vec<CaseGate> = named.iter().zip(outcomes).map(of_case).collect();
     let some = |state| cases.iter().any(|case| case.state == state);
     let state = match (some(GateState::Failed), some(GateState::Undecided) || cases.is_empty()) {
         (true, _) => GateState::Failed,

@@ -104,6 +104,11 @@ impl Watched {
         }
     }
 
+    /// Whether programs of others have it, whose messages somebody else sends.
+    pub fn is_of_watched(self) -> bool {
+        matches!(self, Watched::Quantile(_) | Watched::Mean | Watched::Rate)
+    }
+
     /// What runs of this workload have.
     pub fn names(workload: Workload) -> &'static str {
         match workload {

@@ -7,6 +7,7 @@ pub mod calm;
 pub mod counts;
 pub mod doctor;
 pub mod foreign;
+pub mod framing;
 pub mod gate;
 pub mod histogram;
 pub mod hosts;

@@ -3,115 +3,71 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::Gate;
+
 /// The version of the shapes below.
 pub const SCHEMA: &str = "msgpath.watch/1";
 
-/// A part of a request's time, in the order of time. Those of one request add up to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "WatchedStage")]
-#[allow(missing_docs)] // `words` says what each is
-#[repr(u8)]
-pub enum Stage {
-    Send,
-    Queued,
-    WakeUp,
-    InFlight,
-    RunQueue,
-    Receive,
-    OtherThread,
-    WorkOnCpu,
-    WorkRunnable,
-    WorkWaking,
-    WorkPoll,
-    WorkSocket,
-    WorkLock,
-    WorkDisk,
-    WorkSleep,
-    WorkFault,
-    WorkOther,
-    WorkElsewhere,
-    Held,
-    Reply,
-    ClientQueued,
-    ClientWakeUp,
-    ClientInFlight,
-    ClientRunQueue,
-    ClientReceive,
-    ClientOtherThread,
-    Rest,
+macro_rules! stages {
+    ($($stage:ident $words:literal,)*) => {
+        /// A part of a request's time, in the order of time. Those of one request add up to it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[schemars(rename = "WatchedStage")]
+        #[allow(missing_docs)] // `words` says what each is
+        #[repr(u8)]
+        pub enum Stage {
+            $($stage,)*
+        }
+
+        impl Stage {
+            /// All of them, in the order of time.
+            pub const ALL: [Stage; STAGES] = [$(Stage::$stage,)*];
+
+            /// What people read.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Stage::$stage => $words,)*
+                }
+            }
+        }
+
+        /// Stages there are.
+        pub const STAGES: usize = [$(Stage::$stage,)*].len();
+    };
 }
 
-/// Stages there are.
-pub const STAGES: usize = 27;
-
-impl Stage {
-    /// All of them, in the order of time.
-    pub const ALL: [Stage; STAGES] = {
-        use Stage::*;
-        [
-            Send,
-            Queued,
-            WakeUp,
-            InFlight,
-            RunQueue,
-            Receive,
-            OtherThread,
-            WorkOnCpu,
-            WorkRunnable,
-            WorkWaking,
-            WorkPoll,
-            WorkSocket,
-            WorkLock,
-            WorkDisk,
-            WorkSleep,
-            WorkFault,
-            WorkOther,
-            WorkElsewhere,
-            Held,
-            Reply,
-            ClientQueued,
-            ClientWakeUp,
-            ClientInFlight,
-            ClientRunQueue,
-            ClientReceive,
-            ClientOtherThread,
-            Rest,
-        ]
-    };
-
-    /// What people read.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Stage::Send => "send call to data ready",
-            Stage::Queued => "queued behind other requests",
-            Stage::WakeUp => "wake-up call",
-            Stage::InFlight => "wake-up in flight",
-            Stage::RunQueue => "run-queue delay",
-            Stage::Receive => "server receives, on CPU",
-            Stage::OtherThread => "waiting for a thread",
-            Stage::WorkOnCpu => "work: on CPU",
-            Stage::WorkRunnable => "work: runnable, no CPU",
-            Stage::WorkWaking => "work: wake-ups",
-            Stage::WorkPoll => "work: poll",
-            Stage::WorkSocket => "work: socket call",
-            Stage::WorkLock => "work: lock (futex)",
-            Stage::WorkDisk => "work: disk",
-            Stage::WorkSleep => "work: sleep",
-            Stage::WorkFault => "work: page fault that blocks",
-            Stage::WorkOther => "work: another call",
-            Stage::WorkElsewhere => "work: in a thread not followed",
-            Stage::Held => "reply held back",
-            Stage::Reply => "reply's send call to data ready",
-            Stage::ClientQueued => "client busy with other replies",
-            Stage::ClientWakeUp => "back: wake-up call",
-            Stage::ClientInFlight => "back: wake-up in flight",
-            Stage::ClientRunQueue => "back: run-queue delay",
-            Stage::ClientReceive => "back: client receives, on CPU",
-            Stage::ClientOtherThread => "back: another thread receives",
-            Stage::Rest => "rest of the reply",
-        }
-    }
+// The table of stages; those of work are in the order of the kinds of what a thread does (crates/sys/bpf/watch/types.h).
+stages! {
+    Send "send call to data ready",
+    Queued "queued behind other requests",
+    WakeUp "wake-up call",
+    InFlight "wake-up in flight",
+    RunQueue "run-queue delay",
+    Receive "server receives, on CPU",
+    OtherThread "waiting for a thread",
+    WorkOnCpu "work: on CPU",
+    WorkInterrupts "work: interrupts",
+    WorkPageFaults "work: page faults",
+    WorkRunnable "work: runnable, no CPU",
+    WorkWaking "work: wake-ups",
+    WorkPoll "work: poll",
+    WorkSocket "work: socket call",
+    WorkLock "work: lock (futex)",
+    WorkDisk "work: disk",
+    WorkSleep "work: sleep",
+    WorkFault "work: page fault that blocks",
+    WorkOther "work: another call",
+    WorkElsewhere "work: in a thread not followed",
+    Held "reply held back",
+    Reply "reply's send call to data ready",
+    ClientQueued "client busy with other replies",
+    ClientWakeUp "back: wake-up call",
+    ClientInFlight "back: wake-up in flight",
+    ClientRunQueue "back: run-queue delay",
+    ClientReceive "back: client receives, on CPU",
+    ClientOtherThread "back: another thread receives",
+    Rest "rest of the reply",
 }
 
 /// What kept a thread from going on, and for how long: who woke it, or who had the CPU before it.
@@ -141,6 +97,8 @@ pub mod flag {
     pub const HANDED: u32 = 16;
     /// The reply came in several parts.
     pub const PARTS: u32 = 32;
+    /// Its protocol told where it begins and ends; the other ones are turns.
+    pub const FRAMED: u32 = 64;
 }
 
 /// One request and its reply.
@@ -174,6 +132,8 @@ pub struct RequestRow {
     pub run_back: Culprit,
     pub server_name: [u8; 16],
     pub client_name: [u8; 16],
+    /// What was asked for, where the protocol is known: `GET`, `POST /login`, `SELECT`.
+    pub what: [u8; 16],
 }
 
 impl RequestRow {
@@ -195,7 +155,7 @@ pub fn name_of(name: &[u8; 16]) -> String {
 }
 
 /// What was asked for and found when the programs began to be watched.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchHeader {
     /// [`SCHEMA`].
     pub schema: String,
@@ -217,6 +177,12 @@ pub struct WatchHeader {
     pub calls: Vec<(i16, String)>,
     /// Version of msgpath.
     pub version: String,
+    /// How messages are told apart, as it is typed; empty: by turns, and nothing of what is sent was read.
+    #[serde(default)]
+    pub framing: String,
+    /// What the result is held to.
+    #[serde(default)]
+    pub gates: Vec<Gate>,
 }
 
 /// What was counted of one server: all requests, whether they have a row or not.
@@ -238,6 +204,9 @@ pub struct ServiceCounts {
     pub in_flight: u64,
     /// Data from the server that nobody had asked for.
     pub unasked: u64,
+    /// Requests among `requests` that were told apart by their protocol; the others are turns.
+    #[serde(default)]
+    pub framed: u64,
     /// Times of all requests that were split.
     pub times: Times,
 }
@@ -261,6 +230,31 @@ impl Times {
         ((128 + part) << octave, (129 + part) << octave)
     }
 
+    /// The bucket of a time.
+    pub fn bucket(ns: u64) -> u16 {
+        let bits = 63 - ns.max(1).leading_zeros();
+        let octave = bits.saturating_sub(7);
+        let bucket = u64::from(octave) * 128 + (ns >> octave);
+        bucket.min(Self::BUCKETS as u64 - 1) as u16
+    }
+
+    /// Adds what another one has counted.
+    pub fn add(&mut self, other: &Times) {
+        let mut all: std::collections::BTreeMap<u16, u64> = self.0.iter().copied().collect();
+        other.0.iter().for_each(|(bucket, count)| *all.entry(*bucket).or_default() += count);
+        self.0 = all.into_iter().collect();
+    }
+
+    /// What was counted after `before` was.
+    #[must_use]
+    pub fn since(&self, before: &Times) -> Times {
+        let mut left: std::collections::BTreeMap<u16, u64> = self.0.iter().copied().collect();
+        for (bucket, count) in &before.0 {
+            left.entry(*bucket).and_modify(|now| *now = now.saturating_sub(*count));
+        }
+        Times(left.into_iter().filter(|(_, count)| *count > 0).collect())
+    }
+
     /// Requests counted.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
@@ -278,23 +272,32 @@ impl Times {
     }
 }
 
+/// A part of the time in which programs were watched: the unit of evidence, as a round is of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its length, ns.
+    pub ns: u64,
+    /// Times of the requests that ended in it, by server.
+    pub times: Vec<(u32, Times)>,
+}
+
 /// What watching cost.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct WatchCost {
-    /// CPU time of the BPF programs in the window in which the kernel measured them, ns.
+    /// CPU time of the BPF programs in the windows in which the kernel counted it and requests came, ns.
     pub programs_ns: u64,
-    /// How often they ran in it.
+    /// How often they ran in them.
     pub runs: u64,
-    /// Requests in it.
+    /// Requests in them.
     pub requests: u64,
-    /// Its length, ns.
+    /// How long they were together, ns; 0: no request came while it was counted.
     pub window_ns: u64,
     /// CPU time of msgpath itself over the whole run, ns.
     pub reader_ns: u64,
 }
 
 /// How watching ended.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchEnd {
     /// How long programs were watched, ns.
     pub duration_ns: u64,
@@ -310,6 +313,12 @@ pub struct WatchEnd {
     pub services: Vec<ServiceCounts>,
     /// `None`: the kernel did not let it be measured.
     pub cost: Option<WatchCost>,
+    /// The time in parts of the same length.
+    #[serde(default)]
+    pub slices: Vec<Slice>,
+    /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
+    #[serde(default)]
+    pub stolen: Option<f64>,
 }
 
 #[cfg(test)]
@@ -329,7 +338,13 @@ mod tests {
                 to == next && (to - from) as f64 <= 1.0_f64.max(from as f64 / 127.0),
                 "{bucket}: {from}..{to}, {next}"
             );
+            assert_eq!([from, to - 1, to].map(Times::bucket), [bucket, bucket, bucket + 1]);
         }
+        assert_eq!(usize::from(Times::bucket(u64::MAX)), Times::BUCKETS - 1);
+        let mut sum = Times(vec![(3, 1), (9, 2)]);
+        sum.add(&Times(vec![(1, 5), (9, 1)]));
+        assert_eq!(sum, Times(vec![(1, 5), (3, 1), (9, 3)]));
+        assert_eq!(sum.since(&Times(vec![(3, 1), (9, 1)])), Times(vec![(1, 5), (9, 2)]));
         let times = Times(vec![(100, 98), (1000, 1), (2000, 1)]);
         assert_eq!((times.total(), times.quantile(0.5), Times::default().quantile(0.5)), (100, Some(100.0), None));
         let (from, to) = Times::range(1000);

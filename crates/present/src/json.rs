@@ -247,10 +247,10 @@ struct RunEntry<'a> {
     verb: &'a str,
     /// The far end.
     target: &'a str,
-    /// Cases in its plan.
-    cases: u64,
-    /// Rounds recorded.
-    rounds: u64,
+    /// Cases in its plan; null: what was watched has none.
+    cases: Option<u64>,
+    /// Rounds recorded; null: a mesh has pairs, and what was watched has requests.
+    rounds: Option<u64>,
     status: Status,
 }
 
@@ -383,6 +383,7 @@ pub fn watched(summary: &WatchSummary) -> String {
     for (shown, server) in out["servers"].as_array_mut().into_iter().flatten().zip(&summary.servers) {
         shown["findings"] = parts::findings(&server.findings);
     }
+    out["gates"] = summary.gates.iter().map(parts::gate).collect();
     out.to_string()
 }
 

@@ -171,35 +171,37 @@ fn other_version(file: &Path, by: WrittenBy) -> RecordError {
 /// # Errors
 /// Another version wrote them.
 pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError> {
-    counted(&folder.join(ROUNDS_FILE), Kind::Round)
+    let file = folder.join(ROUNDS_FILE);
+    let (rounds, end) = heads(&file, Kind::Round, Kind::End)?;
+    match end.map(|payload| block::decode_end(&payload)) {
+        None => Ok((rounds, None)),
+        Some(Ok(end)) => Ok((rounds, Some(end))),
+        Some(Err(Fault::Foreign(by))) => Err(other_version(&file, by)),
+        Some(Err(Fault::Damaged(_))) => Ok((rounds, None)),
+    }
 }
 
-/// The same of the blocks of a kind in any file of blocks.
-pub(crate) fn counted(file: &Path, kind: Kind) -> Result<(u64, Option<RunEnd>), RecordError> {
+/// How many blocks of a kind a file has, and what is in the one that ends it, by the heads of the others alone.
+///
+/// # Errors
+/// Another version wrote them.
+pub(crate) fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
     let Ok(input) = File::open(file) else { return Ok((0, None)) };
     let length = input.metadata().map_or(0, |data| data.len());
-    let (mut blocks, mut payload, mut rounds) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
-    let foreign = |fault| match fault {
-        Fault::Foreign(by) => Err(other_version(file, by)),
-        Fault::Damaged(_) => Ok(()),
-    };
+    let (mut blocks, mut payload, mut count) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
     loop {
         let head = match blocks.head() {
             Ok(Some(head)) => head,
-            Ok(None) => return Ok((rounds, None)),
-            Err(fault) => return foreign(fault).map(|()| (rounds, None)),
+            Ok(None) | Err(Fault::Damaged(_)) => return Ok((count, None)),
+            Err(Fault::Foreign(by)) => return Err(other_version(file, by)),
         };
-        if head.kind == Kind::End {
-            let end = blocks.payload(&head, &mut payload).map_err(Fault::from);
-            return match end.and_then(|()| block::decode_end(&payload)) {
-                Ok(end) => Ok((rounds, Some(end))),
-                Err(fault) => foreign(fault).map(|()| (rounds, None)),
-            };
+        if head.kind == last {
+            return Ok((count, blocks.payload(&head, &mut payload).is_ok().then_some(payload)));
         }
         if blocks.skip(&head).is_err() || blocks.offset > length {
-            return Ok((rounds, None));
+            return Ok((count, None));
         }
-        rounds += u64::from(head.kind == kind);
+        count += u64::from(head.kind == counted);
     }
 }
 

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use msgpath_core::calendar;
-use msgpath_core::mesh::MeshHeader;
 use msgpath_core::path::nearest;
 use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
-use crate::block::Kind;
+use crate::block::{self, Kind};
+use crate::mesh::PAIRS_FILE;
 use crate::summary::read_summary;
-use crate::watch::is_watched;
-use crate::{HEADER_FILE, MESH_FILE, PAIRS_FILE, RecordError, mesh_header, reader, temporary, utc};
+use crate::watch::{REQUESTS_FILE, WATCH_FILE, is_watched, watch_header};
+use crate::{HEADER_FILE, MESH_FILE, RecordError, mesh_header, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
 const LOOKED_AT: usize = 200;
@@ -63,6 +63,123 @@ pub struct Listing {
     pub status: Option<Status>,
     /// Rounds on disk, by the heads of their blocks alone.
     pub rounds: u64,
+}
+
+/// What is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum What {
+    Run,
+    Mesh,
+    Watched,
+}
+
+/// Anything that is kept, as the list shows it.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// What it is.
+    pub what: What,
+    /// Name of its folder: what the user types.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The verb that wrote it.
+    pub verb: String,
+    /// The far end, the hosts, or what was watched.
+    pub target: String,
+    /// Cases in its plan; `None`: it has none.
+    pub cases: Option<u64>,
+    /// Rounds on disk; `None`: it has none, or they are not counted.
+    pub rounds: Option<u64>,
+    /// How it ended; `None`: the program was killed, or is still at it.
+    pub status: Option<Status>,
+}
+
+/// Everything that is kept in `root`, newest first. What cannot be read is passed over.
+pub fn kept(root: &Path) -> Vec<Kept> {
+    let mut found: Vec<Kept> = list(root)
+        .into_iter()
+        .map(|run| Kept {
+            what: What::Run,
+            name: run.name,
+            folder: run.folder,
+            started: run.header.started,
+            verb: run.header.verb,
+            target: run.header.target,
+            cases: Some(run.header.plan.cases.len() as u64),
+            rounds: Some(run.rounds),
+            status: run.status,
+        })
+        .collect();
+    found.extend(folders(root).filter_map(mesh).chain(folders(root).filter_map(watched)));
+    found.sort_by_cached_key(|kept| std::cmp::Reverse((kept.started.clone(), changed_of(kept), kept.name.clone())));
+    found
+}
+
+fn mesh(folder: PathBuf) -> Option<Kept> {
+    let header = mesh_header(&folder).ok()?;
+    let (_, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End).ok()?;
+    Some(Kept {
+        what: What::Mesh,
+        name: name_of(&folder),
+        started: header.started,
+        verb: "mesh".into(),
+        target: format!("{} hosts", header.hosts.len()),
+        cases: Some(header.plan.cases.len() as u64),
+        rounds: None,
+        status: end.and_then(|payload| block::decode_end(&payload).ok()).map(|end| end.status),
+        folder,
+    })
+}
+
+fn watched(folder: PathBuf) -> Option<Kept> {
+    let header = watch_header(&folder).ok()?;
+    let (_, end) = reader::heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd).ok()?;
+    Some(Kept {
+        what: What::Watched,
+        name: name_of(&folder),
+        started: header.started,
+        verb: "watch".into(),
+        target: header.target,
+        cases: None,
+        rounds: None,
+        status: end.map(|_| Status::Ok),
+        folder,
+    })
+}
+
+fn changed_of(kept: &Kept) -> Option<SystemTime> {
+    let file = match kept.what {
+        What::Run => HEADER_FILE,
+        What::Mesh => MESH_FILE,
+        What::Watched => WATCH_FILE,
+    };
+    fs::metadata(kept.folder.join(file)).and_then(|data| data.modified()).ok()
+}
+
+/// What is in `folder`; `None`: nothing that is kept.
+fn what_is(folder: &Path) -> Option<What> {
+    let files = [(HEADER_FILE, What::Run), (MESH_FILE, What::Mesh), (WATCH_FILE, What::Watched)];
+    files.into_iter().find(|(file, _)| folder.join(file).is_file()).map(|(_, what)| what)
+}
+
+/// What the user means by `text`: a name in `root` or a folder, whatever is in it, or the newest of these kinds by `@last`, `@-2`.
+///
+/// # Errors
+/// E08 with exit code 2, and the nearest name.
+pub fn find(root: &Path, text: &str, kinds: &[What]) -> Result<(What, PathBuf), Problem> {
+    if let Some(back) = text.strip_prefix('@') {
+        let kept: Vec<_> = kept(root).into_iter().filter(|kept| kinds.contains(&kept.what)).collect();
+        let at = newest(root, text, back, kept.len())?;
+        return Ok((kept[at].what, kept[at].folder.clone()));
+    }
+    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
+    let of = |folder: PathBuf| Some((what_is(&folder)?, folder));
+    let named = is_name.then(|| root.join(text)).and_then(of);
+    let folder = || Some(PathBuf::from(text)).filter(|_| !text.is_empty()).and_then(of);
+    named.or_else(folder).ok_or_else(|| unknown(root, text))
 }
 
 /// The runs in `root`, newest first. What is not a run, or not one that this version reads, is passed over; a root that
@@ -121,7 +238,8 @@ fn listing(folder: PathBuf) -> Option<Result<Listing, RecordError>> {
 /// E08 with exit code 2, and the nearest name.
 pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
     if let Some(back) = text.strip_prefix('@') {
-        return newest(root, text, back);
+        let runs = list(root);
+        return newest(root, text, back, runs.len()).map(|at| runs[at].folder.clone());
     }
     let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file() || is_watched(folder);
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
@@ -152,18 +270,6 @@ pub fn resolve_mesh(root: &Path, text: &str) -> Result<PathBuf, Problem> {
     named_mesh(root, text).ok_or_else(unknown)
 }
 
-/// A mesh that is meant where a run could be: by its name or folder, and by `@last` where nothing else is newer.
-pub fn mesh_instead(root: &Path, text: &str) -> Option<PathBuf> {
-    if text != "@last" {
-        return named_mesh(root, text);
-    }
-    let (started, folder) = meshes(root).into_iter().next()?;
-    let newer = list(root)
-        .first()
-        .is_none_or(|run| (&run.header.started, changed(&run.folder)) < (&started, changed_mesh(&folder)));
-    newer.then_some(folder)
-}
-
 fn named_mesh(root: &Path, text: &str) -> Option<PathBuf> {
     let is_mesh = |folder: &PathBuf| folder.join(MESH_FILE).is_file();
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
@@ -179,29 +285,6 @@ fn name_of(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A mesh as the list shows it.
-#[derive(Clone, Debug)]
-pub struct MeshListing {
-    /// Name of its folder.
-    pub name: String,
-    /// What was planned, and where.
-    pub header: MeshHeader,
-    /// How it ended; `None`: the program was killed, or is still at it.
-    pub status: Option<Status>,
-    /// Pairs on disk, by the heads of their blocks alone.
-    pub pairs: u64,
-}
-
-/// The meshes in `root`, newest first, as [`list`] has the runs.
-pub fn list_meshes(root: &Path) -> Vec<MeshListing> {
-    let read = |(_, folder): (String, PathBuf)| {
-        let (pairs, end) = reader::counted(&folder.join(PAIRS_FILE), Kind::Pair).ok()?;
-        let header = mesh_header(&folder).ok()?;
-        Some(MeshListing { name: name_of(&folder), header, status: end.map(|end| end.status), pairs })
-    };
-    meshes(root).into_iter().filter_map(read).collect()
-}
-
 /// The meshes in `root` with the time at which they began, newest first. What cannot be read is passed over.
 pub fn meshes(root: &Path) -> Vec<(String, PathBuf)> {
     let read = |folder: PathBuf| Some((mesh_header(&folder).ok()?.started, folder));
@@ -210,16 +293,16 @@ pub fn meshes(root: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-fn newest(root: &Path, text: &str, back: &str) -> Result<PathBuf, Problem> {
+/// Which one `@last` or `@-2` is, of so many, the newest first.
+fn newest(root: &Path, text: &str, back: &str, count: usize) -> Result<usize, Problem> {
     let number = || back.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 0);
     let Some(number) = (if back == "last" { Some(1) } else { number() }) else {
         return Err(not_a_run(text).why("counting back goes @last, @-2, @-3 ...    list: msgpath runs"));
     };
-    let runs = list(root);
-    match runs.get(number - 1) {
-        Some(run) => Ok(run.folder.clone()),
-        None if runs.is_empty() => Err(nothing_yet(root, text)),
-        None => Err(not_a_run(text).why(format!("the oldest is @-{}    list: msgpath runs", runs.len()))),
+    match number <= count {
+        true => Ok(number - 1),
+        false if count == 0 => Err(nothing_yet(root, text)),
+        false => Err(not_a_run(text).why(format!("the oldest is @-{count}    list: msgpath runs"))),
     }
 }
 
@@ -232,17 +315,15 @@ fn nothing_yet(root: &Path, text: &str) -> Problem {
 }
 
 fn unknown(root: &Path, text: &str) -> Problem {
-    let runs = list(root);
-    if runs.is_empty() {
+    let all = kept(root);
+    if all.is_empty() {
         return nothing_yet(root, text);
     }
-    let near = nearest(text, runs.iter().map(|run| run.name.as_str()));
-    let why = match near.and_then(|name| runs.iter().find(|run| run.name == name)) {
-        Some(run) => format!(
-            "did you mean {} ({})?    list: msgpath runs",
-            run.name,
-            when(&run.header.started, SystemTime::now())
-        ),
+    let near = nearest(text, all.iter().map(|kept| kept.name.as_str()));
+    let why = match near.and_then(|name| all.iter().find(|kept| kept.name == name)) {
+        Some(kept) => {
+            format!("did you mean {} ({})?    list: msgpath runs", kept.name, when(&kept.started, SystemTime::now()))
+        }
         None => "list: msgpath runs".into(),
     };
     not_a_run(text).why(why)
@@ -367,6 +448,42 @@ mod tests {
         assert_eq!(resolve(root.path(), "calm-fox"), Ok(at("calm-fox")));
         let folder = at("calm-fox");
         assert_eq!(resolve(Path::new("/nowhere"), folder.to_str().unwrap()), Ok(folder));
+    }
+
+    #[test]
+    fn what_was_watched_is_kept_beside_runs() {
+        use crate::watch::{WATCH_FILE, WatchWriter};
+        use msgpath_core::watch::{SCHEMA, WatchEnd, WatchHeader};
+        let root = root(&RUNS);
+        let root = root.path();
+        for (name, ends) in [("bold-cat", true), ("keen-crow", false)] {
+            let started = if ends { "2020-01-04T00:00:00Z" } else { "2020-01-02T12:00:00Z" };
+            let header = WatchHeader {
+                schema: SCHEMA.into(),
+                name: name.into(),
+                started: started.into(),
+                target: "port 6379".into(),
+                ..WatchHeader::default()
+            };
+            let writer = WatchWriter::create(&root.join(name), &header, 1).unwrap();
+            if ends {
+                writer.finish(WatchEnd::default()).unwrap();
+            }
+        }
+        let all = kept(root);
+        let seen: Vec<_> = all.iter().map(|kept| (kept.name.as_str(), kept.verb.as_str(), kept.status)).collect();
+        assert_eq!(seen[0], ("bold-cat", "watch", Some(Status::Ok)));
+        assert_eq!((seen[1].0, seen[2], seen.len()), ("brisk-otter", ("keen-crow", "watch", None), 5));
+        assert_eq!((all[0].target.as_str(), all[0].rounds, all[1].rounds), ("port 6379", None, Some(1)));
+        let of = |text: &str, kinds: &[What]| find(root, text, kinds).map(|(what, folder)| (what, name_of(&folder)));
+        assert_eq!(of("@last", &[What::Run, What::Watched]), Ok((What::Watched, "bold-cat".into())));
+        assert_eq!(of("@-2", &[What::Watched]), Ok((What::Watched, "keen-crow".into())));
+        assert_eq!(of("@last", &[What::Run]), Ok((What::Run, "brisk-otter".into())));
+        assert_eq!(of("calm-fox", &[What::Watched]), Ok((What::Run, "calm-fox".into())));
+        assert!(of("@-3", &[What::Watched]).is_err() && of("@last", &[What::Mesh]).is_err());
+        assert!(of("keen-crew", &[]).unwrap_err().why.contains("keen-crow"));
+        fs::write(root.join("keen-crow").join(WATCH_FILE), "{}").unwrap();
+        assert_eq!(kept(root).len(), 4);
     }
 
     #[track_caller]

@@ -111,11 +111,11 @@ pub fn is_watched(folder: &Path) -> bool {
     folder.join(WATCH_FILE).is_file()
 }
 
-/// Reads a record.
+/// What was watched, without the requests.
 ///
 /// # Errors
-/// There is none, or its header cannot be read.
-pub fn read(folder: &Path) -> Result<Watched, RecordError> {
+/// There is no such record, or its header cannot be read.
+pub fn watch_header(folder: &Path) -> Result<WatchHeader, RecordError> {
     let file = folder.join(WATCH_FILE);
     let mut bytes = Vec::new();
     match File::open(&file).and_then(|input| input.take(MAX_HEADER).read_to_end(&mut bytes)) {
@@ -127,9 +127,18 @@ pub fn read(folder: &Path) -> Result<Watched, RecordError> {
     }
     let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
     let header: WatchHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-    if header.schema != SCHEMA {
-        return Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema)));
+    match header.schema == SCHEMA {
+        true => Ok(header),
+        false => Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema))),
     }
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// As [`watch_header`].
+pub fn read(folder: &Path) -> Result<Watched, RecordError> {
+    let header = watch_header(folder)?;
     let mut watched = Watched { header, ..Watched::default() };
     let file = folder.join(REQUESTS_FILE);
     let input = File::open(&file).map_err(|source| RecordError::Read { file, source })?;

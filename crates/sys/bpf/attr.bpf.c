@@ -4,42 +4,10 @@
  *
  * One program a tracepoint, named on_ and the tracepoint; the loader loads each on its own, so that a kernel without one of
  * them loses that boundary and nothing else. Event numbers are those of EventKind in crates/core/src/schema.rs. The layouts
- * of `control` and `record` are repeated in crates/sys/src/bpf.rs.
- *
- * No header is included: what is needed of the BPF interface is below, so that the object does not depend on the version of
- * somebody's library. How it is built: .ci/bpf.
+ * of `control` and `record` are repeated in crates/sys/src/bpf.rs. How it is built: .ci/bpf.
  */
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef int s32;
-typedef unsigned long long u64;
-
-#define SEC(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline))
-
-/* Helper functions, by their numbers in the kernel's interface. */
-static void *(*map_lookup)(void *map, const void *key) = (void *)1;
-static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static u64 (*monotonic_ns)(void) = (void *)5;
-static u32 (*this_cpu)(void) = (void *)8;
-static u64 (*process_and_thread)(void) = (void *)14;
-static long (*current_name)(void *name, u32 size) = (void *)16;
-
-/* Only the members that are read; their places are relocated against the running kernel's BTF at load time. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct task_struct { s32 pid; s32 tgid; };
-/* The state of a task was `long state` before kernel 5.14. */
-struct task_struct___renamed { u32 __state; };
-struct task_struct___before { long state; };
-struct sk_buff { u32 len; };
-typedef struct { long long counter; } atomic64_t;
-struct sock_common { atomic64_t skc_cookie; };
-struct sock { struct sock_common __sk_common; };
-#pragma clang attribute pop
-
-#define EXISTS(field) __builtin_preserve_field_info(field, 2)
+#include "bpf.h"
 
 #define CPUS 1024     /* a power of two; CPUs beyond share the entries of others */
 #define SEGMENTS 16   /* a power of two */
@@ -61,55 +29,20 @@ struct control {
 
 struct record { u64 t, a; u32 b; s32 tid; u16 ev, cpu, len, flags; };
 
-/* The members of a map's definition say what they mean by their types. */
-#define UINT(name, value) int (*name)[value]
-#define HASH 1
-#define ARRAY 2
-#define MMAPABLE (1 << 10)
-
-struct {
-	UINT(type, ARRAY);
-	UINT(map_flags, MMAPABLE);
-	UINT(max_entries, 1);
-	u32 *key;
-	struct control *value;
-} control SEC(".maps");
+MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);
 
 /* SEGMENTS segments of `capacity` records at most; the loader sets the size. */
-struct {
-	UINT(type, ARRAY);
-	UINT(map_flags, MMAPABLE);
-	UINT(max_entries, 1);
-	u32 *key;
-	struct record *value;
-} records SEC(".maps");
+MAP(records, ARRAY, MMAPABLE, 1, u32, struct record);
 
 /* One bit for each thread id there can be (4194304): the threads under measurement. */
-struct {
-	UINT(type, ARRAY);
-	UINT(map_flags, MMAPABLE);
-	UINT(max_entries, 65536);
-	u32 *key;
-	u64 *value;
-} threads SEC(".maps");
+MAP(threads, ARRAY, MMAPABLE, 65536, u32, u64);
 
 /* One bit for each value of the low 16 bits of a socket's cookie. */
-struct {
-	UINT(type, ARRAY);
-	UINT(map_flags, MMAPABLE);
-	UINT(max_entries, 1024);
-	u32 *key;
-	u64 *value;
-} sockets SEC(".maps");
+MAP(sockets, ARRAY, MMAPABLE, 1024, u32, u64);
 
 /* What tasks were called when they left a CPU: many end before anybody could look into /proc. */
 struct name { char text[16]; };
-struct {
-	UINT(type, HASH);
-	UINT(max_entries, 4096);
-	s32 *key;
-	struct name *value;
-} names SEC(".maps");
+MAP(names, HASH, 0, 4096, s32, struct name);
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -120,14 +53,6 @@ INLINE struct control *active(void)
 	return c && c->on ? c : 0;
 }
 
-INLINE int bit(void *map, u32 number)
-{
-	u32 word = number / 64;
-	u64 *bits = map_lookup(map, &word);
-	return bits && (*bits >> (number % 64) & 1);
-}
-
-#define CURRENT ((s32)process_and_thread())
 #define MEASURED(pid) bit(&threads, (u32)(pid))
 
 INLINE int everything(struct control *c)
@@ -221,14 +146,7 @@ SEC("tp_btf/sched_switch") int on_sched_switch(u64 *ctx)
 SEC("tp_btf/sched_switch") int on_sched_switch_before_5_18(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1];
-	u32 state = 0;
-	struct task_struct___renamed *renamed = (void *)prev;
-	struct task_struct___before *before = (void *)prev;
-	if (EXISTS(renamed->__state))
-		state = renamed->__state;
-	else if (EXISTS(before->state))
-		state = before->state;
-	return switched(ctx[0], prev, (void *)ctx[2], state);
+	return switched(ctx[0], prev, (void *)ctx[2], state_of(prev));
 }
 
 /* ---- packets: the stack's side and the device's ---- */

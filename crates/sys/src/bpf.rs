@@ -187,10 +187,25 @@ pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, bytes: &[u8]
     })
 }
 
-/// Loads a program for each of these tracepoints: their names in the object, and what has none with the reason.
-pub(crate) fn programs(ebpf: &mut Ebpf, tracepoints: &[&'static str], btf: &Btf) -> Result<(Loaded, Missing), Refusal> {
+/// The programs that copy the first bytes of what is sent have this at the end of their names.
+pub(crate) const PAYLOAD_SUFFIX: &str = "_payload";
+
+/// Loads a program for each of these tracepoints: their names in the object, and what has none with the reason. Of those that
+/// are among `copying` the second program is tried first.
+pub(crate) fn programs(
+    ebpf: &mut Ebpf,
+    tracepoints: &[&'static str],
+    copying: &[&str],
+    btf: &Btf,
+) -> Result<(Loaded, Missing), Refusal> {
     let (mut loaded, mut missing) = (Vec::new(), Vec::new());
     for tracepoint in tracepoints {
+        let name = format!("on_{tracepoint}{PAYLOAD_SUFFIX}");
+        // A kernel that is locked down refuses it (bpf_probe_read_user), and not the other one.
+        if copying.contains(tracepoint) && attempt(ebpf, &name, tracepoint, btf).is_ok() {
+            loaded.push((*tracepoint, name));
+            continue;
+        }
         match load(ebpf, tracepoint, btf) {
             Ok(program) => loaded.push((*tracepoint, program)),
             Err(error) if is_denied(errno(&error)) => {
@@ -221,7 +236,7 @@ impl Bpf {
         let records = mapped(&ebpf, "records", count as usize * RECORD_SIZE)?;
         let threads = mapped(&ebpf, "threads", THREADS / 8)?;
         let sockets = mapped(&ebpf, "sockets", SOCKETS / 8)?;
-        let (loaded, missing) = programs(&mut ebpf, tracepoints, &btf)?;
+        let (loaded, missing) = programs(&mut ebpf, tracepoints, &[], &btf)?;
         let capacity = per_segment as usize;
         let bpf = Self {
             ebpf,
@@ -369,18 +384,19 @@ pub(crate) fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfT
 
 /// Loads the program of a tracepoint and returns its name in the object.
 fn load(ebpf: &mut Ebpf, tracepoint: &str, btf: &Btf) -> Result<String, ProgramError> {
-    let mut attempt = |name: String| {
-        program(ebpf, &name)?.load(tracepoint, btf)?;
-        Ok(name)
-    };
     let name = format!("on_{tracepoint}");
-    match attempt(name.clone()) {
+    match attempt(ebpf, &name, tracepoint, btf) {
         // Before kernel 5.18 the verifier refuses to read a fourth argument.
         Err(error) if tracepoint == "sched_switch" && !is_denied(errno(&error)) => {
-            attempt(format!("{name}_before_5_18")).map_err(|_| error)
+            let before = format!("{name}_before_5_18");
+            attempt(ebpf, &before, tracepoint, btf).map(|()| before).map_err(|_| error)
         }
-        result => result,
+        result => result.map(|()| name),
     }
+}
+
+fn attempt(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), ProgramError> {
+    program(ebpf, name)?.load(tracepoint, btf)
 }
 
 fn set_bits(map: &Mapping, set: &mut Vec<usize>, numbers: impl Iterator<Item = usize>) {

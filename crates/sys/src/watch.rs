@@ -3,6 +3,9 @@
 //! As with the programs of `bpf`, everything lives in file descriptors: when the process ends, however it ends, nothing stays
 //! attached. `struct control`, `struct service` and `struct row` of the source are repeated here as offsets.
 
+mod calls;
+mod event;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -12,14 +15,16 @@ use aya::programs::BtfTracePoint;
 use aya::{Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Times};
 
-use crate::bpf::{Loaded, Missing, Refusal, kernel_types, mapped, object, other, program, programs};
+use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
+pub use calls::{CallKind, calls};
+pub use event::{Event, KINDS, Role, What};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 
 /// Without these there are no requests.
 const NEEDED: [&str; 4] = ["sk_data_ready", "sock_recv_length", "sock_send_length", "sched_switch"];
-const HOOKS: [&str; 11] = [
+const HOOKS: [&str; 18] = [
     "sk_data_ready",
     "sock_recv_length",
     "sock_send_length",
@@ -31,11 +36,21 @@ const HOOKS: [&str; 11] = [
     "sched_process_exit",
     "sched_process_fork",
     "page_fault_user",
+    "rss_stat",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+    "local_timer_entry",
+    "local_timer_exit",
 ];
+/// Those that copy the first bytes of what is sent have a second program, which does so.
+const COPYING: [&str; 2] = ["tcp_sendmsg_locked", "sk_data_ready"];
 
 const ON: usize = 0;
 const FOLLOW: usize = 4;
 const EPOCH: usize = 8;
+const PAYLOAD: usize = 12;
 const CONNECTIONS: usize = 16;
 const LOST: usize = 32;
 const NO_ROOM: usize = 40;
@@ -52,70 +67,9 @@ const HISTOGRAM: usize = 64;
 const SERVICE_SIZE: usize = HISTOGRAM + Times::BUCKETS * 8;
 
 const PORTS_SIZE: usize = (1 << 16) / 8;
-const ROW_SIZE: usize = 72 + STAGES * 8 + 4 * 32 + 32;
-
-/// What a thread that blocks in a call waits for; its number in the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum CallKind {
-    Poll = 3,
-    Socket = 4,
-    Lock = 5,
-    Disk = 6,
-    Sleep = 7,
-}
-
-/// System calls in which threads usually block: number here, name, and what it means; none: just its name.
-pub fn calls() -> Vec<(i16, &'static str, Option<CallKind>)> {
-    use CallKind::{Disk, Lock, Poll, Sleep, Socket};
-    let mut calls = vec![
-        (libc::SYS_epoll_pwait, "epoll_wait", Some(Poll)),
-        (libc::SYS_epoll_pwait2, "epoll_wait", Some(Poll)),
-        (libc::SYS_ppoll, "poll", Some(Poll)),
-        (libc::SYS_pselect6, "select", Some(Poll)),
-        (libc::SYS_io_uring_enter, "io_uring_enter", Some(Poll)),
-        (libc::SYS_recvfrom, "recvfrom", Some(Socket)),
-        (libc::SYS_recvmsg, "recvmsg", Some(Socket)),
-        (libc::SYS_recvmmsg, "recvmmsg", Some(Socket)),
-        (libc::SYS_sendto, "sendto", Some(Socket)),
-        (libc::SYS_sendmsg, "sendmsg", Some(Socket)),
-        (libc::SYS_sendmmsg, "sendmmsg", Some(Socket)),
-        (libc::SYS_accept, "accept", Some(Socket)),
-        (libc::SYS_accept4, "accept4", Some(Socket)),
-        (libc::SYS_connect, "connect", Some(Socket)),
-        (libc::SYS_sendfile, "sendfile", Some(Socket)),
-        (libc::SYS_futex, "futex", Some(Lock)),
-        (libc::SYS_flock, "flock", Some(Lock)),
-        (libc::SYS_fsync, "fsync", Some(Disk)),
-        (libc::SYS_fdatasync, "fdatasync", Some(Disk)),
-        (libc::SYS_sync_file_range, "sync_file_range", Some(Disk)),
-        (libc::SYS_msync, "msync", Some(Disk)),
-        (libc::SYS_pread64, "pread", Some(Disk)),
-        (libc::SYS_pwrite64, "pwrite", Some(Disk)),
-        (libc::SYS_nanosleep, "nanosleep", Some(Sleep)),
-        (libc::SYS_clock_nanosleep, "clock_nanosleep", Some(Sleep)),
-        // A pipe, a file or a socket.
-        (libc::SYS_read, "read", None),
-        (libc::SYS_readv, "readv", None),
-        (libc::SYS_write, "write", None),
-        (libc::SYS_writev, "writev", None),
-        (libc::SYS_openat, "openat", None),
-        (libc::SYS_wait4, "wait4", None),
-        (libc::SYS_waitid, "waitid", None),
-        (libc::SYS_mmap, "mmap", None),
-        (libc::SYS_munmap, "munmap", None),
-        (libc::SYS_sched_yield, "sched_yield", None),
-        (libc::SYS_semtimedop, "semtimedop", Some(Lock)),
-    ];
-    #[cfg(target_arch = "x86_64")]
-    calls.extend([
-        (libc::SYS_epoll_wait, "epoll_wait", Some(Poll)),
-        (libc::SYS_poll, "poll", Some(Poll)),
-        (libc::SYS_select, "select", Some(Poll)),
-        (libc::SYS_pause, "pause", None),
-    ]);
-    calls.into_iter().filter_map(|(number, name, kind)| Some((i16::try_from(number).ok()?, name, kind))).collect()
-}
+/// The first bytes of a request that a row has.
+pub const HEAD: usize = 48;
+const ROW_SIZE: usize = 72 + STAGES * 8 + 4 * 32 + 32 + HEAD;
 
 /// What was counted of all connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,6 +82,20 @@ pub struct Totals {
     pub no_room: u64,
 }
 
+/// What is known of a connection once its messages were looked at; its number in the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its protocol is not known: it is paired by turns.
+    Unknown = 1,
+    /// Several requests are in flight: user space pairs them.
+    Several = 2,
+    /// One at a time is: turns are right.
+    One = 3,
+}
+
+/// A request as the kernel split it, and its first bytes; zeros where none were copied.
+pub type Headed = (RequestRow, [u8; HEAD]);
+
 /// Loaded programs, their maps and their rows.
 pub struct Watch {
     ebpf: Ebpf,
@@ -137,27 +105,37 @@ pub struct Watch {
     ports: Mapping,
     listening: Mapping,
     rows: RingBuf<MapData>,
+    events: RingBuf<MapData>,
 }
 
 impl Watch {
-    /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason.
+    /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason. With `payload`
+    /// they may copy the first bytes of what is sent; without it none of them can.
     ///
     /// # Errors
     /// What is needed could not be loaded.
-    pub fn open() -> Result<(Self, Missing), Refusal> {
+    pub fn open(payload: bool) -> Result<(Self, Missing), Refusal> {
         let btf = kernel_types()?;
         let mut ebpf = object(&mut EbpfLoader::new(), &btf, OBJECT)?;
         let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
         let services = mapped(&ebpf, "services", SERVICES * SERVICE_SIZE)?;
         let ports = mapped(&ebpf, "ports", PORTS_SIZE)?;
         let listening = mapped(&ebpf, "listening", PORTS_SIZE)?;
-        let (loaded, missing) = programs(&mut ebpf, &HOOKS, &btf)?;
+        let copying: &[&str] = if payload { &COPYING } else { &[] };
+        let (loaded, missing) = programs(&mut ebpf, &HOOKS, copying, &btf)?;
         if let Some((name, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
             return Err(Refusal::Other(format!("the tracepoint {name} is not there: {why}")));
         }
-        let rows = ebpf.take_map("rows").ok_or_else(|| Refusal::Other("the object has no map rows".into()))?;
-        let rows = RingBuf::try_from(rows).map_err(|error| other(&error))?;
-        let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows };
+        let mut ring = |name: &str| {
+            let map = ebpf.take_map(name).ok_or_else(|| Refusal::Other(format!("the object has no map {name}")))?;
+            RingBuf::try_from(map).map_err(|error| other(&error))
+        };
+        let (rows, events) = (ring("rows")?, ring("events")?);
+        let copies = COPYING
+            .iter()
+            .all(|name| loaded.iter().any(|(_, program)| *program == format!("on_{name}{PAYLOAD_SUFFIX}")));
+        control.u32_at(PAYLOAD).store(u32::from(copies), Ordering::Relaxed);
+        let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows, events };
         calls().into_iter().for_each(|(call, _, kind)| {
             if let Some(kind) = kind {
                 watch.set_kind(call, kind);
@@ -251,7 +229,18 @@ impl Watch {
         let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
         let [requests, torn, incomplete, in_flight, unasked] = [0, 1, 2, 3, 4].map(count);
         let times = Times(times);
-        ServiceCounts { service: number, port, process, requests, torn, incomplete, in_flight, unasked, times }
+        ServiceCounts {
+            service: number,
+            port,
+            process,
+            requests,
+            torn,
+            incomplete,
+            in_flight,
+            unasked,
+            framed: 0,
+            times,
+        }
     }
 
     /// What was counted of all.
@@ -262,12 +251,33 @@ impl Watch {
     }
 
     /// Takes the rows that there are, at most `most`.
-    pub fn drain(&mut self, most: usize, rows: &mut Vec<RequestRow>) {
+    pub fn drain(&mut self, most: usize, rows: &mut Vec<Headed>) {
         for _ in 0..most {
             let Some(item) = self.rows.next() else { return };
             if let Ok(bytes) = <&[u8; ROW_SIZE]>::try_from(&*item) {
                 rows.push(parse(bytes));
             }
+        }
+    }
+
+    /// Takes the events of connections that are looked into, at most `most`.
+    pub fn events(&mut self, most: usize, events: &mut Vec<Event>) {
+        for _ in 0..most {
+            let Some(item) = self.events.next() else { return };
+            events.extend(event::parse(&item));
+        }
+    }
+
+    /// Whether the first bytes of what is sent can be had: not asked for, or this kernel does not give them.
+    pub fn copies(&self) -> bool {
+        self.control.u32_at(PAYLOAD).load(Ordering::Relaxed) != 0
+    }
+
+    /// Says what is known of a connection. Where there is no room, its log goes on as it was.
+    pub fn judge(&mut self, connection: u64, verdict: Verdict) {
+        let map = self.ebpf.map_mut("verdicts").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
+        if let Some(mut map) = map {
+            let _ = map.insert(connection, verdict as u32, 0);
         }
     }
 
@@ -310,25 +320,36 @@ fn set_bit(map: &Mapping, number: u16) {
     map.u64_at(usize::from(number) / 64 * 8).fetch_or(1 << (number % 64), Ordering::Relaxed);
 }
 
-fn parse(bytes: &[u8; ROW_SIZE]) -> RequestRow {
-    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
-    let name_at = |at: usize| -> [u8; 16] { bytes[at..at + 16].try_into().expect("sixteen bytes") };
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn name_at(bytes: &[u8], at: usize) -> [u8; 16] {
+    bytes[at..at + 16].try_into().expect("sixteen bytes")
+}
+
+fn culprit_at(bytes: &[u8], at: usize) -> Culprit {
+    let half = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
+    Culprit {
+        ns: u64_at(bytes, at),
+        pid: u32_at(bytes, at + 8) as i32,
+        call: half(at + 12) as i16,
+        cpu: half(at + 14),
+        name: name_at(bytes, at + 16),
+    }
+}
+
+fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
+    let (u64_at, u32_at) = (|at: usize| u64_at(bytes, at), |at: usize| u32_at(bytes, at));
     let stages = 72;
     let culprits = stages + STAGES * 8;
-    let culprit = |number: usize| {
-        let at = culprits + number * 32;
-        Culprit {
-            ns: u64_at(at),
-            pid: u32_at(at + 8) as i32,
-            call: u16_at(at + 12) as i16,
-            cpu: u16_at(at + 14),
-            name: name_at(at + 16),
-        }
-    };
+    let culprit = |number: usize| culprit_at(bytes, culprits + number * 32);
     let names = culprits + 4 * 32;
-    RequestRow {
+    let row = RequestRow {
         t0_ns: u64_at(0),
         total_ns: u64_at(8),
         connection: u64_at(16),
@@ -349,9 +370,11 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> RequestRow {
         block: culprit(1),
         run_work: culprit(2),
         run_back: culprit(3),
-        server_name: name_at(names),
-        client_name: name_at(names + 16),
-    }
+        server_name: name_at(bytes, names),
+        client_name: name_at(bytes, names + 16),
+        what: [0; 16],
+    };
+    (row, bytes[names + 32..].try_into().expect("the rest is the head"))
 }
 
 #[cfg(test)]
@@ -364,29 +387,43 @@ mod tests {
         for (word, chunk) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             *chunk = (word as u32 + 1).to_ne_bytes();
         }
-        let row = parse(&bytes);
+        let (row, head) = parse(&bytes);
         let wide = |word: u64| word | (word + 1) << 32;
         assert_eq!((row.t0_ns, row.connection, row.service, row.flags), (wide(1), wide(5), 7, 8));
         assert_eq!((row.server, row.client_process, row.faults, row.port), (13, 16, 17, 18));
-        assert_eq!((row.stages[0], row.stages[STAGES - 1]), (wide(19), wide(71)));
-        assert_eq!((row.run_there.ns, row.run_there.pid, row.run_there.call), (wide(73), 75, 76));
-        assert_eq!((row.block.ns, row.run_back.ns), (wide(81), wide(97)));
-        assert_eq!(row.client_name[12..], 112_u32.to_ne_bytes());
+        assert_eq!((row.stages[0], row.stages[STAGES - 1]), (wide(19), wide(17 + 2 * STAGES as u64)));
+        let after = 19 + 2 * STAGES as u64;
+        assert_eq!(
+            (row.run_there.ns, row.run_there.pid, row.run_there.call),
+            (wide(after), after as i32 + 2, after as i16 + 3)
+        );
+        assert_eq!((row.block.ns, row.run_back.ns), (wide(after + 8), wide(after + 24)));
+        let names = after as u32 + 32;
+        assert_eq!(
+            (&row.client_name[12..], &head[..4]),
+            (&(names + 7).to_ne_bytes()[..], &(names + 8).to_ne_bytes()[..])
+        );
     }
 
     /// Every program of the object passes the verifier of this kernel, or its tracepoint is not there.
     #[test]
     fn the_programs_load_and_count_nothing_that_is_not_watched() {
-        let (mut watch, missing) = match Watch::open() {
-            Ok(opened) => opened,
-            Err(refusal) => return println!("skipped: {refusal:?}"),
-        };
-        println!("missing: {missing:?}");
-        assert_eq!(watch.attach(), Missing::new());
-        watch.switch(true);
-        let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
-        io::Write::write_all(&mut one, b"a").unwrap();
-        io::Read::read_exact(&mut other, &mut [0]).unwrap();
-        assert_eq!((watch.totals(), watch.services()), (Totals::default(), Vec::new()));
+        for payload in [false, true] {
+            let (mut watch, missing) = match Watch::open(payload) {
+                Ok(opened) => opened,
+                Err(refusal) => return println!("skipped: {refusal:?}"),
+            };
+            println!("missing: {missing:?}, copies: {}", watch.copies());
+            assert!(payload || !watch.copies());
+            assert_eq!(watch.attach(), Missing::new());
+            watch.switch(true);
+            let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+            io::Write::write_all(&mut one, b"a").unwrap();
+            io::Read::read_exact(&mut other, &mut [0]).unwrap();
+            assert_eq!((watch.totals(), watch.services()), (Totals::default(), Vec::new()));
+            let mut events = Vec::new();
+            watch.events(1, &mut events);
+            assert_eq!(events, []);
+        }
     }
 }

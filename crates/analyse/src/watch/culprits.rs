@@ -65,10 +65,22 @@ pub(super) fn of_row(row: &RequestRow, stage: Stage, call: &dyn Fn(i16) -> Optio
         Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue => format!("CPU {} behind {name}", culprit.cpu),
         _ => {
             let call = call(culprit.call).unwrap_or_else(|| format!("call {}", culprit.call));
-            match name.is_empty() {
-                true => format!("{call}, ended by a timer or device"),
-                false => format!("{call}, woken by {name}"),
+            match woken_by(stage, &name) {
+                None => format!("{call}, ended by a timer or device"),
+                Some(name) => format!("{call}, woken by {name}"),
             }
         }
     })
+}
+
+/// Who ended a block, where that is somebody: an interrupt ends a sleep or a wait for a disk, and whom it interrupted has nothing to
+/// do with it.
+pub(super) fn woken_by(stage: Stage, name: &str) -> Option<&str> {
+    let of_kernel = name.starts_with("kworker") || name.starts_with("jbd2");
+    let somebody = match stage {
+        Stage::WorkSleep | Stage::WorkFault => false,
+        Stage::WorkDisk => of_kernel,
+        _ => true,
+    };
+    (somebody && !name.is_empty()).then_some(name)
 }

@@ -11,8 +11,8 @@ use super::{ENOUGH, Server};
 use crate::summary::{Confidence, Finding};
 
 /// Codes of all of them.
-pub const CODES: [&str; 15] =
-    ["X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15"];
+pub const CODES: [&str; 16] =
+    ["X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16"];
 
 /// Slow requests that take less than so much more than usual ones have no cause of their own.
 const LEAST_MORE: f64 = 1.2;
@@ -31,6 +31,8 @@ const AGREED: f64 = 0.5;
 fn cause(stage: Stage) -> (&'static str, &'static str) {
     match stage {
         Stage::WorkOnCpu => ("X01", "the server computing (on CPU)"),
+        Stage::WorkPageFaults => ("X02", "the server's page faults"),
+        Stage::WorkInterrupts => ("X16", "interrupts on the server's CPU while it worked"),
         Stage::WorkRunnable => ("X03", "the server being runnable without a CPU while it worked"),
         Stage::RunQueue => ("X03", "the server being runnable without a CPU before it read the request"),
         Stage::ClientRunQueue => ("X03", "the client being runnable without a CPU before it read the reply"),
@@ -63,13 +65,10 @@ fn behind(stage: Stage, who: &Agreed, call: &dyn Fn(i16) -> Option<String>) -> S
             Some(name) => format!(", on CPU {} behind {name}", who.cpu),
             None => String::new(),
         },
-        // An interrupt ends these: whom it interrupted has nothing to do with it.
-        Stage::WorkSleep | Stage::WorkFault => in_call(who, call),
-        Stage::WorkDisk => {
-            let thread = name.filter(|name| name.starts_with("kworker") || name.starts_with("jbd2"));
-            in_call(who, call) + &thread.map_or_else(String::new, |name| format!(", woken by {name}"))
+        _ => {
+            let name = name.and_then(|name| culprits::woken_by(stage, name));
+            in_call(who, call) + &name.map_or_else(String::new, |name| format!(", woken by {name}"))
         }
-        _ => in_call(who, call) + &name.map_or_else(String::new, |name| format!(", woken by {name}")),
     }
 }
 
@@ -108,9 +107,9 @@ fn of_stage(
     let [typical, slow] = bands.mean(stage);
     let mut words = words.to_owned();
     let faults = bands.slow.faults - bands.typical.faults;
-    if stage == Stage::WorkOnCpu && faults >= FAULTS {
+    if matches!(stage, Stage::WorkOnCpu | Stage::WorkPageFaults) && faults >= FAULTS {
         code = "X02";
-        words += &format!(", with {:.0} page faults more in a request", faults);
+        words += &format!(", with {faults:.0} page faults more in a request");
     }
     if let Some(who) = culprits::agreed(&bands.slow_rows, stage) {
         words += &behind(stage, &who, call);
@@ -157,11 +156,17 @@ fn finding(code: &str, confidence: Confidence, text: String, evidence: BTreeMap<
 /// What is said where the time is not split.
 pub(super) fn not_split(server: &Server) -> Vec<Finding> {
     let Some(why) = &server.not_split else { return Vec::new() };
+    // Without a row nobody knows what its threads are called.
+    let name = match server.port {
+        Some(port) if server.name.is_empty() => format!("port {port}"),
+        _ => server.name.clone(),
+    };
     if server.in_flight > 0 && server.complete < ENOUGH {
         let text = format!(
-            "which reply answers which request to {}: several requests are in flight on a connection, and by turns they cannot be \
-             paired. With one request at a time on each connection, the time is split.",
-            server.name
+            "which reply answers which request to {}: several requests are in flight on a connection, and the protocol is not known \
+             or was not followed from the beginning of the connection. With --framing, or with one request at a time on each \
+             connection, the time is split.",
+            name
         );
         let evidence = BTreeMap::from([("turns_in_flight".to_owned(), server.in_flight as f64)]);
         return vec![finding("X14", Confidence::CantTell, text, evidence)];
@@ -171,7 +176,7 @@ pub(super) fn not_split(server: &Server) -> Vec<Finding> {
         ("torn".to_owned(), server.torn as f64),
         ("requests".to_owned(), server.requests as f64),
     ]);
-    vec![finding("X15", Confidence::CantTell, format!("where the time of {} goes: {why}.", server.name), evidence)]
+    vec![finding("X15", Confidence::CantTell, format!("where the time of {name} goes: {why}."), evidence)]
 }
 
 #[cfg(test)]
@@ -202,6 +207,7 @@ mod tests {
             (Stage::Held, "X10", "held back"),
             (Stage::ClientQueued, "X11", "busy with other replies"),
             (Stage::Send, "X12", "send call"),
+            (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
             (Stage::OtherThread, "X13", "another one took over"),
         ] {
             let sentences = sentences(&Load { stage, ..Load::default() });
@@ -212,6 +218,8 @@ mod tests {
         }
         let sentences = sentences(&Load { faults: 4096, ..Load::default() });
         assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 page faults more"), "{sentences:?}");
+        let timed = self::sentences(&Load { faults: 4096, stage: Stage::WorkPageFaults, ..Load::default() });
+        assert!(timed[0].0 == "sure X02" && timed[0].1.contains("the server's page faults, with 4096"), "{timed:?}");
     }
 
     #[test]

@@ -6,8 +6,12 @@
 mod bands;
 mod culprits;
 mod findings;
+mod gates;
+mod pictures;
 #[cfg(test)]
 mod testing;
+
+use std::collections::BTreeMap;
 
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, name_of};
 use msgpath_record::watch::Watched;
@@ -16,7 +20,9 @@ use serde::{Deserialize, Serialize};
 
 pub use bands::{Band, StageTimes};
 pub use findings::CODES;
+pub use pictures::{Bin, Heat, Pictures};
 
+use crate::gates::RunGate;
 use crate::summary::Finding;
 use bands::Bands;
 
@@ -60,6 +66,10 @@ pub struct WatchSummary {
     pub servers: Vec<Server>,
     /// What watching cost.
     pub cost: Option<Cost>,
+    /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; none: the kernel does not tell.
+    pub stolen: Option<f64>,
+    /// What the result was to be held to.
+    pub gates: Vec<RunGate>,
 }
 
 /// One server: a listening port, or a process with Unix sockets.
@@ -86,6 +96,8 @@ pub struct Server {
     pub in_flight: u64,
     /// Data from the server that nobody had asked for.
     pub unasked: u64,
+    /// Requests that were told apart by their protocol; the others are turns.
+    pub framed: u64,
     /// Share of the turns that were split.
     pub complete: f64,
     /// Half of all requests that were split take at most so long, ns.
@@ -108,8 +120,13 @@ pub struct Server {
     pub findings: Vec<Finding>,
     /// The slowest requests.
     pub slowest: Vec<Slow>,
+    /// What was asked for, where the protocol tells: what takes most time first.
+    pub by_request: Vec<Asked>,
     /// Connections with most requests in the sample.
     pub by_connection: Vec<Connection>,
+    /// What only pictures show.
+    #[serde(skip)]
+    pub pictures: Pictures,
 }
 
 /// One of the slowest requests.
@@ -124,6 +141,8 @@ pub struct Slow {
     pub connection: u64,
     /// Its number within the connection.
     pub turn: u32,
+    /// What was asked for; empty: the protocol does not tell.
+    pub what: String,
     /// The client's thread.
     pub client: String,
     /// Bytes of request and reply.
@@ -132,8 +151,26 @@ pub struct Slow {
     pub stage: String,
     /// That stage, ns.
     pub stage_ns: u64,
+    /// Every stage that took any time, in the order of time, ns.
+    pub stages: Vec<(Stage, u64)>,
     /// Who kept it waiting; empty: nobody.
     pub culprit: String,
+}
+
+/// Requests that ask for the same, by their rows.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "WatchedRequests")]
+pub struct Asked {
+    /// `GET`, `POST /login`, `SELECT`.
+    pub what: String,
+    /// Requests that the rows stand for.
+    pub requests: u64,
+    /// Median of its rows, ns.
+    pub p50_ns: f64,
+    /// p99 of its rows, ns.
+    pub p99_ns: f64,
+    /// The largest stage of its slowest row.
+    pub stage: String,
 }
 
 /// One connection, by its rows.
@@ -150,7 +187,7 @@ pub struct Connection {
     pub p50_ns: f64,
     /// p99 of its rows, ns.
     pub p99_ns: f64,
-    /// The largest stage of its slowest hundredth.
+    /// The largest stage of its slowest row.
     pub stage: String,
 }
 
@@ -162,8 +199,8 @@ pub struct Cost {
     pub ns_per_request: Option<f64>,
     /// Times that they ran for a request.
     pub runs_per_request: Option<f64>,
-    /// Share of one CPU that they took, 1 is all of it.
-    pub programs: f64,
+    /// Share of one CPU that they took while requests came, 1 is all of it; none: no request came while it was counted.
+    pub programs: Option<f64>,
     /// The same of msgpath itself, which reads the rows.
     pub reader: f64,
 }
@@ -182,18 +219,21 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
     let (header, end) = (&watched.header, watched.end.clone().unwrap_or_else(|| counted(&watched.rows)));
     let seconds = end.duration_ns as f64 / 1e9;
     let begin = watched.rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
-    let mut servers: Vec<Server> = end
+    let mut servers: Vec<(u32, Server)> = end
         .services
         .iter()
         .map(|counts| {
             let rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.service == counts.service).collect();
-            server(counts, &rows, seconds, choice, begin, &|call| {
+            let server = server(counts, &rows, seconds, choice, begin, &|call| {
                 header.calls.iter().find(|(number, _)| *number == call).map(|(_, name)| name.clone())
-            })
+            });
+            (counts.service, server)
         })
-        .filter(|server| server.requests + server.incomplete + server.in_flight + server.torn > 0)
+        .filter(|(_, server)| server.requests + server.incomplete + server.in_flight + server.torn > 0)
         .collect();
-    servers.sort_by(|a, b| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
+    servers.sort_by(|(_, a), (_, b)| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
+    let numbered: Vec<(u32, &Server)> = servers.iter().map(|(number, server)| (*number, server)).collect();
+    let gates = gates::judge(&header.gates, &end.slices, &numbered);
     WatchSummary {
         schema: SCHEMA.into(),
         name: header.name.clone(),
@@ -209,14 +249,16 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
             watched.end.is_none().then(|| "watching was cut short: only the rows that were written are known".into())
         }),
         missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
-        servers,
+        gates,
+        stolen: end.stolen,
+        servers: servers.into_iter().map(|(_, server)| server).collect(),
         cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
     }
 }
 
 /// What the rows alone tell, where the end is missing.
 fn counted(rows: &[RequestRow]) -> WatchEnd {
-    let numbers: std::collections::BTreeMap<u32, u64> = rows.iter().fold(Default::default(), |mut map, row| {
+    let numbers: BTreeMap<u32, u64> = rows.iter().fold(Default::default(), |mut map, row| {
         *map.entry(row.service).or_default() += 1;
         map
     });
@@ -235,14 +277,14 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
     Cost {
         ns_per_request: each(cost.programs_ns),
         runs_per_request: each(cost.runs),
-        programs: cost.programs_ns as f64 / cost.window_ns.max(1) as f64,
+        programs: (cost.window_ns > 0).then(|| cost.programs_ns as f64 / cost.window_ns as f64),
         reader: cost.reader_ns as f64 / duration_ns.max(1) as f64,
     }
 }
 
 /// The name that most rows have.
 fn most<'a>(names: impl Iterator<Item = &'a [u8; 16]>, limit: usize) -> Vec<String> {
-    let mut counts = std::collections::BTreeMap::<&[u8; 16], u64>::new();
+    let mut counts = BTreeMap::<&[u8; 16], u64>::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
@@ -270,6 +312,7 @@ fn server(
         torn: counts.torn,
         in_flight: counts.in_flight,
         unasked: counts.unasked,
+        framed: counts.framed,
         complete,
         p50_ns: counts.times.quantile(0.5),
         p90_ns: counts.times.quantile(0.9),
@@ -296,7 +339,9 @@ fn server(
         server.findings = findings::not_split(&server);
     }
     server.slowest = slowest(rows, choice.slowest, begin, call);
+    server.by_request = asked(rows);
     server.by_connection = connections(rows);
+    server.pictures = Pictures::of(&counts.times, rows, begin);
     server
 }
 
@@ -314,40 +359,63 @@ fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) ->
             total_ns: row.total_ns,
             connection: row.connection,
             turn: row.turn,
+            what: name_of(&row.what),
             client: name_of(&row.client_name),
             bytes: [row.bytes_there, row.bytes_back],
             stage: stage.words().into(),
             stage_ns: row.stage(stage),
+            stages: Stage::ALL.into_iter().map(|stage| (stage, row.stage(stage))).filter(|(_, ns)| *ns > 0).collect(),
             culprit: culprits::of_row(row, stage, call).unwrap_or_default(),
         }
     };
     rows.iter().take(count).map(slow).collect()
 }
 
-/// Connections that are listed.
-const CONNECTIONS: usize = 20;
+/// Connections, and kinds of requests, that are listed.
+const LISTED: usize = 20;
+
+/// What is known of rows that belong together: those that they stand for, median, p99, the largest stage of the slowest.
+fn of_rows(rows: &[&RequestRow]) -> (u64, [f64; 2], String) {
+    let sample = bands::sample(rows);
+    let quantile = |p| bands::weighted(&sample, p).map_or(0.0, |row| row.total_ns as f64);
+    let slowest = rows.iter().max_by_key(|row| row.total_ns);
+    let requests = sample.iter().map(|row| u64::from(row.weight.max(1))).sum();
+    (requests, [0.5, 0.99].map(quantile), slowest.map_or_else(String::new, |row| largest(row).words().into()))
+}
+
+fn grouped<'a, K: Ord>(rows: &[&'a RequestRow], by: impl Fn(&'a RequestRow) -> K) -> BTreeMap<K, Vec<&'a RequestRow>> {
+    rows.iter().fold(BTreeMap::new(), |mut groups, row| {
+        groups.entry(by(row)).or_insert_with(Vec::new).push(*row);
+        groups
+    })
+}
+
+fn asked(rows: &[&RequestRow]) -> Vec<Asked> {
+    let all = grouped(rows, |row| row.what).into_iter().filter(|(what, _)| *what != [0; 16]);
+    let mut all: Vec<Asked> = all
+        .map(|(what, rows)| {
+            let (requests, [p50_ns, p99_ns], stage) = of_rows(&rows);
+            Asked { what: name_of(&what), requests, p50_ns, p99_ns, stage }
+        })
+        .collect();
+    all.sort_by(|a, b| {
+        (b.requests as f64 * b.p50_ns).total_cmp(&(a.requests as f64 * a.p50_ns)).then(a.what.cmp(&b.what))
+    });
+    all.truncate(LISTED);
+    all
+}
 
 fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
-    let mut by = std::collections::BTreeMap::<u64, Vec<&RequestRow>>::new();
-    rows.iter().for_each(|row| by.entry(row.connection).or_default().push(row));
-    let mut all: Vec<Connection> = by
+    let mut all: Vec<Connection> = grouped(rows, |row| row.connection)
         .into_iter()
         .map(|(connection, rows)| {
-            let sample = bands::sample(&rows);
-            let quantile = |p| bands::weighted(&sample, p).map_or(0.0, |row| row.total_ns as f64);
-            let slowest = rows.iter().max_by_key(|row| row.total_ns).expect("a connection with rows");
-            Connection {
-                connection,
-                client: name_of(&slowest.client_name),
-                requests: sample.iter().map(|row| u64::from(row.weight.max(1))).sum(),
-                p50_ns: quantile(0.5),
-                p99_ns: quantile(0.99),
-                stage: largest(slowest).words().into(),
-            }
+            let (requests, [p50_ns, p99_ns], stage) = of_rows(&rows);
+            let client = rows.last().map_or_else(String::new, |row| name_of(&row.client_name));
+            Connection { connection, client, requests, p50_ns, p99_ns, stage }
         })
         .collect();
     all.sort_by_key(|one| (std::cmp::Reverse(one.requests), one.connection));
-    all.truncate(CONNECTIONS);
+    all.truncate(LISTED);
     all
 }
 
@@ -366,6 +434,21 @@ mod tests {
     }
 
     #[test]
+    fn what_watching_costs_is_known_where_requests_came() {
+        let window = WatchCost {
+            programs_ns: 5_000_000,
+            runs: 30_000,
+            requests: 2_000,
+            window_ns: 100_000_000,
+            reader_ns: 1_000,
+        };
+        let cost = cost_of(&window, 1_000_000);
+        assert_eq!((cost.programs, cost.ns_per_request, cost.reader), (Some(0.05), Some(2_500.0), 0.001));
+        let nothing = cost_of(&WatchCost { reader_ns: 1_000, ..WatchCost::default() }, 1_000_000);
+        assert_eq!((nothing.programs, nothing.ns_per_request, nothing.reader), (None, None, 0.001));
+    }
+
+    #[test]
     fn the_slowest_are_listed_with_what_kept_them() {
         let summary = summarise(
             &watched(&Load { stage: Stage::WorkLock, ..Load::default() }),
@@ -373,6 +456,17 @@ mod tests {
         );
         let slowest = &summary.servers[0].slowest;
         assert_eq!((slowest.len(), slowest[0].stage.as_str()), (3, "work: lock (futex)"));
-        assert!(slowest[0].culprit.contains("holder"), "{slowest:?}");
+        assert!(slowest[0].culprit.contains("holder") && slowest[0].what == "SET", "{slowest:?}");
+    }
+
+    #[test]
+    fn requests_are_grouped_by_what_they_ask_for() {
+        let summary = summarise(&watched(&Load { stage: Stage::WorkSleep, ..Load::default() }), Choice::default());
+        let by = &summary.servers[0].by_request;
+        let seen: Vec<(&str, u64, &str)> =
+            by.iter().map(|asked| (asked.what.as_str(), asked.requests, asked.stage.as_str())).collect();
+        // What takes most time together comes first.
+        assert_eq!(seen, [("SET", 20, "work: sleep"), ("GET", 980, "work: on CPU")]);
+        assert!(by[0].p50_ns > 2e6 && by[1].p99_ns < 1e5, "{by:?}");
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn watched(load: &Load) -> Watched {
             port: 6379,
             server_name: name("redis-server"),
             client_name: name("app"),
+            what: name(if n.is_multiple_of(50) { "SET" } else { "GET" }),
             ..RequestRow::default()
         };
         for (stage, ns) in

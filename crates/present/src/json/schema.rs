@@ -252,7 +252,7 @@ mod tests {
         );
         let text = String::new;
         let (name, when, verb, target) = (text(), text(), text(), text());
-        fits("Runs", &runs(&[RunRow { name, when, verb, target, cases: 1, rounds: 2, status: Status::Ok }]));
+        fits("Runs", &runs(&[RunRow { name, when, verb, target, cases: Some(1), rounds: None, status: Status::Ok }]));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Page {
         for finding in chosen {
             self.finding(finding);
         }
-        self.gates(summary);
+        self.gates(&summary.gates);
     }
 
     /// One sentence with its confidence word.

@@ -105,7 +105,7 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         );
         page.text(2, &text, Paint::Dim);
     }
-    page.gates(summary);
+    page.gates(&summary.gates);
     page.limits(run, summary, &measured(summary));
     // What a handful of trials cannot tell was said above; the rest of the findings stands.
     let seen: Vec<Finding> =

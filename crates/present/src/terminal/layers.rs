@@ -41,7 +41,7 @@ pub fn layers(run: &Run, summary: &Summary, style: Style) -> String {
          interval includes 0, and this is its end. n/a: too few rounds, or they drift.",
         Paint::Dim,
     );
-    page.gates(summary);
+    page.gates(&summary.gates);
     let cases = crate::view::measured(summary);
     page.limits(run, summary, &cases);
     page.in_full(run, summary, &cases);

@@ -10,7 +10,7 @@ pub fn nothing(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(run, summary, std::slice::from_ref(&summary.target));
     page.text(0, "No round is whole, so there is nothing to show.", Paint::Plain);
-    page.gates(summary);
+    page.gates(&summary.gates);
     page.unavailable(summary);
     page.gap();
     page.saved(run, summary);

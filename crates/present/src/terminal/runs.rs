@@ -16,10 +16,10 @@ pub struct RunRow {
     pub verb: String,
     /// The far end.
     pub target: String,
-    /// Cases in the plan.
-    pub cases: u64,
-    /// Rounds recorded.
-    pub rounds: u64,
+    /// Cases in the plan; `None`: what was watched has no plan.
+    pub cases: Option<u64>,
+    /// Rounds recorded; `None`: there are none.
+    pub rounds: Option<u64>,
     /// How it ended.
     pub status: Status,
 }
@@ -39,6 +39,7 @@ pub fn runs(rows: &[RunRow], style: Style) -> String {
         .optional("cases", Align::Right, 1)
         .optional("rounds", Align::Right, 0)
         .column("status", Align::Left);
+    let count = |count: Option<u64>| Span::from(count.map_or_else(String::new, |count| style.glyphs.thousands(count)));
     for row in rows {
         let status = match row.status {
             Status::Ok => Span::from("ok"),
@@ -50,8 +51,8 @@ pub fn runs(rows: &[RunRow], style: Style) -> String {
             row.when.as_str().into(),
             row.verb.as_str().into(),
             row.target.as_str().into(),
-            style.glyphs.thousands(row.cases).into(),
-            style.glyphs.thousands(row.rounds).into(),
+            count(row.cases),
+            count(row.rounds),
             status,
         ]);
     }

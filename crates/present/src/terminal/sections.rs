@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::gates::GateState;
+use msgpath_analyse::gates::{GateState, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
@@ -55,15 +55,15 @@ pub(super) fn gate_state(state: GateState) -> Span {
 
 impl Page {
     /// What the result was to be held to: a line for each gate with its worst case, with `-v` one for each case.
-    pub(crate) fn gates(&mut self, summary: &Summary) {
-        if summary.gates.is_empty() {
+    pub(crate) fn gates(&mut self, gates: &[RunGate]) {
+        if gates.is_empty() {
             return;
         }
         self.heading("gates");
         let glyphs = self.style.glyphs;
         let mut table =
             Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
-        for gate in &summary.gates {
+        for gate in gates {
             let judged = words::gates::sentence(gate, glyphs);
             table.row([gate_state(gate.state), gate.gate.as_str().into(), judged.into()]);
             for case in gate.cases.iter().filter(|_| self.style.verbose && gate.cases.len() > 1) {

@@ -41,8 +41,8 @@ fn run_rows() -> Vec<RunRow> {
         when: "2026-01-15 10:04".into(),
         verb: "compare".into(),
         target: "10.0.0.2:5210".into(),
-        cases: 96,
-        rounds: 3_840,
+        cases: Some(96),
+        rounds: Some(3_840),
         status,
     };
     vec![row("test-otter", Status::Ok), row("test-heron", Status::Partial), row("test-newt", Status::Failed)]

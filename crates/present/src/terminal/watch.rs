@@ -14,6 +14,10 @@ const IN_FULL: usize = 2;
 const BAR: usize = 8;
 /// Stages of less than this share of both bands share a line.
 const LEAST: f64 = 0.01;
+/// Kinds of requests that are shown.
+const ASKED: usize = 8;
+/// From this share on what the hypervisor takes is said.
+const STOLEN: f64 = 0.01;
 /// Lines of the live view.
 const LIVE: usize = 6;
 
@@ -49,9 +53,13 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
         let text = format!("{}: p50 {}, p99 {}", head(server, style), time(server.p50_ns), time(server.p99_ns));
         page.text(2, &text, Paint::Plain);
     }
+    for server in summary.servers.iter().take(IN_FULL).filter(|server| server.by_request.len() > 1) {
+        page.asked(server);
+    }
     for server in summary.servers.iter().filter(|server| !server.slowest.is_empty()) {
         page.slowest(server);
     }
+    page.gates(&summary.gates);
     page.watch_evidence(summary);
     page.finish()
 }
@@ -157,6 +165,29 @@ impl Page {
         self.text(2, &text, Paint::Dim);
     }
 
+    /// Requests by what they ask for.
+    fn asked(&mut self, server: &Server) {
+        let glyphs = self.style.glyphs;
+        self.gap();
+        let mut table = Table::new()
+            .column("asked", Align::Left)
+            .column("requests", Align::Right)
+            .column("p50", Align::Right)
+            .column("p99", Align::Right)
+            .column("most of the slowest", Align::Left)
+            .wrap_last();
+        for asked in server.by_request.iter().take(ASKED) {
+            table.row([
+                Span::from(asked.what.as_str()),
+                glyphs.thousands(asked.requests).into(),
+                glyphs.time(asked.p50_ns).into(),
+                glyphs.time(asked.p99_ns).into(),
+                asked.stage.as_str().into(),
+            ]);
+        }
+        self.table(table);
+    }
+
     fn slowest(&mut self, server: &Server) {
         let glyphs = self.style.glyphs;
         self.heading(&format!("the slowest of {}", server.name));
@@ -164,17 +195,19 @@ impl Page {
             .column("at", Align::Right)
             .column("took", Align::Right)
             .optional("connection", Align::Right, 1)
+            .optional("asked", Align::Left, 4)
             .optional("client", Align::Left, 3)
             .optional("bytes", Align::Right, 2)
             .column("most of it", Align::Left)
             .wrap_last();
         for slow in &server.slowest {
-            let Slow { at_s, total_ns, connection, client, bytes, stage, stage_ns, culprit, .. } = slow;
+            let Slow { at_s, total_ns, connection, what, client, bytes, stage, stage_ns, culprit, .. } = slow;
             let behind = if culprit.is_empty() { String::new() } else { format!(": {culprit}") };
             table.row([
                 format!("{at_s:.3} s").into(),
                 glyphs.time(*total_ns as f64).into(),
                 connection.to_string().into(),
+                what.as_str().into(),
                 client.as_str().into(),
                 format!("{}/{}", bytes[0], bytes[1]).into(),
                 Span::from(format!("{} {stage}{behind}", glyphs.time(*stage_ns as f64))),
@@ -201,6 +234,10 @@ impl Page {
         ];
         if requests > 0 {
             let mut text = format!("{} requests, {} rows", glyphs.thousands(requests), glyphs.thousands(summary.rows));
+            let framed = sum(|server| server.framed);
+            if framed > 0 {
+                text += &format!(", {} paired by their protocol", glyphs.thousands(framed));
+            }
             for (count, what) in counted {
                 if count > 0 {
                     text += &format!(", {} {what}", glyphs.thousands(count));
@@ -216,15 +253,26 @@ impl Page {
                 format!("this kernel lacks {}: what it bounds is part of its neighbours", summary.missing.join(", "));
             self.text(2, &text, Paint::Dim);
         }
+        if let Some(stolen) = summary.stolen.filter(|stolen| *stolen >= STOLEN) {
+            let text = format!(
+                "the hypervisor took {} % of the CPUs' time meanwhile: it is in what is called on CPU",
+                three_digits(100.0 * stolen)
+            );
+            self.text(2, &text, Paint::Yellow);
+        }
         let text = match &summary.cost {
             Some(cost) => {
                 let each = cost
                     .ns_per_request
                     .map_or_else(String::new, |ns| format!(", at most {} a request", glyphs.time(ns)));
-                let [programs, reader] = [cost.programs, cost.reader].map(|share| three_digits(share * 100.0));
-                format!(
-                    "watching costs: its BPF programs {programs} % of one CPU{each}, both ends together; reading {reader} %"
-                )
+                let programs = match cost.programs {
+                    Some(share) => format!(
+                        "its BPF programs {} % of one CPU while requests came{each}, both ends together",
+                        three_digits(share * 100.0)
+                    ),
+                    None => "its BPF programs n/a, no request came while they were counted".into(),
+                };
+                format!("watching costs: {programs}; reading {} %", three_digits(cost.reader * 100.0))
             }
             None => "what watching costs: n/a, the kernel counts it only for CAP_SYS_ADMIN".into(),
         };
@@ -265,81 +313,9 @@ pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::{Confidence, Finding};
-    use msgpath_analyse::watch::{Band, Cost, StageTimes};
+    use crate::fixture::watched as summary;
     use msgpath_core::units::Glyphs;
     use msgpath_core::watch::Times;
-
-    /// A server that waits for a lock now and then.
-    fn summary() -> WatchSummary {
-        let band = |name: &str, mean_ns| Band { name: name.into(), rows: 10, mean_ns, faults: 0.0 };
-        let stage = |stage: Stage, typical_ns, slow_ns, share| StageTimes {
-            stage,
-            words: stage.words().into(),
-            typical_ns,
-            slow_ns,
-            share,
-        };
-        let text = "99 % of what slow requests to redis-server take longer (p98.5–99.5: 2.02 ms, usual: 20.0 µs) is the server waiting \
-                    for a lock, in futex, woken by lock-holder: 2 ms instead of 0 ns.";
-        let slow = Slow {
-            at_s: 1.5,
-            total_ns: 2_100_000,
-            connection: 3,
-            turn: 9,
-            client: "app".into(),
-            bytes: [32, 100],
-            stage: Stage::WorkLock.words().into(),
-            stage_ns: 2_000_000,
-            culprit: "futex, woken by lock-holder".into(),
-        };
-        let server = Server {
-            name: "redis-server".into(),
-            process: 812,
-            port: Some(6379),
-            clients: vec!["app".into()],
-            requests: 100_000,
-            per_second: 33_333.0,
-            p50_ns: Some(20_000.0),
-            p90_ns: Some(25_000.0),
-            p99_ns: Some(2_000_000.0),
-            p999_ns: None,
-            complete: 1.0,
-            typical: Some(band("p45–55", 20_000.0)),
-            slow: Some(band("p98.5–99.5", 2_020_000.0)),
-            stages: vec![
-                stage(Stage::Send, 10_000.0, 11_000.0, 0.0005),
-                stage(Stage::WorkOnCpu, 9_900.0, 8_900.0, -0.0005),
-                stage(Stage::WorkLock, 0.0, 2_000_000.0, 1.0),
-                stage(Stage::Rest, 100.0, 100.0, 0.0),
-            ],
-            findings: vec![Finding {
-                code: "X04".into(),
-                confidence: Confidence::Sure,
-                text: text.into(),
-                evidence: Default::default(),
-                next: Vec::new(),
-            }],
-            slowest: vec![slow],
-            ..Server::default()
-        };
-        WatchSummary {
-            name: "brisk-otter".into(),
-            target: "port 6379".into(),
-            seconds: 3.0,
-            connections: 3,
-            rows: 5_000,
-            lost: 7,
-            servers: vec![server],
-            cost: Some(Cost {
-                ns_per_request: Some(2_800.0),
-                runs_per_request: Some(20.0),
-                programs: 0.093,
-                reader: 0.004,
-            }),
-            ..WatchSummary::default()
-        }
-    }
 
     #[test]
     fn the_first_screen_answers_at_every_width() {

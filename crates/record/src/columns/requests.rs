@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// They go into no table that is exported.
-pub(crate) static REQUESTS: [Request; 61] = [
+pub(crate) static REQUESTS: [Request; 64] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
@@ -61,7 +61,7 @@ pub(crate) static REQUESTS: [Request; 61] = [
         "flags",
         "",
         "1 slow, 2 in the sample, 8 the client sent again before it was answered, 16 another thread replied, 32 the reply has \
-         several parts",
+         several parts, 64 the protocol told where it begins and ends",
         stored!(Itself, flags),
     )
     .required(),
@@ -83,6 +83,8 @@ pub(crate) static REQUESTS: [Request; 61] = [
     stage!("receive_ns", Receive),
     stage!("other_thread_ns", OtherThread),
     stage!("work_on_cpu_ns", WorkOnCpu),
+    stage!("work_interrupts_ns", WorkInterrupts),
+    stage!("work_page_faults_ns", WorkPageFaults),
     stage!("work_runnable_ns", WorkRunnable),
     stage!("work_waking_ns", WorkWaking),
     stage!("work_poll_ns", WorkPoll),
@@ -121,6 +123,7 @@ pub(crate) static REQUESTS: [Request; 61] = [
     Request::stored("run_back_name", "", "name of that thread", Stored::Key(|row| &row.run_back.name, |row| &mut row.run_back.name)),
     Request::stored("server_name", "", "name of the server's thread", Stored::Key(|row| &row.server_name, |row| &mut row.server_name)),
     Request::stored("client_name", "", "name of the client's thread", Stored::Key(|row| &row.client_name, |row| &mut row.client_name)),
+    Request::stored("what", "", "what was asked for, where the protocol is known", Stored::Key(|row| &row.what, |row| &mut row.what)),
 ];
 
 impl Logged for RequestRow {
@@ -168,6 +171,7 @@ mod tests {
             run_back: run(19),
             server_name: *b"sixteen bytes ab",
             client_name: *b"short\0\0\0\0\0\0\0\0\0\0\0",
+            what: *b"POST /login\0\0\0\0\0",
         };
         let (rows, mut back) = (vec![row, RequestRow::default()], Vec::new());
         decode(crate::block::VERSION, &encode(0, 0, &rows).unwrap(), &mut back).unwrap();

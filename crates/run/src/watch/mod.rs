@@ -3,7 +3,12 @@
 //! Everything is bounded: the time, the rows that are kept, the rows a second (`sampling`), the processes that are looked for.
 
 mod command;
+mod cost;
+mod framing;
+mod pairing;
+mod requests;
 mod sampling;
+mod slices;
 mod targets;
 
 use std::ffi::OsString;
@@ -11,18 +16,24 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::doctor::stat::{self, Ticks};
+use msgpath_core::framing::Framing;
+use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_record::utc;
 use msgpath_record::watch::WatchWriter;
 use msgpath_sys::bpf::grace;
 use msgpath_sys::clock;
-use msgpath_sys::watch::{Watch, calls, count_run_time};
+use msgpath_sys::watch::{Watch, calls};
 
 use crate::observe::bpf::explain;
 use crate::observe::first_pid_namespace;
 use command::Child;
+use cost::Counting;
+use requests::Requests;
 use sampling::Sampling;
+use slices::Slices;
 use targets::Targets;
 
 /// How often rows are taken: the kernel's ring holds some 2000 of them.
@@ -30,8 +41,6 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often the sampling follows the load, and how often one looks for new processes and shows what there is.
 const FOLLOW: Duration = Duration::from_millis(100);
 const SHOW: Duration = Duration::from_secs(1);
-/// How long the kernel counts what the programs cost, at most.
-const COUNT: Duration = Duration::from_secs(1);
 /// The most rows that one tick takes.
 const MOST_A_TICK: usize = 1 << 16;
 
@@ -52,6 +61,10 @@ pub struct WatchRequest {
     pub rows: u64,
     /// Requests from this on have a row each, ns; 0: the slowest 3 %.
     pub slow_ns: u64,
+    /// How messages are told apart; `None`: by turns, and nothing of what is sent is read.
+    pub framing: Option<Framing>,
+    /// What the result is held to.
+    pub gates: Vec<Gate>,
     /// Name and folder of the record.
     pub name: String,
     #[allow(missing_docs)]
@@ -80,7 +93,7 @@ fn refused(why: Unavailable) -> Problem {
 /// Why not.
 pub fn available() -> Result<(), Unavailable> {
     first_pid_namespace()?;
-    Watch::open().map(drop).map_err(explain)
+    Watch::open(false).map(drop).map_err(explain)
 }
 
 /// Watches, and writes the record.
@@ -90,7 +103,8 @@ pub fn available() -> Result<(), Unavailable> {
 pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicBool) -> Result<(), Problem> {
     first_pid_namespace().map_err(refused)?;
     let mut targets = Targets::of(request)?;
-    let (mut watch, mut missing) = Watch::open().map_err(|refusal| refused(explain(refusal)))?;
+    let (mut watch, mut missing) =
+        Watch::open(request.framing.is_some()).map_err(|refusal| refused(explain(refusal)))?;
     missing.extend(watch.attach());
     targets.apply(&mut watch)?;
     let header = WatchHeader {
@@ -104,6 +118,8 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
         missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
         calls: calls().into_iter().map(|(number, name, _)| (number, name.to_owned())).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
+        framing: request.framing.filter(|_| watch.copies()).map_or_else(String::new, |framing| framing.to_string()),
+        gates: request.gates.clone(),
     };
     let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
     watch.switch(true);
@@ -126,27 +142,30 @@ fn follow(
     live: &mut dyn FnMut(&Live),
     stop: &AtomicBool,
 ) -> Result<WatchEnd, Problem> {
-    let (begin, cpu) = (Instant::now(), clock::thread_cpu());
+    let (begin, cpu, ticks) = (Instant::now(), clock::thread_cpu(), ticks());
     let mut sampling = Sampling::new(request.slow_ns);
-    let mut cost = Counting::new(request.time);
+    let mut requests = Requests::new(request.framing.unwrap_or_default());
+    let mut cost = Counting::new();
+    let mut slices = Slices::new(begin);
     let (mut rows, mut recent) = (Vec::new(), Vec::new());
     let (mut followed, mut shown) = (begin, begin);
     loop {
         std::thread::sleep(TICK);
-        watch.drain(MOST_A_TICK, &mut rows);
+        requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
         writer.requests(&rows)?;
         recent.append(&mut rows);
         let now = Instant::now();
         if now - followed >= FOLLOW {
             followed = now;
-            let services = watch.services();
+            let services = requests.services(watch);
             sampling.follow(watch, &services);
             cost.follow(watch, &services, now - begin);
+            slices.follow(&services, now);
         }
         if now - shown >= SHOW {
             shown = now;
             targets.again(watch);
-            live(&Live { elapsed: now - begin, services: &watch.services(), rows: &recent });
+            live(&Live { elapsed: now - begin, services: &requests.services(watch), rows: &recent });
             recent.clear();
         }
         let ended = child.as_mut().is_some_and(Child::has_ended);
@@ -154,12 +173,12 @@ fn follow(
             break;
         }
     }
-    let duration = begin.elapsed();
+    let (over, duration) = (Instant::now(), begin.elapsed());
     watch.switch(false);
     grace();
-    watch.drain(MOST_A_TICK, &mut rows);
+    requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
     writer.requests(&rows)?;
-    let (totals, services) = (watch.totals(), watch.services());
+    let (totals, services) = (watch.totals(), requests.services(watch));
     let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
     Ok(WatchEnd {
         duration_ns: duration.as_nanos() as u64,
@@ -167,54 +186,20 @@ fn follow(
         lost: totals.lost,
         no_room: totals.no_room,
         rows_not_kept: 0,
+        stolen: stolen(ticks),
+        slices: slices.finish(&services, over),
         services,
         cost,
     })
 }
 
-/// Lets the kernel count the programs' time for a part of the run: counting costs as well.
-struct Counting {
-    from: Duration,
-    to: Duration,
-    begun: Option<(Instant, std::os::fd::OwnedFd, u64)>,
-    done: Option<WatchCost>,
+fn ticks() -> Option<Ticks> {
+    stat::ticks(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-impl Counting {
-    fn new(time: Duration) -> Self {
-        let from = (time / 4).min(COUNT);
-        Self { from, to: from + from, begun: None, done: None }
-    }
-
-    fn follow(&mut self, watch: &mut Watch, services: &[ServiceCounts], elapsed: Duration) {
-        if self.done.is_some() || elapsed < self.from {
-            return;
-        }
-        if self.begun.is_none() {
-            self.begun = count_run_time().ok().map(|fd| (Instant::now(), fd, requests(services)));
-        } else if elapsed >= self.to {
-            self.end(watch, services);
-        }
-    }
-
-    fn end(&mut self, watch: &mut Watch, services: &[ServiceCounts]) {
-        let Some((begun, _counting, before)) = self.begun.take() else { return };
-        let window_ns = begun.elapsed().as_nanos() as u64;
-        self.done = watch.run_time().ok().map(|(programs_ns, runs)| WatchCost {
-            programs_ns,
-            runs,
-            requests: requests(services).saturating_sub(before),
-            window_ns,
-            reader_ns: 0,
-        });
-    }
-
-    fn finish(mut self, watch: &mut Watch, services: &[ServiceCounts]) -> Option<WatchCost> {
-        self.end(watch, services);
-        self.done
-    }
-}
-
-fn requests(services: &[ServiceCounts]) -> u64 {
-    services.iter().map(|service| service.requests + service.in_flight + service.torn).sum()
+/// The share of the CPUs' time that the hypervisor took since then.
+fn stolen(before: Option<Ticks>) -> Option<f64> {
+    let (before, now) = (before?, ticks()?);
+    let (all, stolen) = (now.all.checked_sub(before.all)?, now.steal.checked_sub(before.steal)?);
+    (all > 0).then(|| stolen as f64 / all as f64)
 }

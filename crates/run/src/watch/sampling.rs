@@ -17,11 +17,22 @@ pub(super) struct Sampling {
     /// From when on a request is slow, ns; 0: [`SLOW`].
     slow_ns: u64,
     before: BTreeMap<u32, u64>,
+    /// By server: from when on a request is slow, and one in how many has a row.
+    set: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Sampling {
     pub(super) fn new(slow_ns: u64) -> Self {
-        Self { slow_ns, before: BTreeMap::new() }
+        Self { slow_ns, before: BTreeMap::new(), set: BTreeMap::new() }
+    }
+
+    /// From when on a request of a server is slow, ns, and one in how many of the others has a row.
+    pub(super) fn of(&self, service: u32) -> (u64, u64) {
+        self.set.get(&service).copied().unwrap_or((u64::MAX, 1))
+    }
+
+    pub(super) fn set(&mut self, service: u32, slow: u64, every: u64) {
+        self.set.insert(service, (slow, every));
     }
 
     /// Called every tenth of a second.
@@ -34,6 +45,7 @@ impl Sampling {
                 (0, _) => service.times.quantile(SLOW).map_or(u64::MAX, |ns| ns as u64),
                 (ns, _) => ns,
             };
+            self.set(service.service, slow, every);
             watch.set_sampling(service.service, slow, every);
         }
     }

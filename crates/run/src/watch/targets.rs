@@ -11,8 +11,9 @@ use super::WatchRequest;
 const MOST_PROCESSES: usize = 65_536;
 /// The most that are watched: what the programs' table holds.
 const MOST_WATCHED: usize = 4_000;
-/// The most sockets of a table that are read.
+/// The most sockets of a table, and descriptors of a process, that are read.
 const MOST_SOCKETS: usize = 65_536;
+const MOST_DESCRIPTORS: usize = 4_096;
 /// Listening, in /proc/net/tcp.
 const LISTENING: &str = "0A";
 
@@ -64,13 +65,20 @@ impl Targets {
     /// # Errors
     /// E61: there are too many processes.
     pub(super) fn apply(&mut self, watch: &mut Watch) -> Result<(), Problem> {
-        for port in listening() {
-            watch.set_listening(port);
-        }
+        let listening = listening();
+        listening.values().for_each(|port| watch.set_listening(*port));
         for port in &self.ports {
             watch.watch_port(*port);
         }
         self.again(watch);
+        // What comes to a process is known by its port, before the process has seen it.
+        let own: BTreeSet<u16> = self
+            .known
+            .iter()
+            .flat_map(|pid| sockets(*pid))
+            .filter_map(|inode| listening.get(&inode).copied())
+            .collect();
+        own.into_iter().for_each(|port| watch.watch_port(port));
         if self.known.len() >= MOST_WATCHED {
             let what = format!("more than {MOST_WATCHED} processes are meant");
             return Err(Problem::new("E61", Exit::CannotStart, what).hint("fewer: --pid, --port"));
@@ -124,8 +132,19 @@ fn name_and_parent(stat: &str) -> Option<(String, i32)> {
     Some((stat.get(begin + 1..end)?.to_owned(), parent))
 }
 
-/// TCP ports on which somebody listens in this network namespace.
-fn listening() -> BTreeSet<u16> {
+/// Inodes of the sockets that a process has; none where it may not be looked into.
+fn sockets(pid: i32) -> Vec<u64> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().take(MOST_DESCRIPTORS);
+    entries.filter_map(|entry| inode(std::fs::read_link(entry.path()).ok()?.to_str()?)).collect()
+}
+
+/// `socket:[4711]`.
+fn inode(link: &str) -> Option<u64> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// TCP ports on which somebody listens in this network namespace, by the inodes of the sockets.
+fn listening() -> BTreeMap<u64, u16> {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|file| std::fs::read_to_string(file).ok())
@@ -133,12 +152,13 @@ fn listening() -> BTreeSet<u16> {
         .collect()
 }
 
-/// The port of a listening socket, of a line of /proc/net/tcp.
-fn listens(line: &str) -> Option<u16> {
+/// Inode and port of a listening socket, of a line of /proc/net/tcp.
+fn listens(line: &str) -> Option<(u64, u16)> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
-    (state == LISTENING).then(|| u16::from_str_radix(local.rsplit(':').next()?, 16).ok())?
+    let inode = fields.nth(5)?.parse().ok()?;
+    (state == LISTENING).then(|| Some((inode, u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?)))?
 }
 
 #[cfg(test)]
@@ -163,8 +183,14 @@ mod tests {
     fn proc_is_read() {
         assert_eq!(name_and_parent("42 (a) b (c) S 7 42"), Some(("a) b (c".into(), 7)));
         assert_eq!((name_and_parent("42 (a"), name_and_parent(")(")), (None, None));
-        let line = "   0: 0100007F:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1 1";
-        assert_eq!((listens(line), listens(&line.replace(" 0A ", " 01 ")), listens("")), (Some(6379), None, None));
+        let line = "   0: 0100007F:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1";
+        let other = line.replace(" 0A ", " 01 ");
+        assert_eq!((listens(line), listens(&other), listens("")), (Some((4711, 6379)), None, None));
+        assert_eq!((inode("socket:[4711]"), inode("socket:[x]"), inode("/dev/null")), (Some(4711), None, None));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = sockets(std::process::id() as i32);
+        assert!(listening().iter().any(|(inode, listens)| *listens == port && own.contains(inode)));
         assert!(processes().contains_key(&(std::process::id() as i32)));
     }
 }

@@ -7,9 +7,10 @@ use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::stages::Band;
 
 use super::super::G;
-use super::stages::{HATCH, colour, hatched};
+use super::lanes::{Bar, Lanes};
+use super::stages::{colour, hatched};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
-use crate::svg::{Anchor, Drawing, Scale, Svg, round_step};
+use crate::svg::Svg;
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -19,16 +20,6 @@ pub(super) const FIGURE: Figure = Figure {
     draw: picture,
 };
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 122.0;
-const RIGHT: f64 = 24.0;
-const TOP: f64 = 44.0;
-const LANE: f64 = 34.0;
-const BAR: f64 = 22.0;
-/// Ticks of the time axis at most.
-const TICKS: usize = 8;
-/// Pixels of a letter, roughly.
-const LETTER: f64 = 6.2;
 /// Cases at most; the others have their rows in the table of stages.
 const CASES: usize = 4;
 
@@ -121,12 +112,6 @@ fn draw(attributed: &CaseStages, band: &Band, first: bool) -> Svg {
     // The lanes in which nothing of any message happens are left out: a pipe has no link.
     let happens = |at: &usize| attributed.stages.iter().any(|stage| lane(stage) == *at);
     let used: Vec<usize> = (0..LANES.len()).filter(|at| at % FAR_PROGRAM == 0 || happens(at)).collect();
-    let height = TOP + LANE * used.len() as f64 + 30.0;
-    let (right, bottom) = (WIDTH - RIGHT, height - 30.0);
-    let mut drawing = Drawing::new(WIDTH, height);
-    if first {
-        drawing.raw(HATCH);
-    }
     let rounds = words::counted(band.bursts, "round", G);
     let doubt = if band.claim { String::new() } else { format!(", from {rounds} only") };
     let head = format!(
@@ -135,107 +120,26 @@ fn draw(attributed: &CaseStages, band: &Band, first: bool) -> Svg {
         G.time(band.mean_ns),
         words::counted(band.messages, "message", G)
     );
-    drawing.text("b", (0.0, 16.0), Anchor::Start, &head);
-    let x = Scale::linear((0.0, band.mean_ns), (LEFT, right));
-    let step = round_step(band.mean_ns / TICKS as f64);
-    let mut ticks = 0;
-    while ticks as f64 * step <= band.mean_ns * 1.0001 && ticks <= 2 * TICKS {
-        let at = x.at(ticks as f64 * step);
-        drawing.line("grid", (at, TOP - 6.0), (at, bottom));
-        drawing.text("m", (at, bottom + 18.0), Anchor::Middle, &super::tick_name(ticks as f64 * step));
-        ticks += 1;
+    let bar = |(stage, ns): (&Stage, &f64)| Bar {
+        lane: used.iter().position(|at| *at == lane(stage)),
+        name: stage.name.clone(),
+        title: stage.direction.map_or_else(String::new, |direction| format!("{}, ", direction.name())) + &stage.name,
+        ns: *ns,
+        colour: colour(stage.kind),
+        hatched: hatched(stage.kind),
+    };
+    let bars = attributed.stages.iter().zip(&band.parts_ns).map(bar).collect();
+    Lanes {
+        head,
+        names: used.iter().map(|at| (LANES[*at], at % 2 == 1)).collect(),
+        bars,
+        total_ns: band.mean_ns,
+        begins: ("sends", "the send call of the near program"),
+        ends: ("has the reply", "its receive call has returned"),
+        hatch: first,
+        label: format!("Where a message of {} is at every moment, {}", band.name, G.time(band.mean_ns)),
     }
-    for (row, at) in used.iter().enumerate() {
-        let y = TOP + LANE * row as f64;
-        let class = if at % 2 == 0 { "lane" } else { "lane odd" };
-        drawing.rectangle(class, (0.0, y), (right, LANE), 1.0, "");
-        drawing.text("m", (8.0, y + LANE / 2.0 + 4.0), Anchor::Start, LANES[*at]);
-    }
-    // Where each lane's labels end, so that two do not lie over each other.
-    let mut from = 0.0;
-    let spans: Vec<(f64, f64)> = band
-        .parts_ns
-        .iter()
-        .map(|ns| {
-            let span = (x.at(from), x.at(from + ns));
-            from += ns;
-            span
-        })
-        .collect();
-    let program = |row: usize| TOP + LANE * row as f64 + LANE / 2.0;
-    let (begin, end) = ((LEFT, program(0)), (right, program(used.len() - 1)));
-    drawing.dot("f0", begin, 4.0, "the send call of the near program");
-    drawing.dot("f0", end, 4.0, "its receive call has returned");
-    drawing.text("small", (begin.0 + 9.0, begin.1 + 4.0), Anchor::Start, "sends");
-    drawing.text("small", (end.0 - 9.0, end.1 + 4.0), Anchor::End, "has the reply");
-    let mut before: Option<(f64, f64)> = Some(begin);
-    for ((stage, ns), (start, end)) in attributed.stages.iter().zip(&band.parts_ns).zip(&spans) {
-        let Some(row) = used.iter().position(|at| *at == lane(stage)) else { continue };
-        let (y, wide) = (TOP + LANE * row as f64 + (LANE - BAR) / 2.0, (end - start).max(0.0));
-        let middle = y + BAR / 2.0;
-        // The step from one lane to the next.
-        if let Some((x, from_y)) = before.filter(|(_, from_y)| (from_y - middle).abs() > 1.0) {
-            drawing.line("axis", (x, from_y), (x, middle));
-        }
-        before = Some((*end, middle));
-        let share = words::percent(ns / band.mean_ns);
-        let title = format!("{}: {}, {share}", stage.name, G.time(*ns));
-        let title = stage.direction.map_or(title.clone(), |direction| format!("{}, {title}", direction.name()));
-        let number = colour(stage.kind);
-        drawing.rectangle(&format!("stage st{number}"), (*start, y), (wide.max(0.6), BAR), 1.0, &title);
-        if hatched(stage.kind) && wide > 2.0 {
-            drawing.rectangle("hatched", (*start, y), (wide, BAR), 1.0, "");
-        }
-    }
-    if let Some((x, y)) = before {
-        drawing.line("axis", (x, y), (x, end.1));
-    }
-    labels(&mut drawing, attributed, band, &used, &spans);
-    drawing.finish(&format!("Where a message of {} is at every moment, {}", band.name, G.time(band.mean_ns)))
-}
-
-/// A label on its bar where it fits, else behind it where its lane is free; what finds no room there stands together before
-/// the first bar of the lane, or behind the last.
-fn labels(drawing: &mut Drawing, attributed: &CaseStages, band: &Band, used: &[usize], spans: &[(f64, f64)]) {
-    let right = WIDTH - RIGHT;
-    let wide = |text: &str| text.chars().count() as f64 * LETTER;
-    for (row, at) in used.iter().enumerate() {
-        let middle = TOP + LANE * row as f64 + LANE / 2.0 + 4.0;
-        let own: Vec<usize> = (0..attributed.stages.len())
-            .filter(|stage| lane(&attributed.stages[*stage]) == *at && band.parts_ns[*stage] >= 0.004 * band.mean_ns)
-            .collect();
-        let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
-        let (begin, mut end_of_all) = (spans[*first].0, spans[*last].1);
-        let mut left_over: Vec<String> = Vec::new();
-        for (n, stage) in own.iter().enumerate() {
-            let (start, end) = spans[*stage];
-            let text = format!("{} {}", attributed.stages[*stage].name, G.time(band.parts_ns[*stage]));
-            let until = own.get(n + 1).map_or(right, |next| spans[*next].0);
-            if end - start > wide(&text) + 8.0 {
-                let class = format!("on on{}", colour(attributed.stages[*stage].kind));
-                drawing.text(&class, ((start + end) / 2.0, middle), Anchor::Middle, &text);
-            } else if end + 5.0 + wide(&text) <= until {
-                drawing.text("small", (end + 5.0, middle), Anchor::Start, &text);
-                end_of_all = end_of_all.max(end + 5.0 + wide(&text));
-            } else {
-                left_over.push(text);
-            }
-        }
-        // As many of them as there is room for; all of them have a note and a row in the numbers.
-        let room = (begin - 6.0 - LEFT).max(right - end_of_all - 8.0);
-        while wide(&left_over.join(", ")) > room && !left_over.is_empty() {
-            left_over.remove(0);
-        }
-        let text = left_over.join(", ");
-        if text.is_empty() {
-            continue;
-        }
-        if begin - 6.0 - wide(&text) >= LEFT {
-            drawing.text("small", (begin - 6.0, middle), Anchor::End, &text);
-        } else if end_of_all + 8.0 + wide(&text) <= right {
-            drawing.text("small", (end_of_all + 8.0, middle), Anchor::Start, &text);
-        }
-    }
+    .draw()
 }
 
 #[cfg(test)]
@@ -262,12 +166,5 @@ mod tests {
         assert_eq!(LANES[at(Kind::InFlight, Some(Direction::Request))], "far kernel");
         assert_eq!(LANES[at(Kind::InFlight, Some(Direction::Reply))], "near kernel");
         assert_eq!((at(Kind::Handler, None), at(Kind::Again, Some(Direction::Reply))), (FAR_PROGRAM, 8));
-    }
-
-    #[test]
-    fn ticks_are_few_and_even() {
-        let step = |span: f64| round_step(span / TICKS as f64);
-        assert_eq!((step(24_000.0), step(1e6), step(790.0)), (5_000.0, 200_000.0, 100.0));
-        assert_eq!(step(1.0), 0.2);
     }
 }

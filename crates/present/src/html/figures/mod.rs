@@ -14,6 +14,7 @@ mod counters;
 mod crossover;
 mod data;
 mod heat;
+pub(crate) mod lanes;
 mod load;
 mod points;
 mod ridges;
@@ -28,7 +29,7 @@ mod shift;
 mod sizes;
 mod spectrum;
 mod spread;
-mod stages;
+pub(crate) mod stages;
 #[cfg(test)]
 mod testing;
 mod threads;

@@ -31,7 +31,7 @@ const KEY: f64 = 20.0;
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
-pub(super) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
+pub(crate) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 /// A stage as it is drawn.
 struct Part {
@@ -81,7 +81,7 @@ fn stamped(stage: Stage) -> Part {
 }
 
 /// Number of the colour of a stage, the same there and back.
-pub(super) fn colour(kind: Kind) -> usize {
+pub(crate) fn colour(kind: Kind) -> usize {
     match kind {
         Kind::Waiting | Kind::Again => 0,
         Kind::SendCall | Kind::Deliver => 8,
@@ -98,7 +98,7 @@ pub(super) fn colour(kind: Kind) -> usize {
 }
 
 /// Waiting for a CPU is hatched: it can be told without colours.
-pub(super) fn hatched(kind: Kind) -> bool {
+pub(crate) fn hatched(kind: Kind) -> bool {
     matches!(kind, Kind::WakeCall | Kind::InFlight | Kind::Delay)
 }
 

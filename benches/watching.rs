@@ -1,0 +1,152 @@
+//! How much of a full load's throughput `msgpath watch` takes: redis-server under redis-benchmark, pinned to a CPU each.
+//!
+//! `cargo bench --bench watching -- [PAIRS [PROGRAM]]`: 14 pairs of windows, and the program just built, unless others are named. One
+//! long load, in windows of 150 ms: off, on, off, on ...; each window with watching is divided by the mean of the two beside it. Requests
+//! are counted by the server itself. Separate runs say nothing here: they differ by more than what is looked for. Prints the median and the
+//! quartiles for each load; wants root, redis-server, redis-benchmark and taskset, and says what is missing.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const PAIRS: usize = 14;
+const WINDOW: Duration = Duration::from_millis(150);
+/// From the first request on, and after the programs are attached.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long a process may take to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What is typed after `redis-benchmark`.
+const LOADS: [(&str, &[&str]); 3] =
+    [("-c 1", &["-c", "1"]), ("-c 8", &["-c", "8"]), ("-c 1 -P 16", &["-c", "1", "-P", "16"])];
+/// What is typed after `msgpath watch`.
+const WAYS: [(&str, &[&str]); 2] = [("watch", &[]), ("watch --no-payload", &["--no-payload"])];
+
+/// Ends with this.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let pairs = arguments.first().map_or(PAIRS, |count| count.parse().expect("a number of pairs"));
+    let program = arguments.get(1).map_or(env!("CARGO_BIN_EXE_msgpath"), String::as_str);
+    for (tool, argument) in [("redis-server", "--version"), ("redis-benchmark", "--version"), ("taskset", "--version")]
+    {
+        if Command::new(tool).arg(argument).stdout(Stdio::null()).status().is_err() {
+            println!("skipped: no {tool}");
+            return ExitCode::SUCCESS;
+        }
+    }
+    if let Err(why) = msgpath_run::watch::available() {
+        println!("skipped: {why}");
+        return ExitCode::SUCCESS;
+    }
+    println!("{:<12} {:<20} {:>12} {:>8}  quartiles", "load", "", "requests/s", "ratio");
+    for (load, options) in LOADS {
+        for (way, watching) in WAYS {
+            let Some((rate, mut ratios)) = measured(program, options, watching, pairs) else {
+                println!("{load:<12} {way:<20} failed");
+                return ExitCode::FAILURE;
+            };
+            ratios.sort_by(f64::total_cmp);
+            let quantile = |p: f64| ratios[((ratios.len() - 1) as f64 * p).round() as usize];
+            println!(
+                "{load:<12} {way:<20} {rate:>12.0} {:>8.3}  {:.3} to {:.3}",
+                quantile(0.5),
+                quantile(0.25),
+                quantile(0.75)
+            );
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Requests a second without watching, and the ratio of each window with it to those beside it.
+fn measured(program: &str, options: &[&str], watching: &[&str], pairs: usize) -> Option<(f64, Vec<f64>)> {
+    let home = tempfile::tempdir().ok()?;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
+    let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok().map(Process);
+    let pinned = |cpu: &str, program: &str| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", cpu, program]).current_dir(home.path());
+        command
+    };
+    let _server = quiet(pinned("0", "redis-server").args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]))?;
+    let mut counter = within(|| Counter::open(&port))?;
+    let load = ["-p", &port, "-t", "get", "-n", "2000000000"];
+    let _load = quiet(pinned("1", "redis-benchmark").args(load).args(options))?;
+    within(|| (counter.requests()? > 10_000).then_some(()))?;
+    std::thread::sleep(SETTLE);
+    let mut before = counter.window()?;
+    let (mut ratios, mut rates) = (Vec::new(), vec![before]);
+    for pair in 0..pairs {
+        let name = format!("w{pair}");
+        let mut command = Command::new(program);
+        command.args(["watch", "--port", &port, "-t", "20s", "-q", "--name", &name]).args(watching);
+        command.env("XDG_DATA_HOME", home.path());
+        let watch = quiet(&mut command)?;
+        let begun: &Path = &home.path().join("msgpath").join(&name).join("watch.json");
+        within(|| begun.exists().then_some(()))?;
+        std::thread::sleep(SETTLE);
+        let on = counter.window()?;
+        drop(watch);
+        std::thread::sleep(SETTLE);
+        let after = counter.window()?;
+        ratios.push(on / ((before + after) / 2.0));
+        rates.push(after);
+        before = after;
+    }
+    rates.sort_by(f64::total_cmp);
+    Some((rates[rates.len() / 2], ratios))
+}
+
+/// Until it is there.
+fn within<T>(mut done: impl FnMut() -> Option<T>) -> Option<T> {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if let Some(done) = done() {
+            return Some(done);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+/// Asks the server how many commands it has processed.
+struct Counter(BufReader<TcpStream>);
+
+impl Counter {
+    fn open(port: &str) -> Option<Self> {
+        TcpStream::connect(format!("127.0.0.1:{port}")).ok().map(|stream| Self(BufReader::new(stream)))
+    }
+
+    fn requests(&mut self) -> Option<u64> {
+        self.0.get_mut().write_all(b"INFO stats\r\n").ok()?;
+        let (mut line, mut count) = (String::new(), None);
+        // A bulk string: its length, its lines, an empty one.
+        self.0.read_line(&mut line).ok()?;
+        let mut left: usize = line.trim_start_matches('$').trim().parse().ok()?;
+        left += 2;
+        while left > 0 {
+            line.clear();
+            left = left.checked_sub(self.0.read_line(&mut line).ok()?)?;
+            count = line.strip_prefix("total_commands_processed:").map(|text| text.trim().to_owned()).or(count);
+        }
+        count?.parse().ok()
+    }
+
+    /// Requests a second in the next window.
+    fn window(&mut self) -> Option<f64> {
+        let (begin, before) = (Instant::now(), self.requests()?);
+        std::thread::sleep(WINDOW);
+        let (requests, elapsed) = (self.requests()? - before, begin.elapsed());
+        Some(requests as f64 / elapsed.as_secs_f64())
+    }
+}

@@ -1,0 +1,501 @@
+//! Requests and replies of connections on which several are in flight: from the log of a connection to rows that add up.
+//!
+//! Messages are told apart by their protocol (`framing`); the n-th reply answers the n-th request. Which moments belong to a message
+//! follows from its place in the stream: it is sent by the call that sends its first byte, and received by the one that receives it.
+//! What cannot be followed is counted and given up, and so is everything that grows too large.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+
+use msgpath_core::framing::Framing;
+use msgpath_core::watch::{Culprit, RequestRow, STAGES, Stage, flag};
+use msgpath_sys::watch::{Event, KINDS, Role, Verdict, What};
+
+use super::framing::{Frame, Framer, Lost, Protocol};
+
+/// Connections that are followed at once.
+const MOST_STREAMS: usize = 4096;
+/// Events of a connection that wait for an earlier one, or for the end of a send call.
+const MOST_WAITING: usize = 1 << 14;
+/// Messages, calls and events of a connection that are kept.
+const MOST_KEPT: usize = 1 << 16;
+/// Turns that say whether there is more than one message in each.
+const LOOKED_AT: u32 = 6;
+/// The first kind of total in which a thread is blocked, and those before it.
+const ON_CPU: usize = 0;
+const RUNNABLE: usize = 3;
+const WAKING: usize = 4;
+const BLOCKED: usize = 5;
+
+/// What was found in the events of a moment.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Requests whose turns the kernel does not count.
+    pub(super) rows: Vec<RequestRow>,
+    /// What is to be told the kernel of connections.
+    pub(super) verdicts: Vec<(u64, Verdict)>,
+    /// Turns in which messages were not paired, by server.
+    pub(super) in_flight: BTreeMap<u32, u64>,
+    /// Messages that were not seen from beginning to end, by server.
+    pub(super) incomplete: BTreeMap<u32, u64>,
+    /// Those whose times do not fit together.
+    pub(super) torn: BTreeMap<u32, u64>,
+}
+
+/// All connections that are followed.
+pub(super) struct Pairing {
+    framing: Framing,
+    streams: HashMap<u64, Stream>,
+}
+
+impl Pairing {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self { framing, streams: HashMap::new() }
+    }
+
+    /// Takes what happened.
+    pub(super) fn take(&mut self, events: Vec<Event>) -> Found {
+        let mut found = Found::default();
+        for event in events {
+            let connection = event.connection;
+            if event.fresh && event.what == What::Begin {
+                if self.streams.len() >= MOST_STREAMS {
+                    // Of these the kernel has counted the turns for some time.
+                    self.streams.retain(|_, stream| stream.told != Some(Verdict::One));
+                }
+                if self.streams.len() >= MOST_STREAMS {
+                    found.verdicts.push((connection, Verdict::Unknown));
+                    continue;
+                }
+                self.streams.insert(connection, Stream::new(self.framing, &event));
+            }
+            let Some(stream) = self.streams.get_mut(&connection) else { continue };
+            if let Some(end) = stream.take(event, &mut found) {
+                stream.leave(end, &mut found);
+                self.streams.remove(&connection);
+            }
+        }
+        found
+    }
+}
+
+/// Why a connection is not followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It has ended.
+    Gone,
+    /// It cannot be followed.
+    Lost,
+}
+
+impl From<Lost> for End {
+    fn from(Lost: Lost) -> Self {
+        Self::Lost
+    }
+}
+
+/// A send call: up to where in the stream, when, and when its bytes were ready at the other end.
+struct Send {
+    to: u64,
+    begin: Rc<Event>,
+    ready: Option<Rc<Event>>,
+    /// The end of the send call before it, in the same direction.
+    before: Option<Rc<Event>>,
+}
+
+/// One direction of a connection.
+struct Way {
+    framer: Framer,
+    sends: VecDeque<Send>,
+    /// The end of the last send call.
+    sent: Option<Rc<Event>>,
+    sent_bytes: u64,
+    /// Up to where each receive call has read.
+    reads: VecDeque<(u64, Rc<Event>)>,
+    read_bytes: u64,
+    messages: VecDeque<(Frame, u32)>,
+}
+
+/// When a message was sent, ready and read.
+struct Moments {
+    begin: Rc<Event>,
+    ready: Option<Rc<Event>>,
+    before: Option<Rc<Event>>,
+    read: Rc<Event>,
+    last_read: Rc<Event>,
+}
+
+impl Way {
+    fn new(framer: Framer) -> Self {
+        Self {
+            framer,
+            sends: VecDeque::new(),
+            sent: None,
+            sent_bytes: 0,
+            reads: VecDeque::new(),
+            read_bytes: 0,
+            messages: VecDeque::new(),
+        }
+    }
+
+    /// The moments of a message, once all of them have come.
+    fn moments(&self, frame: &Frame) -> Option<Moments> {
+        let send = self.sends.iter().find(|send| send.to > frame.from)?;
+        let read = self.reads.iter().find(|(to, _)| *to > frame.from)?;
+        let last_read = self.reads.iter().find(|(to, _)| *to >= frame.to)?;
+        Some(Moments {
+            begin: send.begin.clone(),
+            ready: send.ready.clone(),
+            before: send.before.clone(),
+            read: read.1.clone(),
+            last_read: last_read.1.clone(),
+        })
+    }
+
+    /// Forgets what no message needs that is still to come.
+    fn forget(&mut self) {
+        let needed = self.messages.front().map_or(self.framer.begin(), |(frame, _)| frame.from);
+        while self.sends.front().is_some_and(|send| send.to <= needed) {
+            self.sends.pop_front();
+        }
+        while self.reads.front().is_some_and(|(to, _)| *to <= needed) {
+            self.reads.pop_front();
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        [self.sends.len(), self.reads.len(), self.messages.len()].iter().any(|count| *count > MOST_KEPT)
+    }
+}
+
+/// An event in its order, and of a send call whether its end is known.
+struct Waiting {
+    event: Event,
+    open: bool,
+}
+
+/// One connection.
+struct Stream {
+    connection: u64,
+    framing: Framing,
+    born: bool,
+    /// The protocol, once the first request was seen.
+    ways: Option<[Way; 2]>,
+    next_seq: u32,
+    /// Events that came before an earlier one.
+    early: BTreeMap<u32, Event>,
+    queue: VecDeque<Waiting>,
+    service: Option<u32>,
+    /// The turn from which on the kernel does not count.
+    own_from: Option<u32>,
+    /// Rows of turns of which it is not known yet who counts them, with their turns.
+    held: Vec<(u32, RequestRow)>,
+    /// The turn that is under way, and the first one.
+    turns: u32,
+    first_turn: u32,
+    /// Several requests were in flight.
+    several: bool,
+    told: Option<Verdict>,
+    paired: u32,
+}
+
+impl Stream {
+    fn new(framing: Framing, first: &Event) -> Self {
+        Self {
+            connection: first.connection,
+            framing,
+            born: first.born,
+            ways: None,
+            next_seq: first.seq,
+            early: BTreeMap::new(),
+            queue: VecDeque::new(),
+            service: None,
+            own_from: None,
+            held: Vec::new(),
+            turns: first.turns,
+            first_turn: first.turns,
+            several: false,
+            told: None,
+            paired: 0,
+        }
+    }
+
+    /// Takes an event, and those that waited for it.
+    fn take(&mut self, event: Event, found: &mut Found) -> Option<End> {
+        if event.seq.wrapping_sub(self.next_seq) > u32::MAX / 2 {
+            return None;
+        }
+        self.early.insert(event.seq, event);
+        while let Some(event) = self.early.remove(&self.next_seq) {
+            self.next_seq = self.next_seq.wrapping_add(1);
+            if let Err(end) = self.in_order(event).and_then(|()| self.go_on(found)) {
+                return Some(end);
+            }
+        }
+        // What was lost does not come any more.
+        (self.early.len() > MOST_WAITING).then_some(End::Lost)
+    }
+
+    fn in_order(&mut self, event: Event) -> Result<(), End> {
+        if event.what == What::Sent {
+            let begun = |waiting: &&mut Waiting| {
+                waiting.open && waiting.event.role == event.role && waiting.event.pid == event.pid
+            };
+            match self.queue.iter_mut().find(begun) {
+                Some(waiting) => (waiting.open, waiting.event.bytes) = (false, event.bytes),
+                // A call that no hook saw begin.
+                None if event.bytes > 0 => {
+                    let begin = Event { what: What::Begin, payload: Vec::new(), ..event.clone() };
+                    self.queue.push_back(Waiting { event: begin, open: false });
+                }
+                None => {}
+            }
+        }
+        let open = event.what == What::Begin && !event.whole;
+        self.queue.push_back(Waiting { event, open });
+        if self.queue.len() > MOST_WAITING { Err(End::Lost) } else { Ok(()) }
+    }
+
+    fn go_on(&mut self, found: &mut Found) -> Result<(), End> {
+        while self.queue.front().is_some_and(|waiting| !waiting.open) {
+            let Waiting { event, .. } = self.queue.pop_front().expect("there is one");
+            self.happened(event)?;
+            self.pair(found)?;
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), End> {
+        self.service = event.service.or(self.service);
+        self.turns = event.turns;
+        if event.paired {
+            self.own_from = Some(self.own_from.map_or(event.turns, |turn| turn.min(event.turns)));
+        }
+        if event.what == What::Gone {
+            return Err(End::Gone);
+        }
+        if event.what == What::Begin && event.bytes > 0 && self.ways.is_none() {
+            let protocol = match self.framing {
+                Framing::Auto if event.role == Role::Client => Protocol::recognise(&event.payload, self.born),
+                framing => Protocol::of(framing),
+            };
+            let protocol = protocol.ok_or(End::Lost)?;
+            self.ways = Some([Way::new(Framer::requests(protocol, self.born)), Way::new(Framer::replies(protocol))]);
+        }
+        let Some(ways) = &mut self.ways else { return Ok(()) };
+        let (sender, reader) = match event.role {
+            Role::Client => (0, 1),
+            Role::Server => (1, 0),
+        };
+        match event.what {
+            What::Begin => self.sent(sender, event)?,
+            What::Sent => ways[sender].sent = Some(Rc::new(event)),
+            What::Ready => {
+                let event = Rc::new(event);
+                let not_ready = ways[reader].sends.iter_mut().rev().take_while(|send| send.ready.is_none());
+                not_ready.for_each(|send| send.ready = Some(event.clone()));
+            }
+            What::Read => {
+                let way = &mut ways[reader];
+                way.read_bytes += u64::from(event.bytes);
+                way.reads.push_back((way.read_bytes, Rc::new(event)));
+            }
+            What::Gone => {}
+        }
+        if self.ways.iter().flatten().any(Way::is_too_large) { Err(End::Lost) } else { Ok(()) }
+    }
+
+    /// A send call with what was copied of it.
+    fn sent(&mut self, sender: usize, mut event: Event) -> Result<(), End> {
+        let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
+        let bytes = u64::from(event.bytes);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let mut payload = std::mem::take(&mut event.payload);
+        payload.truncate(event.bytes as usize);
+        let turn = event.turns;
+        let way = if sender == 0 { &mut *requests } else { &mut *replies };
+        way.sent_bytes += bytes;
+        way.sends.push_back(Send { to: way.sent_bytes, begin: Rc::new(event), ready: None, before: way.sent.clone() });
+        let mut frames = Vec::new();
+        way.framer.known(&payload, &mut frames)?;
+        if payload.len() < bytes as usize {
+            way.framer.unknown(bytes - payload.len() as u64, &mut frames)?;
+        }
+        for frame in frames {
+            if sender == 0 {
+                replies.framer.expect(frame.expect)?;
+                requests.messages.push_back((frame, turn));
+                self.several |= requests.messages.len() > 1;
+            } else {
+                replies.messages.push_back((frame, turn));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs what is whole on both ways.
+    fn pair(&mut self, found: &mut Found) -> Result<(), End> {
+        let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
+        while let (Some((request, turn)), Some((reply, _))) = (requests.messages.front(), replies.messages.front()) {
+            let (Some(there), Some(back)) = (requests.moments(request), replies.moments(reply)) else { break };
+            let turn = *turn;
+            self.paired += 1;
+            let service = self.service.unwrap_or(0);
+            match row(&there, &back, (request, reply)) {
+                Some(row) => self.held.push((turn, RequestRow { service, turn: self.paired, ..row })),
+                None if self.own_from.is_some_and(|from| turn >= from) => *found.torn.entry(service).or_default() += 1,
+                None => {}
+            }
+            for way in [&mut *requests, &mut *replies] {
+                way.messages.pop_front();
+                way.forget();
+            }
+        }
+        // A turn that the kernel has finished without leaving it to us is counted there.
+        let (own, now) = (self.own_from, self.turns);
+        for (turn, row) in std::mem::take(&mut self.held) {
+            match own {
+                Some(from) if turn >= from => found.rows.push(row),
+                _ if turn >= now => self.held.push((turn, row)),
+                _ => {}
+            }
+        }
+        self.judge(found);
+        if self.held.len() > MOST_KEPT { Err(End::Lost) } else { Ok(()) }
+    }
+
+    /// Says who is to count, once that is known.
+    fn judge(&mut self, found: &mut Found) {
+        let enough = self.turns.wrapping_sub(self.first_turn) >= LOOKED_AT;
+        let verdict = match self.several {
+            true => Verdict::Several,
+            false if enough && self.own_from.is_some() => Verdict::One,
+            false => return,
+        };
+        if self.told != Some(verdict) {
+            self.told = Some(verdict);
+            found.verdicts.push((self.connection, verdict));
+        }
+    }
+
+    /// Counts what has not become a row.
+    fn leave(&self, end: End, found: &mut Found) {
+        if end == End::Lost {
+            found.verdicts.push((self.connection, Verdict::Unknown));
+        }
+        let (Some(service), Some(from)) = (self.service, self.own_from) else { return };
+        let asked = self.ways.iter().flatten().next().map_or(0, |requests| requests.messages.len() as u64);
+        match end {
+            End::Gone => *found.incomplete.entry(service).or_default() += asked,
+            End::Lost => {
+                let turns = u64::from(self.turns.wrapping_sub(from)) + 1;
+                *found.in_flight.entry(service).or_default() += turns.saturating_sub(u64::from(self.paired)).max(asked);
+            }
+        }
+    }
+}
+
+/// What a thread did between two moments, by kind. `None`: a total went back.
+fn between(from: &Event, to: &Event) -> Option<[u64; KINDS]> {
+    let mut ns = [0; KINDS];
+    for (ns, (from, to)) in ns.iter_mut().zip(from.totals.iter().zip(&to.totals)) {
+        *ns = to.checked_sub(*from)?;
+    }
+    Some(ns)
+}
+
+/// The parts of a message's way: behind what else the thread did, what the thread did until it had the message.
+struct Arrival {
+    ready_ns: u64,
+    queued: u64,
+    parts: [u64; 4],
+    thread: u64,
+    run: Culprit,
+}
+
+fn arrival(moments: &Moments) -> Option<Arrival> {
+    let Moments { begin, ready, read, .. } = moments;
+    // A reader that spins may have it before the kernel says that it is there.
+    let at = ready.as_ref().map_or(read.t, |ready| ready.t).clamp(begin.t, read.t.max(begin.t));
+    let mut arrival = Arrival { ready_ns: at, queued: 0, parts: [0; 4], thread: 0, run: Culprit::default() };
+    if read.run_ended >= at {
+        arrival.run = read.run;
+    }
+    let known = ready.as_ref().filter(|ready| ready.pid != 0 && ready.pid == read.pid && ready.t == at);
+    if read.last > at {
+        arrival.queued = read.last - at;
+        arrival.parts = read.since;
+    } else if let Some(ready) = known {
+        let ns = between(ready, read)?;
+        arrival.parts = [ns[BLOCKED..].iter().sum(), ns[WAKING], ns[RUNNABLE], ns[ON_CPU..RUNNABLE].iter().sum()];
+    } else {
+        arrival.thread = read.t.checked_sub(at)?;
+    }
+    Some(arrival)
+}
+
+/// One request and its reply. `None`: their times do not fit together.
+fn row(there: &Moments, back: &Moments, (request, reply): (&Frame, &Frame)) -> Option<RequestRow> {
+    let (read, answer) = (&there.read, &back.begin);
+    let (to, home) = (arrival(there)?, arrival(back)?);
+    let mut stages = [0; STAGES];
+    let mut set = |stage: Stage, ns: u64| stages[stage as usize] += ns;
+    set(Stage::Send, to.ready_ns - there.begin.t);
+    set(Stage::Queued, to.queued);
+    let ways = [Stage::WakeUp, Stage::InFlight, Stage::RunQueue, Stage::Receive];
+    ways.into_iter().zip(to.parts).for_each(|(stage, ns)| set(stage, ns));
+    set(Stage::OtherThread, to.thread);
+    // Requests that were read together are worked on one after the other: this one from when the reply before it was sent.
+    let begun = back.before.as_ref().filter(|sent| sent.t > read.t && sent.t <= answer.t && sent.pid == read.pid);
+    let begun = begun.unwrap_or(read);
+    set(Stage::Queued, begun.t - read.t);
+    let mut flags = flag::SAMPLED | flag::FRAMED;
+    if begun.pid == answer.pid {
+        let work = between(begun, answer)?;
+        work.into_iter().enumerate().for_each(|(kind, ns)| set(Stage::ALL[Stage::WorkOnCpu as usize + kind], ns));
+    } else {
+        flags |= flag::HANDED;
+        set(Stage::WorkElsewhere, answer.t.checked_sub(begun.t)?);
+    }
+    set(Stage::Reply, home.ready_ns - answer.t);
+    set(Stage::ClientQueued, home.queued);
+    let ways = [Stage::ClientWakeUp, Stage::ClientInFlight, Stage::ClientRunQueue, Stage::ClientReceive];
+    ways.into_iter().zip(home.parts).for_each(|(stage, ns)| set(stage, ns));
+    set(Stage::ClientOtherThread, home.thread);
+    let rest = back.last_read.t.checked_sub(back.read.t)?;
+    set(Stage::Rest, rest);
+    if rest > 0 {
+        flags |= flag::PARTS;
+    }
+    let own = begun.pid == answer.pid;
+    let row = RequestRow {
+        t0_ns: there.begin.t,
+        total_ns: back.last_read.t.checked_sub(there.begin.t)?,
+        connection: there.begin.connection,
+        flags,
+        weight: 1,
+        bytes_there: u32::try_from(request.to - request.from).unwrap_or(u32::MAX),
+        bytes_back: u32::try_from(reply.to - reply.from).unwrap_or(u32::MAX),
+        server: read.pid,
+        server_process: read.process,
+        client: back.read.pid,
+        client_process: back.read.process,
+        faults: if own { answer.faults.saturating_sub(begun.faults) } else { 0 },
+        port: there.begin.port,
+        stages,
+        run_there: to.run,
+        block: if own { answer.block } else { Culprit::default() },
+        run_work: if own { answer.run } else { Culprit::default() },
+        run_back: home.run,
+        server_name: read.name,
+        client_name: back.read.name,
+        what: request.name,
+        ..RequestRow::default()
+    };
+    row.adds_up().then_some(row)
+}
+
+#[cfg(test)]
+mod tests;

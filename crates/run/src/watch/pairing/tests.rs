@@ -1,0 +1,237 @@
+use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A thread with its totals, as the kernel keeps them.
+#[derive(Clone)]
+struct Thread {
+    pid: i32,
+    t: u64,
+    totals: [u64; KINDS],
+    last: (u64, [u64; KINDS]),
+}
+
+impl Thread {
+    fn new(pid: i32) -> Self {
+        Self { pid, t: 1_000, totals: [0; KINDS], last: (0, [0; KINDS]) }
+    }
+
+    /// Until then it does this.
+    fn until(&mut self, kind: usize, t: u64) {
+        self.totals[kind] += t.saturating_sub(self.t);
+        self.t = self.t.max(t);
+    }
+
+    fn works(&mut self, ns: u64) {
+        self.until(ON_CPU, self.t + ns);
+    }
+}
+
+/// Both ends of a connection, and what the kernel would log.
+struct Simulated {
+    client: Thread,
+    server: Thread,
+    events: Vec<Event>,
+    turns: u32,
+    paired: bool,
+}
+
+impl Simulated {
+    fn new(paired: bool) -> Self {
+        Self { client: Thread::new(6), server: Thread::new(5), events: Vec::new(), turns: 0, paired }
+    }
+
+    fn event(&mut self, what: What, role: Role, bytes: usize, payload: &[u8]) {
+        let thread = if role == Role::Client { &mut self.client } else { &mut self.server };
+        let (last, totals) = thread.last;
+        let since = |kinds: std::ops::Range<usize>| kinds.map(|kind| thread.totals[kind] - totals[kind]).sum::<u64>();
+        let parts = [since(BLOCKED..KINDS), since(WAKING..BLOCKED), since(RUNNABLE..WAKING), since(ON_CPU..RUNNABLE)];
+        self.events.push(Event {
+            connection: 1,
+            t: thread.t,
+            last: if what == What::Read { last } else { 0 },
+            run_ended: 0,
+            totals: thread.totals,
+            since: parts,
+            seq: self.events.len() as u32,
+            turns: self.turns,
+            pid: thread.pid,
+            process: thread.pid,
+            bytes: bytes as u32,
+            service: Some(3),
+            port: 6379,
+            what,
+            role,
+            fresh: self.events.is_empty(),
+            born: self.events.is_empty(),
+            whole: false,
+            paired: self.paired,
+            faults: 0,
+            run: Culprit::default(),
+            block: Culprit::default(),
+            name: [0; 16],
+            payload: payload.to_vec(),
+        });
+        if matches!(what, What::Sent | What::Read) {
+            thread.last = (thread.t, thread.totals);
+        }
+    }
+
+    /// A send call of 300 ns; the data is ready after 200 of them.
+    fn sends(&mut self, role: Role, bytes: &[u8]) {
+        let reader = if role == Role::Client { Role::Server } else { Role::Client };
+        self.event(What::Begin, role, bytes.len(), bytes);
+        let thread = if role == Role::Client { &mut self.client } else { &mut self.server };
+        thread.works(200);
+        let ready = thread.t;
+        let other = if role == Role::Client { &mut self.server } else { &mut self.client };
+        other.until(BLOCKED, ready);
+        self.event(What::Ready, reader, 0, b"");
+        let thread = if role == Role::Client { &mut self.client } else { &mut self.server };
+        thread.works(100);
+        self.event(What::Sent, role, bytes.len(), b"");
+    }
+
+    fn reads(&mut self, role: Role, bytes: usize, kind: usize) {
+        let other = if role == Role::Client { self.server.t } else { self.client.t };
+        let thread = if role == Role::Client { &mut self.client } else { &mut self.server };
+        thread.until(kind, other.max(thread.t) + 50);
+        self.event(What::Read, role, bytes, b"");
+    }
+}
+
+/// Requests that are sent together, how long the server works on each, and how the bytes travel.
+#[derive(Clone, Debug)]
+struct Batch {
+    works: Vec<u64>,
+    /// One send call for all requests, one receive call for all of them, one send call for all replies.
+    together: [bool; 3],
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    (vec(1_u64..100_000, 1..6), any::<[bool; 3]>()).prop_map(|(works, together)| Batch { works, together })
+}
+
+const REQUEST: &[u8] = b"get a\n";
+const REPLY: &[u8] = b"value\n";
+
+fn simulated(batches: &[Batch], paired: bool) -> Simulated {
+    let mut all = Simulated::new(paired);
+    for Batch { works, together: [sent, read, answered] } in batches {
+        let count = works.len();
+        match sent {
+            true => all.sends(Role::Client, &REQUEST.repeat(count)),
+            false => (0..count).for_each(|_| all.sends(Role::Client, REQUEST)),
+        }
+        if *read {
+            all.reads(Role::Server, REQUEST.len() * count, RUNNABLE);
+        }
+        for work in works {
+            if !read {
+                all.reads(Role::Server, REQUEST.len(), WAKING);
+            }
+            all.server.works(*work);
+            if !answered {
+                all.sends(Role::Server, REPLY);
+            }
+        }
+        if *answered {
+            all.sends(Role::Server, &REPLY.repeat(count));
+        }
+        all.reads(Role::Client, REPLY.len() * count, RUNNABLE);
+        all.turns += 1;
+    }
+    all
+}
+
+fn found(events: Vec<Event>) -> (Found, Pairing) {
+    let mut pairing = Pairing::new(Framing::Line);
+    (pairing.take(events), pairing)
+}
+
+proptest! {
+    /// Every request has its reply, its stages add up, and the work of those that are answered one by one is what was planted.
+    #[test]
+    fn requests_in_flight_are_paired(batches in vec(batch(), 1..8), order in vec(any::<prop::sample::Index>(), 0..20)) {
+        let mut events = simulated(&batches, true).events;
+        // Events of several CPUs come a little out of order.
+        for at in order {
+            let at = at.index(events.len() - 1);
+            if at > 0 {
+                events.swap(at, at + 1);
+            }
+        }
+        let (found, _) = found(events);
+        let works: Vec<u64> = batches.iter().flat_map(|batch| batch.works.clone()).collect();
+        prop_assert_eq!(found.rows.len(), works.len());
+        prop_assert!(found.torn.is_empty() && found.in_flight.is_empty() && found.incomplete.is_empty());
+        prop_assert!(found.rows.iter().all(|row| row.adds_up() && row.service == 3 && row.what.starts_with(b"get a\0")));
+        let several = batches.iter().any(|batch| batch.works.len() > 1);
+        prop_assert_eq!(found.verdicts.contains(&(1, Verdict::Several)), several);
+        let mut rows = found.rows.iter();
+        for batch in &batches {
+            for (row, work) in rows.by_ref().take(batch.works.len()).zip(&batch.works) {
+                if !batch.together[2] {
+                    prop_assert_eq!(row.stage(Stage::WorkOnCpu), *work);
+                }
+            }
+        }
+    }
+
+    /// Where the kernel counts turns, and one request at a time is in flight, nothing is counted twice.
+    #[test]
+    fn turns_that_the_kernel_counts_are_left_to_it(works in vec(1_u64..1000, 1..20), from in 0_u32..30) {
+        let batches: Vec<Batch> = works.iter().map(|work| Batch { works: vec![*work], together: [true; 3] }).collect();
+        let mut events = simulated(&batches, false).events;
+        events.iter_mut().filter(|event| event.turns >= from).for_each(|event| event.paired = true);
+        let (found, _) = found(events);
+        prop_assert_eq!(found.rows.len(), works.len().saturating_sub(from as usize));
+        let enough = works.len() as u32 > LOOKED_AT.max(from);
+        prop_assert_eq!(found.verdicts.as_slice(), if enough { &[(1, Verdict::One)][..] } else { &[] });
+    }
+
+    #[test]
+    fn any_events_are_answered(events in vec((0_u8..5, any::<bool>(), 0_u32..30, 0_u32..20, vec(any::<u8>(), 0..20), any::<[bool; 4]>()), 0..60)) {
+        let mut all = Simulated::new(true);
+        for (what, client, bytes, _, payload, _) in &events {
+            let what = [What::Begin, What::Sent, What::Ready, What::Read, What::Gone][usize::from(*what)];
+            let role = if *client { Role::Client } else { Role::Server };
+            all.client.works(1);
+            all.event(what, role, *bytes as usize, payload);
+        }
+        for (event, (.., seq, _, [fresh, born, whole, paired])) in all.events.iter_mut().zip(&events) {
+            (event.seq, event.fresh, event.born, event.whole, event.paired) = (*seq, *fresh, *born, *whole, *paired);
+        }
+        for framing in ["auto", "line", "u8", "resp"] {
+            let mut pairing = Pairing::new(framing.parse().unwrap());
+            let found = pairing.take(all.events.clone());
+            prop_assert!(found.rows.iter().all(RequestRow::adds_up));
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_given_up() {
+    let batches = vec![Batch { works: vec![5, 6], together: [false; 3] }; 3];
+    let mut events = simulated(&batches, true).events;
+    // The end of a send call tells how much of it was taken.
+    let sent = events.iter_mut().find(|event| event.what == What::Sent).unwrap();
+    sent.bytes = 3;
+    let (partly, _) = found(events);
+    assert!(partly.rows.len() < 6);
+
+    let mut events = simulated(&batches, true).events;
+    events[0].payload = b"\x16\x03\x01".to_vec();
+    events.retain(|event| event.seq != 7);
+    let mut auto = Pairing::new(Framing::Auto);
+    assert_eq!(auto.take(events).verdicts, [(1, Verdict::Unknown)]);
+    assert!(auto.streams.is_empty());
+
+    // The connection ends with a request that nobody has answered.
+    let mut all = simulated(&batches, true);
+    all.sends(Role::Client, REQUEST);
+    all.event(What::Gone, Role::Client, 0, b"");
+    let (left, pairing) = found(all.events);
+    assert_eq!((left.rows.len(), left.incomplete.get(&3)), (6, Some(&1)));
+    assert!(pairing.streams.is_empty());
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The log of a connection: what happens at its sockets, with the threads' totals and the first bytes of what is sent. User space
+ * tells messages apart in it, and pairs requests and replies where several are in flight.
+ *
+ * A connection has one from its first turn on, or where it was there before, after a few turns without a sign of several requests
+ * in flight: nothing is under way then. It ends when such turns go on.
+ */
+#pragma once
+#include "threads.h"
+
+/* Several requests seem to be in flight. */
+INLINE void sign(struct conn *conn)
+{
+	conn->out_of_turn++;
+	conn->signs++;
+	conn->clean = 0;
+	if (conn->logged)
+		conn->paired = 1;
+}
+
+/* A turn begins. `born`: nothing was sent on this connection before. */
+INLINE void begin_log(struct conn *conn, struct control *c, int born)
+{
+	int first = !conn->begun;
+	conn->begun = 1;
+	if (!c->payload)
+		return;
+	u32 *found = conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
+	u32 verdict = found ? *found : 0;
+	if (conn->logged) {
+		if (verdict == SEVERAL)
+			conn->paired = 1;
+		if (verdict == UNKNOWN || verdict == ONE || (!conn->paired && conn->turns - conn->since >= LOOKED_AT))
+			conn->logged = conn->paired = 0;
+		if (verdict == ONE)
+			map_delete(&verdicts, &conn->id);
+		return;
+	}
+	int begins = conn->clean == CLEAN ? !conn->ever || conn->signs : conn->clean > CLEAN && verdict == SEVERAL;
+	if (first)
+		begins = born;
+	if (!begins || verdict == UNKNOWN)
+		return;
+	conn->logged = conn->ever = 1;
+	conn->paired = verdict == SEVERAL;
+	conn->since = conn->turns;
+	conn->flags = first && born ? FRESH | BORN : FRESH;
+}
+
+INLINE void fill(struct event *e, struct conn *conn, u32 kind, u32 role, s32 pid, const struct mark *m)
+{
+	e->conn = conn->id;
+	e->t = m->t;
+	e->last = e->run_ended = 0;
+	UNROLL for (int i = 0; i < KINDS; i++)
+		e->ns[i] = m->ns[i];
+	UNROLL for (int i = 0; i < 4; i++)
+		e->since[i] = 0;
+	e->seq = COUNT(conn->seq);
+	e->turns = conn->turns;
+	e->pid = pid;
+	e->tgid = 0;
+	e->bytes = e->copied = e->faults = 0;
+	e->service = conn->service;
+	e->port = conn->port;
+	e->kind = kind;
+	e->role = role;
+	e->flags = conn->flags | (conn->paired ? PAIRED : 0);
+	e->unused = 0;
+	e->run.ns = e->block.ns = 0;
+	((u64 *)e->name)[0] = ((u64 *)e->name)[1] = 0;
+}
+
+INLINE void by(struct event *e, const struct thread *t)
+{
+	e->tgid = t->tgid;
+	e->faults = t->faults;
+	copy_name(e->name, t->name);
+}
+
+INLINE void put(struct event *e, u32 payload)
+{
+	/* Where there is no room it is missing, which its number tells. */
+	ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), NO_WAKEUP);
+}
+
+struct buffer { u64 at, bytes; };
+
+/* A buffer of a send call, by its number; empty where there is none, or it is not in memory of the process. */
+INLINE void buffer_of(struct msghdr *msg, u32 number, struct buffer *to)
+{
+	u64 skip = number ? 0 : msg->msg_iter.iov_offset;
+	u8 type = msg->msg_iter.iter_type;
+	to->at = to->bytes = 0;
+	if (type == ITER_UBUF && !number) {
+		to->at = (u64)msg->msg_iter.ubuf;
+		to->bytes = msg->msg_iter.count + skip;
+	} else if (type == ITER_IOVEC && number < msg->msg_iter.nr_segs) {
+		u64 vectors = (u64)msg->msg_iter.__iov;
+		if (read_kernel(to, sizeof(*to), (void *)(vectors + number * sizeof(*to))))
+			to->bytes = 0;
+	}
+	to->at += skip;
+	to->bytes = to->bytes > skip ? to->bytes - skip : 0;
+}
+
+/* The first bytes of a request, for its row. */
+INLINE void copy_head(struct conn *conn, struct msghdr *msg)
+{
+	struct buffer buffer;
+	buffer_of(msg, 0, &buffer);
+	u32 bytes = buffer.bytes < HEAD ? buffer.bytes : HEAD;
+	asm volatile("" : "+r"(bytes));
+	if (bytes <= HEAD)
+		read_user(conn->row.head, bytes, (void *)buffer.at);
+}
+
+/* Up to PAYLOAD bytes of what a send call was given, of its first buffers. */
+INLINE u32 copy_sent(struct message *m, struct msghdr *msg)
+{
+	u32 at = 0;
+	for (u32 i = 0; i < 8 && at < PAYLOAD; i++) {
+		struct buffer buffer;
+		buffer_of(msg, i, &buffer);
+		if (!buffer.bytes)
+			break;
+		u32 bytes = buffer.bytes < PAYLOAD - at ? buffer.bytes : PAYLOAD - at;
+		asm volatile("" : "+r"(bytes), "+r"(at));
+		if (bytes > PAYLOAD || at >= PAYLOAD || read_user(m->data + at, bytes, (void *)buffer.at))
+			break;
+		at += bytes;
+	}
+	return at;
+}
+
+/* A send call begins. */
+NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct msghdr *msg)
+{
+	u32 zero = 0;
+	struct message *message = map_lookup(&blank_message, &zero);
+	if (!message)
+		return 0;
+	struct event *e = &message->event;
+	fill(e, conn, BEGIN, role, CURRENT, m);
+	by(e, t);
+	conn->flags = 0;
+	u64 bytes = msg->msg_iter.count;
+	e->bytes = bytes < 1u << 31 ? bytes : 1u << 31;
+	e->run = t->run;
+	e->block = t->block;
+	u32 copied = copy_sent(message, msg);
+	e->copied = copied;
+	put(e, copied);
+	return 0;
+}
+
+/* The same of a Unix socket: what was sent is in the queue of the other end. */
+NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct sk_buff *skb)
+{
+	u32 zero = 0;
+	struct message *message = map_lookup(&blank_message, &zero);
+	if (!message)
+		return 0;
+	struct event *e = &message->event;
+	fill(e, conn, BEGIN, role, CURRENT, m);
+	by(e, t);
+	conn->flags = 0;
+	e->flags |= WHOLE;
+	e->run = t->run;
+	e->block = t->block;
+	u32 all = skb->len, paged = skb->data_len;
+	e->bytes = all;
+	u32 bytes = paged < all ? all - paged : 0;
+	if (bytes > PAYLOAD)
+		bytes = PAYLOAD;
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PAYLOAD || read_kernel(message->data, bytes, skb->data))
+		bytes = 0;
+	e->copied = bytes;
+	put(e, bytes);
+	return 0;
+}
+
+/* The call has ended, and so many bytes were taken. */
+NOINLINE int log_sent(struct conn *conn, u32 role, struct thread *t, const struct mark *m, u32 bytes)
+{
+	u32 kind = SENT_ALL;
+	struct event *e = map_lookup(&blank_event, &kind);
+	if (!e)
+		return 0;
+	fill(e, conn, kind, role, CURRENT, m);
+	by(e, t);
+	e->bytes = bytes;
+	put(e, 0);
+	return 0;
+}
+
+/* Data is ready at the end of `role`, for the thread that is expected to read it. */
+NOINLINE int log_ready(struct conn *conn, u32 role, u64 now)
+{
+	u32 kind = DATA;
+	struct event *e = map_lookup(&blank_event, &kind);
+	if (!e)
+		return 0;
+	struct mark m = {};
+	s32 pid = conn->reader[role & 1];
+	struct thread *t = thread_of(pid);
+	if (!t || !mark_other(t, &m, now)) {
+		m.t = now;
+		pid = 0;
+	}
+	fill(e, conn, kind, role, pid, &m);
+	put(e, 0);
+	return 0;
+}
+
+NOINLINE int log_read(struct conn *conn, u32 role, struct thread *t, const struct mark *m, u32 bytes)
+{
+	u32 kind = READ;
+	struct event *e = map_lookup(&blank_event, &kind);
+	if (!e)
+		return 0;
+	fill(e, conn, kind, role, CURRENT, m);
+	by(e, t);
+	e->bytes = bytes;
+	struct last *last = &t->last[role & 1];
+	if (last->conn) {
+		e->last = last->at.t;
+		UNROLL for (int i = 0; i < KINDS; i++)
+			e->since[i >= POLL ? 0 : i == WAKING ? 1 : i == RUNNABLE ? 2 : 3] += m->ns[i] - last->at.ns[i];
+	}
+	e->run_ended = t->run_ended;
+	e->run = t->run_before;
+	put(e, 0);
+	return 0;
+}
+
+NOINLINE int log_gone(struct conn *conn, u64 now)
+{
+	u32 kind = GONE;
+	struct event *e = map_lookup(&blank_event, &kind);
+	if (!e)
+		return 0;
+	struct mark m = { .t = now };
+	fill(e, conn, kind, CLIENT, 0, &m);
+	put(e, 0);
+	return 0;
+}

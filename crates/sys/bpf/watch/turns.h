@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Requests and replies by turns: what the client sends before it was answered is one request, what the server sends until the client
+ * speaks again is one reply. A connection on which this cannot be (a reply to something the server has not read) is marked, and its
+ * turns are only counted.
+ */
+#pragma once
+#include "log.h"
+
+INLINE u32 bucket_of(u64 ns)
+{
+	u32 shift = 0;
+	u64 v = ns;
+	if (v >> 32) { v >>= 32; shift += 32; }
+	if (v >> 16) { v >>= 16; shift += 16; }
+	if (v >> 8) { v >>= 8; shift += 8; }
+	if (v >> 4) { v >>= 4; shift += 4; }
+	if (v >> 2) { v >>= 2; shift += 2; }
+	if (v >> 1) shift += 1;
+	if (shift < 7)
+		return ns;
+	u32 bucket = (shift - 6) * 128 + ((ns >> (shift - 7)) & 127);
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+/* The turn is over: it is counted, and written where it was slow or its turn to be sampled. */
+NOINLINE int finish(struct conn *conn, struct control *c)
+{
+	conn->phase = IDLE;
+	conn->turns++;
+	conn->clean++;
+	u32 number = conn->service - 1;
+	struct service *s = map_lookup(&services, &number);
+	if (!s || conn->paired)
+		return 0;
+	struct row *row = &conn->row;
+	/* Evidence that several requests are in flight: what is paired by turns is then not to be believed. */
+	if (conn->out_of_turn > 2 && conn->out_of_turn * 50 > conn->turns) {
+		COUNT(s->in_flight);
+		return 0;
+	}
+	if (row->flags & TORN) {
+		COUNT(s->torn);
+		return 0;
+	}
+	u64 n = COUNT(s->requests);
+	u32 bucket = bucket_of(row->total);
+	if (bucket < BUCKETS)
+		COUNT(s->histogram[bucket]);
+	u64 every = s->every;
+	row->weight = every;
+	if (row->total >= s->slow)
+		row->flags |= SLOW;
+	if (every < 2 || n % every == 0)
+		row->flags |= SAMPLED;
+	if (!(row->flags & (SLOW | SAMPLED)))
+		return 0;
+	row->turn = conn->turns;
+	row->service = number;
+	row->conn = conn->id;
+	row->port = conn->port;
+	if (ring_output(&rows, row, sizeof(*row), NO_WAKEUP))
+		COUNT(c->lost);
+	return 0;
+}
+
+INLINE void incomplete(struct conn *conn)
+{
+	u32 number = conn->service - 1;
+	struct service *s = map_lookup(&services, &number);
+	if (s && !conn->paired)
+		COUNT(s->incomplete);
+	conn->phase = IDLE;
+}
+
+/* ---- data on its way ---- */
+
+/* Data became ready for whoever reads in this role. */
+INLINE void ready_for(struct conn *conn, u32 role, u64 now)
+{
+	struct waiting *w = &conn->waiting[role];
+	w->thread = 0;
+	struct thread *t = thread_of(conn->reader[role]);
+	if (t && mark_other(t, &w->at, now)) {
+		w->thread = conn->reader[role];
+		now = w->at.t;
+	}
+	conn->t_ready = now;
+}
+
+/* It is there: behind what the thread did on other connections, or by what it did since the data was ready. */
+INLINE void arrived(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct arrival *to, struct who *run)
+{
+	struct row *row = &conn->row;
+	struct last *last = &t->last[role];
+	struct waiting *w = &conn->waiting[role];
+	s32 pid = CURRENT;
+	to->queued = to->thread = 0;
+	UNROLL for (int i = 0; i < 4; i++)
+		to->parts[i] = 0;
+	if (last->conn && last->conn != conn->id && last->at.t > conn->t_ready) {
+		to->queued = last->at.t - conn->t_ready;
+		parts_of(to->parts, &last->at, m, row);
+	} else if (w->thread == pid) {
+		parts_of(to->parts, &w->at, m, row);
+	} else {
+		to->thread = until(conn->t_ready, m->t, row);
+	}
+	*run = t->run_before;
+	if (t->run_ended < conn->t_ready)
+		run->ns = 0;
+	conn->reader[role] = pid;
+}
+
+/* ---- a request ---- */
+
+INLINE void request_begins(struct conn *conn, struct control *c, u64 now, int born)
+{
+	conn->phase = SENT;
+	conn->t_sent = now;
+	UNROLL for (int i = 0; i < HEAD / 8; i++)
+		((u64 *)conn->row.head)[i] = 0;
+	begin_log(conn, c, born);
+}
+
+/* What the client sends belongs to the request that is under way, or begins one. */
+INLINE void client_sends(struct conn *conn, struct control *c, struct sock *sk, u64 now)
+{
+	if (conn->phase == ANSWERED)
+		finish(conn, c);
+	if (conn->phase == IDLE) {
+		struct tcp_sock *tcp = conn->begun ? 0 : as_tcp_socket(sk);
+		request_begins(conn, c, now, tcp && !tcp->bytes_sent && !tcp->bytes_received);
+		return;
+	}
+	if (conn->phase >= SERVED)
+		conn->row.flags |= AGAIN;
+	if (conn->phase == READY)
+		sign(conn);
+	if (conn->logged)
+		conn->paired = 1;
+}
+
+INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
+{
+	/* Unix sockets, and kernels that do not tell when a send begins. */
+	if (conn->phase == ANSWERED)
+		finish(conn, c);
+	if (conn->phase == IDLE)
+		request_begins(conn, c, now, 0);
+	if (conn->phase >= SERVED)
+		conn->row.flags |= AGAIN;
+	if (conn->phase != SENT)
+		return;
+	conn->phase = ARRIVED;
+	ready_for(conn, SERVER, now);
+}
+
+INLINE u32 service_of(struct conn *conn, struct control *c, s32 process)
+{
+	u64 key = conn->port ? conn->port : 1ull << 32 | (u32)process;
+	u32 *known = map_lookup(&numbers, &key);
+	if (known)
+		return *known + 1;
+	u32 number = COUNT(c->services);
+	if (number >= SERVICES - 1)
+		number = SERVICES - 1; /* all that find no room, together */
+	map_update(&numbers, &key, &number, NO_EXIST);
+	known = map_lookup(&numbers, &key);
+	return (known ? *known : number) + 1;
+}
+
+INLINE void request_read(struct conn *conn, struct control *c, struct thread *t, const struct mark *m, u32 bytes)
+{
+	struct row *row = &conn->row;
+	s32 pid = CURRENT;
+	if (!conn->service)
+		conn->service = service_of(conn, c, t->tgid);
+	conn->got += bytes;
+	if (conn->phase == SERVED)
+		row->bytes_there += bytes;
+	if (conn->phase != ARRIVED) {
+		conn->reader[SERVER] = pid;
+		return;
+	}
+	conn->phase = SERVED;
+	row->flags = 0;
+	row->t0 = conn->t_sent;
+	row->send = until(conn->t_sent, conn->t_ready, row);
+	arrived(conn, SERVER, t, m, &row->there, &row->run_there);
+	row->server = pid;
+	row->server_process = t->tgid;
+	copy_name(row->server_name, t->name);
+	row->bytes_there = bytes;
+	conn->read = *m;
+	conn->reads = pid;
+	conn->faults = t->faults;
+	conn->done_is = 0;
+	conn->hands = 0;
+	t->open = conn->id;
+	t->block.ns = t->run.ns = 0;
+}
+
+/* The thread turns to another request: with the one that it read before it is done for now. */
+INLINE void turn_away(struct thread *t, u64 to, const struct mark *m)
+{
+	u64 open = t->open;
+	if (!open || open == to)
+		return;
+	struct conn *before = map_lookup(&conns, &open);
+	if (before && before->phase == SERVED && !before->done_is) {
+		before->done = *m;
+		before->done_is = 1;
+	}
+}
+
+/* ---- a reply ---- */
+
+INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark *m)
+{
+	struct row *row = &conn->row;
+	s32 pid = CURRENT;
+	struct last *last = &t->last[SERVER];
+	u64 held = 0, elsewhere = 0;
+	/* It answers although the client has sent what it has not read: something earlier. */
+	if (conn->asked > conn->got)
+		sign(conn);
+	if (pid == conn->reads) {
+		int away = conn->done_is && last->conn != conn->id && last->at.t > conn->done.t;
+		UNROLL for (int i = 0; i < KINDS; i++) {
+			row->work[i] = between(&conn->read, m, i, row);
+			/* What it did on a CPU for others is not work on this request; where it slept meanwhile, it waited for something. */
+			if (away && i <= WAKING) {
+				u64 others = between(&conn->done, &last->at, i, row);
+				row->work[i] -= others;
+				held += others;
+			}
+		}
+	} else if (conn->hands == pid) {
+		row->flags |= HANDED;
+		UNROLL for (int i = 0; i < KINDS; i++)
+			row->work[i] = between(&conn->read, &conn->handed_from, i, row) + between(&conn->handed_to, m, i, row);
+	} else {
+		UNROLL for (int i = 0; i < KINDS; i++)
+			row->work[i] = 0;
+		elsewhere = until(conn->read.t, m->t, row);
+	}
+	row->held = held;
+	row->elsewhere = elsewhere;
+	row->block = t->block;
+	row->run_work = t->run;
+	if (elsewhere)
+		row->block.ns = row->run_work.ns = 0;
+	row->faults = t->faults - (pid == conn->reads ? conn->faults : t->faults);
+	conn->t_first = m->t;
+	conn->phase = SENDING;
+}
+
+INLINE void reply_ready(struct conn *conn, u64 now)
+{
+	ready_for(conn, CLIENT, now);
+	conn->row.reply = until(conn->t_first, conn->t_ready, &conn->row);
+	conn->phase = READY;
+}
+
+INLINE void reply_read(struct conn *conn, struct thread *t, const struct mark *m, u32 bytes)
+{
+	struct row *row = &conn->row;
+	if (conn->phase == ANSWERED) {
+		conn->reader[CLIENT] = CURRENT;
+		row->rest = until(conn->t_first, m->t, row);
+		row->total = until(row->t0, m->t, row);
+		row->bytes_back += bytes;
+		row->flags |= PARTS;
+		return;
+	}
+	if (conn->phase != READY) {
+		conn->reader[CLIENT] = CURRENT;
+		return;
+	}
+	arrived(conn, CLIENT, t, m, &row->back, &row->run_back);
+	row->rest = 0;
+	row->client = CURRENT;
+	row->client_process = t->tgid;
+	copy_name(row->client_name, t->name);
+	row->bytes_back = bytes;
+	row->total = until(row->t0, m->t, row);
+	conn->t_first = m->t;
+	conn->phase = ANSWERED;
+}

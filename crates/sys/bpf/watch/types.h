@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Threads, connections, requests and their maps. The layouts of `control`, `service`, `row` and `event` are repeated in
+ * crates/sys/src/watch.rs and crates/sys/src/watch/event.rs.
+ */
+#pragma once
+#include "../bpf.h"
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE 7
+#define TCP_LISTEN 10
+#define MSG_PEEK 2
+/* Of struct iov_iter, since kernel 6.7. */
+#define ITER_UBUF 0
+#define ITER_IOVEC 1
+
+/* ---- what a thread does ---- */
+
+enum { ON_CPU, INTERRUPT, PAGING, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
+#define NO_CALL -1
+#define CALLS 512
+
+/* Who kept a thread waiting: who woke it, or who had the CPU before it. */
+struct who { u64 ns; s32 pid; s16 call; u16 cpu; char name[16]; };
+
+/* What a thread had done up to a moment. */
+struct mark { u64 t; u64 ns[KINDS]; };
+
+/* What a thread did last on a connection, in one role. */
+struct last { u64 conn; struct mark at; };
+
+enum { CLIENT, SERVER };
+
+struct thread {
+	u64 seq;                 /* odd while the totals change */
+	u64 since;               /* when the state began */
+	u64 ns[KINDS];
+	u32 state;
+	s32 call;                /* in which it blocks */
+	s32 tgid;
+	u32 faults;
+	u32 interrupts;          /* that are under way, one within the other */
+	u32 paging;              /* a page fault is, since the totals were brought up to date last */
+	u64 open;                /* the connection whose request it read last */
+	u64 sending;             /* the connection on which it is in a send call */
+	struct who block, run;   /* the longest of each since it read a request */
+	struct who run_before;   /* the last wait for a CPU */
+	struct who taker;        /* who took the CPU where it was taken away; pid 0: it was not */
+	u64 run_ended;
+	struct last last[2];     /* by role */
+	char name[16];
+};
+
+/* ---- connections ---- */
+
+struct address { u64 hi, lo; u32 port; u32 zero; };
+struct key { struct address a, b; u64 net; u64 family; };
+
+/* From data being ready to a thread having it. */
+struct arrival {
+	u64 queued;              /* the thread was busy with other connections */
+	u64 parts[4];            /* wake-up call, in flight, run queue, on CPU */
+	u64 thread;              /* the reading thread is not the one that was expected */
+};
+
+/* The first bytes of a request. */
+#define HEAD 48
+
+/* Stages and what else is known of one request, as user space reads it. */
+struct row {
+	u64 t0, total, conn;
+	u32 service, flags, weight, turn;
+	u32 bytes_there, bytes_back;
+	s32 server, server_process, client, client_process;
+	u32 faults, port;
+	/* The stages, in the order of time; they add up to `total`. */
+	u64 send;                /* the client's send call up to the data being ready at the server */
+	struct arrival there;
+	u64 work[KINDS];
+	u64 elsewhere;           /* work that cannot be split: a thread that nobody saw being woken replied */
+	u64 held;                /* the reply waited while the thread read other requests */
+	u64 reply;               /* the server's send call up to the data being ready at the client */
+	struct arrival back;
+	u64 rest;                /* from the first to the last part of the reply */
+	struct who run_there, block, run_work, run_back;
+	char server_name[16], client_name[16];
+	u8 head[HEAD];           /* zeros where it was not copied */
+};
+
+enum { SLOW = 1, SAMPLED = 2, TORN = 4, AGAIN = 8, HANDED = 16, PARTS = 32 };
+
+enum { IDLE, SENT, ARRIVED, SERVED, SENDING, READY, ANSWERED };
+
+/* The thread that is expected to read, when data became ready for it. */
+struct waiting { struct mark at; s32 thread; u32 zero; };
+
+struct conn {
+	u64 id;
+	u32 phase;
+	u32 server;              /* which end: 1 or 2; 0: not known yet */
+	u32 seen;                /* ends that were seen, a bit each */
+	u32 service;             /* its number + 1 */
+	u32 port;
+	u32 turns, out_of_turn;
+	u64 asked, got;          /* bytes that the client has sent and the server has received */
+	u32 faults;              /* of the reading thread when it read */
+	s32 reader[2];           /* the threads that received last, by role */
+	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
+	u64 t_sent, t_ready, t_first;
+	struct waiting waiting[2]; /* by role */
+	u32 done_is, zero;
+	struct mark read, done, handed_from, handed_to;
+	/* The log of the connection (log.h). */
+	u32 begun;               /* a turn has begun */
+	u32 logged;              /* its events are logged */
+	u32 ever;                /* they were before */
+	u32 since;               /* the turn from which on they are */
+	u32 signs;               /* signs of several requests in flight */
+	u32 clean;               /* turns since the last of them */
+	u32 paired;              /* user space pairs its messages: turns are not counted */
+	u32 seq, flags;
+	struct row row;
+};
+
+/* What is kept with a socket. */
+struct end { u64 conn; u32 side; u32 epoch; };
+
+/* ---- the log ---- */
+
+enum { BEGIN, SENT_ALL, DATA, READ, GONE, EVENTS };
+/* The log begins here; nothing was sent before; no SENT_ALL will follow; user space pairs. */
+enum { FRESH = 1, BORN = 2, WHOLE = 4, PAIRED = 8 };
+
+/* What happened at a socket of a connection whose messages are told apart by user space. */
+struct event {
+	u64 conn, t;
+	u64 last;                /* READ: when the thread did something on a connection before */
+	u64 run_ended;           /* READ: the end of its last wait for a CPU */
+	u64 ns[KINDS];           /* totals of the thread at `t` */
+	u64 since[4];            /* READ: what it did since `last`: blocked, waking, runnable, on CPU */
+	u32 seq, turns;
+	s32 pid, tgid;
+	u32 bytes;               /* BEGIN: to be sent; SENT_ALL: were sent; READ: were received */
+	u32 copied;              /* BEGIN: so many of them follow */
+	u32 service, port;
+	u8 kind, role, flags, unused;
+	u32 faults;
+	struct who run, block;   /* READ: its last wait for a CPU; BEGIN: its longest waits since it read */
+	char name[16];
+};
+
+/* Bytes of one send call that are copied at most; a call from several buffers needs the room twice. */
+#define PAYLOAD 8192
+struct message { struct event event; u8 data[2 * PAYLOAD]; };
+
+/*
+ * What user space has found out about a connection: its protocol is not known; several requests are in flight, and it pairs
+ * them; one at a time is.
+ */
+enum { UNKNOWN = 1, SEVERAL, ONE };
+/* Turns without a sign before the log of a connection begins that was there before, or had one. */
+#define CLEAN 4
+/* Turns that are looked at. */
+#define LOOKED_AT 8
+
+/* ---- what user space sets and reads ---- */
+
+#define BUCKETS 4480
+struct service {
+	u64 slow;                /* requests that take so long have a row */
+	u64 every;               /* and one in so many of the others */
+	u64 requests, torn, incomplete, in_flight, unasked, unused;
+	u64 histogram[BUCKETS];
+};
+#define SERVICES 32
+
+struct control {
+	u32 on;
+	u32 follow;              /* children of watched processes are watched */
+	u32 epoch;               /* changes whenever a socket may have become interesting */
+	u32 payload;             /* requests are looked into: their first bytes, and the log */
+	u64 connections, services, lost, no_room;
+	u64 unused_too[2];
+	u8 kinds[CALLS];         /* of the calls by their numbers */
+};
+
+MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);
+MAP(services, ARRAY, MMAPABLE, SERVICES, u32, struct service);
+/* A bit for each thread id there can be, so that other threads cost next to nothing; the totals of those that have one. */
+MAP(known, ARRAY, 0, 65536, u32, u64);
+MAP(threads, HASH, 0, 8192, s32, struct thread);
+/* Ports that are watched, and ports on which somebody listens: a bit each. */
+MAP(ports, ARRAY, MMAPABLE, 1024, u32, u64);
+MAP(listening, ARRAY, MMAPABLE, 1024, u32, u64);
+MAP(processes, HASH, 0, 4096, s32, u32);
+MAP(ends, SK_STORAGE, NO_PREALLOC, 0, s32, struct end);
+MAP(pairs, LRU_HASH, 0, 16384, struct key, u64);
+MAP(conns, LRU_HASH, 0, 8192, u64, struct conn);
+/* Servers by port, or by process where there is none, and their numbers. */
+MAP(numbers, HASH, 0, SERVICES, u64, u32);
+/* What new entries are made of. */
+MAP(blank_thread, ARRAY, 0, 1, u32, struct thread);
+MAP(blank_conn, ARRAY, 0, 1, u32, struct conn);
+/* What events are made of, one for each kind: a program may interrupt another one on its CPU. */
+MAP(blank_event, PERCPU_ARRAY, 0, EVENTS, u32, struct event);
+MAP(blank_message, PERCPU_ARRAY, 0, 1, u32, struct message);
+/* By connection: what user space says of it. */
+MAP(verdicts, LRU_HASH, 0, 4096, u64, u32);
+struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 20); } rows SEC(".maps");
+struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 23); } events SEC(".maps");
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+INLINE struct control *active(void)
+{
+	u32 zero = 0;
+	struct control *c = map_lookup(&control, &zero);
+	return c && c->on ? c : 0;
+}
+
+INLINE void set_bit(void *map, u32 number, int on)
+{
+	u32 word = number / 64;
+	u64 *bits = map_lookup(map, &word);
+	if (!bits)
+		return;
+	if (on)
+		__sync_fetch_and_or(bits, 1ull << (number % 64));
+	else
+		__sync_fetch_and_and(bits, ~(1ull << (number % 64)));
+}
+
+INLINE void copy_name(char *to, const char *from)
+{
+	((u64 *)to)[0] = ((const u64 *)from)[0];
+	((u64 *)to)[1] = ((const u64 *)from)[1];
+}
