@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 const PAIRS: usize = 14;
 const WINDOW: Duration = Duration::from_millis(150);
-/// From the first request on, and after the programs are attached.
+/// From the first request on, and after watching has ended.
 const SETTLE: Duration = Duration::from_millis(50);
+/// After the programs are attached: for the first third of a second the kernel counts what they cost, which costs as well.
+const COUNTED: Duration = Duration::from_millis(500);
 /// How long a process may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What is typed after `redis-benchmark`.
@@ -94,7 +96,7 @@ fn measured(program: &str, options: &[&str], watching: &[&str], pairs: usize) ->
         let watch = quiet(&mut command)?;
         let begun: &Path = &home.path().join("msgpath").join(&name).join("watch.json");
         within(|| begun.exists().then_some(()))?;
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(COUNTED);
         let on = counter.window()?;
         drop(watch);
         std::thread::sleep(SETTLE);

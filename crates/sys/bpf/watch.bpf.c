@@ -185,7 +185,7 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	s32 from = ctx[1], to = ctx[2];
+	s32 to = ctx[2];
 	struct control *c = active();
 	if (!c || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
@@ -199,7 +199,7 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 		}
 		return 0;
 	}
-	if (from != TCP_ESTABLISHED && to != TCP_CLOSE)
+	if (to != TCP_CLOSE)
 		return 0;
 	struct end *e = socket_storage(&ends, sk, 0, 0);
 	if (!e || !e->conn)
@@ -209,13 +209,11 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 		return 0;
 	if (conn->phase == ANSWERED)
 		finish(conn, c);
-	if (to == TCP_CLOSE) {
-		if (conn->phase >= SERVED)
-			incomplete(conn);
-		if (conn->logged)
-			log_gone(conn, monotonic_ns());
-		map_delete(&conns, &e->conn);
-	}
+	if (conn->phase >= SERVED)
+		incomplete(conn);
+	if (conn->logged)
+		log_gone(conn, monotonic_ns());
+	map_delete(&conns, &e->conn);
 	return 0;
 }
 

@@ -9,8 +9,8 @@ use msgpath_sys::watch::{Watch, count_run_time};
 
 /// A window, the least between two, and all of them together.
 const WINDOW: Duration = Duration::from_millis(200);
-const PAUSE: Duration = Duration::from_millis(500);
-const ALL: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1800);
+const ALL: Duration = Duration::from_secs(1);
 
 pub(super) struct Counting {
     /// Without the right to count there are no windows.

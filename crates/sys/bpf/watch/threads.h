@@ -56,8 +56,8 @@ INLINE void go(struct thread *t, u32 state, u64 now)
 	t->state = state;
 }
 
-/* The totals up to now, of the current thread: nobody else changes them. The mark's time is that of the totals. */
-INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
+/* The totals up to now, as they are. The mark's time is that of the totals. */
+INLINE void copy_totals(struct thread *t, struct mark *m, u64 now)
 {
 	u32 state = t->state;
 	UNROLL for (int i = 0; i < KINDS; i++)
@@ -70,18 +70,25 @@ INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 	}
 }
 
-/* The same of another thread, which may be changing: 0 where it always was. */
+/* The same of a thread that may be changing: 0 where it always was. */
 INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 {
 	for (int tries = 0; tries < 4; tries++) {
 		u64 seq = __sync_fetch_and_add(&t->seq, 0);
 		if (seq & 1)
 			continue;
-		mark_own(t, m, now);
+		copy_totals(t, m, now);
 		if (__sync_fetch_and_add(&t->seq, 0) == seq)
 			return 1;
 	}
 	return 0;
+}
+
+/* Of the current thread, which only interrupts change meanwhile. */
+INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
+{
+	if (!mark_other(t, m, now))
+		copy_totals(t, m, now);
 }
 
 /* What a thread did between two marks. A total that went back makes the row worthless. */

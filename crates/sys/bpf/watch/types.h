@@ -11,7 +11,6 @@
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
-#define TCP_ESTABLISHED 1
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 #define MSG_PEEK 2
