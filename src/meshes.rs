@@ -38,9 +38,10 @@ pub(crate) fn suspects(folder: &Path) -> Vec<(u32, u32)> {
     read_mesh(folder, |block| fold.take(&block)).map_or_else(|_| Vec::new(), |mesh| fold.suspects(&mesh.header))
 }
 
-/// The mesh that a verb of runs is given, if it is one: by its name or folder, and by `@last` where it is newer than any run.
-pub(crate) fn instead_of_a_run(text: &str) -> Option<PathBuf> {
-    let (what, folder) = runs::find_among(text, &[What::Run, What::Mesh]).ok()?;
+/// The mesh that is meant where a run could be: by its name or folder, and by `@last` where no run is newer.
+fn instead_of_a_run(text: &str) -> Option<PathBuf> {
+    let back = text.starts_with('@') && text != "@last";
+    let (what, folder) = runs::find_among(text, &[What::Run, What::Mesh]).ok().filter(|_| !back)?;
     (what == What::Mesh).then_some(folder)
 }
 

@@ -249,7 +249,7 @@ struct RunEntry<'a> {
     target: &'a str,
     /// Cases in its plan; null: what was watched has none.
     cases: Option<u64>,
-    /// Rounds recorded; null: a mesh has pairs, and what was watched has requests.
+    /// Rounds recorded, of a mesh pairs; null: what was watched has none.
     rounds: Option<u64>,
     status: Status,
 }

@@ -11,10 +11,9 @@ use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
 use crate::block::{self, Kind};
-use crate::mesh::PAIRS_FILE;
 use crate::summary::read_summary;
 use crate::watch::{REQUESTS_FILE, WATCH_FILE, is_watched, watch_header};
-use crate::{HEADER_FILE, MESH_FILE, RecordError, mesh_header, reader, temporary, utc};
+use crate::{HEADER_FILE, MESH_FILE, PAIRS_FILE, RecordError, mesh_header, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
 const LOOKED_AT: usize = 200;
@@ -91,7 +90,7 @@ pub struct Kept {
     pub target: String,
     /// Cases in its plan; `None`: it has none.
     pub cases: Option<u64>,
-    /// Rounds on disk; `None`: it has none, or they are not counted.
+    /// Rounds on disk, of a mesh pairs; `None`: it has none.
     pub rounds: Option<u64>,
     /// How it ended; `None`: the program was killed, or is still at it.
     pub status: Option<Status>,
@@ -120,15 +119,15 @@ pub fn kept(root: &Path) -> Vec<Kept> {
 
 fn mesh(folder: PathBuf) -> Option<Kept> {
     let header = mesh_header(&folder).ok()?;
-    let (_, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End).ok()?;
+    let (pairs, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End).ok()?;
     Some(Kept {
         what: What::Mesh,
         name: name_of(&folder),
         started: header.started,
         verb: "mesh".into(),
-        target: format!("{} hosts", header.hosts.len()),
+        target: format!("{} hosts by {}", header.hosts.len(), header.launch.by),
         cases: Some(header.plan.cases.len() as u64),
-        rounds: None,
+        rounds: Some(pairs),
         status: end.and_then(|payload| block::decode_end(&payload).ok()).map(|end| end.status),
         folder,
     })
