@@ -12,8 +12,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{
-    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, Family, Load, MAX_SIZE,
-    MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
+    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, Family, Load, MAX_ROUNDS,
+    MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
 };
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
@@ -176,7 +176,11 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
     }
     let mut effort = effort(verb, options, cases.len() as u64)?;
     schedules::fit_schedules(&cases, options, &mut effort, &mut notes)?;
-    if effort.rounds < DEFAULT_ROUNDS && options.evidence.rounds.is_none() && verb.each().is_none() {
+    let most = (MAX_ROUNDS / (cases.len() as u64).max(1)) as u32;
+    if effort.rounds > most && most >= MIN_ROUNDS_FOR_CLAIMS && options.evidence.rounds.is_none() {
+        effort.rounds = most;
+        notes.push(format!("{most} rounds instead of {DEFAULT_ROUNDS}: {} cases share {MAX_ROUNDS}", cases.len()));
+    } else if effort.rounds < DEFAULT_ROUNDS && options.evidence.rounds.is_none() && verb.each().is_none() {
         notes.push(match effort.rounds {
             rounds if rounds < MIN_ROUNDS_FOR_CLAIMS => {
                 format!("{rounds} {}: too few for intervals; more messages, or -r 40", plural(rounds, "round"))
