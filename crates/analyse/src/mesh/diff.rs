@@ -91,7 +91,7 @@ pub struct CaseChange {
 /// Two meshes compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeshDiff {
-    /// [`MESH_DIFF`].
+    /// `MESH_DIFF`.
     pub schema: String,
     /// Always `ok`: what cannot be compared is an error.
     pub status: Status,

@@ -143,7 +143,7 @@ impl Admission {
         (self.missing > 0 && self.broken.is_none()).then(|| self.waiting.set.as_fd())
     }
 
-    /// Lets in whoever has come, without waiting. What goes wrong is said by [`Admission::accept`].
+    /// Lets in whoever has come, without waiting. What goes wrong is said by what takes the connections in the end.
     pub fn admit(&mut self) {
         if self.broken.is_none()
             && let Err(error) = self.look(Duration::ZERO)
