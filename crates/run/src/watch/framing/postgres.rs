@@ -82,10 +82,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// The first word of the query.
 pub(super) fn name(bytes: &[u8]) -> Name {
-    match message(bytes) {
-        Some((b'Q', _)) => query(&bytes[5..]),
-        Some((b'P', _)) => parsed(&bytes[5..]),
-        Some((b'B', _)) => words(b"EXECUTE"),
+    let Some((kind, length)) = message(bytes) else { return Name::default() };
+    // What follows the message is not its text.
+    let body = &bytes[5..bytes.len().min(1 + length as usize)];
+    match kind {
+        b'Q' => query(body),
+        b'P' => parsed(body),
+        b'B' => words(b"EXECUTE"),
         _ => Name::default(),
     }
 }
