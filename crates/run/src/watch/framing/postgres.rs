@@ -158,9 +158,11 @@ impl Postgres {
         if !FROM_CLIENT.contains(&kind) {
             return Step::Lost;
         }
-        let known = &bytes[5..];
+        // As much in one piece as in many, and nothing of the message behind.
+        let looked_at = (all - 5).min(LOOKED_AT as u64) as usize;
+        let known = &bytes[5..bytes.len().min(5 + looked_at)];
         let named = kind == b'Q' || kind == b'P';
-        if named && (known.len() as u64) < (all - 5).min(LOOKED_AT as u64) {
+        if named && known.len() < looked_at {
             return Step::More;
         }
         if !open {
