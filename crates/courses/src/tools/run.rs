@@ -325,7 +325,10 @@ mod tests {
         let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         assert!(ready(Over::Udp, udp.local_addr().unwrap().port()));
         assert!(ready(Over::Tcp, tcp.local_addr().unwrap().port()));
-        let Ports([one, other]) = ports().unwrap();
-        assert!(one != other && !ready(Over::Udp, one) && !ready(Over::Tcp, other));
+        // Whatever else runs on this machine may take one of them meanwhile: not ten times.
+        assert!((0..10).any(|_| {
+            let Ports([one, other]) = ports().unwrap();
+            one != other && !ready(Over::Udp, one) && !ready(Over::Tcp, other)
+        }));
     }
 }
