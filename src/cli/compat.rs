@@ -455,8 +455,7 @@ impl Read {
                 .into());
         }
         let glyphs = looks::glyphs(&self.look);
-        let mut out =
-            format!("rows of {} bytes each; throughput in 10^9 bits per second\n", glyphs.thousands(self.bytes));
+        let mut out = format!("rows of {} bytes each; throughput in 10^9 bits per second\n", self.bytes);
         let mut json = Vec::new();
         for row in &rows {
             let (rate, unit) = (row.rate(self.bytes), row.unit(self.bytes));
@@ -467,7 +466,7 @@ impl Read {
                 _ => "no throughput printed".to_owned(),
             };
             let rate_text = rate.map_or("n/a".to_owned(), |bits| bits_per_second(bits, BitUnits::Si));
-            let reads = row.reads.map_or(String::new(), |reads| format!("   {} reads", glyphs.thousands(reads)));
+            let reads = row.reads.map_or(String::new(), |reads| format!("   {} reads", reads));
             out += &format!(
                 "type {}   {:>8}   {:>11}   {printed}{reads}\n",
                 row.test,

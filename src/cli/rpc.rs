@@ -687,7 +687,7 @@ fn sums(
         let name = case.label.as_deref().unwrap_or("calls");
         let failed = own.iter().filter(|row| row.status != 0).count() as u64;
         let unanswered = own.iter().filter(|row| row.latency_ns.is_none()).count() as u64;
-        lines.push(tally.ends(name, failed, unanswered, glyphs));
+        lines.push(tally.ends(name, failed, unanswered));
         if failed + unanswered < own.len() as u64 {
             lines.push(tally.first_trips(name, glyphs));
         }
@@ -696,14 +696,12 @@ fn sums(
         }
     }
     if let Some(not_kept) = run.header.rpc.as_ref().map(|rpc| rpc.not_kept).filter(|calls| *calls > 0) {
-        lines
-            .push(format!("{} more calls are in the histograms, not in the log of calls.", glyphs.thousands(not_kept)));
+        lines.push(format!("{} more calls are in the histograms, not in the log of calls.", not_kept));
     }
     if arguments.verify {
         lines.push(format!(
             "verified: every byte of {} of {} replies (pings, and reads of what this run had written)",
-            glyphs.thousands(outcome.verified),
-            glyphs.thousands(outcome.answered)
+            outcome.verified, outcome.answered
         ));
     }
     lines.extend(console.texts.iter().map(|text| format!("the server says: {}", shown(text))));

@@ -94,13 +94,7 @@ impl SoFar {
     /// `pass 20/40   round 1 843/3 840   tcp:zerocopy  64 KiB  ×4   p50 19.8 µs`.
     pub(super) fn line(&self, round: &RoundRecord, done: u64, of: u64) -> String {
         let Some(header) = &self.header else { return String::new() };
-        let mut out = format!(
-            "pass {}/{}   round {}/{}",
-            round.pass + 1,
-            header.plan.rounds,
-            self.glyphs.thousands(done),
-            self.glyphs.thousands(of)
-        );
+        let mut out = format!("pass {}/{}   round {}/{}", round.pass + 1, header.plan.rounds, done, of);
         if let Some(case) = header.plan.cases.get(round.case as usize) {
             let _ = write!(out, "   {}   {}", self.describe(case), self.estimate(round.case as usize));
         }

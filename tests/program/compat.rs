@@ -149,7 +149,7 @@ fn our_client_of_css432_speaks_to_servers_that_others_wrote() {
         let number = row.split("throughput ").nth(1).unwrap().strip_suffix(" Gbps").unwrap();
         assert_eq!(number.split_once('.').unwrap().1.len(), digits, "{row}");
         output.shows(&[
-            "75\u{2009}000 bytes, multiple writes of 100x15",
+            "75000 bytes, multiple writes of 100x15",
             "n/a: this server tells no more",
             "11 more than iterations",
         ]);
@@ -164,7 +164,7 @@ fn the_older_form_sends_no_number_and_has_its_own_words() {
     let row = output.out.lines().next().unwrap();
     assert!(row.starts_with("Test 2: data-sending time = ") && row.contains(" usec, round-trip time = "), "{row}");
     assert!(row.contains(", #reads = "), "{row}");
-    output.shows(&["60\u{2009}000 bytes, writev of 30x50", "on its own clock"]);
+    output.shows(&["60000 bytes, writev of 30x50", "on its own clock"]);
     let printed = server.stop();
     assert!(printed.out.starts_with("data-receiving time = ") && printed.out.ends_with(" usec\n"), "{}", printed.out);
 }
@@ -295,7 +295,7 @@ fn bytes_are_counted_on_both_clocks() {
     plain.shutdown(Shutdown::Write).unwrap();
     let given = String::from_utf8(until_closed(&mut plain)).unwrap();
     assert!(given.starts_with("msgpath received: bytes=3000 ns=") && given.ends_with('\n'), "{given}");
-    server.stop().says(&["5\u{2009}000\u{2009}000 bytes in ", "on", "3\u{2009}000 bytes in "]);
+    server.stop().says(&["5000000 bytes in ", "on", "3000 bytes in "]);
     let silent = Server::start("discard --tell-nothing");
     let output = silent.client("discard", "--bytes 100k").ends_with(0);
     output.shows(&["n/a: this server tells nothing", "the sender's clock until the close"]);

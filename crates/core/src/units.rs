@@ -262,17 +262,17 @@ pub fn parse_numbers(text: &str) -> Result<Vec<u32>, ParseError> {
         .collect()
 }
 
-/// How numbers are written: Unicode (`µs`, thin space, `±`) or plain ASCII.
+/// How numbers are written: Unicode (`µs`, `±`) or plain ASCII.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Glyphs {
-    /// `µs`, thin spaces in thousands.
+    /// `µs`.
     #[default]
     Unicode,
-    /// `us`, plain spaces.
+    /// `us`.
     Ascii,
 }
 
-/// Three significant digits, no exponent: `8.10`, `23.9`, `184`, `1 234` is left to [`Glyphs::thousands`].
+/// Three significant digits, no exponent: `8.10`, `23.9`, `184`.
 pub fn three_digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -315,19 +315,6 @@ impl Glyphs {
             return (format!("{ns:.0}"), unit);
         }
         (three_digits(ns / scale), unit)
-    }
-
-    /// Digits in groups of three: `408 231` with a thin space, or a plain space in ASCII.
-    pub fn thousands(self, number: u64) -> String {
-        let digits = number.to_string();
-        let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                out.push(if self == Glyphs::Ascii { ' ' } else { '\u{2009}' });
-            }
-            out.push(digit);
-        }
-        out
     }
 
     /// `±` or `+/-`.
@@ -556,7 +543,6 @@ mod tests {
         assert_eq!(u.time(999_600.0), "1.00 ms");
         assert_eq!(u.time(4_120_000.0), "4.12 ms");
         assert_eq!(Glyphs::Ascii.time(8_100.0), "8.10 us");
-        assert_eq!(Glyphs::Ascii.thousands(1_234_567), "1 234 567");
         assert_eq!(size(65_536), "64 KiB");
         assert_eq!(size(1_500), "1500 B");
         assert_eq!(size_short(1 << 20), "1M");

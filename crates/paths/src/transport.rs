@@ -95,18 +95,29 @@ pub trait Transport: Sync {
         Ok(())
     }
 
+    /// What it means that the kernel refuses a connection of it, and the cure.
+    fn refused(&self, error: &io::Error) -> Unavailable {
+        Unavailable::new(format!("{}: {error}", self.meta().meta.name), "")
+    }
+
     /// Tries the real thing on this machine.
     ///
     /// # Errors
     /// Why it does not work here.
     fn probe(&self) -> Result<(), Unavailable> {
-        let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", self.meta().meta.name), "");
+        self.connects_here().map(drop).map_err(|error| self.refused(&error))
+    }
+
+    /// Both ends of a connection of this process with itself.
+    ///
+    /// # Errors
+    /// As the system calls.
+    fn connects_here(&self) -> io::Result<[AnyChannel; 2]> {
         let need = Need::local(64);
-        let mut offer = self.offer(&need).map_err(failed)?;
-        let addresses = offer.addresses();
-        let (_near, local) = self.connect(&addresses[0], &need).map_err(failed)?;
-        offer.accept(&[local], Duration::from_secs(1)).map_err(failed)?;
-        Ok(())
+        let mut offer = self.offer(&need)?;
+        let (near, local) = self.connect(&offer.addresses()[0], &need)?;
+        let far = offer.accept(&[local], Duration::from_secs(1))?.pop().ok_or(io::ErrorKind::NotConnected)?;
+        Ok([near, far])
     }
 
     /// Makes connections ready at the far end.

@@ -484,7 +484,7 @@ fn build_compare() -> (Run, Summary) {
     });
     summary.warnings = vec![Warning {
         code: "W20".into(),
-        text: "the kernel copied 100 % of zero-copy sends (256 000 of 256 000).".into(),
+        text: "the kernel copied 100 % of zero-copy sends (256000 of 256000).".into(),
         why: "Messages that stay on this machine are always copied (loopback, veth, containers), so the tcp:zerocopy rows below measure copying plus bookkeeping, not zero copy.".into(),
         fix: "a second machine, or two NICs joined by a link".into(),
         evidence: BTreeMap::from([("copied_share".to_owned(), 1.0)]),

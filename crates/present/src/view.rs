@@ -179,16 +179,15 @@ pub(crate) fn calm_rounds(summary: &Summary) -> Option<String> {
 
 /// How many rounds were calm, what disturbed the others, whose the numbers are, and whether the run went on for more of
 /// them; `None`: all were, as planned.
-pub(crate) fn calm(run: &Run, summary: &Summary, glyphs: Glyphs) -> Option<String> {
+pub(crate) fn calm(run: &Run, summary: &Summary) -> Option<String> {
     let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
-    let count = |rounds| glyphs.thousands(rounds);
     let causes = [(calm.stolen, "steal"), (calm.throttled, "throttled"), (calm.shared, "other work on the CPUs")];
     let causes: Vec<String> = causes
         .into_iter()
         .filter(|(rounds, _)| *rounds > 0)
-        .map(|(rounds, cause)| format!("{cause}: {}", count(rounds)))
+        .map(|(rounds, cause)| format!("{cause}: {rounds}"))
         .collect();
-    let mut text = format!("calm rounds: {} of {} ({}); ", count(calm.calm), count(calm.rounds), causes.join(", "));
+    let mut text = format!("calm rounds: {} of {} ({}); ", calm.calm, calm.rounds, causes.join(", "));
     text +=
         if calm.used { "the numbers are those of the calm rounds" } else { "too few, so the numbers are those of all" };
     let planned = u64::from(run.header.plan.rounds);
@@ -256,7 +255,7 @@ mod tests {
         (run.header.plan.rounds, run.header.plan.extend) = (rounds as u32, true);
         let mut sentence = |calm| {
             summary.calm = Some(CalmRounds { rounds: 40, calm, shared: 40 - calm, ..CalmRounds::default() });
-            super::calm(&run, &summary, Glyphs::Ascii).unwrap()
+            super::calm(&run, &summary).unwrap()
         };
         assert!(sentence(4).ends_with("twice its rounds would be too few as well"), "{}", sentence(4));
         assert!(!sentence(30).contains("go on"), "{}", sentence(30));
@@ -268,7 +267,7 @@ mod tests {
         let rounds = summary.cases.iter().map(|case| case.rounds).max().unwrap() as u32;
         summary.calm = Some(CalmRounds { rounds: 40, calm: 12, stolen: 28, used: true, ..CalmRounds::default() });
         (run.header.plan.rounds, run.header.plan.extend) = (rounds - 3, true);
-        let text = super::calm(&run, &summary, Glyphs::Ascii).unwrap();
+        let text = super::calm(&run, &summary).unwrap();
         let longer = format!("; the run went on for 3 passes more than the {} planned", rounds - 3);
         assert_eq!(
             text,
@@ -276,7 +275,7 @@ mod tests {
         );
         // Rounds that nobody allowed it to add are not its going on.
         run.header.plan.extend = false;
-        let text = super::calm(&run, &summary, Glyphs::Ascii).unwrap();
+        let text = super::calm(&run, &summary).unwrap();
         assert!(text.ends_with("the numbers are those of the calm rounds"), "{text}");
     }
 

@@ -33,8 +33,8 @@ pub(crate) fn quantile_name(p: f64) -> String {
 }
 
 /// `1 connection`, `4 connections`.
-pub(crate) fn counted(n: u64, word: &str, glyphs: Glyphs) -> String {
-    format!("{} {word}{}", glyphs.thousands(n), if n == 1 { "" } else { "s" })
+pub(crate) fn counted(n: u64, word: &str) -> String {
+    format!("{} {word}{}", n, if n == 1 { "" } else { "s" })
 }
 
 /// `4 KiB`, or `15x100` where the message is handed over in pieces; `write, 4 KiB` where the case has a label.
@@ -52,28 +52,28 @@ pub(crate) fn message_at(case: &Case) -> String {
 }
 
 /// How many messages of a case there were; where not one arrived, of how many.
-pub(crate) fn arrived(case: &CaseSummary, word: &str, glyphs: Glyphs) -> String {
+pub(crate) fn arrived(case: &CaseSummary, word: &str) -> String {
     let delivery = &case.delivery;
     match delivery.received {
-        0 if delivery.sent > 0 => format!("0 {word}s of {}", glyphs.thousands(delivery.sent)),
-        received => counted(case.messages.max(received), word, glyphs),
+        0 if delivery.sent > 0 => format!("0 {word}s of {}", delivery.sent),
+        received => counted(case.messages.max(received), word),
     }
 }
 
 /// What became of the messages: `none lost`, or the counts that are not 0.
-pub(crate) fn losses(delivery: &Delivery, glyphs: Glyphs) -> String {
+pub(crate) fn losses(delivery: &Delivery) -> String {
     let mut parts = Vec::new();
     if delivery.lost == 0 {
         parts.push("none lost".to_owned());
     } else {
         let share = 100.0 * delivery.lost as f64 / delivery.sent.max(1) as f64;
-        parts.push(format!("{} lost ({} %)", glyphs.thousands(delivery.lost), three_digits(share)));
+        parts.push(format!("{} lost ({} %)", delivery.lost, three_digits(share)));
     }
     for (count, word) in
         [(delivery.duplicated, "duplicated"), (delivery.reordered, "reordered"), (delivery.late, "late")]
     {
         if count > 0 {
-            parts.push(format!("{} {word}", glyphs.thousands(count)));
+            parts.push(format!("{} {word}", count));
         }
     }
     parts.join(", ")
@@ -241,13 +241,13 @@ pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
 }
 
 /// How many messages were slower, and in how many rounds where that is not all of them.
-pub(crate) fn slower(quantile: &Quantile, rounds: u64, glyphs: Glyphs) -> (String, String) {
+pub(crate) fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
     let bursts = if quantile.bursts < rounds && quantile.beyond > 1 {
         format!(", in {} burst{}", quantile.bursts, if quantile.bursts == 1 { "" } else { "s" })
     } else {
         String::new()
     };
-    (glyphs.thousands(quantile.beyond), bursts)
+    (quantile.beyond.to_string(), bursts)
 }
 
 /// The quantile `p` of a case.

@@ -108,14 +108,14 @@ impl Tally {
 
 impl Tally {
     /// How many calls of a kind had which end, and how many bytes went, in one line.
-    pub fn ends(&self, name: &str, failed: u64, unanswered: u64, glyphs: Glyphs) -> String {
+    pub fn ends(&self, name: &str, failed: u64, unanswered: u64) -> String {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         format!(
             "{name}: {} {} answered, {} failed, {} without a reply; {:.3} TxMB, {:.3} RxMB (headers included, MB = 10^6)",
-            glyphs.thousands(self.calls),
+            self.calls,
             if self.calls == 1 { "call" } else { "calls" },
-            glyphs.thousands(failed),
-            glyphs.thousands(unanswered),
+            failed,
+            unanswered,
             mb(self.sent),
             mb(self.received),
         )
@@ -146,8 +146,7 @@ impl Tally {
             let to = 1e3 * (1_u64 << (at + 1)) as f64;
             let count = self.buckets[at];
             let bar = "#".repeat((count as f64 * 40.0 / most as f64).ceil() as usize);
-            let line =
-                format!("  {:>8} to {:>8} {:>12} {bar}", glyphs.time(from), glyphs.time(to), glyphs.thousands(count));
+            let line = format!("  {:>8} to {:>8} {:>12} {bar}", glyphs.time(from), glyphs.time(to), count.to_string());
             out.push(line.trim_end().to_owned());
         }
         out
@@ -251,7 +250,7 @@ mod tests {
         let mut tally = Tally::default();
         (0..4).for_each(|_| tally.add(250_000, 1_000_000, 1_000));
         assert_eq!(
-            tally.ends("write", 1, 2, Glyphs::Ascii),
+            tally.ends("write", 1, 2),
             "write: 4 calls answered, 1 failed, 2 without a reply; 4.000 TxMB, 0.004 RxMB (headers included, MB = 10^6)"
         );
         assert_eq!(tally.first_trips("write", Glyphs::Ascii), "write: first 4 round trips, us: 250 250 250 250");

@@ -2,7 +2,7 @@
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::units::three_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -217,7 +217,7 @@ fn judge(
             (Range::Drift, Some("drift".into()))
         } else if effective.is_some_and(|effective| effective < needed) {
             let worth = count(effective.unwrap_or(0.0));
-            let needed = Glyphs::Unicode.thousands(needed.ceil() as u64);
+            let needed = (needed.ceil() as u64).to_string();
             (
                 Range::Bound,
                 Some(format!("worth about {worth} of the {needed} independent messages that an upper end needs")),
@@ -287,13 +287,13 @@ fn effective_messages(units: &[f64], worth: f64, per_unit: f64, p: f64) -> f64 {
     worth * per_unit / inflation * (1.96 / t).powi(2)
 }
 
-/// A count with three significant digits at most, thousands apart.
+/// A count with three significant digits at most.
 pub fn count(value: f64) -> String {
     if value < 99.5 {
         return three_digits(value.max(0.0).round()).split('.').next().unwrap_or("0").into();
     }
     let scale = 10_f64.powi(value.max(100.0).log10().floor() as i32 - 2);
-    Glyphs::Unicode.thousands(((value / scale).round() * scale) as u64)
+    (((value / scale).round() * scale) as u64).to_string()
 }
 
 /// Widens the ranges of quantiles to those of the same quantiles of each level.
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!([0.5, 0.99, 0.999, 0.9999].map(name), ["p50", "p99", "p99.9", "p99.99"]);
-        assert_eq!([4.2, 1_234.0, 99.6].map(count), ["4", "1\u{2009}230", "100"]);
+        assert_eq!([4.2, 1_234.0, 99.6].map(count), ["4", "1230", "100"]);
     }
 
     proptest! {

@@ -1,7 +1,5 @@
 //! Other processes: benchmarks that run meanwhile, and which processes are this program's own.
 
-use msgpath_core::units::Glyphs;
-
 use super::stat::Process;
 use super::verdict::Verdict;
 use super::{Context, read, stat};
@@ -79,7 +77,7 @@ pub(super) fn benchmarks(context: &Context) -> Verdict {
 
 fn judge(others: &[&Process], seen: usize) -> Verdict {
     if others.is_empty() {
-        return Verdict::ok(format!("none among {} processes", Glyphs::Unicode.thousands(seen as u64)));
+        return Verdict::ok(format!("none among {} processes", (seen as u64)));
     }
     let names: Vec<String> = others.iter().take(6).map(|one| format!("{} ({})", one.name, one.id)).collect();
     let more = if others.len() > 6 { format!(" and {} more", others.len() - 6) } else { String::new() };

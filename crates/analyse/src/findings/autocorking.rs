@@ -1,7 +1,6 @@
 //! W38: small writes that the kernel held while a packet of theirs was still queued.
 
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::Glyphs;
 
 use super::counters::{fits, rose, sent};
 use super::wording::{affected, again_joined, finding, measured, prefix, sentence, worst};
@@ -32,14 +31,13 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let held = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
-    let number = |n| Glyphs::Unicode.thousands(n);
     let text = format!(
         "{}TCPAutoCorking +{} in {} messages: small writes waited behind a queued packet, so that they leave together. \
          That helps the rate and costs latency; one send a message (tcp:writev) or sysctl net.ipv4.tcp_autocorking=0 \
          ends it{}",
         prefix(input, case),
-        number(held),
-        number(sent.least),
+        held,
+        sent.least,
         affected(cases)
     );
     // No send call is held more than once, and trimmed messages make as many of them.
@@ -72,10 +70,7 @@ mod tests {
     #[test]
     fn speaks_of_writes_that_were_held() {
         let texts = sentences(&run("tcp:writes", 300), "W38");
-        assert!(
-            texts[0].starts_with("sure: TCPAutoCorking +12\u{2009}000 in 8\u{2009}000 messages: small writes waited"),
-            "{texts:?}"
-        );
+        assert!(texts[0].starts_with("sure: TCPAutoCorking +12000 in 8000 messages: small writes waited"), "{texts:?}");
     }
 
     #[test]

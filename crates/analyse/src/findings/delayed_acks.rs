@@ -31,13 +31,12 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let delayed = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
-    let number = |n| Glyphs::Unicode.thousands(n);
     let mut text = format!(
         "{}delayed acknowledgements without Nagle: DelayedACKs +{} in {} messages with TCP_NODELAY on; the receiver has \
          nothing to send them with before their timer runs out",
         prefix(input, case),
-        number(delayed),
-        number(sent.least)
+        delayed,
+        sent.least
     );
     let timeout =
         [case.end(NEAR).tcp, case.end(FAR).tcp].into_iter().flatten().map(|tcp| tcp.ato_us).max().filter(|us| *us > 0);
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn speaks_with_the_count_and_of_what_it_costs() {
         let waiting = texts("tcp:send", 40.0, 190, |_| ());
-        assert!(waiting[0].starts_with("likely: Delayed acknowledgements without Nagle: DelayedACKs +7\u{2009}600 in"));
+        assert!(waiting[0].starts_with("likely: Delayed acknowledgements without Nagle: DelayedACKs +7600 in"));
         assert!(waiting[0].contains("(40.0 ms at the end)") && waiting[0].contains("TCP_QUICKACK"), "{waiting:?}");
         let harmless = texts("tcp:send", 0.02, 190, |_| ());
         assert!(harmless[0].contains("The latency has no mode there"), "{harmless:?}");

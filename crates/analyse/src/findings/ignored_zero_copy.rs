@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::traits::Stack;
-use msgpath_core::units::Glyphs;
 
 use super::wording::{evidence, list, measured};
 use super::{Detector, Input, Sentence};
@@ -33,10 +32,8 @@ fn say(input: &Input, unix: bool) -> Option<Sentence> {
         return None;
     }
     let paths = list(&Vec::from_iter(paths));
-    let text = format!(
-        "MSG_ZEROCOPY was ignored in all {} sends of {paths}: none was answered on the error queue",
-        Glyphs::Unicode.thousands(sends)
-    );
+    let text =
+        format!("MSG_ZEROCOPY was ignored in all {} sends of {paths}: none was answered on the error queue", sends);
     let (why, fix) = if unix {
         (
             "Unix sockets have no zero copy, and a send with the flag succeeds all the same: the rows measure copying",

@@ -31,8 +31,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     if engine.stalls_found > 1 {
         text.push_str(&format!(
             ". There are {} such stalls, with {} messages",
-            Glyphs::Unicode.thousands(engine.stalls_found),
-            Glyphs::Unicode.thousands(engine.stalled_messages)
+            engine.stalls_found, engine.stalled_messages
         ));
     }
     let confidence = if worst.falling { Confidence::Sure } else { Confidence::Likely };

@@ -1,6 +1,6 @@
 //! W37: where datagrams were lost. How many were lost is W26's to say.
 
-use msgpath_core::units::{Glyphs, size};
+use msgpath_core::units::size;
 
 use super::counters::{fits, rose};
 use super::wording::{affected, finding, list, measured, prefix, sentence, worst};
@@ -26,7 +26,6 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
-    let number = |n| Glyphs::Unicode.thousands(n);
     let lost = case.delivery.lost;
     let counts = PLACES.map(|(_, _, names)| rose(input, case, names));
     let counted = counts.iter().flatten().sum::<u64>();
@@ -35,16 +34,16 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         .iter()
         .zip(counts)
         .filter_map(|((place, ..), count)| Some((place, count.filter(|count| *count > 0)?)))
-        .map(|(place, count)| format!("{} dropped {place}", number(count)))
+        .map(|(place, count)| format!("{} dropped {place}", count))
         .collect();
     if late > 0 {
-        parts.push(format!("{} that only came too late", number(late)));
+        parts.push(format!("{} that only came too late", late));
     }
     let unexplained = lost.saturating_sub(counted + late);
     if unexplained > 0 {
-        parts.push(format!("{} unexplained", number(unexplained)));
+        parts.push(format!("{} unexplained", unexplained));
     }
-    let mut text = format!("{}of {} lost messages: {}", prefix(input, case), number(lost), list(&parts));
+    let mut text = format!("{}of {} lost messages: {}", prefix(input, case), lost, list(&parts));
     text.push_str(&affected(cases));
     let unread: Vec<String> = PLACES
         .iter()

@@ -1,7 +1,6 @@
 //! W26: messages that were lost, came twice, came late or out of order.
 
 use msgpath_core::Workload;
-use msgpath_core::units::Glyphs;
 
 use super::wording::{list, measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Sentence};
@@ -25,13 +24,10 @@ fn detect(input: &Input) -> Vec<Sentence> {
         (delivery.reordered, "came out of order"),
         (delivery.late, "came after they were given up"),
     ];
-    let parts: Vec<String> = counted
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", Glyphs::Unicode.thousands(*count)))
-        .collect();
+    let parts: Vec<String> =
+        counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", count)).collect();
     let sent = delivery.sent.max(1);
-    let mut text = format!("{}of {} messages {}", prefix(input, case), Glyphs::Unicode.thousands(sent), list(&parts));
+    let mut text = format!("{}of {} messages {}", prefix(input, case), sent, list(&parts));
     if delivery.lost > 0 {
         text.push_str(&format!(" ({} % lost)", percent(delivery.lost as f64 / sent as f64)));
     }
@@ -70,7 +66,7 @@ mod tests {
         run.rounds[0].near_mut().delivery.lost = 13;
         run.rounds[1].far_mut().delivery.reordered = 2;
         let texts = sentences(&run, "W26");
-        assert_eq!(texts, ["Of 8\u{2009}000 messages 13 lost and 2 came out of order (0.16 % lost)"]);
+        assert_eq!(texts, ["Of 8000 messages 13 lost and 2 came out of order (0.16 % lost)"]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! W46: other work shared the CPUs of the run.
 
 use msgpath_core::schema::{NEAR, RoundRecord};
-use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
 use super::one_core::shared_cpus;
@@ -62,7 +61,7 @@ fn say(input: &Input) -> Option<Sentence> {
         parts.push(format!("waited {} % of their time for a CPU", percent(waited)));
     }
     if off > 0 {
-        parts.push(format!("were taken off it {} times", Glyphs::Unicode.thousands(off)));
+        parts.push(format!("were taken off it {} times", off));
     }
     if parts.is_empty() {
         parts.push("waited for a CPU".into());

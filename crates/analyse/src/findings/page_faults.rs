@@ -1,7 +1,7 @@
 //! W57: page faults inside the rounds: memory that is touched for the first time, or read back.
 
 use msgpath_core::schema::{EndReport, RoundRecord};
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::units::three_digits;
 
 use super::conditions::{End, ends, lasted_ns, of_rounds};
 use super::wording::{finding, list, measured, percent, prefix, sentence};
@@ -43,7 +43,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         let with = rounds.iter().filter(|round| round.near().major_faults + round.far().major_faults > 0).count();
         parts.push(format!(
             "{} page fault{} in {} had to read from a disk or from swap",
-            Glyphs::Unicode.thousands(major),
+            major,
             if major == 1 { "" } else { "s" },
             of_rounds(with, rounds.len())
         ));

@@ -106,7 +106,7 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Sentence> {
     let what = match (timer.period_ns, resent) {
         (200_000_000, 1..) => format!(
             "TCP's retransmission timeout (200 ms at least): {} segments were sent again in these rounds",
-            Glyphs::Unicode.thousands(resent)
+            resent
         ),
         _ => timer.what.into(),
     };

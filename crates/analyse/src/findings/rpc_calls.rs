@@ -1,7 +1,6 @@
 //! What the sentences on calls share.
 
 use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow};
-use msgpath_core::units::Glyphs;
 
 use super::Input;
 use crate::rpc::{RpcKind, RpcSummary};
@@ -29,7 +28,7 @@ pub(super) fn ends(pair: &RpcPair) -> String {
 
 /// `1 call`, `12 calls`.
 pub(super) fn counted(count: u64) -> String {
-    if count == 1 { "1 call".into() } else { format!("{} calls", Glyphs::Unicode.thousands(count)) }
+    if count == 1 { "1 call".into() } else { format!("{} calls", count) }
 }
 
 /// The answered calls of a case that succeeded, in the order of time.

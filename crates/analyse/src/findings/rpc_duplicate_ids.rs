@@ -1,7 +1,5 @@
 //! W72: several calls share an id: clients that were started with -seed1.
 
-use msgpath_core::units::Glyphs;
-
 use super::rpc_calls::{calls, counted};
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
@@ -31,7 +29,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         format!(
             "{} have an id that another call has as well ({} different ids in {})",
             counted(doubled),
-            Glyphs::Unicode.thousands(ids.len() as u64),
+            (ids.len() as u64),
             counted(all)
         ),
         "clients that were started with -seed1 all begin with the same ids; a search by id then finds several calls, and what \

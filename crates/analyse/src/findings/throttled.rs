@@ -44,7 +44,7 @@ fn say(input: &Input, end: &End) -> Sentence {
         format!(
             "the CPU quota of its cgroup stopped {} {}{lasted}, in {}{limit}; {}",
             end.name,
-            if times == 1 { "once".into() } else { format!("{} times", Glyphs::Unicode.thousands(times)) },
+            if times == 1 { "once".into() } else { format!("{} times", times) },
             of_rounds(some, rounds.len()),
             contrast.clause
         ),

@@ -23,7 +23,7 @@ fn ppm(drift: f64) -> String {
 }
 
 fn calls(count: u64) -> String {
-    if count == 1 { "1 call".into() } else { format!("{} calls", Glyphs::Unicode.thousands(count)) }
+    if count == 1 { "1 call".into() } else { format!("{} calls", count) }
 }
 
 /// One machine.

@@ -17,7 +17,6 @@ use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge};
 use super::Part;
 use super::cell::Value;
 use super::evidence::{claim, cpu_ns, p50};
-use super::words::thousands;
 use msgpath_analyse::compare::Results;
 use msgpath_analyse::compare::seed;
 use msgpath_analyse::control::control;
@@ -260,7 +259,7 @@ pub(super) fn copies(part: &Part<'_>, case: &CaseSummary) -> Option<f64> {
 
 /// `1 234 B (1 000 to 1 500 B)`: where a line of sizes crosses.
 pub(super) fn crossing_at(crossing: &Crossing) -> Option<String> {
-    let bytes = |size: f64| format!("{} B", thousands(size.round().max(0.0) as u64));
+    let bytes = |size: f64| format!("{} B", (size.round().max(0.0) as u64));
     let within = crossing.low.zip(crossing.high).map(|(low, high)| format!(" ({} to {})", bytes(low), bytes(high)));
     Some(format!("{}{}", bytes(crossing.size?), within.unwrap_or_default()))
 }

@@ -23,11 +23,6 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", three_digits(share * 100.0))
 }
 
-/// `1 234`.
-pub(super) fn thousands(count: u64) -> String {
-    Glyphs::Unicode.thousands(count)
-}
-
 /// `1 row`, `3 rows`.
 pub(super) fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })

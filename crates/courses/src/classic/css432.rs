@@ -192,11 +192,11 @@ impl Sent {
         let time = |ns: u64| glyphs.time(ns as f64);
         let mut out = format!(
             "{} bytes, {} of {}x{}, {} times\n",
-            glyphs.thousands(self.bytes),
+            self.bytes,
             self.shape.name(),
             self.nbufs,
             self.bufsize,
-            glyphs.thousands(self.repetition.into())
+            self.repetition
         );
         let row = match classic {
             Some(Classic::Seconds) => {
@@ -227,10 +227,7 @@ impl Sent {
                 "fewer than iterations: the server does not count every read (perhaps only the short ones)".to_owned()
             }
             (reads, repetition) if reads == repetition => "one for each iteration: every read was full".to_owned(),
-            _ => format!(
-                "{} more than iterations: so many reads were needed for what was not there at once",
-                glyphs.thousands(least)
-            ),
+            _ => format!("{} more than iterations: so many reads were needed for what was not there at once", least),
         };
         let _ = writeln!(out, "  #reads    {meaning}");
         out
@@ -389,7 +386,7 @@ mod tests {
     #[test]
     fn the_lines_beside_a_row_follow_from_the_figures() {
         let text = sent().say(Some(Classic::Seconds), Glyphs::Ascii);
-        assert!(text.contains("768 Mbit/s") && text.contains("2^30") && text.contains("2 978 more"), "{text}");
+        assert!(text.contains("768 Mbit/s") && text.contains("2^30") && text.contains("2978 more"), "{text}");
         assert!(text.contains("n/a: this server tells no more"), "{text}");
         let full = Sent { reads: 20_000, ..sent() };
         assert!(full.say(Some(Classic::Usec), Glyphs::Ascii).contains("every read was full"));
@@ -397,7 +394,7 @@ mod tests {
         assert!(short.say(None, Glyphs::Ascii).contains("does not count every read"));
         let receipt = Receipt { bytes: 30_000_000, ns: 300_000_000, reads: 22_978, full: 19_000 };
         let given = Sent { receipt: Some(receipt), ..sent() }.say(None, Glyphs::Ascii);
-        assert!(given.contains("800 Mbit/s; 22 978 reads, 19 000 full, 3 978 short"), "{given}");
+        assert!(given.contains("800 Mbit/s; 22978 reads, 19000 full, 3978 short"), "{given}");
     }
 
     #[test]

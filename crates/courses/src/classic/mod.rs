@@ -67,12 +67,12 @@ impl Receipt {
     pub fn say(&self, glyphs: Glyphs) -> String {
         format!(
             "{} bytes in {}: {}; {} reads, {} full, {} short",
-            glyphs.thousands(self.bytes),
+            self.bytes,
             glyphs.time(self.ns as f64),
             rate_text(self.rate()),
-            glyphs.thousands(self.reads),
-            glyphs.thousands(self.full),
-            glyphs.thousands(self.short())
+            self.reads,
+            self.full,
+            self.short()
         )
     }
 }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((receipt.short(), receipt.rate().unwrap().round()), (5956, 771_704_180.0));
         assert_eq!(
             receipt.say(Glyphs::Ascii),
-            "30 000 000 bytes in 311 ms: 772 Mbit/s; 22 978 reads, 17 022 full, 5 956 short"
+            "30000000 bytes in 311 ms: 772 Mbit/s; 22978 reads, 17022 full, 5956 short"
         );
         for wrong in [
             "",

@@ -89,7 +89,7 @@ impl Sent {
         let rate = |ns: u64| (ns > 0).then(|| self.bytes as f64 * 8e9 / ns as f64);
         let mut out = format!(
             "{} bytes in blocks of {}{}\n",
-            glyphs.thousands(self.bytes),
+            self.bytes,
             size(self.block),
             if self.interrupted { ", then interrupted" } else { "" }
         );

@@ -128,11 +128,6 @@ impl Admission {
         Ok(Self { listener, keys, waiting, joined, missing: connections as usize, may, broken: None })
     }
 
-    /// The listening socket.
-    pub(crate) fn listener(&self) -> &OwnedFd {
-        &self.listener
-    }
-
     /// What the near end is told: the place of the socket with each key.
     pub(crate) fn addresses(&self, place: &str) -> Vec<String> {
         self.keys.addresses(|_| place.to_owned())

@@ -22,6 +22,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
@@ -29,6 +30,9 @@ use msgpath_sys::random;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 pub use admission::Admission;
+
+use crate::channel::AnyChannel;
+use crate::transport::{Need, Offer};
 
 /// Applies the buffer sizes that were asked for.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
@@ -57,30 +61,59 @@ pub(crate) fn unique_number() -> io::Result<u32> {
 /// Connections that wait in a listening socket: who offers more lets them in meanwhile ([`crate::Offer::admission`]).
 pub(crate) const BACKLOG: i32 = 1024;
 
-/// A socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever ends
-/// the process. Only this user (or root) is let in; anyone else is turned away.
-pub(crate) struct LocalListener {
-    pub(crate) admission: Admission,
-    name: String,
+/// Connections that come to a listening socket; each becomes a channel.
+pub(crate) struct Listening<F> {
+    admission: Admission,
+    place: String,
+    need: Need,
+    channel: F,
 }
 
-impl LocalListener {
-    /// For so many connections.
-    pub(crate) fn new(kind: SocketType, connections: u32) -> io::Result<Self> {
+impl<F> Listening<F>
+where
+    F: Fn(OwnedFd, &Need) -> io::Result<AnyChannel> + Send,
+{
+    /// At a socket that listens at `place`. `may`: whether whoever connected may at all.
+    pub(crate) fn at(
+        fd: OwnedFd,
+        place: String,
+        need: &Need,
+        may: fn(&OwnedFd) -> bool,
+        channel: F,
+    ) -> io::Result<Self> {
+        Ok(Self { admission: Admission::new(fd, need.connections, may)?, place, need: need.clone(), channel })
+    }
+
+    /// At a socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever
+    /// ends the process. Only this user (or root) is let in; anyone else is turned away.
+    pub(crate) fn local(kind: SocketType, need: &Need, channel: F) -> io::Result<Self> {
         let name = unique_name()?;
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&fd, BACKLOG)?;
-        let own = |fd: &OwnedFd| msgpath_sys::socket::is_own(fd.as_fd());
-        Ok(Self { admission: Admission::new(fd, connections, own)?, name })
-    }
-
-    pub(crate) fn addresses(&self) -> Vec<String> {
-        self.admission.addresses(&self.name)
+        Self::at(fd, name, need, |fd| msgpath_sys::socket::is_own(fd.as_fd()), channel)
     }
 }
 
-/// Connects to an address of a [`LocalListener`].
+impl<F> Offer for Listening<F>
+where
+    F: Fn(OwnedFd, &Need) -> io::Result<AnyChannel> + Send,
+{
+    fn addresses(&self) -> Vec<String> {
+        self.admission.addresses(&self.place)
+    }
+
+    fn admission(&mut self) -> Option<&mut Admission> {
+        Some(&mut self.admission)
+    }
+
+    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
+        let accepted = self.admission.accept(timeout)?.into_iter();
+        accepted.map(|fd| (self.channel)(fd, &self.need)).collect()
+    }
+}
+
+/// Connects to an address of [`Listening::local`].
 pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<OwnedFd> {
     let (name, key) = admission::parse(address)?;
     let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;

@@ -1,7 +1,6 @@
 //! Multipath TCP. What a connection became is asked of the kernel: it falls back to TCP without a word.
 
 use std::io;
-use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_sys::socket::is_mptcp;
@@ -59,10 +58,7 @@ impl Transport for Mptcp {
     }
 
     fn probe(&self) -> Result<(), Unavailable> {
-        let need = Need::local(64);
-        let mut offer = self.offer(&need).map_err(|error| refused(&error))?;
-        let (near, local) = self.connect(&offer.addresses()[0], &need).map_err(|error| refused(&error))?;
-        offer.accept(&[local], Duration::from_secs(1)).map_err(|error| refused(&error))?;
+        let [near, _far] = self.connects_here().map_err(|error| refused(&error))?;
         match near.socket().map(is_mptcp) {
             Some(Ok(Some(true))) => Ok(()),
             Some(Err(error)) => Err(Unavailable::new(

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use rustix::net::netlink::{SocketAddrNetlink, USERSOCK};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::{Admission, LocalListener, connect_local, pass, set_buffers, take};
+use super::{Listening, connect_local, pass, set_buffers, take};
 use crate::channel::{AnyChannel, Limits, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -67,31 +66,6 @@ fn end(fd: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
     Ok(AnyChannel::Socket(Socket::new(fd, true, limits)?))
 }
 
-struct Waiting {
-    listener: LocalListener,
-    need: Need,
-}
-
-impl Offer for Waiting {
-    fn addresses(&self) -> Vec<String> {
-        self.listener.addresses()
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.listener.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|local| {
-                let [fd] = take::<1>(&local)?;
-                end(fd, &self.need)
-            })
-            .collect()
-    }
-}
-
 impl Transport for Netlink {
     fn meta(&self) -> &'static TransportMeta {
         &META
@@ -112,10 +86,11 @@ impl Transport for Netlink {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting {
-            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
-            need: need.clone(),
-        }))
+        let channel = |local: OwnedFd, need: &Need| {
+            let [fd] = take::<1>(&local)?;
+            end(fd, need)
+        };
+        Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

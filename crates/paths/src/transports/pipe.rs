@@ -2,12 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::net::SocketType;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-use super::{Admission, LocalListener, connect_local, pass, take};
+use super::{Listening, connect_local, pass, take};
 use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -36,19 +35,6 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-/// What the far end waits for: pipes, perhaps in packet mode.
-pub(super) struct Waiting {
-    listener: LocalListener,
-    need: Need,
-    flags: PipeFlags,
-}
-
-impl Waiting {
-    pub(super) fn new(need: &Need, flags: PipeFlags) -> io::Result<Self> {
-        Ok(Self { listener: LocalListener::new(SocketType::STREAM, need.connections)?, need: need.clone(), flags })
-    }
-}
-
 /// A pipe of the size that was asked for: read end, write end.
 fn pipe(need: &Need, flags: PipeFlags) -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | flags)?;
@@ -58,24 +44,13 @@ fn pipe(need: &Need, flags: PipeFlags) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-impl Offer for Waiting {
-    fn addresses(&self) -> Vec<String> {
-        self.listener.addresses()
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.listener.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|socket| {
-                let [read, write] = take::<2>(&socket)?;
-                Ok(end(read, write, &self.need, self.flags))
-            })
-            .collect()
-    }
+/// An offer of pipes, perhaps in packet mode.
+pub(super) fn offer(need: &Need, flags: PipeFlags) -> io::Result<Box<dyn Offer>> {
+    let channel = move |socket: OwnedFd, need: &Need| {
+        let [read, write] = take::<2>(&socket)?;
+        Ok(end(read, write, need, flags))
+    };
+    Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))
 }
 
 /// One end of two pipes with these flags.
@@ -84,7 +59,7 @@ fn end(read: OwnedFd, write: OwnedFd, need: &Need, flags: PipeFlags) -> AnyChann
     AnyChannel::Pipe(if flags.contains(PipeFlags::DIRECT) { pipe.in_packets() } else { pipe })
 }
 
-/// Connects to a [`Waiting`] with the same flags.
+/// Connects to an [`offer`] with the same flags.
 pub(super) fn connect(address: &str, need: &Need, flags: PipeFlags) -> io::Result<(AnyChannel, String)> {
     let socket = connect_local(address, SocketType::STREAM)?;
     let (far_read, write) = pipe(need, flags)?;
@@ -99,7 +74,7 @@ impl Transport for Pipes {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting::new(need, PipeFlags::empty())?))
+        offer(need, PipeFlags::empty())
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -55,11 +55,8 @@ impl Transport for Sctp {
         &META
     }
 
-    fn probe(&self) -> Result<(), Unavailable> {
-        let need = Need::local(64);
-        let mut offer = self.offer(&need).map_err(|error| refused(&error))?;
-        let (_near, local) = self.connect(&offer.addresses()[0], &need).map_err(|error| refused(&error))?;
-        offer.accept(&[local], std::time::Duration::from_secs(1)).map(drop).map_err(|error| refused(&error))
+    fn refused(&self, error: &io::Error) -> Unavailable {
+        refused(error)
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {

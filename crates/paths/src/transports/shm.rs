@@ -1,15 +1,14 @@
 //! Rings in shared memory. The near end makes the memfd and passes it over a Unix socket.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
 
 use msgpath_sys::bell::Bell;
 use msgpath_sys::ring::Ring;
 use msgpath_sys::socket::peer_process;
 use rustix::net::SocketType;
 
-use super::{Admission, LocalListener, connect_local, other_descriptors, pass, take_all};
+use super::{Listening, connect_local, other_descriptors, pass, take_all};
 use crate::channel::{AnyChannel, RingEnd};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta, Wakes};
 use crate::transport::{Need, Offer, Transport};
@@ -45,36 +44,6 @@ static META: TransportMeta = TransportMeta {
     default_wait: "futex",
 };
 
-struct Waiting {
-    listener: LocalListener,
-    need: Need,
-}
-
-impl Offer for Waiting {
-    fn addresses(&self) -> Vec<String> {
-        self.listener.addresses()
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.listener.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|socket| {
-                let mut fds = take_all(&socket)?.into_iter();
-                let fd = fds.next().ok_or_else(other_descriptors)?;
-                let mut ring = Ring::attach(&fd, self.need.wakes != Wakes::Nobody)?;
-                if let Wakes::Bell(kind) = self.need.wakes {
-                    ring.hang(Bell::attach(kind, &ring, peer_process(socket.as_fd()), fds.collect())?);
-                }
-                Ok(AnyChannel::Ring(RingEnd::new(ring, self.need.limits.clone())))
-            })
-            .collect()
-    }
-}
-
 impl Transport for Shm {
     fn meta(&self) -> &'static TransportMeta {
         &META
@@ -85,10 +54,16 @@ impl Transport for Shm {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Waiting {
-            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
-            need: need.clone(),
-        }))
+        let channel = |socket: OwnedFd, need: &Need| {
+            let mut fds = take_all(&socket)?.into_iter();
+            let fd = fds.next().ok_or_else(other_descriptors)?;
+            let mut ring = Ring::attach(&fd, need.wakes != Wakes::Nobody)?;
+            if let Wakes::Bell(kind) = need.wakes {
+                ring.hang(Bell::attach(kind, &ring, peer_process(socket.as_fd()), fds.collect())?);
+            }
+            Ok(AnyChannel::Ring(RingEnd::new(ring, need.limits.clone())))
+        };
+        Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -4,7 +4,6 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_sys::msg::{self, SendFlags};
@@ -12,7 +11,7 @@ use msgpath_sys::sockmap;
 use rustix::net::{self, SocketFlags, SocketType};
 
 use super::tcp::{TCP, local_address, socket, tune};
-use super::{Admission, LocalListener, connect_local, pass, set_buffers, take};
+use super::{Listening, connect_local, pass, set_buffers, take};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -77,32 +76,6 @@ fn try_it() -> io::Result<()> {
     }
 }
 
-struct Waiting {
-    listener: LocalListener,
-    need: Need,
-}
-
-impl Offer for Waiting {
-    fn addresses(&self) -> Vec<String> {
-        self.listener.addresses()
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.listener.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|local| {
-                let [fd, map] = take::<2>(&local)?;
-                let socket = Socket::new(fd, false, self.need.limits.clone())?;
-                Ok(AnyChannel::Socket(socket.joined_by(sockmap::Sockmap::kept(map))))
-            })
-            .collect()
-    }
-}
-
 impl Transport for Sockmap {
     fn meta(&self) -> &'static TransportMeta {
         &META
@@ -130,10 +103,12 @@ impl Transport for Sockmap {
         if need.stream {
             self.streams().map_err(|reason| io::Error::new(io::ErrorKind::Unsupported, reason.why))?;
         }
-        Ok(Box::new(Waiting {
-            listener: LocalListener::new(SocketType::STREAM, need.connections)?,
-            need: need.clone(),
-        }))
+        let channel = |local: OwnedFd, need: &Need| {
+            let [fd, map] = take::<2>(&local)?;
+            let socket = Socket::new(fd, false, need.limits.clone())?;
+            Ok(AnyChannel::Socket(socket.joined_by(sockmap::Sockmap::kept(map))))
+        };
+        Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

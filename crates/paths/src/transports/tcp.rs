@@ -9,8 +9,7 @@ use msgpath_sys::poll::{Interest, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
-use super::admission::{self, Admission};
-use super::{BACKLOG, set_buffers};
+use super::{BACKLOG, Listening, admission, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -155,33 +154,6 @@ fn connected_later(fd: &OwnedFd) -> rustix::io::Result<()> {
     Err(Errno::INPROGRESS)
 }
 
-struct Listening {
-    admission: Admission,
-    need: Need,
-    kind: &'static Kind,
-}
-
-impl Offer for Listening {
-    fn addresses(&self) -> Vec<String> {
-        let address = local_address(self.admission.listener()).map(|address| address.to_string()).unwrap_or_default();
-        self.admission.addresses(&address)
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|fd| {
-                tune(&fd, &self.need, self.kind)?;
-                Ok(AnyChannel::Socket(Socket::new(fd, self.kind.framed, self.need.limits.clone())?))
-            })
-            .collect()
-    }
-}
-
 impl Transport for Tcp {
     fn meta(&self) -> &'static TransportMeta {
         &META
@@ -211,7 +183,12 @@ pub(super) fn offer(need: &Need, kind: &'static Kind) -> io::Result<Box<dyn Offe
     set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
     net::bind(&fd, &address)?;
     net::listen(&fd, BACKLOG)?;
-    Ok(Box::new(Listening { admission: Admission::new(fd, need.connections, |_| true)?, need: need.clone(), kind }))
+    let place = local_address(&fd)?.to_string();
+    let channel = |fd: OwnedFd, need: &Need| {
+        tune(&fd, need, kind)?;
+        Ok(AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?))
+    };
+    Ok(Box::new(Listening::at(fd, place, need, |_| true, channel)?))
 }
 
 /// [`Transport::connect`] over such a protocol.

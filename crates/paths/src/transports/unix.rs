@@ -1,12 +1,11 @@
 //! Unix stream sockets.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::SocketType;
 
-use super::{Admission, LocalListener, connect_local, set_buffers};
+use super::{Listening, connect_local, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -35,40 +34,16 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-/// Connections of the Unix family that are accepted: stream and sequenced packets.
-pub(crate) struct Accepting {
-    listener: LocalListener,
-    framed: bool,
-    need: Need,
+/// An offer of the Unix family: stream or sequenced packets.
+pub(crate) fn offer(kind: SocketType, framed: bool, need: &Need) -> io::Result<Box<dyn Offer>> {
+    let channel = move |fd: OwnedFd, need: &Need| {
+        set_buffers(fd.as_fd(), &need.options)?;
+        Ok(AnyChannel::Socket(Socket::new(fd, framed, need.limits.clone())?))
+    };
+    Ok(Box::new(Listening::local(kind, need, channel)?))
 }
 
-impl Accepting {
-    pub(crate) fn new(kind: SocketType, framed: bool, need: &Need) -> io::Result<Self> {
-        Ok(Self { listener: LocalListener::new(kind, need.connections)?, framed, need: need.clone() })
-    }
-}
-
-impl Offer for Accepting {
-    fn addresses(&self) -> Vec<String> {
-        self.listener.addresses()
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.listener.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.listener.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|fd| {
-                set_buffers(fd.as_fd(), &self.need.options)?;
-                Ok(AnyChannel::Socket(Socket::new(fd, self.framed, self.need.limits.clone())?))
-            })
-            .collect()
-    }
-}
-
-/// Connects to an [`Accepting`].
+/// Connects to an [`offer`].
 pub(crate) fn connect(name: &str, kind: SocketType, framed: bool, need: &Need) -> io::Result<(AnyChannel, String)> {
     let fd = connect_local(name, kind)?;
     set_buffers(fd.as_fd(), &need.options)?;
@@ -81,7 +56,7 @@ impl Transport for Unix {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Accepting::new(SocketType::STREAM, false, need)?))
+        offer(SocketType::STREAM, false, need)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::net::SocketType;
 
-use super::unix::{Accepting, connect};
+use super::unix::{connect, offer};
 use super::unix_datagram_limit;
 use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
@@ -44,7 +44,7 @@ impl Transport for UnixSeq {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Accepting::new(SocketType::SEQPACKET, true, need)?))
+        offer(SocketType::SEQPACKET, true, need)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

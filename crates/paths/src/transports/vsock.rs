@@ -1,16 +1,13 @@
 //! vsock over its loopback transport. Never run by its makers: no kernel at hand had that transport.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
 
 use msgpath_core::Unavailable;
 use msgpath_sys::vsock;
 use rustix::net;
 
-use super::BACKLOG;
-use super::admission::{self, Admission};
-use super::set_buffers;
+use super::{BACKLOG, Listening, admission, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -54,55 +51,24 @@ fn refused(error: &io::Error) -> Unavailable {
     }
 }
 
-struct Listening {
-    admission: Admission,
-    port: u32,
-    need: Need,
-}
-
-impl Listening {
-    fn new(need: &Need) -> io::Result<Self> {
-        let fd = vsock::stream()?;
-        let port = vsock::bind_local(fd.as_fd())?;
-        net::listen(&fd, BACKLOG)?;
-        Ok(Self { admission: Admission::new(fd, need.connections, |_| true)?, port, need: need.clone() })
-    }
-}
-
-impl Offer for Listening {
-    fn addresses(&self) -> Vec<String> {
-        self.admission.addresses(&self.port.to_string())
-    }
-
-    fn admission(&mut self) -> Option<&mut Admission> {
-        Some(&mut self.admission)
-    }
-
-    fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.admission.accept(timeout)?.into_iter();
-        accepted
-            .map(|fd| {
-                set_buffers(fd.as_fd(), &self.need.options)?;
-                Ok(AnyChannel::Socket(Socket::new(fd, false, self.need.limits.clone())?))
-            })
-            .collect()
-    }
-}
-
 impl Transport for Vsock {
     fn meta(&self) -> &'static TransportMeta {
         &META
     }
 
-    fn probe(&self) -> Result<(), Unavailable> {
-        let need = Need::local(64);
-        let mut offer = Listening::new(&need).map_err(|error| refused(&error))?;
-        let (_near, local) = self.connect(&offer.addresses()[0], &need).map_err(|error| refused(&error))?;
-        offer.accept(&[local], Duration::from_secs(1)).map(drop).map_err(|error| refused(&error))
+    fn refused(&self, error: &io::Error) -> Unavailable {
+        refused(error)
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        Ok(Box::new(Listening::new(need)?))
+        let fd = vsock::stream()?;
+        let port = vsock::bind_local(fd.as_fd())?;
+        net::listen(&fd, BACKLOG)?;
+        let channel = |fd: OwnedFd, need: &Need| {
+            set_buffers(fd.as_fd(), &need.options)?;
+            Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
+        };
+        Ok(Box::new(Listening::at(fd, port.to_string(), need, |_| true, channel)?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

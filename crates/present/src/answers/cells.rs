@@ -40,7 +40,7 @@ pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
         Cell::Time(time) => value(time, &|ns| glyphs.time(ns)),
         Cell::Bits(bits) => value(bits, &|bits| units::bits_per_second(bits, BitUnits::Si)),
         Cell::Number(number) => value(number, &three_digits),
-        Cell::Count { count } => plain(glyphs.thousands(*count)),
+        Cell::Count { count } => plain(count.to_string()),
         Cell::Size { bytes } => plain(units::size(*bytes)),
         Cell::Share(share) => value(share, &|share| format!("{} %", three_digits(share * 100.0))),
         Cell::Ratio(ratio) => {

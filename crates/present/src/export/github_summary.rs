@@ -33,7 +33,7 @@ fn md(text: &str) -> String {
 pub(super) fn summary(run: &Run, summary: &Summary) -> String {
     let cases = view::measured(summary);
     let mut out = format!("### msgpath {}: {}\n\n", md(&summary.verb), md(&summary.name));
-    let count = |n: u64, word: &str| words::counted(n, word, GLYPHS);
+    let count = |n: u64, word: &str| words::counted(n, word);
     let facts = [
         summary.target.clone(),
         count(cases.len() as u64, "case"),
@@ -107,7 +107,7 @@ fn table(out: &mut String, summary: &Summary, cases: &[&CaseSummary]) {
                     format!("{} {}", words::change(ratio.ratio), words::mark(ratio))
                 }));
         }
-        cells.extend([GLYPHS.thousands(case.messages), GLYPHS.thousands(case.delivery.lost)]);
+        cells.extend([case.messages.to_string(), case.delivery.lost.to_string()]);
         let cells: Vec<String> = cells.iter().map(|cell| md(cell)).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }

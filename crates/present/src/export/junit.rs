@@ -162,7 +162,7 @@ fn of_case(case: &CaseSummary) -> Test {
     let silent = case.delivery.sent > 0 && case.delivery.received == 0;
     let outcome = match case.rounds {
         0 => Outcome::Skipped("no round was measured".into()),
-        _ if silent => Outcome::Failed(format!("nothing arrived: {}", words::arrived(case, "message", GLYPHS))),
+        _ if silent => Outcome::Failed(format!("nothing arrived: {}", words::arrived(case, "message"))),
         _ => Outcome::Passed,
     };
     Test { name: name(&case.case), outcome, out: lines(case) }
@@ -177,8 +177,8 @@ fn lines(case: &CaseSummary) -> Vec<String> {
         "" => format!("{name} {value}"),
         range => format!("{name} {value} ({range})"),
     };
-    let messages = words::arrived(case, "message", GLYPHS);
-    let counted = format!("{messages}, {}", words::losses(&case.delivery, GLYPHS));
+    let messages = words::arrived(case, "message");
+    let counted = format!("{messages}, {}", words::losses(&case.delivery));
     numbers(case).into_iter().map(number).chain([counted]).collect()
 }
 

@@ -57,17 +57,17 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
     let count = |wanted: Verdict| diff.rows.iter().filter(|row| row.verdict == wanted).count() as u64;
     let more = diff.rows.iter().filter(changed).count().saturating_sub(SENTENCES) as u64;
     if more > 0 {
-        let text = format!("{} more are in the table below.", words::counted(more, "change", G));
+        let text = format!("{} more are in the table below.", words::counted(more, "change"));
         page.computed(Confidence::Sure, &text, &[]);
     }
     let same = count(Verdict::Equivalent);
     if same > 0 {
-        let text = format!("{} the same within {}.", words::counted(same, "number", G), words::bound(diff.margin));
+        let text = format!("{} the same within {}.", words::counted(same, "number"), words::bound(diff.margin));
         page.computed(Confidence::Sure, &text, &[]);
     }
     let undecided = count(Verdict::Undecided);
     if undecided > 0 {
-        let (numbers, margin) = (words::counted(undecided, "number", G), words::bound(diff.margin));
+        let (numbers, margin) = (words::counted(undecided, "number"), words::bound(diff.margin));
         let text = match may_be_the_same(diff.margin) {
             true => format!("Whether {numbers} changed by more than {margin}."),
             false => format!("Whether {numbers} changed: below {margin} these runs cannot show a change."),

@@ -33,8 +33,8 @@ fn known(stages: &CaseStages) -> String {
     };
     text += &format!(
         "{} of {} messages complete, residual {}.",
-        G.thousands(stages.complete),
-        G.thousands(stages.messages),
+        stages.complete,
+        stages.messages,
         G.time(stages.residual_ns as f64)
     );
     if let Some(observer) = &stages.observer {

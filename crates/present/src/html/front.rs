@@ -56,8 +56,8 @@ pub(crate) fn write(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary], 
 /// What was measured, above the sentence.
 fn title(scene: &Scene<'_>, cases: &[&CaseSummary]) -> String {
     let subject = match cases {
-        [case] => format!("{}, {}, {}", case.case.path, words::message(&case.case), words::load(&case.case, G)),
-        many => words::counted(many.len() as u64, "case", G),
+        [case] => format!("{}, {}, {}", case.case.path, words::message(&case.case), words::load(&case.case)),
+        many => words::counted(many.len() as u64, "case"),
     };
     let runs = match &scene.earlier {
         Some(earlier) => format!("{} → {}: ", earlier.summary.name, scene.summary.name),
@@ -150,8 +150,8 @@ fn key_numbers(page: &mut Page, cases: &[&CaseSummary]) {
         }
     }
     let messages = case.messages.max(case.delivery.received);
-    let kept = format!("{}, {}", words::losses(&case.delivery, G), words::payloads(&case.delivery));
-    numbers.push(("messages".into(), G.thousands(messages), kept));
+    let kept = format!("{}, {}", words::losses(&case.delivery), words::payloads(&case.delivery));
+    numbers.push(("messages".into(), messages.to_string(), kept));
     page.raw("<dl class=\"key\">\n");
     for (name, value, note) in numbers {
         page.raw(&format!(

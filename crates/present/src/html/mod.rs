@@ -82,7 +82,7 @@ pub fn report(scene: &Scene<'_>) -> String {
         escape(&run.header.version),
         escape(&summary.schema),
         escape(&summary.name),
-        G.thousands(summary.totals.rounds)
+        summary.totals.rounds
     ));
     document(&format!("msgpath {} {}", summary.verb, summary.name), page, SCRIPT)
 }

@@ -21,7 +21,7 @@ fn heads(names: &[&str]) -> Vec<String> {
 
 /// Path, message and threads of a case.
 fn label(case: &CaseSummary) -> String {
-    let threads = words::counted(u64::from(case.case.threads), "thread", G);
+    let threads = words::counted(u64::from(case.case.threads), "thread");
     let role = if case.case.role == CaseRole::Reference { "reference: " } else { "" };
     format!("{role}{}, {}, {threads}", case.case.path, words::message_at(&case.case))
 }
@@ -34,7 +34,7 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
         page.raw(&format!(
             "<h3>{}, {}</h3>\n",
             metric_name(&comparison.metric, grid.timed()),
-            words::counted(u64::from(*threads), "thread", G)
+            words::counted(u64::from(*threads), "thread")
         ));
         let mut columns = vec![String::new()];
         columns.extend(grid.shapes.iter().map(|shape| grid.head(*shape, false)));
@@ -92,8 +92,8 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
                 row.push(Cell::of(class, words::quantile_range(quantile, G)));
             }
             row.push(time(case.slowest_ns));
-            row.push(G.thousands(case.messages).into());
-            row.push(G.thousands(case.delivery.lost).into());
+            row.push(case.messages.to_string().into());
+            row.push(case.delivery.lost.to_string().into());
             row.push(
                 case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
             );
@@ -151,7 +151,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
                 (&case.end(FAR).calls, &case.end(NEAR).tcp)
             };
             let segments = |count: fn(&msgpath_core::schema::TcpInfo) -> u64| {
-                Cell::from(tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| G.thousands(count(tcp))))
+                Cell::from(tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| count(tcp).to_string()))
             };
             let mut row: Vec<Cell> = vec![
                 label(case).into(),
@@ -167,7 +167,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
             ];
             row.extend(
                 [calls.recv_calls, calls.recv_full, calls.recv_short, calls.recv_empty]
-                    .map(|n| Cell::from(G.thousands(n))),
+                    .map(|n| Cell::from(n.to_string())),
             );
             row.extend([segments(|tcp| tcp.data_segs_out), segments(|tcp| tcp.total_retrans)]);
             row
@@ -320,7 +320,7 @@ pub(crate) fn environment(page: &mut Page, run: &Run, summary: &Summary, cases: 
     for line in view::lost_conditions(cases) {
         page.note(&line);
     }
-    if let Some(text) = view::calm(run, summary, G) {
+    if let Some(text) = view::calm(run, summary) {
         page.note(&text);
     }
     let beside = view::beside(&summary.cases, G);

@@ -172,7 +172,7 @@ fn anatomy(what: &str, band: &Band, stages: &[(Stage, f64)], hatch: bool) -> Svg
             hatched: hatched(kind),
         }
     };
-    let requests = words::counted(band.rows, "request", G);
+    let requests = words::counted(band.rows, "request");
     let head = format!("{what} ({}): {}, mean of {requests}", band.name, G.time(band.mean_ns));
     Lanes {
         label: format!("Where {what} are at every moment, {}", G.time(band.mean_ns)),
@@ -232,10 +232,10 @@ fn histogram(server: &Server) -> Svg {
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
     for power in (0..=12).map(|power| 10_f64.powi(power)).take_while(|count| *count <= most) {
         drawing.line("grid", (LEFT, y.at(power)), (WIDTH - 24.0, y.at(power)));
-        drawing.text("m", (LEFT - 8.0, y.at(power) + 4.0), Anchor::End, &G.thousands(power as u64));
+        drawing.text("m", (LEFT - 8.0, y.at(power) + 4.0), Anchor::End, &(power as u64).to_string());
     }
     for bin in bins.iter().filter(|bin| bin.count > 0) {
-        let title = format!("{} to {}: {} requests", G.time(bin.from_ns), G.time(bin.to_ns), G.thousands(bin.count));
+        let title = format!("{} to {}: {} requests", G.time(bin.from_ns), G.time(bin.to_ns), bin.count);
         let (left, top) = (x.at(bin.from_ns), y.at(bin.count as f64));
         let wide = (x.at(bin.to_ns) - left - 1.0).max(0.6);
         drawing.rectangle("f1", (left, top), (wide, HEIGHT - BOTTOM - top), 0.75, &title);
@@ -272,7 +272,7 @@ fn heat(server: &Server) -> Svg {
             "{} s, from {}: {} requests",
             three_digits(from),
             G.time(low_ns * (high_ns / low_ns).powf(share)),
-            G.thousands(*count)
+            count
         );
         let at = (LEFT + size.0 * *column as f64, bottom - size.1 * (*row + 1) as f64);
         let strength = 0.15 + 0.85 * (*count as f64).max(1.0).ln() / most.ln();

@@ -206,10 +206,8 @@ impl Page {
             view::push_new(&mut refused, (&granted.end, &granted.option));
         }
         if !refused.is_empty() {
-            let (options, were) = (
-                words::counted(refused.len() as u64, "option", self.style.glyphs),
-                if refused.len() == 1 { "was" } else { "were" },
-            );
+            let (options, were) =
+                (words::counted(refused.len() as u64, "option"), if refused.len() == 1 { "was" } else { "were" });
             self.text(2, &format!("{options} {were} not granted as asked: -v"), Paint::Yellow);
         }
         let rows = view::unavailable(summary);
@@ -238,7 +236,7 @@ impl Page {
         if !self.style.warnings {
             self.warnings(&summary.warnings);
         }
-        if let Some(text) = view::calm(run, summary, self.style.glyphs) {
+        if let Some(text) = view::calm(run, summary) {
             self.gap();
             self.text(0, &text, Paint::Dim);
         }
@@ -262,7 +260,7 @@ impl Page {
         let mut parts: Vec<String> = Vec::new();
         let hidden = summary.findings.len().saturating_sub(chosen.len());
         if hidden > 0 {
-            parts.push(words::counted(hidden as u64, "more finding", self.style.glyphs));
+            parts.push(words::counted(hidden as u64, "more finding"));
         }
         parts.extend(also.iter().map(|part| (*part).to_owned()));
         for case in cases {
@@ -298,7 +296,7 @@ mod tests {
         assert_eq!(in_a_line(text, 64), "other work shared the CPUs, in 40 of 40 rounds");
         assert_eq!(in_a_line(text, 30), "other work shared the CPUs");
         assert_eq!(in_a_line("short", 64), "short");
-        let text = "the kernel copied 100 % of zero-copy sends (690 400 of 690 400; loopback): no gain at all";
+        let text = "the kernel copied 100 % of zero-copy sends (690400 of 690400; loopback): no gain at all";
         assert_eq!(in_a_line(text, 60), "the kernel copied 100 % of zero-copy sends");
         let text = "a statement that does not end where the room on the line does";
         assert_eq!(in_a_line(text, 30), "a statement that does not …");

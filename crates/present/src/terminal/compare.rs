@@ -18,7 +18,6 @@ use crate::words::{self, Timed};
 /// what limits them; with `-v` the tails, crossovers, costs and every finding as well.
 pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
-    let glyphs = style.glyphs;
     let grid = Grid::new(summary);
     let cases = view::measured(summary);
     let losses = cases.iter().fold(msgpath_core::Delivery::default(), |mut all, case| {
@@ -27,12 +26,12 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     });
     let work = format!(
         "{} × {} rounds, {}, {}",
-        words::counted(cases.len() as u64, "case", glyphs),
+        words::counted(cases.len() as u64, "case"),
         run.header.plan.rounds,
-        words::counted(summary.totals.messages, "message", glyphs),
-        words::losses(&losses, glyphs)
+        words::counted(summary.totals.messages, "message"),
+        words::losses(&losses)
     );
-    let load = cases.iter().find(|case| case.case.load != Load::Closed).map(|case| words::load(&case.case, glyphs));
+    let load = cases.iter().find(|case| case.case.load != Load::Closed).map(|case| words::load(&case.case));
     let second = [view::placement(run), words::payloads(&losses), load.unwrap_or_default()];
     page.head_with(run, summary, &[summary.target.clone(), work], &second);
     page.expectation(summary);
@@ -173,8 +172,8 @@ fn ranges(page: &mut Page, cases: &[&CaseSummary], baseline: &PathName, metric: 
     }
 }
 
-fn threads_name(threads: u32, glyphs: Glyphs) -> String {
-    words::counted(u64::from(threads), "thread", glyphs)
+fn threads_name(threads: u32) -> String {
+    words::counted(u64::from(threads), "thread")
 }
 
 /// One metric against the baseline: what the tables of a comparison differ in.
@@ -206,7 +205,7 @@ impl Block<'_> {
             let cells = shapes.iter().map(|shape| self.cell(grid.case(path, *shape, threads), path, glyphs));
             table.row(std::iter::once(Span::from(path.to_string())).chain(cells));
         }
-        page.heading(&format!("{what}, {}", threads_name(threads, glyphs)));
+        page.heading(&format!("{what}, {}", threads_name(threads)));
         for (at, part) in table.split(page.style, page.style.columns() - 2).into_iter().enumerate() {
             if at > 0 {
                 page.gap();
@@ -255,7 +254,6 @@ fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
     if comparison.winners.is_empty() {
         return;
     }
-    let glyphs = page.style.glyphs;
     page.heading("unbeaten");
     let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
     page.text(2, &format!("{}   · all tie at 95 %", names.join("   ")), Paint::Dim);
@@ -271,7 +269,7 @@ fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
                 if unbeaten.is_empty() { Paint::Dim.span("·") } else { Span::from(unbeaten) }
             }
         });
-        table.row(std::iter::once(Span::from(threads_name(*threads, glyphs))).chain(cells));
+        table.row(std::iter::once(Span::from(threads_name(*threads))).chain(cells));
     }
     for part in table.split(page.style, page.style.columns() - 2) {
         page.table(part);
@@ -282,13 +280,12 @@ fn crossovers(page: &mut Page, grid: &Grid, comparison: &Comparison) {
     if comparison.crossovers.is_empty() || grid.in_pieces() || grid.shapes.len() < 2 {
         return;
     }
-    let glyphs = page.style.glyphs;
     page.heading(&format!("against {}, from which size", comparison.baseline));
     let mut table = Table::new().column("", Align::Left).column("", Align::Left).column("", Align::Left).wrap_last();
     for crossover in &comparison.crossovers {
         let crossing = words::crossover(&crossover.crossing, grid.sizes());
         let details = crossing.details();
-        let threads = threads_name(crossover.threads, glyphs);
+        let threads = threads_name(crossover.threads);
         let text = if details.is_empty() { crossing.text } else { format!("{}   {details}", crossing.text) };
         table.row([crossover.path.to_string().into(), threads.into(), text.into()]);
     }
@@ -299,7 +296,7 @@ fn crossovers(page: &mut Page, grid: &Grid, comparison: &Comparison) {
 fn costs(page: &mut Page, grid: &Grid) {
     let glyphs = page.style.glyphs;
     let (Some(shape), Some(threads)) = (grid.shapes.get(grid.shapes.len() / 2), grid.threads.first()) else { return };
-    page.heading(&format!("cost per {} message, {}", grid.head(*shape, false), threads_name(*threads, glyphs)));
+    page.heading(&format!("cost per {} message, {}", grid.head(*shape, false), threads_name(*threads)));
     let mut table = Table::new()
         .column("", Align::Left)
         .column("cpu near", Align::Right)

@@ -21,8 +21,8 @@ impl Page {
             "load curve   {}, {}, {}, {}",
             curve.path,
             msgpath_core::units::size(curve.size),
-            words::counted(u64::from(curve.connections), "connection", glyphs),
-            words::counted(u64::from(curve.threads), "thread", glyphs)
+            words::counted(u64::from(curve.connections), "connection"),
+            words::counted(u64::from(curve.threads), "thread")
         ));
         let name = words::quantile_name(curve.knee_p);
         let mut table = Table::new()

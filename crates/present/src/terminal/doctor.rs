@@ -101,7 +101,7 @@ pub fn doctor_fix(doctor: &Doctor, style: Style) -> String {
         comment(&mut page, "doctor --fix: no check has a command. Nothing was changed.");
         return page.finish();
     }
-    let count = words::counted(commands as u64, "command", style.glyphs);
+    let count = words::counted(commands as u64, "command");
     comment(&mut page, &format!("doctor --fix: {count} to type as root. Nothing was changed."));
     for (check, end) in lines(doctor).into_iter().filter(|(check, _)| !check.commands.is_empty()) {
         page.gap();

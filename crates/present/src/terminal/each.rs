@@ -25,10 +25,10 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
     let cases: Vec<Case> = measured(summary).iter().map(|case| case.case.clone()).collect();
     let table = trials(&cases, rows);
     let longest = table.columns.iter().map(|column| column.trials_ns.len()).max().unwrap_or(0);
-    let mut facts = vec![summary.target.clone(), words::counted(longest as u64, "trial", glyphs)];
+    let mut facts = vec![summary.target.clone(), words::counted(longest as u64, "trial")];
     if let Some(case) = cases.first() {
         facts.insert(0, case.path.to_string());
-        facts.push(words::load(case, glyphs));
+        facts.push(words::load(case));
     }
     page.head(run, summary, &facts);
     page.gap();
@@ -73,7 +73,7 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
     }
     page.gap();
     if longest > SHOWN {
-        let more = words::counted((longest - SHOWN) as u64, "more trial", glyphs);
+        let more = words::counted((longest - SHOWN) as u64, "more trial");
         page.text(2, &format!("{more}: msgpath export {} --to csv", summary.name), Paint::Dim);
     }
     page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);

@@ -25,7 +25,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
         style.verbose.then(|| format!("clock {} a reading", style.glyphs.time(run.header.end(NEAR).clock.cost_ns))),
     );
     under.extend(view::service_time(run, style.glyphs));
-    page.head_with(run, summary, &facts(summary, &cases, style.glyphs), &under);
+    page.head_with(run, summary, &facts(summary, &cases), &under);
     page.expectation(summary);
     page.answer(summary);
     for curve in &summary.load_curves {
@@ -64,10 +64,10 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     page.finish()
 }
 
-fn facts(summary: &Summary, cases: &[&CaseSummary], glyphs: Glyphs) -> Vec<String> {
+fn facts(summary: &Summary, cases: &[&CaseSummary]) -> Vec<String> {
     let Some(first) = cases.first() else { return vec![summary.target.clone()] };
     let size = if cases.len() == 1 { words::message(&first.case) } else { format!("{} cases", cases.len()) };
-    vec![first.case.path.to_string(), summary.target.clone(), size, words::loads(cases, glyphs)]
+    vec![first.case.path.to_string(), summary.target.clone(), size, words::loads(cases)]
 }
 
 /// One row per case.
@@ -91,7 +91,7 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
             label = format!("{} {label}", case.case.path);
         }
         if many_threads {
-            label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread", glyphs));
+            label = format!("{label}, {}", words::counted(u64::from(case.case.threads), "thread"));
         }
         if many_depths {
             label = format!("{label}, {} in flight", case.case.inflight);
@@ -108,8 +108,8 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
             range(0.5),
             value(0.99),
             range(0.99),
-            glyphs.thousands(case.messages).into(),
-            glyphs.thousands(case.delivery.lost).into(),
+            case.messages.to_string().into(),
+            case.delivery.lost.to_string().into(),
             case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
         ]);
     }
@@ -147,9 +147,9 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
     let elapsed = if alone { format!(" in {}", glyphs.time(summary.totals.elapsed_ns as f64)) } else { String::new() };
     let opening = format!(
         "{}{rate}, {}{elapsed}, {}, {}",
-        words::arrived(case, "round trip", glyphs),
-        words::counted(case.rounds, "round", glyphs),
-        words::losses(&case.delivery, glyphs),
+        words::arrived(case, "round trip"),
+        words::counted(case.rounds, "round"),
+        words::losses(&case.delivery),
         words::payloads(&case.delivery)
     );
     page.text(0, &opening, Paint::Plain);
@@ -183,7 +183,7 @@ fn background(page: &mut Page, case: &CaseSummary) {
     page.facts(&known(case, glyphs));
     let mut notes = Vec::new();
     if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
-        let worth = glyphs.thousands(effective.round() as u64);
+        let worth = (effective.round() as u64).to_string();
         notes.push(format!("At the median the messages are worth {worth} independent ones."));
     }
     if let Some(ns) = case.connect_ns {
@@ -227,7 +227,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     let between = |p: f64| runs.as_ref().map(|_| Span::from(words::between_range(case, p, glyphs)));
     let beside = |cells: [Span; 2]| service.map_or_else(Vec::new, |_| cells.to_vec());
     table = table.optional("slower than this", Align::Left, 1);
-    let most = case.quantiles.iter().map(|quantile| width(&glyphs.thousands(quantile.beyond))).max().unwrap_or(0);
+    let most = case.quantiles.iter().map(|quantile| width(&quantile.beyond.to_string())).max().unwrap_or(0);
     table.row(["fastest".into(), time(case.fastest_ns).into()]);
     for quantile in &case.quantiles {
         let looked_for = quantile.p == 0.5 || quantile.p == 0.99;
@@ -237,7 +237,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
         };
         let same = service.and_then(|service| service.iter().find(|other| (other.p - quantile.p).abs() < 1e-9));
         let same = same.map_or_else(Default::default, |other| [value(other), interval_span(other, glyphs)]);
-        let (beyond, bursts) = words::slower(quantile, case.rounds, glyphs);
+        let (beyond, bursts) = words::slower(quantile, case.rounds);
         let lead = [words::quantile_name(quantile.p).into(), value(quantile), interval_span(quantile, glyphs)];
         let last = format!("{beyond:>most$}{bursts}").into();
         table.row(lead.into_iter().chain(beside(same)).chain(between(quantile.p)).chain([last]));
@@ -280,11 +280,11 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
             }
         ));
     }
-    notes.extend(zero_copy(case, glyphs));
-    notes.extend(signals(case, glyphs));
+    notes.extend(zero_copy(case));
+    notes.extend(signals(case));
     for end in &case.ends {
         if let Some(tcp) = end.tcp.filter(|tcp| tcp.total_retrans > 0) {
-            let again = words::counted(tcp.total_retrans, "segment", glyphs);
+            let again = words::counted(tcp.total_retrans, "segment");
             notes.push(format!("The {} end sent {again} again.", end.name));
         }
     }
@@ -292,19 +292,19 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
 }
 
 /// How many messages a signal stood for, and what found no room; nothing where neither was counted.
-pub(crate) fn signals(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
+pub(crate) fn signals(case: &CaseSummary) -> Vec<String> {
     let mut notes = Vec::new();
     for EndSummary { name: end, calls, .. } in &case.ends {
         if calls.signals > 0 {
-            let (signals, messages) = (glyphs.thousands(calls.signals), glyphs.thousands(calls.recv_full));
+            let (signals, messages) = (calls.signals.to_string(), calls.recv_full.to_string());
             let merged = match calls.recv_full.saturating_sub(calls.signals) {
                 0 => "none merged".to_owned(),
-                merged => format!("{} had no signal of their own", glyphs.thousands(merged)),
+                merged => format!("{} had no signal of their own", merged),
             };
             notes.push(format!("The {end} end took {signals} signals for {messages} messages: {merged}."));
         }
         if calls.dropped > 0 {
-            let dropped = words::counted(calls.dropped, "frame", glyphs);
+            let dropped = words::counted(calls.dropped, "frame");
             notes.push(format!("The {end} end's socket had no room for {dropped}."));
         }
     }
@@ -312,14 +312,10 @@ pub(crate) fn signals(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
 }
 
 /// What the kernel did with the sends that asked for zero copy.
-pub(crate) fn zero_copy(case: &CaseSummary, glyphs: Glyphs) -> Option<String> {
+pub(crate) fn zero_copy(case: &CaseSummary) -> Option<String> {
     let counts = case.zerocopy?;
     Some(format!(
         "Zero copy: {} sends asked, {} not copied, {} copied after all, {} unanswered, {} refused for lack of buffers.",
-        glyphs.thousands(counts.asked),
-        glyphs.thousands(counts.zero_copied),
-        glyphs.thousands(counts.copied),
-        glyphs.thousands(counts.unanswered),
-        glyphs.thousands(counts.no_buffers)
+        counts.asked, counts.zero_copied, counts.copied, counts.unanswered, counts.no_buffers
     ))
 }

@@ -107,10 +107,9 @@ impl Page {
 
     /// Heading and table of stages.
     fn split(&mut self, summary: &Summary, stages: &CaseStages) {
-        let glyphs = self.style.glyphs;
         let case = summary.cases.iter().find(|case| case.case.id == stages.case);
         let what = |case: &CaseSummary| format!("{} {}, ", case.case.path, words::message(&case.case));
-        let messages = words::counted(stages.messages, "traced message", glyphs);
+        let messages = words::counted(stages.messages, "traced message");
         self.heading(&format!("where the time goes   {}{messages}", case.map_or_else(String::new, what)));
         if let Some(why) = &stages.why {
             self.hanging(&[Paint::Yellow.span("  n/a: ")], 7, why, Paint::Plain);
@@ -189,15 +188,15 @@ impl Page {
         }
         let mut text = format!(
             "{} of {} messages ({}), residual {}, {} events a message, {} lost",
-            glyphs.thousands(stages.complete),
-            glyphs.thousands(stages.messages),
+            stages.complete,
+            stages.messages,
             words::percent(stages.complete_share()),
             glyphs.time(stages.residual_ns as f64),
             three_digits(stages.events_per_message),
-            glyphs.thousands(stages.events_lost),
+            stages.events_lost,
         );
         for (reason, count) in &stages.not_attributed {
-            text += &format!("; {} not attributed: {reason}", glyphs.thousands(*count));
+            text += &format!("; {} not attributed: {reason}", count);
         }
         self.hanging(&fact("complete"), FACT, &text, Paint::Plain);
         let text = match &stages.observer {
@@ -281,7 +280,7 @@ impl Page {
         for exit in &stages.idle {
             table.row([
                 exit.state.to_string().into(),
-                self.style.glyphs.thousands(exit.wakeups).into(),
+                exit.wakeups.to_string().into(),
                 self.style.glyphs.time(exit.in_flight_ns).into(),
                 words::percent(exit.share_of_slow).into(),
                 words::percent(exit.share_of_others).into(),
@@ -347,7 +346,7 @@ impl Page {
                 words::per_message(call.per_message).into(),
                 glyphs.time(call.mean_ns).into(),
                 glyphs.time(call.ns_per_message).into(),
-                glyphs.thousands(call.calls).into(),
+                call.calls.to_string().into(),
             ]);
         }
         self.gap();

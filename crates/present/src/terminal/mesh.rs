@@ -77,7 +77,7 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
     page.gap();
     let mut row =
         |name: &str, text: String| page.hanging(&[format!("{name:<TEXT$}").into()], TEXT, &text, Paint::Plain);
-    row("pairs", style.glyphs.thousands(header.planned));
+    row("pairs", header.planned.to_string());
     let least = match preview.steps as u32 > preview.fewest {
         true => format!(", at least {} by what hosts share", preview.fewest),
         false => String::new(),
@@ -133,8 +133,8 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
     };
     let progress = format!(
         "{} of {} pairs in {} steps{extra}, {}",
-        style.glyphs.thousands(summary.measured),
-        style.glyphs.thousands(summary.planned),
+        summary.measured,
+        summary.planned,
         summary.steps,
         long(summary.took_ns)
     );

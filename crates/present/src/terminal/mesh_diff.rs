@@ -39,11 +39,7 @@ fn rows(page: &mut Page, case: &CaseChange, style: Style) {
         }
         None => String::new(),
     };
-    page.text(
-        0,
-        &format!("{}: {} pairs in both{all}", case.name, style.glyphs.thousands(case.pairs.into())),
-        Paint::Bold,
-    );
+    page.text(0, &format!("{}: {} pairs in both{all}", case.name, case.pairs), Paint::Bold);
     let mut table = Table::new()
         .column("", Align::Left)
         .column("before", Align::Right)

@@ -24,7 +24,7 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
         page.head(run, summary, &["no facts of a periodic run were recorded".into()]);
         return page.finish();
     };
-    page.head_with(run, summary, &head(run, facts, glyphs), &[processes_on_cpus(facts, glyphs)]);
+    page.head_with(run, summary, &head(run, facts, glyphs), &[processes_on_cpus(facts)]);
     page.answer(summary);
     let name = |engine: &Engine| {
         run.header.plan.cases.get(engine.case as usize).map_or_else(String::new, |case| case.path.to_string())
@@ -59,7 +59,7 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
 
 fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
     let each = match facts.components {
-        1 => words::counted(u64::from(facts.processes), "process", glyphs).replace("processs", "processes"),
+        1 => words::counted(u64::from(facts.processes), "process").replace("processs", "processes"),
         n => format!("{} processes of {n} components", facts.processes),
     };
     let size = run.header.plan.cases.first().map_or_else(String::new, words::message);
@@ -76,13 +76,13 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
     head
 }
 
-fn processes_on_cpus(facts: &PeriodicFacts, glyphs: Glyphs) -> String {
+fn processes_on_cpus(facts: &PeriodicFacts) -> String {
     let threads = u64::from(facts.processes) * u64::from(facts.components) * 2;
     format!(
         "{} of each component   {} sending and receiving threads on {}, not pinned",
-        words::counted(facts.messages, "message", glyphs),
-        glyphs.thousands(threads),
-        words::counted(u64::from(facts.cpus), "CPU", glyphs),
+        words::counted(facts.messages, "message"),
+        threads,
+        words::counted(u64::from(facts.cpus), "CPU"),
     )
 }
 
@@ -107,7 +107,7 @@ fn times(facts: &PeriodicFacts, engines: &[(String, &Engine)], glyphs: Glyphs) -
         .optional("delivered", Align::Right, 2)
         .optional("lost", Align::Right, 3);
     for (name, engine) in engines {
-        let first = format!("first {}", glyphs.thousands(facts.first));
+        let first = format!("first {}", facts.first);
         let parts: [(&str, &Times); 3] = [("all", &engine.all), (&first, &engine.first), ("steady", &engine.steady)];
         for (at, (part, times)) in parts.into_iter().enumerate().filter(|(_, (_, times))| times.messages > 0) {
             let paint = |span: Span| if at == 0 { Paint::Bold.span(span.text) } else { span };
@@ -119,8 +119,8 @@ fn times(facts: &PeriodicFacts, engines: &[(String, &Engine)], glyphs: Glyphs) -
                 paint(time(times.p50_ns, glyphs)),
                 paint(time(times.p99_ns, glyphs)),
                 paint(time(times.max_ns, glyphs)),
-                glyphs.thousands(times.messages).into(),
-                glyphs.thousands(times.lost).into(),
+                times.messages.to_string().into(),
+                times.lost.to_string().into(),
             ]);
         }
     }
@@ -141,7 +141,7 @@ fn deadlines(engines: &[(String, &Engine)], glyphs: Glyphs) -> Table {
     for (name, engine) in engines {
         let signals = match engine.signals {
             0 => "-".to_owned(),
-            signals => glyphs.thousands(signals),
+            signals => signals.to_string(),
         };
         let each = match engine.signals {
             0 => "-".to_owned(),
@@ -152,9 +152,9 @@ fn deadlines(engines: &[(String, &Engine)], glyphs: Glyphs) -> Table {
         };
         table.row([
             name.as_str().into(),
-            glyphs.thousands(engine.late).into(),
+            engine.late.to_string().into(),
             time(engine.lateness.max_ns, glyphs),
-            glyphs.thousands(engine.missed).into(),
+            engine.missed.to_string().into(),
             signals.into(),
             each.into(),
             delay(engine.receiver_delay_ns).into(),
@@ -219,8 +219,8 @@ fn stalls(page: &mut Page, engines: &[(String, &Engine)]) {
         page.gap();
         let text = format!(
             "{name}: {} of at least 5 messages that waited for one late receiver, {} together",
-            words::counted(engine.stalls_found, "stall", glyphs),
-            words::counted(engine.stalled_messages, "message", glyphs)
+            words::counted(engine.stalls_found, "stall"),
+            words::counted(engine.stalled_messages, "message")
         );
         page.text(2, &text, Paint::Plain);
         for stall in engine.stalls.iter().take(STALLS) {
@@ -234,7 +234,7 @@ fn one_stall(stall: &Stall, glyphs: Glyphs) -> String {
         "at {}: receiver {}, {} in a row, {} falling to {}",
         glyphs.time(stall.at_ns as f64),
         stall.receiver + 1,
-        words::counted(stall.messages, "message", glyphs),
+        words::counted(stall.messages, "message"),
         glyphs.time(stall.longest_ns as f64),
         glyphs.time(stall.shortest_ns as f64)
     )
@@ -288,13 +288,9 @@ fn processes(page: &mut Page, run: &Run, facts: &PeriodicFacts) {
     page.text(0, &format!("processes of {path}, first session"), Paint::Bold);
     page.table(table);
     if let Some(more) = session.components.len().checked_sub(PROCESSES).filter(|more| *more > 0) {
-        page.text(
-            2,
-            &format!("and {} (run.json has them)", words::counted(more as u64, "component", glyphs)),
-            Paint::Dim,
-        );
+        page.text(2, &format!("and {} (run.json has them)", words::counted(more as u64, "component")), Paint::Dim);
     }
-    if let Some(text) = before_ready(session, glyphs) {
+    if let Some(text) = before_ready(session) {
         page.text(2, &text, Paint::Dim);
     }
 }
@@ -306,17 +302,17 @@ fn component_cells(component: &Component, glyphs: Glyphs) -> [Span; 8] {
         format!("{} {}", component.sender, component.receiver).into(),
         glyphs.time(component.spawned_ns as f64).into(),
         glyphs.time(component.ready_ns.saturating_sub(component.spawned_ns) as f64).into(),
-        glyphs.thousands(component.sent).into(),
-        glyphs.thousands(component.received).into(),
-        glyphs.thousands(component.missed).into(),
+        component.sent.to_string().into(),
+        component.received.to_string().into(),
+        component.missed.to_string().into(),
     ]
 }
 
-fn before_ready(session: &PeriodicSession, glyphs: Glyphs) -> Option<String> {
+fn before_ready(session: &PeriodicSession) -> Option<String> {
     (session.before_ready > 0).then(|| {
         format!(
             "{} sent before their receiver was ready: neither delivered nor lost.",
-            words::counted(session.before_ready, "message", glyphs)
+            words::counted(session.before_ready, "message")
         )
     })
 }

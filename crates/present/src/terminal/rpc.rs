@@ -29,7 +29,7 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         head.extend((!facts.server.is_empty()).then(|| format!("server {}", facts.server)));
     }
     let calls = kinds.iter().map(|kind| kind.calls).sum();
-    head.push(words::counted(calls, "call", style.glyphs));
+    head.push(words::counted(calls, "call"));
     page.head_with(run, summary, &head, &[words::path_of_calls(run)]);
     if let Some(facts) = facts.filter(|facts| !facts.imported.is_empty()) {
         page.hanging(&["from  ".into()], 6, &facts.imported.join(", "), Paint::Dim);
@@ -48,7 +48,7 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         kinds.iter().for_each(|kind| parts(&mut page, kind));
         clocks(&mut page, run, rpc);
         if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
-            let calls = words::counted(not_kept, "call", style.glyphs);
+            let calls = words::counted(not_kept, "call");
             page.text(2, &format!("The log of calls was full: {calls} are in the percentiles only."), Paint::Yellow);
         }
     } else {
@@ -79,7 +79,7 @@ pub fn rpc_histogram(summary: &Summary, style: Style) -> String {
         for kind in &rpc.kinds {
             let cells = (from..until).map(|bucket| match kind.log2_us.get(bucket).copied().unwrap_or(0) {
                 0 => Paint::Dim.span("0"),
-                calls => Span::from(style.glyphs.thousands(calls)),
+                calls => Span::from(calls.to_string()),
             });
             table.row(std::iter::once(Span::from(kind.method.as_str())).chain(cells));
         }
@@ -129,15 +129,15 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
             view::push_new(&mut whys, why);
         }
         let count = |calls: u64, paint: Paint| {
-            if calls > 0 { paint.span(glyphs.thousands(calls)) } else { Span::from("0") }
+            if calls > 0 { paint.span(calls.to_string()) } else { Span::from("0") }
         };
         let lead = [
             Span::from(kind.method.as_str()),
-            glyphs.thousands(kind.calls).into(),
+            kind.calls.to_string().into(),
             count(kind.failed, Paint::Red),
             count(kind.unanswered, Paint::Yellow),
         ];
-        let not_known = unseen.then(|| Span::from(glyphs.thousands(kind.unseen)));
+        let not_known = unseen.then(|| Span::from(kind.unseen.to_string()));
         table.row(lead.into_iter().chain(not_known).chain(cells.into_iter().flatten()));
     }
     page.table(table);
@@ -256,7 +256,7 @@ fn parts(page: &mut Page, kind: &RpcKind) {
     page.heading(&format!("where the time of {} goes", kind.method));
     let mut table = Table::new().column("part", Align::Left);
     for (at, band) in bands.iter().enumerate() {
-        let name = format!("{} ({})", band.name, words::counted(band.calls, "call", glyphs));
+        let name = format!("{} ({})", band.name, words::counted(band.calls, "call"));
         table = if at == 0 { table.column(name, Align::Left) } else { table.optional(name, Align::Left, 9 - at as u8) };
     }
     let mean = bands.iter().map(|band| Paint::Bold.span(padded(&glyphs.time(band.latency_ns))));
@@ -311,7 +311,7 @@ fn clocks(page: &mut Page, run: &Run, rpc: &RpcSummary) {
     let glyphs = page.style.glyphs;
     page.heading("clocks");
     for clock in &rpc.clocks {
-        page.hanging(&["  ".into()], 4, &words::clock(run.header.rpc.as_ref(), clock, glyphs), Paint::Plain);
+        page.hanging(&["  ".into()], 4, &words::clock(run.header.rpc.as_ref(), clock), Paint::Plain);
     }
     let doubtful = rpc.kinds.iter().flat_map(|kind| &kind.bands).flat_map(|band| &band.parts);
     if doubtful.clone().any(|part| part.within_ns > 0.0) {

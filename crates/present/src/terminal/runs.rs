@@ -39,7 +39,7 @@ pub fn runs(rows: &[RunRow], style: Style) -> String {
         .optional("cases", Align::Right, 1)
         .optional("rounds", Align::Right, 0)
         .column("status", Align::Left);
-    let count = |count: Option<u64>| Span::from(count.map_or_else(String::new, |count| style.glyphs.thousands(count)));
+    let count = |count: Option<u64>| Span::from(count.map_or_else(String::new, |count| count.to_string()));
     for row in rows {
         let status = match row.status {
             Status::Ok => Span::from("ok"),

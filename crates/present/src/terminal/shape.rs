@@ -30,8 +30,7 @@ pub(crate) fn shape(bins: &[ShapeBin], style: Style) -> Vec<Vec<Span>> {
         })
         .collect();
     if let Some(bin) = above {
-        let messages =
-            format!(" {} message{}", style.glyphs.thousands(bin.count), if bin.count == 1 { "" } else { "s" });
+        let messages = format!(" {} message{}", bin.count, if bin.count == 1 { "" } else { "s" });
         let from = label(&format!(">{}", two_digits(bin.from_ns, style.glyphs)));
         lines.push(vec![from, bar(bin.count, tallest, style.glyphs).into(), messages.into()]);
     }

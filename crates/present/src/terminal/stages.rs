@@ -24,7 +24,7 @@ pub fn stage_bars(run: &Run, logged: &dyn Messages, style: Style) -> String {
         return String::new();
     };
     let mut page = Page::new(style);
-    let messages = words::counted(stages.messages, "logged message", style.glyphs);
+    let messages = words::counted(stages.messages, "logged message");
     page.heading(&format!("where the time goes   {} {}, {messages}", case.path, words::message(&case)));
     let bands = chosen(&stages.bands);
     let mut table = Table::new().column("stage", Align::Left);

@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Throughput};
 use msgpath_core::schema::{FAR, NEAR, TcpInfo};
-use msgpath_core::units::{self, BitUnits, Glyphs};
+use msgpath_core::units::{self, BitUnits};
 use msgpath_core::{CallCounts, CaseRole};
 use msgpath_record::Run;
 
@@ -61,13 +61,12 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
 }
 
 fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
-    let glyphs = page.style.glyphs;
     let mut facts = Vec::new();
     if let Some(first) = cases.first() {
         facts.push(if cases.len() == 1 { first.case.path.to_string() } else { format!("{} cases", cases.len()) });
         facts.push(summary.target.clone());
         facts.extend((cases.len() == 1).then(|| words::message(&first.case)));
-        facts.push(words::load(&first.case, glyphs));
+        facts.push(words::load(&first.case));
     } else {
         facts.push(summary.target.clone());
     }
@@ -111,7 +110,6 @@ fn label(case: &CaseSummary) -> String {
 
 /// What became of the messages and which calls it took, one row per case.
 fn calls(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
-    let glyphs = page.style.glyphs;
     let mut table = Table::new()
         .column("messages and calls", Align::Left)
         .column("messages", Align::Right)
@@ -136,7 +134,7 @@ fn calls(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
         ];
         let segments = [ends.sender_tcp.map(|tcp| tcp.data_segs_out), ends.sender_tcp.map(|tcp| tcp.total_retrans)];
         let cells = counted.map(Some).into_iter().chain(segments);
-        let cells = cells.map(|count| Span::from(count.map_or_else(|| "n/a".into(), |count| glyphs.thousands(count))));
+        let cells = cells.map(|count| Span::from(count.map_or_else(|| "n/a".into(), |count| count.to_string())));
         table.row(std::iter::once(label(case).into()).chain(cells));
     }
     page.gap();
@@ -156,12 +154,11 @@ fn si(bits: f64) -> String {
 }
 
 fn details(page: &mut Page, case: &CaseSummary, units: BitUnits) {
-    let glyphs = page.style.glyphs;
     let opening = format!(
         "{}, {}, {}, {}",
-        words::arrived(case, "message", glyphs),
-        words::counted(case.rounds, "round", glyphs),
-        words::losses(&case.delivery, glyphs),
+        words::arrived(case, "message"),
+        words::counted(case.rounds, "round"),
+        words::losses(&case.delivery),
         words::payloads(&case.delivery)
     );
     page.text(0, &opening, Paint::Plain);
@@ -177,25 +174,18 @@ fn background(page: &mut Page, run: &Run, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     page.gap();
     let ends = ends(run, case);
-    let count = |n: u64| glyphs.thousands(n);
     let mut notes = vec![
-        format!(
-            "Send calls {}, of which {} took only a part.",
-            count(ends.sender.send_calls),
-            count(ends.sender.send_short)
-        ),
-        format!("Reads {}: {}.", count(ends.receiver.recv_calls), reads(ends.receiver, glyphs)),
+        format!("Send calls {}, of which {} took only a part.", ends.sender.send_calls, ends.sender.send_short),
+        format!("Reads {}: {}.", ends.receiver.recv_calls, reads(ends.receiver)),
     ];
     notes.push(match ends.sender_tcp {
         Some(tcp) => format!(
             "Segments sent with data {}, sent again {} (largest {} bytes).",
-            count(tcp.data_segs_out),
-            count(tcp.total_retrans),
-            tcp.snd_mss
+            tcp.data_segs_out, tcp.total_retrans, tcp.snd_mss
         ),
         None => format!("Segments n/a: {} does not report any.", case.case.path.transport),
     });
-    notes.extend(zero_copy(case, glyphs));
+    notes.extend(zero_copy(case));
     for note in notes {
         page.hanging(&["  ".into()], 4, &note, Paint::Plain);
     }
@@ -203,13 +193,8 @@ fn background(page: &mut Page, run: &Run, case: &CaseSummary) {
     page.costs(&[("", case)]);
 }
 
-fn reads(calls: &CallCounts, glyphs: Glyphs) -> String {
-    format!(
-        "{} full, {} short, {} empty",
-        glyphs.thousands(calls.recv_full),
-        glyphs.thousands(calls.recv_short),
-        glyphs.thousands(calls.recv_empty)
-    )
+fn reads(calls: &CallCounts) -> String {
+    format!("{} full, {} short, {} empty", calls.recv_full, calls.recv_short, calls.recv_empty)
 }
 
 fn rates(case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table {
@@ -294,8 +279,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     table = table.optional("share", Align::Right, 6);
     for case in &cases {
         let calls = ends(run, case).receiver;
-        let segments =
-            ends(run, case).sender_tcp.map_or_else(|| "n/a".into(), |tcp| glyphs.thousands(tcp.data_segs_out));
+        let segments = ends(run, case).sender_tcp.map_or_else(|| "n/a".into(), |tcp| tcp.data_segs_out.to_string());
         let mut row: Vec<Span> = vec![
             case.case.pieces.to_string().into(),
             write_type(&case.case.path.method).into(),
@@ -310,7 +294,7 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
                 row.push(glyphs.time(throughput.sender_ns * case.rounds as f64).into());
                 row.extend(
                     [calls.recv_calls, calls.recv_full, calls.recv_short, calls.recv_empty]
-                        .map(|n| glyphs.thousands(n).into()),
+                        .map(|n| n.to_string().into()),
                 );
                 row.push(segments.into());
                 row.extend(giga(throughput.receiver_bits.value));

@@ -19,7 +19,6 @@ impl Page {
         if all.iter().all(|(case, _)| apart(case) == apart(all[0].0)) {
             return;
         }
-        let glyphs = self.style.glyphs;
         let mut table = Table::new()
             .column("", Align::Left)
             .column("a second", Align::Right)
@@ -70,7 +69,7 @@ impl Page {
                 factor,
                 interval.into(),
                 each.into(),
-                format!("{} of {}", number(&figures.implied), glyphs.thousands(figures.in_flight)).into(),
+                format!("{} of {}", number(&figures.implied), figures.in_flight).into(),
                 number(&figures.busy_cpus).into(),
                 slowest.reduce(f64::min).map_or_else(String::new, words::percent).into(),
             ]);

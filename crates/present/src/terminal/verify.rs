@@ -10,7 +10,7 @@ use crate::words;
 /// What was compared, and every number that does not agree.
 pub fn verify(check: &Verification, style: Style) -> String {
     let mut page = Page::new(style);
-    let counted = |n: u64, word: &str| words::counted(n, word, style.glyphs);
+    let counted = |n: u64, word: &str| words::counted(n, word);
     page.line(&[Paint::Bold.span("verify"), "  ".into(), Paint::Blue.span(&check.name)]);
     page.text(8, &format!("written by msgpath {}", check.written_by), Paint::Dim);
     page.gap();
@@ -43,7 +43,7 @@ pub fn verify(check: &Verification, style: Style) -> String {
         Status::Failed => {
             let count = check.disagreements.len() as u64;
             let verb = if count == 1 { "does" } else { "do" };
-            page.text(0, &format!("{} {verb} not agree:", style.glyphs.thousands(count)), Paint::Red);
+            page.text(0, &format!("{} {verb} not agree:", count), Paint::Red);
             let mut table = Table::new()
                 .column("what", Align::Left)
                 .column("stored", Align::Left)

@@ -28,8 +28,7 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
     let what = if summary.target.is_empty() { "a record".to_owned() } else { summary.target.clone() };
     page.line(&[
         Paint::Bold.span("watch"),
-        format!("  {what}, {} s, {} connections", three_digits(summary.seconds), glyphs.thousands(summary.connections))
-            .into(),
+        format!("  {what}, {} s, {} connections", three_digits(summary.seconds), summary.connections).into(),
         Paint::Dim.span(format!("   {}", summary.name)),
     ]);
     if let Some(why) = &summary.cut_short {
@@ -50,7 +49,7 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
     }
     for server in summary.servers.iter().skip(IN_FULL) {
         let time = |ns: Option<f64>| ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
-        let text = format!("{}: p50 {}, p99 {}", head(server, style), time(server.p50_ns), time(server.p99_ns));
+        let text = format!("{}: p50 {}, p99 {}", head(server), time(server.p50_ns), time(server.p99_ns));
         page.text(2, &text, Paint::Plain);
     }
     for server in summary.servers.iter().take(IN_FULL).filter(|server| server.by_request.len() > 1) {
@@ -65,7 +64,7 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
 }
 
 /// `redis-server (process 812), port 6379: 99 985 requests, 9 998/s, from redis-benchmark`.
-fn head(server: &Server, style: Style) -> String {
+fn head(server: &Server) -> String {
     let port = server.port.map_or_else(|| "Unix sockets".into(), |port| format!("port {port}"));
     let clients =
         if server.clients.is_empty() { String::new() } else { format!(", from {}", server.clients.join(", ")) };
@@ -73,7 +72,7 @@ fn head(server: &Server, style: Style) -> String {
         "{} (process {}), {port}: {} requests, {}/s{clients}",
         if server.name.is_empty() { "?" } else { &server.name },
         server.process,
-        style.glyphs.thousands(server.requests),
+        server.requests,
         three_digits(server.per_second),
     )
 }
@@ -82,7 +81,7 @@ impl Page {
     fn server(&mut self, server: &Server) {
         let glyphs = self.style.glyphs;
         self.gap();
-        self.hanging(&[], 2, &head(server, self.style), Paint::Bold);
+        self.hanging(&[], 2, &head(server), Paint::Bold);
         let time = |ns: Option<f64>| ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
         self.line(&[format!(
             "  p50 {}   p90 {}   p99 {}   p99.9 {}",
@@ -179,7 +178,7 @@ impl Page {
         for asked in server.by_request.iter().take(ASKED) {
             table.row([
                 Span::from(asked.what.as_str()),
-                glyphs.thousands(asked.requests).into(),
+                asked.requests.to_string().into(),
                 glyphs.time(asked.p50_ns).into(),
                 glyphs.time(asked.p99_ns).into(),
                 asked.stage.as_str().into(),
@@ -233,14 +232,14 @@ impl Page {
             (summary.rows_not_kept, "rows beyond the limit"),
         ];
         if requests > 0 {
-            let mut text = format!("{} requests, {} rows", glyphs.thousands(requests), glyphs.thousands(summary.rows));
+            let mut text = format!("{} requests, {} rows", requests, summary.rows);
             let framed = sum(|server| server.framed);
             if framed > 0 {
-                text += &format!(", {} paired by their protocol", glyphs.thousands(framed));
+                text += &format!(", {} paired by their protocol", framed);
             }
             for (count, what) in counted {
                 if count > 0 {
-                    text += &format!(", {} {what}", glyphs.thousands(count));
+                    text += &format!(", {} {what}", count);
                 }
             }
             if counted.iter().all(|(count, _)| *count == 0) {
@@ -300,7 +299,7 @@ pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], s
         });
         page.line(&[format!(
             "{seconds:.0} s  {name}{port}  {} requests  p50 {}  p99 {}{}",
-            glyphs.thousands(service.requests),
+            service.requests,
             time(0.5),
             time(0.99),
             slowest.unwrap_or_default()

@@ -34,11 +34,8 @@ pub(crate) fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -
 pub(crate) fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
     let each = first.per_connection;
     let whole = (each - each.round()).abs() < 0.05;
-    let count = if whole {
-        counted(each.round() as u64, "message", glyphs)
-    } else {
-        format!("{} messages", three_digits(each))
-    };
+    let count =
+        if whole { counted(each.round() as u64, "message") } else { format!("{} messages", three_digits(each)) };
     let p50 = first.p50_ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64));
     let ratio = first.ratio.as_ref().map_or_else(String::new, |ratio| {
         format!(", {} times the rest (95 %: {})", three_digits(ratio.value), estimate_interval(ratio, three_digits))

@@ -9,9 +9,9 @@ use msgpath_stats::quantile::Quantile;
 
 use super::{counted, decimal, estimate_interval, per_second, percent, quantile_name, quantile_value, within_measured};
 
-fn places(case: &Case, glyphs: Glyphs) -> String {
-    let connections = counted(u64::from(case.connections), "connection", glyphs);
-    format!("{connections}, {}", counted(u64::from(case.threads), "thread", glyphs))
+fn places(case: &Case) -> String {
+    let connections = counted(u64::from(case.connections), "connection");
+    format!("{connections}, {}", counted(u64::from(case.threads), "thread"))
 }
 
 fn arrivals(arrivals: Arrivals) -> &'static str {
@@ -22,8 +22,8 @@ fn arrivals(arrivals: Arrivals) -> &'static str {
 }
 
 /// `1 connection, 1 thread, closed loop`, or `open loop, 10k/s Poisson, from the intended send`.
-pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
-    let places = places(case, glyphs);
+pub(crate) fn load(case: &Case) -> String {
+    let places = places(case);
     match case.load {
         Load::Closed if case.inflight > 1 => format!("{places}, closed loop, {} in flight", case.inflight),
         Load::Closed => format!("{places}, closed loop"),
@@ -38,7 +38,7 @@ pub(crate) fn load(case: &Case, glyphs: Glyphs) -> String {
 }
 
 /// The load of several cases: that of the first, or their range of rates.
-pub(crate) fn loads(cases: &[&CaseSummary], glyphs: Glyphs) -> String {
+pub(crate) fn loads(cases: &[&CaseSummary]) -> String {
     let Some(first) = cases.first() else { return String::new() };
     let mut rates: Vec<Rate> = cases.iter().filter_map(|case| case.case.load.rate()).collect();
     rates.sort_unstable();
@@ -46,11 +46,11 @@ pub(crate) fn loads(cases: &[&CaseSummary], glyphs: Glyphs) -> String {
     match (rates.as_slice(), first.case.load) {
         ([low, .., high], Load::Open { arrivals: law, .. }) => format!(
             "{}, open loop, {} rates {low} – {high} {}, from the intended send",
-            places(&first.case, glyphs),
+            places(&first.case),
             rates.len(),
             arrivals(law)
         ),
-        _ => load(&first.case, glyphs),
+        _ => load(&first.case),
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, S
     let mut in_flight = format!(
         "{} messages on average just before a send, {} at most",
         three_digits(open.mean_in_flight),
-        glyphs.thousands(open.most_in_flight)
+        open.most_in_flight
     );
     if let Some(little) = &open.little {
         let range = estimate_interval(little, three_digits);
@@ -166,12 +166,11 @@ mod tests {
         let rate = Rate::per_second(10_000.0).unwrap();
         let open =
             Case { load: Load::Open { rate, arrivals: Arrivals::Poisson }, inflight: OPEN_INFLIGHT, ..closed.clone() };
-        let text = |case: &Case| load(case, Glyphs::Unicode);
-        assert_eq!(text(&closed), "1 connection, 1 thread, closed loop");
-        assert_eq!(text(&open), "1 connection, 1 thread, open loop, 10k/s Poisson, from the intended send");
+        assert_eq!(load(&closed), "1 connection, 1 thread, closed loop");
+        assert_eq!(load(&open), "1 connection, 1 thread, open loop, 10k/s Poisson, from the intended send");
         let capped = Case { inflight: 8, load: Load::Open { rate, arrivals: Arrivals::Constant }, ..closed };
         assert!(
-            text(&capped).ends_with("10k/s at equal gaps, from the intended send, at most 8 in flight on a connection")
+            load(&capped).ends_with("10k/s at equal gaps, from the intended send, at most 8 in flight on a connection")
         );
     }
 
@@ -205,7 +204,7 @@ mod tests {
             known[1].1,
             "12.0 % of the sends by more than one mean gap; of the lateness 81.0 % held up by the far end, 12.0 % ready but not running, 7.00 % the generator's own"
         );
-        assert_eq!(known[2].1, "900 messages on average just before a send, 4 096 at most");
+        assert_eq!(known[2].1, "900 messages on average just before a send, 4096 at most");
         assert!(known[3].1.ends_with("the client may be what is measured"));
         (open.backlog_per_s, open.client_busy) = (None, None);
         assert_eq!(not_sustained(&open), "not sustained: 38.2 k of 50.0 k msg/s");

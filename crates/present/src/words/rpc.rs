@@ -21,7 +21,7 @@ pub(crate) fn path_of_calls(run: &Run) -> String {
         (None, None) => parts.push("not known".into()),
     }
     if let Some(more) = facts.map(|facts| facts.pairs.len()).filter(|pairs| *pairs > 1) {
-        parts.push(format!("and {} of machines", counted(more as u64 - 1, "other pair", Glyphs::Unicode)));
+        parts.push(format!("and {} of machines", counted(more as u64 - 1, "other pair")));
     }
     let same = facts.and_then(|facts| facts.pairs.iter().find_map(|pair| pair.same_machine.clone()));
     let every = facts.is_some_and(|facts| facts.pairs.iter().all(|pair| pair.same_machine.is_some()));
@@ -45,7 +45,7 @@ pub(crate) fn wire_of(facts: &RpcFacts) -> Option<String> {
 }
 
 /// The clocks of a pair of machines, in a line.
-pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock, glyphs: Glyphs) -> String {
+pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock) -> String {
     let pair = facts.and_then(|facts| facts.pairs.get(clock.pair as usize));
     let name = pair.map_or_else(String::new, |pair| format!("{} → {}: ", pair.client, pair.server));
     let text = match (clock.same, pair.and_then(|pair| pair.same_machine.as_deref())) {
@@ -56,7 +56,7 @@ pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock, glyphs: Glyphs)
     };
     let against = match clock.contradicting {
         0 => String::new(),
-        n => format!("; {} contradict{} the bound", counted(n, "call", glyphs), if n == 1 { "s" } else { "" }),
+        n => format!("; {} contradict{} the bound", counted(n, "call"), if n == 1 { "s" } else { "" }),
     };
     format!("{name}{text}{against}")
 }

@@ -17,7 +17,7 @@ use crate::answers::columns::{number_or, ratio_or, share_or, table};
 use crate::answers::evidence::extremes;
 use crate::answers::ladder::{self, Bench, End, Event, Row, Versus, find};
 use crate::answers::pages::zerocopy_truth::zero_copy;
-use crate::answers::words::{bits, thousands};
+use crate::answers::words::bits;
 use crate::answers::{Answer, Cell, Part};
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -51,15 +51,12 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Answer> {
     if answered == 0 {
         return None;
     }
-    let output = format!("{} of {} answered sends", thousands(copied), thousands(answered));
+    let output = format!("{} of {} answered sends", copied, answered);
     let share = three_digits(copied as f64 / answered as f64 * 100.0);
     let share = format!("{} %", share.trim_end_matches(".0"));
     let text = match zero_copied {
         0 => format!("No: the kernel copied {output} after all ({share}), at every size; no device is in the path."),
-        some => format!(
-            "Not in general: the kernel copied {output} after all ({share}); {} were not copied.",
-            thousands(some)
-        ),
+        some => format!("Not in general: the kernel copied {output} after all ({share}); {} were not copied.", some),
     };
     let rows = local().flat_map(|part| zero_copy(part, "zerocopy").map(move |(case, counts)| (part, case, counts)));
     let share = |counts: &ZeroCopyCounts| {
@@ -78,10 +75,10 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Answer> {
 
 fn flag_is_enough(parts: &[Part<'_>]) -> Option<Answer> {
     let ZeroCopyCounts { asked, copied, zero_copied, .. } = sum(parts.iter(), "zerocopy-unset");
-    let (sends, completions) = (thousands(asked), copied + zero_copied);
+    let (sends, completions) = (asked.to_string(), copied + zero_copied);
     let text = match completions {
         0 => format!("No: {sends} sends had the flag without SO_ZEROCOPY, and 0 completions came: it is ignored."),
-        some => format!("{} completions came for {sends} sends with the flag alone.", thousands(some)),
+        some => format!("{} completions came for {sends} sends with the flag alone.", some),
     };
     (asked > 0).then(|| sure(text))
 }
@@ -95,10 +92,10 @@ fn one_notification(parts: &[Part<'_>]) -> Option<Answer> {
         "{lead}: {} notifications answered {} sends, {} each; {} sends had no answer when their round ended. Until its answer \
          a buffer is the kernel's: here buffers rotate and none is used before. What happens to bytes that are overwritten \
          early was not tried.",
-        thousands(sum.notifications),
-        thousands(answered),
+        sum.notifications,
+        answered,
         three_digits(each),
-        thousands(sum.unanswered)
+        sum.unanswered
     );
     (sum.notifications > 0).then(|| sure(text))
 }

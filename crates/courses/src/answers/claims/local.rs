@@ -14,7 +14,7 @@ use crate::answers::columns::{number_or, ratio_or, table};
 use crate::answers::evidence::{
     above, below, beyond, claim, claimed, counted_cpu_ns, distance, extremes, median_of, over,
 };
-use crate::answers::words::{list, percent, rate, ratio_with, thousands, time, time_with, verdict_word, weakest};
+use crate::answers::words::{list, percent, rate, ratio_with, time, time_with, verdict_word, weakest};
 use crate::answers::{Answer, Part};
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -252,14 +252,14 @@ fn outliers(parts: &[Part<'_>]) -> Option<Answer> {
     let beside = case.beside.as_ref().map_or_else(String::new, |beside| {
         format!(" {} disturbed rounds stand beside these (slowest {}).", beside.rounds, slowest(beside.slowest_ns))
     });
-    let all = thousands(pooled.total());
+    let all = pooled.total().to_string();
     if beyond == 0 {
         let text =
             format!("nothing would be dropped here: of {all} messages of {path} none lies beyond 1.5 IQR.{beside}");
         return Some(unsure(text).with(evidence));
     }
     let start = case.first.as_ref().map_or_else(String::new, |first| {
-        let (messages, slowest) = (thousands(first.messages), slowest(first.slowest_ns));
+        let (messages, slowest) = (first.messages.to_string(), slowest(first.slowest_ns));
         format!(" The first {messages} messages of the connections are apart (slowest {slowest}).")
     });
     let classified = match (with.len(), causes.is_empty()) {
@@ -271,11 +271,11 @@ fn outliers(parts: &[Part<'_>]) -> Option<Answer> {
         "that would hide the result. {path} in the run {run}: beyond 1.5 IQR lie {} of {all} messages ({}), {} of all the time; \
          the slowest took {}. They are kept: {} are slower than 10 medians.{classified}{start}{beside} No time is 0 or less: \
          both stamps are of one monotonic clock.",
-        thousands(beyond),
+        beyond,
         percent(share_beyond),
         percent(time_beyond),
         time(pooled.max().unwrap_or(0) as f64),
-        thousands(slow)
+        slow
     );
     Some(sure(text).with(evidence))
 }
@@ -296,8 +296,8 @@ fn sigio(parts: &[Part<'_>]) -> Option<Answer> {
             "{} in the run {}: {} messages with {} signals, {} a signal",
             case.case.path,
             part.name,
-            thousands(messages),
-            thousands(signals),
+            messages,
+            signals,
             three_digits(each)
         );
         seen.push((each, text));
@@ -328,11 +328,11 @@ fn negative(parts: &[Part<'_>]) -> Option<Answer> {
     let same = summary.clocks.iter().all(|clock| clock.same);
     let what = format!(
         "of {} calls {} have T2 before T1 and {} T3 after T4, as the two clocks were read",
-        thousands(stamped.len() as u64),
-        thousands(impossible as u64),
-        thousands(late as u64)
+        (stamped.len() as u64),
+        (impossible as u64),
+        (late as u64)
     );
-    let after = format!("{} calls contradict the bound", thousands(contradicting));
+    let after = format!("{} calls contradict the bound", contradicting);
     Some(match (same, impossible + late) {
         (true, 0) => sure(format!("{what}: both ends are on one machine and read one clock, so none can.")),
         (true, _) => unsure(format!("{what}, although both ends read one clock: the stamps are wrong or altered.")),

@@ -10,7 +10,7 @@ use crate::answers::answered::{say, sure};
 use crate::answers::columns::{share_or, table, time_or};
 use crate::answers::evidence::extremes;
 use crate::answers::pages::vehicles::{Driven, cold_over_warm, engines, start_ratios};
-use crate::answers::words::{percent, quantile_words, thousands, time};
+use crate::answers::words::{percent, quantile_words, time};
 use crate::answers::{Answer, Cell, Part};
 use msgpath_analyse::rpc::{RpcKind, RpcStage};
 use msgpath_analyse::summary::Confidence;
@@ -109,15 +109,12 @@ fn twice(parts: &[Part<'_>]) -> Option<Answer> {
             "Of {} deliveries none came twice and {} were lost. A packet socket on lo sees each frame as outgoing and as \
              incoming (PACKET_OUTGOING, PACKET_HOST or PACKET_BROADCAST); these sockets take the incoming one, and loss is \
              counted by the senders' numbers: a second copy says nothing about it.",
-            thousands(sent),
-            thousands(lost)
+            sent, lost
         ),
         _ => format!(
             "Of {} deliveries {} came twice and {} were lost: both are counted by the senders' numbers, and one does not \
              exclude the other.",
-            thousands(sent),
-            thousands(again),
-            thousands(lost)
+            sent, again, lost
         ),
     };
     // Counted.

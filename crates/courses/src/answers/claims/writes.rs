@@ -18,7 +18,7 @@ use crate::answers::evidence::{Pair, above, extremes, judged, over_passes, unpai
 use crate::answers::pages::echo_sizes::{Calls, call_times};
 use crate::answers::pages::nagle_trap;
 use crate::answers::pages::write_shape::{alike, is, receiving, sending, shared};
-use crate::answers::words::{bits, counted, percent, range, thousands, time};
+use crate::answers::words::{bits, counted, percent, range, time};
 use crate::answers::{Answer, Cell, Part};
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -280,9 +280,8 @@ fn loss(parts: &[Part<'_>]) -> Option<Answer> {
     };
     let (writes, segments, again) = sum(true)?;
     let smallest = rows.iter().map(|case| case.case.pieces.size).min()?;
-    let one_call = sum(false).map_or_else(String::new, |(_, segments, again)| {
-        format!(" (one call a message: {} of {})", thousands(again), thousands(segments))
-    });
+    let one_call = sum(false)
+        .map_or_else(String::new, |(_, segments, again)| format!(" (one call a message: {} of {})", again, segments));
     let put = match segments.cmp(&writes) {
         std::cmp::Ordering::Less => "TCP put writes together",
         std::cmp::Ordering::Greater => "TCP split writes",
@@ -291,10 +290,10 @@ fn loss(parts: &[Part<'_>]) -> Option<Answer> {
     let text = format!(
         "{} writes of {} and more left in {} segments, of which {} were sent again{one_call}: {put}. The size of a buffer is \
          not that of a packet",
-        thousands(writes),
+        writes,
         size(smallest.into()),
-        thousands(segments),
-        thousands(again)
+        segments,
+        again
     );
     Some(say(sure_if(again == 0), text))
 }
@@ -328,7 +327,7 @@ fn single_run(parts: &[Part<'_>]) -> Option<Answer> {
          ({} pairs of the run {}){together}: {so}",
         percent(middle),
         percent(most),
-        thousands(apart.len() as u64),
+        (apart.len() as u64),
         part.name
     );
     Some(say(sure_if(most > 0.03), text))

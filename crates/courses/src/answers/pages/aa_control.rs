@@ -14,7 +14,7 @@ use crate::answers::answered::{Answered, answer, sure, unsure};
 use crate::answers::cell::Value;
 use crate::answers::columns::{ratio_or, table};
 use crate::answers::evidence::{beyond, distance, extremes};
-use crate::answers::words::{percent, ratio_with, thousands};
+use crate::answers::words::{percent, ratio_with};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::series::same_cell;
 use msgpath_analyse::summary::Confidence;
@@ -126,7 +126,7 @@ fn smallest(pairs: &[Same]) -> Answered {
         ),
     };
     let needs = worst(&|one| one.needed(0.003) as f64) as u64;
-    let (published, needed) = (percent(0.003), thousands(needs));
+    let (published, needed) = (percent(0.003), needs.to_string());
     let verdict = match needs > rounds as u64 {
         true => format!(
             "a published difference of {published} cannot be shown here with {rounds} rounds; needed: {needed} rounds"

@@ -20,7 +20,7 @@ use crate::answers::columns::{Columns, ns_or, number_or, ratio_or, table, time_o
 use crate::answers::evidence::{
     above, below, extremes, judged, mean_of_passes, mean_of_trials, p50, quantile, unpaired,
 };
-use crate::answers::words::{percent, range, sentences, thousands, time, verdict_word};
+use crate::answers::words::{percent, range, sentences, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
 /// The parts that have trial tables: their names, and what they are.
@@ -406,7 +406,7 @@ impl Line {
         format!(
             "{text}. At {}, the first size beyond one packet of {} bytes, it is {how} {} ({} of it)",
             size(step),
-            self.mtu.map_or_else(|| "?".into(), thousands),
+            self.mtu.map_or_else(|| "?".into(), |mtu| mtu.to_string()),
             range(&far, time),
             percent(off.value.abs() / fitted)
         )
@@ -656,9 +656,7 @@ mod tests {
         assert_eq!((line.fitted, line.step), (5, Some(1_600)));
         let text = &answer(&found.1, "What does a message cost").text;
         assert!(
-            text.contains(
-                "At 1600 B, the first size beyond one packet of 1\u{2009}500 bytes, it is longer than the line by"
-            ),
+            text.contains("At 1600 B, the first size beyond one packet of 1500 bytes, it is longer than the line by"),
             "{text}"
         );
     }

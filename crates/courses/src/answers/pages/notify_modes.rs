@@ -8,7 +8,7 @@ use crate::answers::answered::{Answered, OfRuns, answers, likely, say, sure};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{number_or, ratio_or, share_or, table};
 use crate::answers::evidence::{above, below, beside_one, beyond, left_out, median_of, offered, over, quantile_cell};
-use crate::answers::words::{decided, list, ratio_with, thousands, time, time_with, weakest};
+use crate::answers::words::{decided, list, ratio_with, time, time_with, weakest};
 use crate::answers::{Page, Part, Table, part};
 
 /// The runs: name and what they do.
@@ -183,7 +183,7 @@ fn frames(parts: &[Part<'_>]) -> Answered {
     let merged = all.iter().filter(|(.., (messages, signals))| *signals as f64 <= 0.99 * *messages as f64);
     let merged: Vec<String> = merged
         .map(|(run, case, counts)| {
-            let (messages, signals) = (thousands(counts.0), thousands(counts.1));
+            let (messages, signals) = (counts.0.to_string(), counts.1.to_string());
             let (path, each) = (&case.case.path, three_digits(each(counts)));
             format!("{path} in the run {run}: {messages} messages with {signals} signals, {each} a signal")
         })

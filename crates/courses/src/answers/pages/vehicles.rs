@@ -8,7 +8,7 @@ use msgpath_stats::quantile::Quantile;
 use crate::answers::answered::{Answered, Cannot, answers, likely, say, sure, sure_if};
 use crate::answers::columns::{Columns, count_or, ns_or, ratio_or, share_or, table, time_or};
 use crate::answers::evidence::{beyond, extremes, p50};
-use crate::answers::words::{percent, quantile_words, thousands, time, weakest};
+use crate::answers::words::{percent, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::periodic::{Engine, Times};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
@@ -455,8 +455,8 @@ fn late_receivers(engines: &Engines<'_>) -> Answered {
     let text = format!(
         "{} times a receiver was late for five or more messages in a row, and {} messages waited in them. In {} of {} runs of \
          an engine the slowest message is the first of such a row.",
-        thousands(found),
-        thousands(messages),
+        found,
+        messages,
         all.iter().filter(within).count(),
         all.len(),
     );
@@ -480,7 +480,7 @@ fn deadlines(engines: &Engines<'_>) -> Answered {
             continue;
         }
         let (run, transport, lost) = (driven.part.name, driven.transport(), all.lost);
-        let of = thousands(all.messages + lost);
+        let of = (all.messages + lost).to_string();
         missed.push(format!("{run} {transport} ({late} made late, {delivered} delivered late, {lost} lost of {of})"));
     }
     // Counted, not estimated.

@@ -11,7 +11,6 @@ use crate::answers::answered::{Answered, OfRuns, answer, answers, say, sure};
 use crate::answers::columns::table;
 use crate::answers::evidence::{cpu_ns, extremes, p50};
 use crate::answers::ladder::{self, Bench, Versus};
-use crate::answers::words::thousands;
 use crate::answers::{Cell, Page, Part, Table};
 
 const QUESTIONS: &[(&str, OfRuns)] = &[
@@ -131,11 +130,10 @@ fn verdict(part: Part<'_>) -> Answered {
         (0, 0) => String::new(),
         (unanswered, refused) => format!(
             " {} were not answered before the round ended, {} were refused for lack of room (ENOBUFS) and repeated.",
-            thousands(unanswered),
-            thousands(refused)
+            unanswered, refused
         ),
     };
-    let output = format!("{} of {} answered sends", thousands(sum.copied), thousands(answered));
+    let output = format!("{} of {} answered sends", sum.copied, answered);
     Ok(sure(match (sum.copied, sum.zero_copied) {
         (_, 0) => format!("On this path zero copy is always copied: {output}, {sizes}.{rest}"),
         (0, _) => format!("Yes: none was copied after all, {output}, {sizes}.{rest}"),
@@ -155,7 +153,7 @@ fn against_send<'a>(parts: &[Part<'a>], method: &str, bench: fn(Part<'a>) -> Ben
 fn flag_only(parts: &[Part<'_>]) -> Answered {
     let mut sum = ZeroCopyCounts::default();
     parts.iter().flat_map(|part| zero_copy(part, "zerocopy-unset")).for_each(|(_, counts)| sum.add(&counts));
-    let sends = thousands(sum.asked);
+    let sends = sum.asked.to_string();
     let same = against_send(parts, "zerocopy-unset", Bench::of_run);
     let differs = same.iter().filter(|(_, one)| matches!(one.verdict, Verdict::Better | Verdict::Worse)).count();
     match (sum.asked, sum.notifications) {
@@ -167,7 +165,7 @@ fn flag_only(parts: &[Part<'_>]) -> Answered {
         ))
         .with(ratios("flag-only", "The flag alone against send", &same))),
         (_, completions) => {
-            let completions = thousands(completions);
+            let completions = completions.to_string();
             Ok(sure(format!("{completions} completions came for {sends} sends with the flag alone.")))
         }
     }

@@ -112,13 +112,13 @@ fn draw(attributed: &CaseStages, band: &Band, first: bool) -> Svg {
     // The lanes in which nothing of any message happens are left out: a pipe has no link.
     let happens = |at: &usize| attributed.stages.iter().any(|stage| lane(stage) == *at);
     let used: Vec<usize> = (0..LANES.len()).filter(|at| at % FAR_PROGRAM == 0 || happens(at)).collect();
-    let rounds = words::counted(band.bursts, "round", G);
+    let rounds = words::counted(band.bursts, "round");
     let doubt = if band.claim { String::new() } else { format!(", from {rounds} only") };
     let head = format!(
         "{}: {} there and back, mean of {}{doubt}",
         band.name,
         G.time(band.mean_ns),
-        words::counted(band.messages, "message", G)
+        words::counted(band.messages, "message")
     );
     let bar = |(stage, ns): (&Stage, &f64)| Bar {
         lane: used.iter().position(|at| *at == lane(stage)),

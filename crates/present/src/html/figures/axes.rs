@@ -27,7 +27,7 @@ pub(crate) fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(
         |case: &&&CaseSummary| case.case.size == size && case.case.threads == threads && case.case.pieces == pieces;
     let shown: Vec<_> = cases.iter().filter(same).map(|case| (case.case.path.to_string(), *case)).collect();
     let message = shown.first().map_or_else(String::new, |(_, case)| words::message(&case.case));
-    (shown, format!("{message}, {}", words::counted(u64::from(threads), "thread", G)))
+    (shown, format!("{message}, {}", words::counted(u64::from(threads), "thread")))
 }
 
 /// A label that fits beside a picture; the table has the whole name.

@@ -72,7 +72,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             "Every panel has a scale of its own: from panel to panel only the numbers can be compared. ".into()
         }
     };
-    note += &format!("The {what} with {}.", words::counted(threads.into(), "thread", G));
+    note += &format!("The {what} with {}.", words::counted(threads.into(), "thread"));
     if is_stream {
         note.push_str(" Longer is better.");
     } else {

@@ -99,7 +99,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let mut note =
-        format!("Messages of {}, {}.", grid.head(*shape, false), words::counted((*threads).into(), "thread", G));
+        format!("Messages of {}, {}.", grid.head(*shape, false), words::counted((*threads).into(), "thread"));
     let mut whys: Vec<String> = Vec::new();
     for case in cases.iter().filter(|case| case.copied_bytes.is_none() && !case.copied_why.is_empty()) {
         view::push_new(&mut whys, format!("{} copied: n/a: {}.", case.case.path, case.copied_why));

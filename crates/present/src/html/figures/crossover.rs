@@ -46,7 +46,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             details if details.is_empty() => details,
             details => format!(" ({details})"),
         };
-        let threads = words::counted(u64::from(crossover.threads), "thread", G);
+        let threads = words::counted(u64::from(crossover.threads), "thread");
         let text = format!("{}, {threads}: {}{details}", crossover.path, crossing.text);
         after += &format!("<li>{}</li>\n", escape(&text));
     }
@@ -161,7 +161,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
 
     crossings(&mut drawing, &paths, comparison, grid, threads, &x);
     axes(&mut drawing, grid, comparison, (&x, &y, &r), (low, high), (floor, top));
-    drawing.text("b", (0.0, 13.0), Anchor::Start, &words::counted(u64::from(threads), "thread", G));
+    drawing.text("b", (0.0, 13.0), Anchor::Start, &words::counted(u64::from(threads), "thread"));
     let name = format!("{}, log scale", metric_name(&comparison.metric, grid.timed()));
     drawing.text("m", (0.0, TOP - 10.0), Anchor::Start, &name);
     drawing.text(

@@ -74,7 +74,7 @@ impl Datum {
 
     /// A count.
     pub fn count(n: u64) -> Self {
-        Datum::Number(n as f64, G.thousands(n))
+        Datum::Number(n as f64, n.to_string())
     }
 
     /// A number of three digits.

@@ -8,7 +8,6 @@ use msgpath_analyse::heat::{Column, Heat, ROWS, extent, heat};
 use msgpath_core::units::three_digits;
 use serde::Serialize;
 
-use super::super::G;
 use super::super::encode::{base64, json_block};
 use super::super::png;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, round_axis};
@@ -100,7 +99,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             " Each picture has the rounds of its case only, one after the other; the time between them is left out.";
     }
     if more > 0 {
-        note += &format!(" {} not shown.", words::counted(more as u64, "more case", G));
+        note += &format!(" {} not shown.", words::counted(more as u64, "more case"));
     }
     let height = match maps.len() {
         1 => 320.0,
@@ -204,7 +203,7 @@ fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) 
         drawing.text("b heatname", (right + 6.0, place + 4.0), Anchor::Start, name);
     }
     for (at_column, column) in columns.iter().enumerate().filter(|(_, column)| column.lost > 0) {
-        let title = format!("{} lost", G.thousands(column.lost));
+        let title = format!("{} lost", column.lost);
         let width = (at(1.0) - at(0.0)).max(2.0);
         drawing.rectangle("lost", (at(at_column as f64), TOP - 8.0), (width, 6.0), 1.0, &title);
     }
@@ -214,7 +213,7 @@ fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) 
     legend(&mut drawing, heat.most(), right + 6.0);
     drawing.line("axis", (LEFT, bottom), (right, bottom));
     round_axis(&mut drawing, columns, (LEFT, right), bottom);
-    let most = G.thousands(heat.most());
+    let most = heat.most().to_string();
     drawing.text(
         "m",
         ((LEFT + right) / 2.0, height - 5.0),
@@ -225,7 +224,7 @@ fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) 
     drawing.finish(&format!(
         "Heat map of the {} of {label} over the run: {} messages in {} columns; the table has the numbers of each column",
         time_is.many.to_lowercase(),
-        G.thousands(messages),
+        messages,
         columns.len()
     ))
 }
@@ -269,7 +268,7 @@ fn legend(drawing: &mut Drawing, most: u64, x: f64) {
             ));
         }
     }
-    let most = if most < 10_000 { G.thousands(most) } else { three_digits(most as f64 / 1e3) + " k" };
+    let most = if most < 10_000 { most.to_string() } else { three_digits(most as f64 / 1e3) + " k" };
     drawing.text("m", (x + 17.0, TOP + 9.0), Anchor::Start, &most);
     drawing.text("m", (x + 17.0, TOP + 48.0), Anchor::Start, "1");
 }

@@ -134,11 +134,11 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     }
     let mut note = format!(
         "{} of the {} logged messages: the slowest of each of {STRETCHES} stretches of time, and an even sample of the others. The numbers are those of the slowest.",
-        G.thousands(drawn as u64),
-        G.thousands(of)
+        (drawn as u64),
+        of
     );
     if scene.messages.not_kept > 0 {
-        note.push_str(&format!(" The log did not keep {} more.", G.thousands(scene.messages.not_kept)));
+        note.push_str(&format!(" The log did not keep {} more.", scene.messages.not_kept));
     }
     if let Some(some) = some_of(shown.len(), scene.measured().len()) {
         note.push_str(&format!(" {some}"));

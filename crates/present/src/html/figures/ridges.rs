@@ -172,7 +172,7 @@ fn draw(rows: &[Row], (low, high): (f64, f64), time: &str) -> Svg {
     }
     drawing.finish(&format!(
         "Histograms of the logarithm of the {time} of {}, by median",
-        words::counted(rows.len() as u64, "case", G)
+        words::counted(rows.len() as u64, "case")
     ))
 }
 

@@ -5,7 +5,6 @@ use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};
 use serde::Serialize;
 
-use super::super::G;
 use super::super::embed::{EmbeddedCalls, PLACED, embed_calls, key_text, split};
 use super::super::encode::json_block;
 use super::rpc_first::KINDS;
@@ -132,18 +131,17 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 fn which(scene: &Scene<'_>, embedded: &EmbeddedCalls) -> String {
     let (kept, logged) = (embedded.rows.len() as u64, embedded.logged as u64);
     let mut text = if kept == logged {
-        format!("{} in this file: all that the log has.", words::counted(kept, "call", G))
+        format!("{} in this file: all that the log has.", words::counted(kept, "call"))
     } else {
         format!(
             "{} of {} logged calls are in this file: of each kind the slowest 1 %, failed ones and those without a reply, \
              those within 1 ms of the 20 slowest, as far as there is room, and an even sample of the rest (--embed N).",
-            G.thousands(kept),
-            G.thousands(logged)
+            kept, logged
         )
     };
     let facts = scene.run.header.rpc.as_ref();
     if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
-        text += &format!(" The log was full: {} were measured and not logged.", words::counted(not_kept, "call", G));
+        text += &format!(" The log was full: {} were measured and not logged.", words::counted(not_kept, "call"));
     }
     if let Some(wire) = facts.and_then(words::wire_of) {
         text += &format!(

@@ -35,7 +35,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if other.is_empty() {
         return Drawn::Nothing;
     }
-    let lines: Vec<String> = rpc.clocks.iter().map(|clock| words::clock(facts, clock, G)).collect();
+    let lines: Vec<String> = rpc.clocks.iter().map(|clock| words::clock(facts, clock)).collect();
     let known: Vec<&&PairClock> = other.iter().filter(|clock| !clock.pieces.is_empty()).collect();
     if known.is_empty() {
         return Drawn::Unavailable(lines.join(". "));

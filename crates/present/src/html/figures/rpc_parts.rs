@@ -160,7 +160,7 @@ fn bar(drawing: &mut Drawing, kind: &RpcKind, band: &RpcBand, y: f64) {
     let room = WIDTH - LEFT - RIGHT;
     let middle = y + BAR / 2.0 + 4.0;
     drawing.text("m", (LEFT - 8.0, middle - 5.0), Anchor::End, &short(&band.name));
-    drawing.text("m small", (LEFT - 8.0, middle + 9.0), Anchor::End, &words::counted(band.calls, "call", G));
+    drawing.text("m small", (LEFT - 8.0, middle + 9.0), Anchor::End, &words::counted(band.calls, "call"));
     // Parts below 0, which wrong clocks make, take no room; the table has them.
     let sum: f64 = band.parts.iter().map(|part| part.ns.max(0.0)).sum();
     let mut x = LEFT;

@@ -104,14 +104,14 @@ fn draw(engine: &str, pairs: &[Pair], name: &str, of: fn(&Pair) -> Option<u64>, 
             continue;
         };
         let share = if span > 0.0 { (ns.max(1) as f64 / low.max(1) as f64).ln() / span } else { 0.0 };
-        let lost = if pair.lost > 0 { format!(", {} lost", G.thousands(pair.lost)) } else { String::new() };
+        let lost = if pair.lost > 0 { format!(", {} lost", pair.lost) } else { String::new() };
         let title = format!(
             "{} to {}: p50 {}, slowest {}, {}{lost}",
             pair.sender,
             pair.receiver,
             G.time(pair.p50_ns.unwrap_or(0) as f64),
             G.time(pair.slowest_ns.unwrap_or(0) as f64),
-            words::counted(pair.messages, "message", G)
+            words::counted(pair.messages, "message")
         );
         drawing.rectangle("cell f1", (x, y), (cell, cell), 0.06 + 0.7 * share, &title);
         if cell >= 50.0 {

@@ -198,7 +198,7 @@ fn panel(scene: &Scene<'_>, grid: &Grid, view: &View, threads: u32) -> Option<Sv
     let reach = (least.max(low / 1.6), most.min(high * 1.6));
     let name = match grid.threads.len() {
         1 => format!("{} (log)", view.name),
-        _ => format!("{}, {} (log)", view.name, words::counted(u64::from(threads), "thread", G)),
+        _ => format!("{}, {} (log)", view.name, words::counted(u64::from(threads), "thread")),
     };
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
     let mut chart = Chart::new(SIZE, &x, &(view.axis)(&name, reach));

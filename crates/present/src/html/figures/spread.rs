@@ -96,8 +96,7 @@ fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
         }
     }
     Some(
-        drawing
-            .finish(&format!("Fastest, median, mean and slowest of {}", words::counted(shown.len() as u64, "case", G))),
+        drawing.finish(&format!("Fastest, median, mean and slowest of {}", words::counted(shown.len() as u64, "case"))),
     )
 }
 

@@ -159,9 +159,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     }
     let logged: u64 = found.iter().map(|bars| bars.messages).sum();
     let kind = if found.iter().all(|bars| bars.traced) { "traced message" } else { "logged message" };
-    let mut note = format!("From {}.", words::counted(logged, kind, G));
+    let mut note = format!("From {}.", words::counted(logged, kind));
     if scene.messages.not_kept > 0 {
-        note += &format!(" The log was full: {} were not kept.", G.thousands(scene.messages.not_kept));
+        note += &format!(" The log was full: {} were not kept.", scene.messages.not_kept);
     }
     let named = found.len() > 1;
     let mut panels: Vec<Svg> = Vec::new();
@@ -221,7 +221,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
         let middle = y + BAR / 2.0 + 4.0;
         drawing.text("m", (LEFT - 8.0, middle), Anchor::End, &band.name);
         if !band.claim {
-            let rounds = words::counted(band.bursts, "round", G);
+            let rounds = words::counted(band.bursts, "round");
             drawing.text("m small", (LEFT - 8.0, middle + 14.0), Anchor::End, &format!("{rounds} only"));
         }
         let mut x = LEFT;

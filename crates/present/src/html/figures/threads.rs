@@ -2,7 +2,6 @@
 
 use msgpath_analyse::summary::CaseSummary;
 
-use super::super::G;
 use super::chart::{Axis, Chart, Line, Point, and_more, extent, range, rate, rate_text};
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue};
 use crate::view::{Grid, Shape};
@@ -41,7 +40,7 @@ fn lines(grid: &Grid, shape: Shape, point: impl Fn(f64, &CaseSummary) -> Option<
 }
 
 fn describe(case: &CaseSummary) -> String {
-    format!("{}, {}", case.case.path, words::counted(case.case.threads.into(), "thread", G))
+    format!("{}, {}", case.case.path, words::counted(case.case.threads.into(), "thread"))
 }
 
 /// `oversubscribed: 16 threads on 2 CPUs`; `None`: there is a CPU for every thread.
@@ -142,7 +141,7 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
     let mut note = note(&grid, shape);
     let crowded = scene.measured().into_iter().find_map(|case| Some((case.case.threads, oversubscribed(case)?)));
     if let Some((threads, crowd)) = crowded {
-        let threads = words::counted(threads.into(), "thread", G);
+        let threads = words::counted(threads.into(), "thread");
         note.push_str(&format!(" Hollow points from {threads} on are {crowd}, so they show no scaling."));
     }
     Drawn::Picture(Picture { panels, data, note, ..Picture::default() })

@@ -65,7 +65,7 @@ fn panel(grid: &Grid, threads: u32) -> Option<Svg> {
             Line { label: path.to_string(), points, ..Line::default() }
         })
         .collect();
-    let of = words::counted(threads.into(), "thread", super::super::G);
+    let of = words::counted(threads.into(), "thread");
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
     let y = Axis::values(&format!("throughput, {of} (log)"), extent(&lines)?, |bits| words::chosen(&print(bits)));
     let mut chart = Chart::new((600.0, 320.0), &x, &y);

@@ -5,7 +5,6 @@ use msgpath_analyse::stages::Stage;
 use msgpath_core::Workload;
 use serde::Serialize;
 
-use super::super::G;
 use super::super::embed::{Embedded, embed};
 use super::super::encode::json_block;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
@@ -140,19 +139,18 @@ fn missing(scene: &Scene<'_>) -> String {
 fn which(scene: &Scene<'_>, embedded: &Embedded) -> String {
     let (kept, logged) = (embedded.kept() as u64, embedded.logged() as u64);
     let mut text = if kept == logged {
-        format!("{} in this file: all that the log has.", words::counted(kept, "message", G))
+        format!("{} in this file: all that the log has.", words::counted(kept, "message"))
     } else {
         format!(
             "{} of {} logged messages are in this file: of each case the slowest 1 % and the lost, those within 1 ms of \
              the 20 slowest, as far as there is room, and an even sample of the rest (--embed N).",
-            G.thousands(kept),
-            G.thousands(logged)
+            kept, logged
         )
     };
     if scene.messages.not_kept > 0 {
         text += &format!(
             " The log was full: {} were measured and not logged (--message-log N).",
-            words::counted(scene.messages.not_kept, "message", G)
+            words::counted(scene.messages.not_kept, "message")
         );
     }
     text
@@ -164,10 +162,10 @@ fn name(scene: &Scene<'_>, id: u32) -> String {
     let Some(case) = cases.iter().find(|one| one.case.id == id).map(|one| &one.case) else { return String::new() };
     let mut name = format!("{}, {}", case.path, words::message(case));
     if cases.iter().any(|one| one.case.threads != case.threads) {
-        name += &format!(", {}", words::counted(case.threads.into(), "thread", G));
+        name += &format!(", {}", words::counted(case.threads.into(), "thread"));
     }
     if cases.iter().any(|one| one.case.load != case.load) {
-        name += &format!(", {}", words::load(case, G));
+        name += &format!(", {}", words::load(case));
     }
     name
 }

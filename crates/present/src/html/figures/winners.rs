@@ -3,7 +3,6 @@
 use msgpath_analyse::summary::{Comparison, Winner};
 use msgpath_core::units::three_digits;
 
-use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Drawing, Svg};
 use crate::terminal::{letter, letters};
@@ -103,7 +102,7 @@ fn draw(grid: &Grid, comparison: &Comparison) -> Svg {
     }
     for (row, threads) in grid.threads.iter().enumerate() {
         let y = TOP + CELL.1 * (row as f64 + 0.5) + 4.0;
-        drawing.text("m", (LEFT - 10.0, y), Anchor::End, &words::counted(u64::from(*threads), "thread", G));
+        drawing.text("m", (LEFT - 10.0, y), Anchor::End, &words::counted(u64::from(*threads), "thread"));
     }
     drawing.finish("The fastest path for each message size and thread count")
 }

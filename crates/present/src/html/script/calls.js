@@ -177,8 +177,8 @@ function calls(info, log) {
   function say() {
     let total = 0;
     for (const i of list) if (!lost(i)) total += log.latency[i];
-    const what = list.length === n ? `${count(n)} call${n === 1 ? "" : "s"}` : `${count(list.length)} of ${count(n)} calls match`;
-    found.textContent = `${what}, ${time(total)} together${info.kept < info.logged ? `; in this file, of ${count(info.logged)} logged` : ""}`;
+    const what = list.length === n ? `${n} call${n === 1 ? "" : "s"}` : `${list.length} of ${n} calls match`;
+    found.textContent = `${what}, ${time(total)} together${info.kept < info.logged ? `; in this file, of ${info.logged} logged` : ""}`;
   }
   function filter() {
     let test;
@@ -414,7 +414,7 @@ function calls(info, log) {
       g.font = font();
     } else shown = drawThin(height, k, until);
     const many = Math.max(0, until - Math.floor(rows.a));
-    text(g, `${count(many)} call${many === 1 ? "" : "s"} in ${time(view.b - view.a)}`, NAMES, 17, "left", colour.mut);
+    text(g, `${many} call${many === 1 ? "" : "s"} in ${time(view.b - view.a)}`, NAMES, 17, "left", colour.mut);
     return shown;
   }
   // Rows thinner than a glyph: each pixel row shows all the time that its calls cover, pale, and the slowest of them.
@@ -461,7 +461,7 @@ function calls(info, log) {
     }
     for (let y = 8; y < room; y += 62) {
       const j = Math.floor(rows.a + y / height);
-      if (j < until) text(g, order === "start" ? "call " + count(j + 1) : time(log.latency[list[j]]), NAMES - 8, TOP + y + 4, "right", colour.mut);
+      if (j < until) text(g, order === "start" ? "call " + (j + 1) : time(log.latency[list[j]]), NAMES - 8, TOP + y + 4, "right", colour.mut);
     }
     g.font = font();
     return shown;
@@ -623,7 +623,7 @@ function calls(info, log) {
     draw();
   }
   function describe(i) {
-    const size = bytes => (log.kind[i] & 4 ? "about " : "") + count(bytes) + " B", pair = info.pairs[log.pair[i]];
+    const size = bytes => (log.kind[i] & 4 ? "about " : "") + bytes + " B", pair = info.pairs[log.pair[i]];
     const slower = order === "percentile" || list.length === n ? `, slower than ${(100 * rank[i] / n).toFixed(rank[i] > .99 * n ? 3 : 1)} % of the calls in this file` : "";
     element("b", { textContent: `${name(i)}: ${lost(i) ? "no reply" : time(log.latency[i]) + slower}, sent at ${(log.start[i] / 1e9).toFixed(6)} s` }, detail);
     const key = log.keys()[log.key[i]], facts = [`status ${state(i)}`, `connection ${log.connection[i]}`];
@@ -768,7 +768,7 @@ function calls(info, log) {
     select(-1);
     let many = 0;
     for (let i = 0; i < n; i++) if (inside(i)) many++;
-    detail.textContent = `${count(many)} of the ${count(range.count)} calls of the cell are in this file: outlined.`;
+    detail.textContent = `${many} of the ${range.count} calls of the cell are in this file: outlined.`;
     canvas.scrollIntoView({ block: "center" });
   };
 }

@@ -7,7 +7,6 @@ const numbers = name => { const block = find("#data-" + name); return block && J
 const token = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const digits = x => x.toFixed(x >= 100 ? 0 : x >= 10 ? 1 : 2);
-const count = n => n.toLocaleString("en").replaceAll(",", "\u2009");
 const time = ns => ns < 1e3 ? ns.toFixed(0) + " ns" : ns < 1e6 ? digits(ns / 1e3) + " µs"
   : ns < 1e9 ? digits(ns / 1e6) + " ms" : digits(ns / 1e9) + " s";
 const element = (name, properties, parent) => {

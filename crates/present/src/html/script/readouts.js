@@ -144,7 +144,7 @@ function heat(data) {
     };
     const told = (at, row) => {
       const one = cell(at, row), high = (geo.bottom - geo.top) / map.rows, y = geo.bottom - (row + 1) * high;
-      return { at, row, x: xOf(at + .5), y, text: `${seconds(one.from)} – ${seconds(one.to)} s\n${time(one.low)} – ${time(one.high)}\n${count(one.count)} message${one.count === 1 ? "" : "s"}`,
+      return { at, row, x: xOf(at + .5), y, text: `${seconds(one.from)} – ${seconds(one.to)} s\n${time(one.low)} – ${time(one.high)}\n${one.count} message${one.count === 1 ? "" : "s"}`,
         marks: [["rect", { x: xOf(at), y, width: xOf(1) - xOf(0), height: high }]] };
     };
     const placeAt = (x, y) => x < geo.left || x >= geo.right || y < geo.top || y >= geo.bottom ? null
@@ -237,7 +237,7 @@ function spanOfSpectrum(span) {
     if (u <= geo.end) path += `${path ? "L" : "M"}${(geo.left + u / geo.end * (geo.right - geo.left)).toFixed(1)},${clamp(y(ns), geo.top, geo.bottom).toFixed(1)}`;
   });
   spans.push(shape(svg, "path", { class: "span", d: path }));
-  spanNote("#fig-spectrum", `Blue: ${map.name}, from ${(span.from / 1e9).toFixed(3)} to ${(span.to / 1e9).toFixed(3)} s of the run, ${count(all)} messages, as exact as the rows of the heat map.`);
+  spanNote("#fig-spectrum", `Blue: ${map.name}, from ${(span.from / 1e9).toFixed(3)} to ${(span.to / 1e9).toFixed(3)} s of the run, ${all} messages, as exact as the rows of the heat map.`);
 }
 function spanOfShapes(span) {
   const svg = find("#fig-shapes svg"), shapes = numbers("shapes"), own = shapes?.rows.find(row => row.case === span.map.case);

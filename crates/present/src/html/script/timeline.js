@@ -168,7 +168,7 @@ function timeline(info, log) {
       if (at % every === 0) text(g, "conn " + Math.ceil(at * c.connections / c.lanes.length), LEFT - 8, TOP + (at + .5) * tall + 4, "right", colour.mut);
     });
     g.font = font();
-    if (width > 600) [count(shown), "messages", "in " + time(wall.b - wall.a)].forEach((line, at) => text(g, line, LEFT + plot + 6, TOP + 10 + 14 * at, "left", colour.mut));
+    if (width > 600) [shown, "messages", "in " + time(wall.b - wall.a)].forEach((line, at) => text(g, line, LEFT + plot + 6, TOP + 10 + 14 * at, "left", colour.mut));
     return shown;
   }
 
@@ -382,7 +382,7 @@ function timeline(info, log) {
     const before = find("#fig-stages .panels");
     if (!before || !n) return;
     const mean = element("div", { className: "span-stages" }), bar = element("div", { className: "tl-bar" }), keys = element("div", {});
-    mean.append(element("p", { className: "span-note", textContent: `The span: mean of ${count(Math.round(n))} messages, ${time(whole / n)}` }), bar, keys);
+    mean.append(element("p", { className: "span-note", textContent: `The span: mean of ${Math.round(n)} messages, ${time(whole / n)}` }), bar, keys);
     info.stages.forEach((stage, k) => {
       element("i", {}, bar).style.cssText = `width:${parts[k] / whole * 100}%;background:var(${stage.colour})`;
       const key = element("span", { className: "tl-key" }, keys);
@@ -408,7 +408,7 @@ function timeline(info, log) {
     const edge = (range.to - range.from) * .1;
     lookWall(range.from - edge, range.to + edge);
     select(-1);
-    detail.textContent = `${count(c.order.filter(inCell).length)} of the ${count(range.count)} messages of the cell are in this file: outlined.`;
+    detail.textContent = `${c.order.filter(inCell).length} of the ${range.count} messages of the cell are in this file: outlined.`;
     unfold(canvas);
     canvas.scrollIntoView({ block: "center" });
   };

@@ -128,8 +128,8 @@ fn why_not_always(ladder: &Ladder<'_>) -> Answer {
         texts.push(capital(&format!(
             "{what} the kernel copied {} of {} answered zero-copy sends after all ({}), {avoided}: one completion for {} \
              sends. Against the same call without the flag (A2), by {}, A3: {}.",
-            G.thousands(counts.copied),
-            G.thousands(answered),
+            counts.copied,
+            answered,
             share(&counts),
             three_digits(each),
             sorted.metric,
@@ -433,8 +433,7 @@ fn zero_copy_from(ladder: &Ladder<'_>) -> Answer {
             let because = format!(
                 "the kernel copied all {} answered zero-copy sends after all (100 %): whatever is faster or slower here, it \
                  is no copy that was avoided. What was seen: {}",
-                G.thousands(answered),
-                seen.text
+                answered, seen.text
             );
             Answer { evidence: seen.evidence, ..Answer::cannot(QUESTION, because) }.next(REMOTE)
         }
@@ -491,7 +490,7 @@ fn unexpected(ladder: &Ladder<'_>) -> Answer {
         return Answer::cannot(QUESTION, NOT_THERE);
     }
     let Checked { checks, found, rows } = checked;
-    let of = format!("{} checks of {measured} rows", G.thousands(checks));
+    let of = format!("{} checks of {measured} rows", checks);
     if found.is_empty() {
         let text = format!(
             "There is none: no row lies outside of what is expected of it ({of}: messages in flight as the closed loop keeps \
