@@ -19,6 +19,8 @@ use super::{Commands, Exchange, Over, Ports, SECONDS, Tool};
 
 /// How long a server may take until it listens.
 const READY: Duration = Duration::from_secs(10);
+/// How often a server is started that ends at once.
+const STARTS: u32 = 3;
 /// How long a client may take beyond the time that it measures.
 const LATE: Duration = Duration::from_secs(10);
 /// Between two looks.
@@ -77,31 +79,50 @@ impl Turn<'_> {
         stop: &AtomicBool,
         alive: &mut dyn FnMut(),
     ) -> ToolRun {
-        let ran = ports().and_then(|ports| {
-            let none = || Unavailable::new("it does not do that", "");
-            let commands = (tool.commands)(exchange, &ports).ok_or_else(none)?;
-            let absent = [&commands.server, &commands.client].into_iter().any(|words| !installed(&words[0]));
-            if absent {
-                return Err(Unavailable::new("not installed", tool.install));
-            }
-            (own.server, own.client) = (commands.server.clone(), commands.client.clone());
-            self.measure(&commands, &ports, stop, alive)
-        });
-        match ran {
+        let ran = self.server_of(tool, exchange, &mut own, stop, alive);
+        match ran.and_then(|(server, client)| self.ask(server, &client, stop, alive)) {
             Ok(output) => own.output = output,
             Err(Unavailable { why, hint }) => (own.why, own.hint) = (why, hint),
         }
         own
     }
 
-    /// What the client printed.
-    fn measure(
+    /// Its server, which listens, and the words of the client. Another program may take a port between our look and the
+    /// server's: a server that ends at once is started again elsewhere.
+    fn server_of(
+        &self,
+        tool: &Tool,
+        exchange: &Exchange,
+        own: &mut ToolRun,
+        stop: &AtomicBool,
+        alive: &mut dyn FnMut(),
+    ) -> Result<(Started, Vec<String>), Unavailable> {
+        for again in (0..STARTS).rev() {
+            let ports = ports()?;
+            let none = || Unavailable::new("it does not do that", "");
+            let commands = (tool.commands)(exchange, &ports).ok_or_else(none)?;
+            if [&commands.server, &commands.client].into_iter().any(|words| !installed(&words[0])) {
+                return Err(Unavailable::new("not installed", tool.install));
+            }
+            (own.server, own.client) = (commands.server.clone(), commands.client.clone());
+            let begun = Instant::now();
+            match self.listens(&commands, &ports, stop, alive) {
+                Ok(server) => return Ok((server, commands.client)),
+                Err(_) if again > 0 && begun.elapsed() < READY && !stop.load(Ordering::Relaxed) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        unreachable!("the last start ends the loop")
+    }
+
+    /// Starts a server and waits until it listens.
+    fn listens(
         &self,
         commands: &Commands,
         ports: &Ports,
         stop: &AtomicBool,
         alive: &mut dyn FnMut(),
-    ) -> Result<String, Unavailable> {
+    ) -> Result<Started, Unavailable> {
         let mut server = Started::new(&commands.server, self.far)?;
         let begun = Instant::now();
         while !ready(commands.listens, ports.0[0]) {
@@ -114,7 +135,18 @@ impl Turn<'_> {
             alive();
             std::thread::sleep(LOOK);
         }
-        let mut client = Started::new(&commands.client, self.near)?;
+        Ok(server)
+    }
+
+    /// What its client printed, while its server runs.
+    fn ask(
+        &self,
+        _server: Started,
+        words: &[String],
+        stop: &AtomicBool,
+        alive: &mut dyn FnMut(),
+    ) -> Result<String, Unavailable> {
+        let mut client = Started::new(words, self.near)?;
         let most = Duration::from_secs(SECONDS.into()) + LATE;
         let begun = Instant::now();
         let status = loop {
@@ -123,7 +155,7 @@ impl Turn<'_> {
             }
             if begun.elapsed() > most || stop.load(Ordering::Relaxed) {
                 let why = format!("its client did not end within {} s", most.as_secs());
-                return Err(Unavailable::new(why, commands.client.join(" ")));
+                return Err(Unavailable::new(why, words.join(" ")));
             }
             alive();
             std::thread::sleep(LOOK);
@@ -255,6 +287,8 @@ impl Drop for Started {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
     use crate::tools::Printed;
     use crate::tools::tests::ECHO;
@@ -273,12 +307,9 @@ mod tests {
     fn client(script: &str) -> Result<String, Unavailable> {
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = Ports([own.local_addr().unwrap().port(), 1]);
-        turn().measure(
-            &Commands { server: sh("sleep 60"), client: sh(script), listens: Over::Udp },
-            &ports,
-            &STOP,
-            &mut || (),
-        )
+        let commands = Commands { server: sh("sleep 60"), client: sh(script), listens: Over::Udp };
+        let server = turn().listens(&commands, &ports, &STOP, &mut || ())?;
+        turn().ask(server, &commands.client, &STOP, &mut || ())
     }
 
     #[test]
@@ -294,10 +325,37 @@ mod tests {
     }
 
     #[test]
+    fn a_server_whose_port_was_taken_meanwhile_is_started_again_elsewhere() {
+        static TAKEN: Tool = Tool {
+            name: "taken",
+            install: "",
+            commands: |_, ports| {
+                static STARTED: AtomicU32 = AtomicU32::new(0);
+                let server = match STARTED.fetch_add(1, Ordering::Relaxed) {
+                    0 => "exit 1".to_owned(),
+                    _ => format!(
+                        "exec python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"127.0.0.1\", {})); s.recv(1)'",
+                        ports.0[0]
+                    ),
+                };
+                Some(Commands { server: sh(&server), client: sh("echo done"), listens: Over::Udp })
+            },
+            read: |_, _| Ok(Printed::default()),
+            means: |_| "nothing",
+        };
+        if !installed("python3") {
+            eprintln!("skipped: python3 is not installed");
+            return;
+        }
+        let runs = Turn { tools: &[&TAKEN], work: &[(3, ECHO)], ..turn() }.take(&STOP, &mut || ());
+        assert_eq!((&*runs[0].output, &*runs[0].why), ("done\n", ""));
+    }
+
+    #[test]
     fn a_server_that_ends_says_why_and_what_is_not_installed_is_named() {
         let ports = ports().unwrap();
         let commands = Commands { server: sh("echo in use; exit 1"), client: sh("true"), listens: Over::Tcp };
-        let why = turn().measure(&commands, &ports, &STOP, &mut || ()).unwrap_err().why;
+        let why = turn().listens(&commands, &ports, &STOP, &mut || ()).err().unwrap().why;
         assert_eq!(why, "its server ended with status 1; it said: in use");
         assert!(installed("sh") && !installed("no-such-tool-at-all") && !installed(""));
         static ABSENT: Tool = Tool {
