@@ -158,13 +158,20 @@ pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     Some(usage(first).why(rest.join(" ")).hint(suggestion))
 }
 
-/// Letters that ping, iperf3 and others use in different senses.
-/// The help of the verb whose usage clap has printed.
+/// The help of the verb whose usage clap has printed, or else of the one that was typed.
 fn help_of(rendered: &str) -> String {
-    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or_default();
-    let verb = usage.split(' ').skip(1).take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-    let words: Vec<&str> = std::iter::once("msgpath").chain(verb).chain(["-h"]).collect();
-    words.join(" ")
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let typed = || std::env::args().nth(1).filter(|word| crate::cli::command().find_subcommand(word).is_some());
+    let verb: Vec<String> = match usage {
+        Some(usage) => usage
+            .split(' ')
+            .skip(1)
+            .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+            .map(Into::into)
+            .collect(),
+        None => typed().into_iter().collect(),
+    };
+    [&["msgpath".into()], &verb[..], &["-h".into()]].concat().join(" ")
 }
 
 /// Options of other tools that are called otherwise here.
@@ -180,6 +187,7 @@ fn known_elsewhere(argument: &str) -> Option<&'static str> {
     })
 }
 
+/// Letters that ping, iperf3 and others use in different senses.
 fn left_out_on_purpose(argument: &str) -> Option<Problem> {
     let (why, hint) = match argument.get(..2)? {
         "-i" => (

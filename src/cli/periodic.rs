@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     /// Time between two messages of a component
     #[arg(long, value_name = "TIME", value_parser = units::parse_time, default_value = "10ms")]
     period: u64,
-    /// Up to so much later than its time is each message made, by chance; less than the period [default: 0]
+    /// Up to so much later than its time is each message made, by chance; less than the period
     #[arg(long, value_name = "TIME", value_parser = jitter, default_value = "0")]
     jitter: u64,
     /// Bytes of a message, 16 of head and the tag of --mac included

@@ -81,6 +81,8 @@ fn habits_of_other_programs_get_a_hint() {
 
 #[test]
 fn verbs_of_a_later_issue_are_unknown() {
+    // Neither names the usage of its verb: the verb was typed.
+    refused("echo --stages -t 1s", "E11", &["--stages", "try: msgpath echo -h"]);
     msgpath(&["mesh"]).ends_with(2).says(&["error[E11]", "mesh"]);
 }
 

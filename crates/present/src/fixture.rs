@@ -397,7 +397,7 @@ fn build_compare() -> (Run, Summary) {
         case.zerocopy =
             Some(ZeroCopyCounts { asked, copied: asked, notifications: asked, ..ZeroCopyCounts::default() });
         case.copied_bytes = None;
-        case.copied_why = "the kernel answered for none of the sends".into();
+        case.copied_why = "n/a: the kernel answered for none of the sends".into();
     }
     let median = |case: &CaseSummary| case.quantiles[0].ns.unwrap() as f64;
     let mut ratios = Vec::new();

@@ -40,7 +40,9 @@ pub(crate) fn counted(n: u64, word: &str) -> String {
 /// `4 KiB`, or `15x100` where the message is handed over in pieces; `write, 4 KiB` where the case has a label.
 pub(crate) fn message(case: &Case) -> String {
     let size = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
-    case.label.as_ref().map_or_else(|| size.clone(), |label| format!("{label}, {size}"))
+    // The engine of a periodic run is called as its transport: the path says it already.
+    let label = case.label.as_ref().filter(|label| **label != case.path.transport);
+    label.map_or_else(|| size.clone(), |label| format!("{label}, {size}"))
 }
 
 /// The message of a case, and the rate where it is sent by a schedule: what tells the cases of one path apart.

@@ -123,7 +123,8 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
     }
     let several_paths = measured(input).any(|other| other.case.path != case.case.path);
     let path = (case.case.label.is_none() || several_paths).then(|| case.case.path.to_string());
-    let mut parts: Vec<String> = case.case.label.iter().cloned().chain(path).collect();
+    let label = case.case.label.iter().filter(|label| path.is_none() || **label != case.case.path.transport).cloned();
+    let mut parts: Vec<String> = label.chain(path.clone()).collect();
     // The size of a call is that of its value, and differs from call to call.
     if input.plan.workload != Workload::Rpc {
         parts.push(message(&case.case));

@@ -214,10 +214,10 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
         "cpu user",
         "cpu system",
         "system calls",
-        "own switches",
+        "voluntary switches",
         "forced",
         "page faults",
-        "ready, not running",
+        "run-queue delay",
         "copied",
         "what that counts",
     ]);

@@ -152,10 +152,10 @@ impl Page {
             .column("cpu user", Align::Right)
             .column("cpu system", Align::Right)
             .column("system calls", Align::Right)
-            .optional("own switches", Align::Right, 4)
+            .optional("voluntary switches", Align::Right, 4)
             .optional("forced", Align::Right, 3)
             .optional("page faults", Align::Right, 1)
-            .optional("ready, not running", Align::Right, 2);
+            .optional("run-queue delay", Align::Right, 2);
         for (label, case) in cases.iter().filter(|(_, case)| case.rounds > 0) {
             for (end, cost) in [("near end", &case.end(NEAR).cost), ("far end", &case.end(FAR).cost)] {
                 let label = if label.is_empty() { end.to_owned() } else { format!("{label}, {end}") };

@@ -45,7 +45,7 @@ pub(crate) fn crossover(crossover: &Found, sizes: (u64, u64)) -> Crossing {
         }
         (None, None) if crossover.outside > 0.0 && crossover.kind == CrossoverKind::Undecided => {
             let (low, high) = (units::size(sizes.0), units::size(sizes.1));
-            format!("no crossing between {low} and {high} with {}", bound(crossover.outside))
+            format!("{} of the resamples have no crossing between {low} and {high}", bound(crossover.outside))
         }
         (low, high) => within_measured(low, high, "sizes", about_size),
     };
@@ -102,7 +102,10 @@ mod tests {
         let before = Found { low: None, outside: 0.3, ..at(CrossoverKind::FasterBelow) };
         assert!(output(before).ends_with("| 95 %: up to 40.0 KiB; < 64 B with 30 %"));
         let open = Found { low: None, high: None, outside: 0.6, ..at(CrossoverKind::Undecided) };
-        assert_eq!(output(open), "the data do not decide | no crossing between 64 B and 1 MiB with 60 %");
+        assert_eq!(
+            output(open),
+            "the data do not decide | 60 % of the resamples have no crossing between 64 B and 1 MiB"
+        );
     }
 
     #[test]

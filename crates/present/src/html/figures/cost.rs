@@ -102,7 +102,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         format!("Messages of {}, {}.", grid.head(*shape, false), words::counted((*threads).into(), "thread"));
     let mut whys: Vec<String> = Vec::new();
     for case in cases.iter().filter(|case| case.copied_bytes.is_none() && !case.copied_why.is_empty()) {
-        view::push_new(&mut whys, format!("{} copied: n/a: {}.", case.case.path, case.copied_why));
+        view::push_new(&mut whys, format!("{} copied: {}.", case.case.path, case.copied_why));
     }
     // Said where there is no row for them in the table of events.
     let uncounted = |end| cases.iter().find_map(|case| msgpath_analyse::events::no_hardware(case, end));

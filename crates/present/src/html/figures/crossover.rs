@@ -1,7 +1,7 @@
 //! Crossover grid: which path, from which size. One panel per thread count; below it the ratio to the baseline.
 
 use msgpath_analyse::summary::{CaseSummary, Comparison};
-use msgpath_core::PathName;
+use msgpath_core::{PathName, units};
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue, short};
@@ -17,7 +17,6 @@ pub(super) const FIGURE: Figure = Figure {
     draw: picture,
 };
 
-const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 430.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 112.0;
@@ -77,7 +76,7 @@ fn numbers(scene: &Scene<'_>, grid: &Grid, comparison: &Comparison) -> DataTable
         data.row([
             case.case.path.to_string().into(),
             Datum::count(u64::from(case.case.threads)),
-            Datum::Number(case.case.size as f64, words::about_size(case.case.size as f64)),
+            Datum::Number(case.case.size as f64, units::size(case.case.size)),
             show(value),
             low.map_or(Datum::Missing, show),
             high.map_or(Datum::Missing, show),
@@ -125,8 +124,13 @@ fn reach(curves: &[Curve]) -> impl Iterator<Item = f64> {
     })
 }
 
+/// Of a panel: one that stands alone is as wide as the page.
+fn width(grid: &Grid) -> f64 {
+    if grid.threads.len() == 1 { 1100.0 } else { 540.0 }
+}
+
 fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
-    let mut drawing = Drawing::new(WIDTH, HEIGHT);
+    let mut drawing = Drawing::new(width(grid), HEIGHT);
     drawing.attribute("data-paths", "");
     let paths: Vec<&&PathName> = grid.paths.iter().take(SERIES).collect();
     let cases = |path: &PathName| -> Vec<&CaseSummary> {
@@ -155,7 +159,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
     let (low, high) = range(reach(&absolute))?;
     let spread = range(reach(&ratios)).unwrap_or((1.0, 1.0));
     let (floor, top) = (spread.0.min(0.75) * 0.9, spread.1.max(1.33) * 1.1);
-    let x = Scale::log(sizes, (LEFT, WIDTH - RIGHT));
+    let x = Scale::log(sizes, (LEFT, width(grid) - RIGHT));
     let y = Scale::log((low * 0.85, high * 1.15), (MIDDLE, TOP));
     let r = Scale::log((floor, top), (BOTTOM, RATIO));
 
@@ -191,7 +195,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
             for (size, value, low, high) in curve {
                 let print = |value: f64| if is_ratio { format!("{value:.3}") } else { describe(value) };
                 let interval = words::interval(*low, *high, print).unwrap_or_else(|| "no interval".into());
-                let title = format!("{}, {}: {} ({interval})", paths[at], words::about_size(*size), print(*value));
+                let title = format!("{}, {}: {} ({interval})", paths[at], units::size(*size as u64), print(*value));
                 drawing.dot(&format!("f{colour}"), (x.at(*size), scale.at(*value)), 2.2, &title);
             }
         }
@@ -201,7 +205,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
         if !absolute[at].is_empty() {
             drawing.text(
                 &format!("b name f{}", hue(at)),
-                (WIDTH - RIGHT + 8.0, place + 4.0),
+                (width(grid) - RIGHT + 8.0, place + 4.0),
                 Anchor::Start,
                 &short(&paths[at].to_string()),
             );
@@ -224,7 +228,7 @@ fn crossings(
     threads: u32,
     x: &Scale,
 ) {
-    let (left, right) = (LEFT, WIDTH - RIGHT);
+    let (left, right) = (LEFT, width(grid) - RIGHT);
     let mut row = 13.0;
     for crossover in comparison.crossovers.iter().filter(|crossover| crossover.threads == threads) {
         let Some(at) = paths.iter().position(|path| **path == &crossover.path) else { continue };
@@ -239,7 +243,7 @@ fn crossings(
         let range = if range.is_empty() { range } else { format!(" ({range})") };
         drawing.text(
             &format!("f{at}"),
-            (WIDTH, row),
+            (width(grid), row),
             Anchor::End,
             &format!("{} {text}{range}", short(&crossover.path.to_string())),
         );
@@ -255,7 +259,7 @@ fn axes(
     (low, high): (f64, f64),
     (floor, top): (f64, f64),
 ) {
-    let right = WIDTH - RIGHT;
+    let right = width(grid) - RIGHT;
     for tick in time_ticks(low * 0.85, high * 1.15) {
         let text = if words::is_time(&comparison.metric) {
             let (number, unit) = G.time_in(tick, tick);

@@ -75,7 +75,7 @@ struct Maps<'a> {
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
-    let (shown, _) = chosen(scene.summary, &cases);
+    let (shown, common) = chosen(scene.summary, &cases);
     let more = shown.len().saturating_sub(SERIES);
     let drawn: Vec<u32> = shown.iter().take(SERIES).map(|(_, case)| case.case.id).collect();
     // One scale for all of them.
@@ -97,6 +97,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if maps.len() > 1 {
         note +=
             " Each picture has the rounds of its case only, one after the other; the time between them is left out.";
+    }
+    if maps.len() > 1 && !common.is_empty() {
+        note += &format!(" {common}.");
     }
     if more > 0 {
         note += &format!(" {} not shown.", words::counted(more as u64, "more case"));

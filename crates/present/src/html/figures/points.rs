@@ -86,7 +86,8 @@ fn choose(messages: &dyn Messages, case: u32, limit: usize) -> Chosen {
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let run = scene.run;
-    if run.header.plan.workload == Workload::Stream || run.rounds.is_empty() {
+    // Calls have a timeline of their own.
+    if matches!(run.header.plan.workload, Workload::Stream | Workload::Rpc) || run.rounds.is_empty() {
         return Drawn::Nothing;
     }
     let all = scene.messages.logged;

@@ -13,7 +13,7 @@ use crate::words;
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-waterfall",
     question: "What does the slowest call do that the usual one does not?",
-    how: "Of each kind of call the one in the middle and the slowest, on one scale: the request to the server, the server's own time, the reply. Time runs to the right.",
+    how: "Of each kind of call the median one and the slowest, on one scale: the request to the server, the server's own time, the reply. Time runs to the right.",
     draw: picture,
 };
 
@@ -79,7 +79,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     Drawn::Picture(Picture { panels, data, note: note.unwrap_or_default(), ..Picture::default() })
 }
 
-const WHICH: [&str; 2] = ["in the middle", "slowest"];
+const WHICH: [&str; 2] = ["median", "slowest"];
 
 /// A part of a call, from and to ns after its start.
 struct Part {
@@ -142,7 +142,7 @@ fn draw(kind: &RpcKind, pair: &[Shown<'_>; 2]) -> Svg {
         }
         y += GAP;
     }
-    drawing.finish(&format!("The parts of the {} call in the middle and of the slowest", kind.method))
+    drawing.finish(&format!("The parts of the median {} call and of the slowest", kind.method))
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     fn the_usual_and_the_slowest_call_of_each_kind() {
         let (run, summary, calls) = fixture::rpc_here();
         let text = drawn(&FIGURE, &Scene { calls: &calls, ..Scene::new(&run, &summary) });
-        assert!(text.contains("in the middle: ") && text.contains("slowest: ") && text.contains(">server "), "{text}");
+        assert!(text.contains("median: ") && text.contains("slowest: ") && text.contains(">server "), "{text}");
         assert!(drawn(&FIGURE, &Scene::new(&run, &summary)).starts_with("n/a: the run has no log"));
         let (run, summary) = fixture::echo();
         assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");

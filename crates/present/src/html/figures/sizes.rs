@@ -11,6 +11,7 @@ use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::Svg;
 use crate::view::{self, Grid};
 use crate::words;
+use msgpath_core::units;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sizes",
@@ -142,7 +143,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         let mut row = vec![
             case.case.path.to_string().into(),
             Datum::count(u64::from(case.case.threads)),
-            Datum::Number(case.case.size as f64, words::about_size(case.case.size as f64)),
+            Datum::Number(case.case.size as f64, units::size(case.case.size)),
         ];
         for view in &all {
             let show = |value: f64| Datum::Number(value, (view.print)(value));

@@ -17,8 +17,9 @@ pub(super) const FIGURE: Figure = Figure {
 
 /// Rows at most; the rest is in the numbers.
 const ROWS: usize = 24;
-const LEFT: f64 = 210.0;
 const WIDTH: f64 = 860.0;
+/// Width of a letter, on the large side.
+const LETTER: f64 = 7.0;
 const ROW: f64 = 20.0;
 const TOP: f64 = 30.0;
 
@@ -59,17 +60,25 @@ fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
     let (low, high) = range(ends.map(|ns| ns.max(1) as f64))?;
     let bottom = TOP + ROW * shown.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 8.0);
-    let x = Scale::log((low * 0.9, high * 1.1), (LEFT, WIDTH - 20.0));
+    let name = |case: &CaseSummary| {
+        let threads = if case.case.threads > 1 { format!(" ×{}", case.case.threads) } else { String::new() };
+        format!("{}{threads}", short(&case.case.path.to_string()))
+    };
+    let widest = |text: &dyn Fn(&CaseSummary) -> String| {
+        shown.iter().map(|case| text(case).chars().count()).max().unwrap_or(0) as f64 * LETTER
+    };
+    let names = 10.0 + widest(&name);
+    let left = names + 20.0 + widest(&|case| words::message_at(&case.case));
+    let x = Scale::log((low * 0.9, high * 1.1), (left, WIDTH - 20.0));
     for (tick, name) in times_between(low * 0.9, high * 1.1) {
         drawing.line("grid", (x.at(tick), TOP - 6.0), (x.at(tick), bottom));
         drawing.text("m", (x.at(tick), 14.0), Anchor::Middle, &name);
     }
     for (at, case) in shown.iter().enumerate() {
         let y = TOP + ROW * (at as f64 + 0.5);
-        let threads = if case.case.threads > 1 { format!(" ×{}", case.case.threads) } else { String::new() };
-        let name = format!("{}{threads}", short(&case.case.path.to_string()));
-        drawing.text("", (LEFT - 78.0, y + 4.0), Anchor::End, &name);
-        drawing.text("m", (LEFT - 10.0, y + 4.0), Anchor::End, &words::message_at(&case.case));
+        let name = name(case);
+        drawing.text("", (names, y + 4.0), Anchor::End, &name);
+        drawing.text("m", (left - 10.0, y + 4.0), Anchor::End, &words::message_at(&case.case));
         let (fastest, slowest) = (case.fastest_ns.unwrap_or(0) as f64, case.slowest_ns.unwrap_or(0) as f64);
         drawing.line("axis", (x.at(fastest), y), (x.at(slowest), y));
         drawing.dot("hollow t0", (x.at(fastest), y), 3.0, &format!("{name} fastest {}", G.time(fastest)));

@@ -3,6 +3,8 @@
 use msgpath_analyse::summary::{Comparison, Winner};
 use msgpath_core::units::three_digits;
 
+use msgpath_core::units;
+
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Drawing, Svg};
 use crate::terminal::{letter, letters};
@@ -37,7 +39,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     ]);
     for winner in &comparison.winners {
         data.row([
-            Datum::Number(winner.size as f64, words::about_size(winner.size as f64)),
+            Datum::Number(winner.size as f64, units::size(winner.size)),
             winner.pieces.as_str().into(),
             Datum::count(u64::from(winner.threads)),
             winner.path.as_ref().map_or_else(|| "none".into(), ToString::to_string).into(),
