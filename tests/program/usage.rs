@@ -80,8 +80,7 @@ fn habits_of_other_programs_get_a_hint() {
 }
 
 #[test]
-fn verbs_of_a_later_issue_are_unknown() {
-    // Neither names the usage of its verb: the verb was typed.
+fn an_error_leads_to_the_help_of_the_verb_that_was_typed() {
     refused("echo --stages -t 1s", "E11", &["--stages", "try: msgpath echo -h"]);
     msgpath(&["mesh"]).ends_with(2).says(&["error[E11]", "mesh"]);
 }
