@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use msgpath_analyse::rpc::PairClock;
+use msgpath_analyse::sample;
 use msgpath_core::schema::RpcRow;
 use msgpath_core::varint;
 
-use super::{base64, pack, select};
+use super::{base64, pack};
 
 /// Bits of the column `kind`.
 pub(crate) mod kind {
@@ -90,10 +91,10 @@ pub(crate) fn embed_calls(calls: &[RpcRow], cases: &[u32], clocks: &[PairClock],
     let counts: Vec<usize> = by_case.iter().map(Vec::len).collect();
     let mut chosen: Vec<(u32, bool)> = Vec::new();
     let mut weights = Vec::new();
-    for (mut positions, share) in by_case.into_iter().zip(select::shares(&counts, limit)) {
+    for (mut positions, share) in by_case.into_iter().zip(sample::shares(&counts, limit)) {
         positions.sort_by_key(|at| calls[*at as usize].start_ns);
         let rows = positions.iter().map(|at| &calls[*at as usize]);
-        let selection = select::select::<RpcRow>(positions.len(), share, &select::in_memory(rows));
+        let selection = sample::select::<RpcRow>(positions.len(), share, &sample::in_memory(rows));
         weights.push(selection.weight);
         chosen.extend(selection.picked.iter().map(|(at, sampled)| (positions[*at as usize], *sampled)));
     }

@@ -5,7 +5,7 @@ use miniz_oxide::deflate::compress_to_vec;
 use msgpath_analyse::stages::Stage;
 use msgpath_core::varint;
 
-use super::EmbeddedCase;
+use msgpath_analyse::sample::CaseSample;
 
 /// Effort of deflate, 0 to 10: more takes twice the time for one hundredth less.
 const EFFORT: u8 = 6;
@@ -17,7 +17,7 @@ pub(super) const LOST: u64 = 2;
 /// Columns of a log, as bytes: start (ns, as difference to the message before, from 0 at the start of each case),
 /// connection, kind ([`SAMPLED`] and [`LOST`]), and the time in each stage (ns). Each case's messages come by rising
 /// start.
-pub(super) fn columns(cases: &[EmbeddedCase], stages: &[Stage]) -> Vec<u8> {
+pub(super) fn columns(cases: &[CaseSample], stages: &[Stage]) -> Vec<u8> {
     let mut out = Vec::with_capacity(cases.iter().map(|case| case.kept).sum::<usize>() * 12);
     for case in cases {
         let mut before = 0;

@@ -3,6 +3,7 @@
 use super::pack::{LOST, SAMPLED};
 use super::*;
 use miniz_oxide::inflate::decompress_to_vec;
+use msgpath_core::schema::MessageRow;
 use msgpath_core::varint;
 use proptest::prelude::*;
 

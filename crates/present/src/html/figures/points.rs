@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use msgpath_analyse::stretches::{Chosen, STRETCHES, choose};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
 use msgpath_core::schema::MessageRow;
-use msgpath_record::{Messages, Run};
+use msgpath_record::Run;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, some_of, time_ticks_left};
@@ -22,8 +23,6 @@ pub(super) const FIGURE: Figure = Figure {
 
 /// Points of all panels together.
 const POINTS: usize = 5_000;
-/// Stretches of time of a panel: the slowest message of each is always shown.
-const STRETCHES: usize = 200;
 /// Cases at most.
 const PANELS: usize = super::SERIES;
 const WIDTH: f64 = 960.0;
@@ -32,57 +31,6 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 40.0;
-
-/// What is shown of the messages of a case.
-#[derive(Default)]
-struct Chosen {
-    slowest: Vec<MessageRow>,
-    others: Vec<MessageRow>,
-    lost: Vec<MessageRow>,
-    /// How many there are, and the first and last start of them, ns.
-    of: u64,
-    span: (u64, u64),
-    /// Fastest and slowest, at least 1 ns: the scale is logarithmic.
-    range: Option<(u64, u64)>,
-}
-
-/// The slowest of each stretch of time, and every n-th of the others up to `limit` in all. Lost messages count as others,
-/// but lie apart.
-fn choose(messages: &dyn Messages, case: u32, limit: usize) -> Chosen {
-    let walk = |each: &mut dyn FnMut(&MessageRow)| {
-        messages.rounds(&|own, _| own == case, &mut |rows| rows.iter().for_each(&mut *each))
-    };
-    let mut out = Chosen { span: (u64::MAX, 0), ..Chosen::default() };
-    walk(&mut |row| {
-        out.of += 1;
-        out.span = (out.span.0.min(row.start_ns), out.span.1.max(row.start_ns + 1));
-        if let Some(ns) = row.latency_ns.map(|ns| ns.max(1)) {
-            let (low, high) = out.range.unwrap_or((ns, ns));
-            out.range = Some((low.min(ns), high.max(ns)));
-        }
-    });
-    let (from, to) = out.span;
-    let step = if out.of <= limit as u64 { 1 } else { out.of.div_ceil(limit.saturating_sub(STRETCHES).max(1) as u64) };
-    // Each with its position in the log.
-    let mut slowest: Vec<Option<(u64, MessageRow)>> = vec![None; STRETCHES];
-    let (mut sample, mut at) = (Vec::new(), 0);
-    walk(&mut |row| {
-        let slot = &mut slowest[((row.start_ns - from) as u128 * STRETCHES as u128 / (to - from) as u128) as usize];
-        if row.latency_ns.is_some() && slot.is_none_or(|(_, known)| known.latency_ns < row.latency_ns) {
-            *slot = Some((at, *row));
-        }
-        if at % step == 0 {
-            sample.push((at, *row));
-        }
-        at += 1;
-    });
-    let slowest: Vec<(u64, MessageRow)> = slowest.into_iter().flatten().collect();
-    let is_slowest: BTreeSet<u64> = slowest.iter().map(|(at, _)| *at).collect();
-    let others = sample.into_iter().filter(|(at, _)| !is_slowest.contains(at)).map(|(_, row)| row);
-    (out.others, out.lost) = others.partition(|row| row.latency_ns.is_some());
-    out.slowest = slowest.into_iter().map(|(_, row)| row).collect();
-    out
-}
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let run = scene.run;
@@ -210,31 +158,6 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::html::Messages;
-
-    fn row(n: u64, latency_ns: Option<u64>) -> MessageRow {
-        MessageRow { sequence: n, start_ns: n * 10_000, latency_ns, ..MessageRow::default() }
-    }
-
-    #[test]
-    fn the_slowest_of_each_stretch_stay() {
-        let rows: Vec<MessageRow> =
-            (0..100_000).map(|n| row(n, Some(if n % 5_000 == 77 { 9_000_000 } else { 8_000 + n % 13 }))).collect();
-        let chosen = choose(&rows, 0, POINTS);
-        let count = chosen.slowest.len() + chosen.others.len();
-        assert!((4_500..=POINTS).contains(&count), "{count}");
-        assert_eq!(chosen.slowest.len(), STRETCHES);
-        assert_eq!(chosen.slowest.iter().filter(|row| row.latency_ns == Some(9_000_000)).count(), 20);
-        assert!(chosen.others.iter().all(|row| !chosen.slowest.contains(row)));
-    }
-
-    #[test]
-    fn few_messages_are_all_shown() {
-        let rows = [row(0, Some(5)), row(1, None), row(2, Some(7))];
-        let chosen = choose(&rows, 0, POINTS);
-        assert_eq!(chosen.slowest.len() + chosen.others.len() + chosen.lost.len(), 3);
-        assert_eq!(chosen.lost[0].sequence, 1);
-        assert!(choose(&msgpath_record::NO_MESSAGES, 0, POINTS).slowest.is_empty());
-    }
 
     #[test]
     fn messages_of_three_sizes() {

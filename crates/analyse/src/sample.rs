@@ -1,10 +1,12 @@
-//! Which messages go into the page: the slowest hundredth, what happened around the 20 slowest,
+//! Which messages stand for a log that is too long to be shown: the slowest hundredth, what happened around the 20 slowest,
 //! and an even sample of the rest.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use msgpath_core::schema::{MessageRow, RpcRow};
+use msgpath_record::Messages;
 
 /// Slowest messages whose surroundings are kept.
 const WORST: usize = 20;
@@ -12,7 +14,7 @@ const WORST: usize = 20;
 const AROUND_NS: u64 = 1_000_000;
 
 /// What decides whether a row of a log is chosen.
-pub(crate) trait Timed {
+pub trait Timed {
     /// Its start, ns since the start of the run.
     fn start_ns(&self) -> u64;
     /// How long it took, ns; `None`: lost.
@@ -49,16 +51,16 @@ impl Timed for RpcRow {
 
 /// What was chosen of one case.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Selection {
+pub struct Selection {
     /// Position among the case's messages, and whether it stands for others of the rest as well. By rising position.
-    pub(crate) picked: Vec<(u32, bool)>,
+    pub picked: Vec<(u32, bool)>,
     /// Messages that each of those stands for, itself included; 1 where nothing was left out.
-    pub(crate) weight: f64,
+    pub weight: f64,
 }
 
 /// How many messages each case may put in, so that no more than `limit` are taken together: cases with few keep all of
 /// theirs, and the others share evenly what is left.
-pub(crate) fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
+pub fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|case| counts[*case]);
     let (mut shares, mut left) = (vec![0; counts.len()], limit);
@@ -70,14 +72,14 @@ pub(crate) fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
 }
 
 /// Whether messages that start between these two times are wanted.
-pub(crate) type Wanted<'a> = &'a dyn Fn(u64, u64) -> bool;
+pub type Wanted<'a> = &'a dyn Fn(u64, u64) -> bool;
 /// Takes the position of a message, and the message.
-pub(crate) type Each<'a, T> = &'a mut dyn FnMut(u32, &T);
+pub type Each<'a, T> = &'a mut dyn FnMut(u32, &T);
 /// Goes through the messages of a case by rising start. Those that are not wanted need not come.
-pub(crate) type Walk<'a, T> = dyn Fn(Wanted<'_>, Each<'_, T>) + 'a;
+pub type Walk<'a, T> = dyn Fn(Wanted<'_>, Each<'_, T>) + 'a;
 
 /// Chooses at most `budget` of the `count` messages of one case. A lost message counts as slower than any other.
-pub(crate) fn select<T: Timed>(count: usize, budget: usize, walk: &Walk<'_, T>) -> Selection {
+pub fn select<T: Timed>(count: usize, budget: usize, walk: &Walk<'_, T>) -> Selection {
     if count <= budget {
         return Selection { picked: (0..count as u32).map(|at| (at, false)).collect(), weight: 1.0 };
     }
@@ -182,8 +184,82 @@ fn keep_around<T: Timed>(worst: &[Slow], mut room: usize, certain: &mut Vec<u32>
 }
 
 /// The walk through rows in memory, which come by rising start.
-pub(crate) fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
+pub fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
     move |_, each| rows.clone().zip(0..).for_each(|(row, at)| each(at, row))
+}
+
+/// The messages of one case that stand for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseSample {
+    /// Id of the case.
+    pub case: u32,
+    /// How many were chosen.
+    pub kept: usize,
+    /// How many the log has.
+    pub logged: usize,
+    /// How many a sampled one stands for.
+    pub weight: f64,
+    /// Highest connection number and one.
+    pub connections: u32,
+    /// The messages by rising start, and whether each is sampled.
+    pub rows: Vec<(MessageRow, bool)>,
+}
+
+/// The messages of one case, by rising start: rounds follow each other, and within one connections may mix.
+struct OfCase<'a> {
+    messages: &'a dyn Messages,
+    case: u32,
+    count: usize,
+    /// Of each pass the position of its first message, and its first and last start, as far as they are known.
+    rounds: BTreeMap<u32, (usize, Cell<(u64, u64)>)>,
+}
+
+impl OfCase<'_> {
+    /// As [`Walk`].
+    fn walk(&self, wanted: Wanted<'_>, each: Each<'_, MessageRow>) {
+        let is_wanted = |case: u32, pass: u32| {
+            let starts = self.rounds.get(&pass).filter(|_| case == self.case).map(|(_, starts)| starts.get());
+            starts.is_some_and(|(first, last)| wanted(first, last))
+        };
+        self.messages.rounds(&is_wanted, &mut |rows| {
+            let Some((base, starts)) = self.rounds.get(&rows[0].pass) else { return };
+            let mut order: Vec<&MessageRow> = rows.iter().collect();
+            order.sort_by_key(|row| (row.start_ns, row.connection));
+            starts.set((order[0].start_ns, order[order.len() - 1].start_ns));
+            order.into_iter().zip(*base as u32..).for_each(|(row, at)| each(at, row));
+        });
+    }
+}
+
+/// Chooses at most `limit` of the logged messages of these cases.
+pub fn messages(messages: &dyn Messages, cases: &[u32], limit: usize) -> Vec<CaseSample> {
+    let mut all: Vec<OfCase<'_>> =
+        cases.iter().map(|case| OfCase { messages, case: *case, count: 0, rounds: BTreeMap::new() }).collect();
+    for (case, pass, count) in messages.index() {
+        if let Some(own) = all.iter_mut().find(|own| own.case == case) {
+            own.rounds.insert(pass, (own.count, Cell::new((0, u64::MAX))));
+            own.count += count;
+        }
+    }
+    let counts: Vec<usize> = all.iter().map(|own| own.count).collect();
+    let mut cases = Vec::new();
+    for (own, share) in all.iter().zip(shares(&counts, limit)) {
+        let selection = select::<MessageRow>(own.count, share, &|wanted, each| own.walk(wanted, each));
+        if selection.picked.is_empty() {
+            continue;
+        }
+        let mut picked = selection.picked.iter().peekable();
+        let (mut rows, mut connections) = (Vec::with_capacity(selection.picked.len()), 0);
+        own.walk(&|_, _| true, &mut |at, row| {
+            connections = connections.max(row.connection.saturating_add(1));
+            if let Some((_, sampled)) = picked.next_if(|(next, _)| *next == at) {
+                rows.push((*row, *sampled));
+            }
+        });
+        let (kept, logged) = (rows.len(), own.count);
+        cases.push(CaseSample { case: own.case, kept, logged, weight: selection.weight, connections, rows });
+    }
+    cases
 }
 
 #[cfg(test)]
