@@ -4,12 +4,17 @@
 //! long load, in windows of 150 ms: off, on, off, on ...; each window with watching is divided by the mean of the two beside it. Requests
 //! are counted by the server itself. Separate runs say nothing here: they differ by more than what is looked for. Prints the median and the
 //! quartiles for each load; wants root, redis-server, redis-benchmark and taskset, and says what is missing.
+//!
+//! `cargo bench --bench watching -- agreement [PROGRAM]`: our own echo keeps its times and is traced (`explain`), and is watched at the same
+//! time. Prints what each says: the messages' times, and the work of the server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 const PAIRS: usize = 14;
 const WINDOW: Duration = Duration::from_millis(150);
@@ -35,8 +40,14 @@ impl Drop for Process {
     }
 }
 
+/// What the server of our own echo computes for each message.
+const SERVICES: [&str; 3] = ["1us", "100us", "1ms"];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if arguments.first().is_some_and(|first| first == "agreement") {
+        return agreement(arguments.get(1).map_or(env!("CARGO_BIN_EXE_msgpath"), String::as_str));
+    }
     let pairs = arguments.first().map_or(PAIRS, |count| count.parse().expect("a number of pairs"));
     let program = arguments.get(1).map_or(env!("CARGO_BIN_EXE_msgpath"), String::as_str);
     for (tool, argument) in [("redis-server", "--version"), ("redis-benchmark", "--version"), ("taskset", "--version")]
@@ -68,6 +79,53 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn agreement(program: &str) -> ExitCode {
+    if let Err(why) = msgpath_run::watch::available() {
+        println!("skipped: {why}");
+        return ExitCode::SUCCESS;
+    }
+    println!("{:<10} {:<10} {:>12} {:>12} {:>8}", "service", "", "echo", "watch", "ratio");
+    for service in SERVICES {
+        let Some(rows) = both(program, service) else {
+            println!("{service:<10} failed");
+            return ExitCode::FAILURE;
+        };
+        for (what, [own, watched]) in rows {
+            println!("{service:<10} {what:<10} {own:>9.0} ns {watched:>9.0} ns {:>8.3}", watched / own);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// What is said by echo or explain, and by watch.
+fn both(program: &str, service: &str) -> Option<[(&'static str, [f64; 2]); 3]> {
+    let home = tempfile::tempdir().ok()?;
+    let json = |arguments: &[&str]| -> Option<Value> {
+        let mut command = Command::new(program);
+        command.args(arguments).env("XDG_DATA_HOME", home.path()).stderr(Stdio::null());
+        serde_json::from_slice(&command.output().ok()?.stdout).ok()
+    };
+    let load =
+        ["explain", "-x", "tcp:send", "--service-time", service, "-c", "1000", "-r", "20", "-w", "0", "--name", "own"];
+    let watched = json(&[&["watch", "--json", "-q", "--no-save", "--", program][..], &load].concat())?;
+    let own = json(&["show", "own", "--json"])?;
+    let (server, split) = (&watched["servers"][0], &own["attribution"][0]);
+    let case = &own["cases"][split["case"].as_u64()? as usize];
+    let quantile = |p: f64| {
+        let one = case["quantiles"].as_array()?.iter().find(|quantile| quantile["p"] == p)?;
+        one["ns"].as_f64()
+    };
+    let usual = split["bands"].as_array()?.iter().find(|band| band["name"] == "p45–55")?;
+    let handler = split["stages"].as_array()?.iter().position(|stage| stage["kind"] == "handler")?;
+    let stages = server["stages"].as_array()?.iter();
+    let work = stages.filter(|stage| stage["stage"].as_str().is_some_and(|name| name.starts_with("work_")));
+    Some([
+        ("p50", [quantile(0.5)?, server["p50_ns"].as_f64()?]),
+        ("p99", [quantile(0.99)?, server["p99_ns"].as_f64()?]),
+        ("work", [usual["parts_ns"][handler].as_f64()?, work.filter_map(|stage| stage["typical_ns"].as_f64()).sum()]),
+    ])
 }
 
 /// Requests a second without watching, and the ratio of each window with it to those beside it.

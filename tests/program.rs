@@ -99,3 +99,5 @@ mod tools;
 mod usage;
 #[path = "program/watch.rs"]
 mod watch;
+#[path = "program/watch_ends.rs"]
+mod watch_ends;

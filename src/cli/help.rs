@@ -93,7 +93,7 @@ const SHORT: [(&str, &str, &str); 6] = [
     ),
     ("mesh", "hosts launch listen print pairs sla path len time dry-run resume", ""),
     ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
-    ("watch", "pid port comm time slow slowest framing no-payload report fail-if open-metrics json", ""),
+    ("watch", "pid port comm cgroup time slow slowest framing no-payload report fail-if json", ""),
 ];
 
 /// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.

@@ -11,7 +11,7 @@ use clap::Args;
 use msgpath_analyse::watch::{Choice, WatchSummary, summarise};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
-use msgpath_core::watch::name_of;
+use msgpath_core::watch::ServiceCounts;
 use msgpath_core::{Exit, Problem, units};
 use msgpath_present::open_metrics::WatchMetrics;
 use msgpath_present::{Style, html, terminal};
@@ -35,14 +35,15 @@ const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
   sudo msgpath watch --port 6379               whoever answers on this port
   sudo msgpath watch --comm redis-server       all processes of a name, with their children
   sudo msgpath watch --pid 812 -t 30s --slowest 10
+  sudo msgpath watch --cgroup system.slice/nginx.service
   sudo msgpath watch -- ./server --threads 4   start a program and watch it until it ends
   msgpath watch brisk-otter                    a record of this kind again
 
-Requests and replies on TCP and Unix stream sockets, both ends on this machine, paired by turns: what a client sends before
-it is answered is one request. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
+Requests and replies on TCP and Unix stream sockets, paired by turns: what a client sends before it is answered is one
+request. Of connections to other hosts this machine's share is split. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
 pub(super) struct Arguments {
     /// A record: a name, or a folder. Left out: programs are watched now
-    #[arg(value_name = "RUN", conflicts_with_all = ["pid", "port", "comm", "command"])]
+    #[arg(value_name = "RUN", conflicts_with_all = ["pid", "port", "comm", "cgroup", "command"])]
     run: Option<String>,
     /// Processes, with their children; comma separated
     #[arg(short = 'p', long, value_name = "PIDS", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
@@ -53,6 +54,16 @@ pub(super) struct Arguments {
     /// Names of processes, as in /proc/PID/comm; comma separated
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     comm: Vec<String>,
+    /// Cgroups (version 2) with those below them: containers, units of systemd; folders, or names as in /proc/PID/cgroup; comma
+    /// separated
+    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    cgroup: Vec<String>,
+    /// Watch only the ends that are meant, not the other ends of their connections: as if these were on other hosts
+    #[arg(long)]
+    no_peers: bool,
+    /// Tracepoints to leave out, as if this kernel were older: for tests
+    #[arg(long, value_name = "TRACEPOINTS", value_delimiter = ',', hide = true)]
+    without: Vec<String>,
     /// A program to start and watch; what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -107,10 +118,10 @@ impl Arguments {
     }
 
     fn request(&self, place: &Place, words: Vec<String>) -> Result<WatchRequest, Problem> {
-        if self.pid.is_empty() && self.port.is_empty() && self.comm.is_empty() && self.command.is_empty() {
-            return Err(
-                usage("nothing to watch").hint("msgpath watch --port 6379, --pid PID, --comm NAME, or -- COMMAND")
-            );
+        let chosen = [self.pid.len(), self.port.len(), self.comm.len(), self.cgroup.len(), self.command.len()];
+        if chosen == [0; 5] {
+            return Err(usage("nothing to watch")
+                .hint("msgpath watch --port 6379, --pid PID, --comm NAME, --cgroup PATH, or -- COMMAND"));
         }
         let default = if self.command.is_empty() { 10_000_000_000 } else { LONGEST };
         let time = self.time.unwrap_or(default);
@@ -124,6 +135,9 @@ impl Arguments {
             pids: self.pid.clone(),
             ports: self.port.clone(),
             names: self.comm.clone(),
+            cgroups: self.cgroup.clone(),
+            no_peers: self.no_peers,
+            without: self.without.clone(),
             command: self.command.clone(),
             time: Duration::from_nanos(time),
             rows: self.rows,
@@ -175,13 +189,15 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
 
 /// What was counted so far. Names come with rows, of which a second may have none.
 fn tell(metrics: &mut WatchMetrics, live: &Live) {
-    let name_of_service = |service: u32| {
-        let named = live.rows.iter().rev().find(|row| row.service == service).map(|row| name_of(&row.server_name));
-        let before =
-            || metrics.servers.iter().find(|(_, counts)| counts.service == service).map(|(name, _)| name.clone());
-        named.or_else(before).unwrap_or_default()
+    let name = |counts: &ServiceCounts| {
+        let of_row = live.rows.iter().rev().find(|row| row.service == counts.service);
+        let before = || metrics.servers.iter().find(|(_, one)| one.service == counts.service);
+        of_row
+            .map(|row| counts.named(&row.server_name))
+            .or_else(|| before().map(|(name, _)| name.clone()))
+            .unwrap_or_default()
     };
-    let servers = live.services.iter().map(|counts| (name_of_service(counts.service), counts.clone())).collect();
+    let servers = live.services.iter().map(|counts| (name(counts), counts.clone())).collect();
     (metrics.seconds, metrics.servers) = (live.elapsed.as_secs_f64(), servers);
 }
 

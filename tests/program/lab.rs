@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use crate::command::{Home, Output, Running, within};
 
 /// A lab that is taken down whatever the test does.
-struct Lab<'a> {
+pub(crate) struct Lab<'a> {
     home: &'a Home,
     name: String,
 }
 
 impl<'a> Lab<'a> {
     /// `None` with a reason where no lab can be put up here.
-    fn up(home: &'a Home, kind: &str, options: &str) -> Option<Self> {
+    pub(crate) fn up(home: &'a Home, kind: &str, options: &str) -> Option<Self> {
         let name = format!("t{kind}{}", std::process::id());
         let output = home.run(&format!("lab up {name} {options}"));
         if output.code == Some(3) && (output.err.contains("ermi") || output.err.contains("iproute2")) {
@@ -24,6 +24,11 @@ impl<'a> Lab<'a> {
         }
         output.ends_with(0).shows(&["10.66.0.1", "10.66.0.2"]);
         Some(Self { home, name })
+    }
+
+    /// Its name, which those of its namespaces contain.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn namespace(&self, end: &str) -> std::path::PathBuf {

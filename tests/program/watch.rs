@@ -21,12 +21,12 @@ use crate::command::{Home, free_port, within};
 use crate::schema::fits;
 
 /// What is planted.
-const PLANTED: Duration = Duration::from_millis(150);
+pub(crate) const PLANTED: Duration = Duration::from_millis(150);
 /// From when on a request is slow.
 const SLOW: Duration = Duration::from_millis(120);
 
 /// Why programs cannot be watched here.
-fn unavailable() -> Option<String> {
+pub(crate) fn unavailable() -> Option<String> {
     match msgpath_run::watch::available() {
         Ok(()) => None,
         Err(why) => Some(why.to_string()),
@@ -35,13 +35,15 @@ fn unavailable() -> Option<String> {
 
 macro_rules! skip_without_bpf {
     () => {
-        if let Some(why) = unavailable() {
+        if let Some(why) = $crate::watch::unavailable() {
             return println!("skipped: {why}");
         }
     };
 }
 
-fn named<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub(crate) use skip_without_bpf;
+
+pub(crate) fn named<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     thread::Builder::new().name(name.into()).spawn(work).expect("a thread")
 }
 
@@ -56,7 +58,7 @@ fn real_time(priority: u32) -> bool {
 }
 
 /// Answers each byte with one, from one thread and one poll, until all have closed. What it does for a `p` is planted.
-fn serve(listener: &TcpListener, clients: usize, mut planted: impl FnMut()) {
+pub(crate) fn serve(listener: &TcpListener, clients: usize, mut planted: impl FnMut()) {
     let mut streams: Vec<TcpStream> = (0..clients).map(|_| listener.accept().expect("a client").0).collect();
     while !streams.is_empty() {
         let mut ready: Vec<PollFd> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
@@ -93,7 +95,7 @@ fn ask(stream: &mut TcpStream, what: u8) -> Duration {
 }
 
 /// 90 requests, every sixth of them planted; how long each took.
-fn client(port: u16) -> Vec<Duration> {
+pub(crate) fn client(port: u16) -> Vec<Duration> {
     let mut stream = connect(port);
     (0..90)
         .map(|n| {
@@ -104,7 +106,7 @@ fn client(port: u16) -> Vec<Duration> {
 }
 
 /// The one server of what `watch` printed.
-fn server(result: &Value) -> &Value {
+pub(crate) fn server(result: &Value) -> &Value {
     assert_eq!(result["servers"].as_array().map(Vec::len), Some(1), "{result:#}");
     &result["servers"][0]
 }
@@ -115,9 +117,14 @@ fn watch<T>(port: u16, load: impl FnOnce() -> T) -> (T, Value) {
 }
 
 /// The same with further options.
-fn watch_with<T>(options: &str, port: u16, load: impl FnOnce() -> T) -> (T, Value) {
+pub(crate) fn watch_with<T>(options: &str, port: u16, load: impl FnOnce() -> T) -> (T, Value) {
+    watch_what(&format!("--port {port} {options}"), load)
+}
+
+/// Watches what these options say while `load` is there.
+pub(crate) fn watch_what<T>(options: &str, load: impl FnOnce() -> T) -> (T, Value) {
     let home = Home::new();
-    let line = format!("watch --port {port} -t 60s --slow {}ms --name w --json {options}", SLOW.as_millis());
+    let line = format!("watch {options} -t 60s --slow {}ms --name w --json", SLOW.as_millis());
     let watching = home.start(&line);
     // It watches when its record has begun: the programs are attached before.
     let file = home.runs().join("w/watch.json");
@@ -131,7 +138,7 @@ fn watch_with<T>(options: &str, port: u16, load: impl FnOnce() -> T) -> (T, Valu
 }
 
 /// What holds of every load here: nothing lost, stages that add up, nothing incomplete.
-fn is_sound(result: &Value, requests: u64) {
+pub(crate) fn is_sound(result: &Value, requests: u64) {
     let server = server(result);
     assert_eq!((&result["not_adding_up"], &result["lost"]), (&0.into(), &0.into()));
     assert_eq!((server["requests"].as_u64(), server["incomplete"].as_u64()), (Some(requests), Some(0)));
@@ -661,10 +668,10 @@ fn a_length_in_front_of_each_message_is_enough() {
     assert_eq!(server(&result)["framed"], COMMANDS as u64);
 }
 
-/// Ends with the test.
-struct Redis(std::process::Child);
+/// A program that ends with the test.
+pub(crate) struct Program(pub(crate) std::process::Child);
 
-impl Drop for Redis {
+impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -678,7 +685,7 @@ fn a_slow_command_of_redis_is_found() {
     let (home, port) = (Home::new(), free_port());
     let redis = ["-f", "1", "redis-server", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""];
     let child = Command::new("chrt").args(redis).current_dir(home.path()).stdout(Stdio::null()).spawn();
-    let Ok(redis) = child.map(Redis) else { return println!("skipped: no chrt") };
+    let Ok(redis) = child.map(Program) else { return println!("skipped: no chrt") };
     if !within(Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
         return println!("skipped: no redis-server");
     }
@@ -814,6 +821,8 @@ fn what_cannot_be_watched_is_said() {
     home.run("watch no-such-record").ends_with(2);
     skip_without_bpf!();
     home.run("watch --pid 4194303").ends_with(3).says(&["error[E61]", "there is no process 4194303"]);
+    home.run("watch --cgroup /no/such/group").ends_with(3).says(&["error[E61]", "no cgroup /no/such/group"]);
+    home.run("watch --port 1 --without sk_data_ready").ends_with(3).says(&["since 6.3: sk_data_ready"]);
     home.run("watch --comm no-such-name").ends_with(3).says(&["no process is called no-such-name"]);
     home.run("watch -- /no/such/program").ends_with(3).says(&["error[E61]", "cannot be started"]);
     home.run("watch --port 1 -t 300ms --name a").ends_with(4).shows(&["No request was seen"]);

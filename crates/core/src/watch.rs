@@ -1,5 +1,7 @@
 //! Requests of programs that nobody changed (`msgpath watch`): one row each, and what is known of the whole.
 
+use std::ops::{Deref, DerefMut};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,8 @@ macro_rules! stages {
 // The table of stages; those of work are in the order of the kinds of what a thread does (crates/sys/bpf/watch/types.h).
 stages! {
     Send "send call to data ready",
+    SendOut "send call, to another host",
+    Softirq "receive softirq",
     Queued "queued behind other requests",
     WakeUp "wake-up call",
     InFlight "wake-up in flight",
@@ -60,7 +64,10 @@ stages! {
     WorkOther "work: another call",
     WorkElsewhere "work: in a thread not followed",
     Held "reply held back",
+    Away "link and the other host",
     Reply "reply's send call to data ready",
+    ReplyOut "reply's send call, to another host",
+    ClientSoftirq "back: receive softirq",
     ClientQueued "client busy with other replies",
     ClientWakeUp "back: wake-up call",
     ClientInFlight "back: wake-up in flight",
@@ -68,6 +75,30 @@ stages! {
     ClientReceive "back: client receives, on CPU",
     ClientOtherThread "back: another thread receives",
     Rest "rest of the reply",
+}
+
+/// Times by [`Stage`], ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stages(pub [u64; STAGES]);
+
+impl Default for Stages {
+    fn default() -> Self {
+        Self([0; STAGES])
+    }
+}
+
+impl Deref for Stages {
+    type Target = [u64; STAGES];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Stages {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// What kept a thread from going on, and for how long: who woke it, or who had the CPU before it.
@@ -123,7 +154,7 @@ pub struct RequestRow {
     pub faults: u32,
     pub port: u32,
     /// By [`Stage`], ns.
-    pub stages: [u64; STAGES],
+    pub stages: Stages,
     /// The wait for a CPU before the request was read, the longest block and the longest wait for a CPU while it was worked on,
     /// and the client's wait for a CPU.
     pub run_there: Culprit,
@@ -194,6 +225,9 @@ pub struct ServiceCounts {
     pub port: u32,
     /// Process, where there is no port.
     pub process: i32,
+    /// Address of the server, where it is on another host.
+    #[serde(default)]
+    pub host: String,
     /// Requests that were split.
     pub requests: u64,
     /// Requests whose copies of a thread's totals did not fit together.
@@ -209,6 +243,13 @@ pub struct ServiceCounts {
     pub framed: u64,
     /// Times of all requests that were split.
     pub times: Times,
+}
+
+impl ServiceCounts {
+    /// What the server is called: as its thread, or by its address where it is on another host.
+    pub fn named(&self, thread: &[u8; 16]) -> String {
+        if self.host.is_empty() { name_of(thread) } else { self.host.clone() }
+    }
 }
 
 /// How many requests took how long: buckets that hold any, by number. 128 of them double the time, so a bucket is at most 0.8 %

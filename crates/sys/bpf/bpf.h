@@ -30,6 +30,7 @@ HELPER long (*current_name)(void *name, u32 size) = (void *)16;
 HELPER void *(*socket_storage)(void *map, void *sk, void *value, u64 flags) = (void *)107;
 HELPER long (*read_user)(void *to, u32 size, const void *from) = (void *)112;
 HELPER long (*read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+HELPER u64 (*ancestor_cgroup)(int level) = (void *)123;
 HELPER long (*ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 HELPER void *(*as_tcp_socket)(void *sk) = (void *)137;
 HELPER void *(*current_task)(void) = (void *)158;
@@ -78,8 +79,18 @@ struct sock_common {
 	possible_net_t skc_net;
 	atomic64_t skc_cookie;
 };
-struct sock { struct sock_common __sk_common; u16 sk_protocol, sk_type; struct sk_buff_head sk_receive_queue; };
-struct tcp_sock { u64 bytes_sent, bytes_received; };
+struct kernfs_node { u64 id; };
+struct cgroup;
+struct cgroup_subsys_state { struct cgroup *cgroup; struct cgroup_subsys_state *parent; };
+struct cgroup { struct cgroup_subsys_state self; struct kernfs_node *kn; };
+struct sock_cgroup_data { struct cgroup *cgroup; };
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol, sk_type;
+	struct sk_buff_head sk_receive_queue;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+struct tcp_sock { u64 bytes_sent, bytes_received; u32 rcv_nxt, copied_seq; };
 struct unix_sock { void *addr; struct sock *peer; };
 struct iov_iter { u8 iter_type; u64 iov_offset; const void *ubuf; const void *__iov; u64 count; u64 nr_segs; };
 struct msghdr { struct iov_iter msg_iter; };

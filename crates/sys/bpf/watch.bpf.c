@@ -23,21 +23,20 @@ INLINE int send_begins(u64 *ctx, int payload)
 	struct control *c = active();
 	if (!c)
 		return 0;
-	struct end *e = end_of(sk, c, 1);
-	if (!e)
-		return 0;
-	struct conn *conn = map_lookup(&conns, &e->conn);
-	struct thread *t = own(c);
+	u32 role = CLIENT, idle = 0;
+	struct conn *conn = conn_at(sk, c, SENDS, &role);
+	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t || t->sending == conn->id)
 		return 0;
 	t->sending = conn->id;
 	struct mark m;
 	mark_own(t, &m, monotonic_ns());
-	u32 role = ROLE(conn, e), idle = 0;
 	if (role == CLIENT) {
 		idle = conn->phase == IDLE || conn->phase == ANSWERED;
 		client_sends(conn, c, sk, m.t);
 	} else if (conn->phase == SERVED) {
+		if (conn->far && unread(sk))
+			sign(conn);
 		reply_begins(conn, t, &m);
 	}
 	if (!payload || !c->payload)
@@ -60,21 +59,26 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 	struct control *c = active();
 	if (!c)
 		return 0;
-	struct end *e = end_of(sk, c, 1);
-	if (!e)
-		return 0;
-	struct conn *conn = map_lookup(&conns, &e->conn);
-	struct thread *t = own(c);
+	u32 role = CLIENT;
+	struct conn *conn = conn_at(sk, c, SENDS, &role);
+	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
 	struct mark m;
 	mark_own(t, &m, monotonic_ns());
 	t->sending = 0;
-	u32 role = ROLE(conn, e);
-	if (bytes > 0 && role == CLIENT)
-		conn->asked += bytes;
 	if (conn->logged && sk->__sk_common.skc_family != AF_UNIX)
 		log_sent(conn, role, t, &m, bytes > 0 ? bytes : 0);
+	if (bytes > 0) {
+		if (c->silent && is_alone(conn, c))
+			sent_in_silence(conn, c, sk, t, role, &m);
+		if (role == CLIENT) {
+			conn->asked += bytes;
+			conn->t_out = m.t;
+		} else if ((conn->phase == SENDING && is_alone(conn, c)) || (conn->phase == ANSWERED && conn->far)) {
+			reply_left(conn, c, m.t, bytes);
+		}
+	}
 	did(t, conn->id, role, &m);
 	return 0;
 }
@@ -85,16 +89,18 @@ INLINE int data_ready(u64 *ctx, int payload)
 	struct control *c = active();
 	if (!c)
 		return 0;
-	struct end *e = end_of(sk, c, 0);
-	if (!e)
-		return 0;
-	struct conn *conn = map_lookup(&conns, &e->conn);
+	u32 role = CLIENT;
+	struct conn *conn = conn_at(sk, c, ARRIVES, &role);
 	if (!conn)
 		return 0;
 	u64 now = monotonic_ns();
-	u32 role = ROLE(conn, e), idle = conn->phase == IDLE || conn->phase == ANSWERED;
+	u32 idle = conn->phase == IDLE || conn->phase == ANSWERED, local = sk->__sk_common.skc_family == AF_UNIX;
 	/* Nothing tells when a send on a Unix socket begins; the sender is the current thread. */
-	struct thread *sender = sk->__sk_common.skc_family == AF_UNIX ? own(c) : 0;
+	struct thread *sender = 0;
+	if (local)
+		sender = own(c);
+	else if (c->silent && role == CLIENT && (CURRENT == conn->reads || CURRENT == conn->hands))
+		sender = own(c);
 	struct mark m;
 	if (sender) {
 		mark_own(sender, &m, now);
@@ -107,12 +113,14 @@ INLINE int data_ready(u64 *ctx, int payload)
 			reply_begins(conn, sender, &m);
 		if (conn->phase == SENDING)
 			reply_ready(conn, now);
+		else if (conn->phase == SENT && is_alone(conn, c))
+			reply_from_afar(conn, c, now);
 		else if (conn->phase == SENT || conn->phase == ARRIVED)
 			sign(conn); /* the answer to something that was sent before */
 	}
 	if (!payload || !c->payload)
 		return 0;
-	if (sender) {
+	if (local && sender) {
 		/* The reader may have taken it already; what is read then is checked by whoever reads the log. */
 		struct sk_buff *skb = sk->sk_receive_queue.prev;
 		if (role == SERVER && idle)
@@ -138,11 +146,9 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 	struct control *c = active();
 	if (!c)
 		return 0;
-	struct end *e = end_of(sk, c, 1);
-	if (!e)
-		return 0;
-	struct conn *conn = map_lookup(&conns, &e->conn);
-	struct thread *t = own(c);
+	u32 role = CLIENT;
+	struct conn *conn = conn_at(sk, c, READS, &role);
+	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
 	if (!bytes) {
@@ -155,10 +161,6 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 			conn->phase = IDLE;
 		return 0;
 	}
-	/* Whoever reads first was asked. */
-	if (!conn->server)
-		conn->server = e->side + 1;
-	u32 role = ROLE(conn, e);
 	struct mark m;
 	mark_own(t, &m, monotonic_ns());
 	if (role == SERVER) {
@@ -191,29 +193,33 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 		return 0;
 	if (to == TCP_LISTEN) {
 		s32 process = PROCESS;
-		set_bit(&listening, PORT_OF(sk), 1);
+		set_bit(&listening, PORT_OF(sk));
 		/* What comes to a watched process is known by its port, before the process has seen it. */
 		if (map_lookup(&processes, &process)) {
-			set_bit(&ports, PORT_OF(sk), 1);
+			set_bit(&ports, PORT_OF(sk));
 			__sync_fetch_and_add(&c->epoch, 1);
 		}
 		return 0;
 	}
-	if (to != TCP_CLOSE)
+	/* What comes to a watched cgroup, by the socket that has listened. */
+	if (to == TCP_ESTABLISHED && c->follow & CGROUPS)
+		end_of(sk, c, 0);
+	if (to != TCP_CLOSE && to != TCP_FIN_WAIT1)
 		return 0;
 	struct end *e = socket_storage(&ends, sk, 0, 0);
-	if (!e || !e->conn)
-		return 0;
-	struct conn *conn = map_lookup(&conns, &e->conn);
-	if (!conn || ROLE(conn, e) != CLIENT)
+	struct conn *conn = e ? conn_of(e->conn) : 0;
+	if (!conn || (ROLE(conn, e) != CLIENT && !conn->far))
 		return 0;
 	if (conn->phase == ANSWERED)
 		finish(conn, c);
+	/* The other end may take its time until it closes as well. */
+	if (to != TCP_CLOSE)
+		return 0;
 	if (conn->phase >= SERVED)
 		incomplete(conn);
 	if (conn->logged)
 		log_gone(conn, monotonic_ns());
-	map_delete(&conns, &e->conn);
+	conn->id = 0;
 	return 0;
 }
 
@@ -277,8 +283,11 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 		}
 		if (lock(from)) {
 			from->call = call;
-			from->taker.pid = new == RUNNABLE ? next->pid : 0;
-			copy_name(from->taker.name, next->comm);
+			from->taker.pid = 0;
+			if (new == RUNNABLE) {
+				from->taker.pid = next->pid;
+				copy_name(from->taker.name, next->comm);
+			}
 			go(from, new, now);
 			unlock(from);
 		}
@@ -295,8 +304,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 			who->pid = taken ? to->taker.pid : prev->pid;
 			who->call = NO_CALL;
 			who->cpu = this_cpu();
-			/* The previous task is still the current one. */
-			current_name(who->name, sizeof(who->name));
+			copy_name(who->name, prev->comm);
 			if (taken)
 				copy_name(who->name, to->taker.name);
 			to->taker.pid = 0;
@@ -329,8 +337,7 @@ INLINE void hand_over(struct thread *to, s32 pid, u64 now)
 	struct thread *from = thread_of(CURRENT);
 	if (!from || from == to)
 		return;
-	u64 open = from->open;
-	struct conn *conn = open ? map_lookup(&conns, &open) : 0;
+	struct conn *conn = conn_of(from->open);
 	if (!conn || conn->phase != SERVED || conn->hands || conn->reads != CURRENT)
 		return;
 	mark_own(from, &conn->handed_from, now);
@@ -376,7 +383,8 @@ SEC("tp_btf/sched_wakeup") int on_sched_wakeup(u64 *ctx)
 	if (!c)
 		return 0;
 	struct thread *t = thread_of(task->pid);
-	if (!t || !lock(t))
+	/* Of a thread that has its CPU nothing is changed from another one. */
+	if (!t || t->state < WAKING || !lock(t))
 		return 0;
 	if (t->state >= WAKING)
 		go(t, RUNNABLE, monotonic_ns());
@@ -391,10 +399,9 @@ SEC("tp_btf/sched_process_exit") int on_sched_process_exit(u64 *ctx)
 	struct control *c = active();
 	if (!c)
 		return 0;
-	if (thread_of(pid)) {
-		set_bit(&known, pid, 0);
-		map_delete(&threads, &pid);
-	}
+	struct thread *t = thread_of(pid);
+	if (t)
+		forget(t, pid);
 	return 0;
 }
 
@@ -402,7 +409,7 @@ SEC("tp_btf/sched_process_fork") int on_sched_process_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
 	struct control *c = active();
-	if (!c || !c->follow)
+	if (!c || !(c->follow & PROCESSES))
 		return 0;
 	s32 from = parent->tgid, process = child->tgid;
 	u32 one = 1;
@@ -451,13 +458,13 @@ SEC("tp_btf/rss_stat") int on_rss_stat(void)
 
 /*
  * Interrupts, and the softirqs behind them, take the CPU from the thread that has it. A softirq during a system call may be the
- * call's own work (a packet on loopback): it is time on the CPU.
+ * call's own work (a packet on loopback): it is time on the CPU. That it sends is known at less cost than what it does in general.
  */
 INLINE int interrupt(int begins, int soft)
 {
 	struct control *c = active();
 	struct thread *t = c ? thread_of(CURRENT) : 0;
-	if (!t || (soft && call_of(current_task()) >= 0) || !lock(t))
+	if (!t || (soft && (t->sending || call_of(current_task()) >= 0)) || !lock(t))
 		return 0;
 	if (begins && !t->interrupts++ && t->state == ON_CPU)
 		go(t, INTERRUPT, monotonic_ns());
@@ -469,8 +476,20 @@ INLINE int interrupt(int begins, int soft)
 
 SEC("tp_btf/irq_handler_entry") int on_irq_handler_entry(void) { return interrupt(1, 0); }
 SEC("tp_btf/irq_handler_exit") int on_irq_handler_exit(void) { return interrupt(0, 0); }
-SEC("tp_btf/softirq_entry") int on_softirq_entry(void) { return interrupt(1, 1); }
-SEC("tp_btf/softirq_exit") int on_softirq_exit(void) { return interrupt(0, 1); }
+
+/* Where there are connections to other hosts it is kept when packets began to be received. */
+INLINE int softirq(u64 *ctx, int begins)
+{
+	struct control *c = active();
+	u32 zero = 0;
+	u64 *began = c && c->far && (u32)ctx[0] == NET_RX ? map_lookup(&receiving, &zero) : 0;
+	if (began)
+		*began = begins ? monotonic_ns() : 0;
+	return interrupt(begins, 1);
+}
+
+SEC("tp_btf/softirq_entry") int on_softirq_entry(u64 *ctx) { return softirq(ctx, 1); }
+SEC("tp_btf/softirq_exit") int on_softirq_exit(u64 *ctx) { return softirq(ctx, 0); }
 /* Of x86. */
 SEC("tp_btf/local_timer_entry") int on_local_timer_entry(void) { return interrupt(1, 0); }
 SEC("tp_btf/local_timer_exit") int on_local_timer_exit(void) { return interrupt(0, 0); }

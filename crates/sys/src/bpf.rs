@@ -191,22 +191,29 @@ pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, bytes: &[u8]
 pub(crate) const PAYLOAD_SUFFIX: &str = "_payload";
 
 /// Loads a program for each of these tracepoints: their names in the object, and what has none with the reason. Of those that
-/// are among `copying` the second program is tried first.
+/// are among `copying` the second program is tried first. Those that are among `without` are treated as if this kernel had none; of
+/// `sched_switch` the form before 5.18 is taken.
 pub(crate) fn programs(
     ebpf: &mut Ebpf,
     tracepoints: &[&'static str],
     copying: &[&str],
+    without: &[String],
     btf: &Btf,
 ) -> Result<(Loaded, Missing), Refusal> {
     let (mut loaded, mut missing) = (Vec::new(), Vec::new());
     for tracepoint in tracepoints {
+        let left_out = without.iter().any(|name| name == tracepoint);
+        if left_out && *tracepoint != SCHED_SWITCH {
+            missing.push((*tracepoint, "left out".into()));
+            continue;
+        }
         let name = format!("on_{tracepoint}{PAYLOAD_SUFFIX}");
         // A kernel that is locked down refuses it (bpf_probe_read_user), and not the other one.
         if copying.contains(tracepoint) && attempt(ebpf, &name, tracepoint, btf).is_ok() {
             loaded.push((*tracepoint, name));
             continue;
         }
-        match load(ebpf, tracepoint, btf) {
+        match load(ebpf, tracepoint, left_out, btf) {
             Ok(program) => loaded.push((*tracepoint, program)),
             Err(error) if is_denied(errno(&error)) => {
                 return Err(Refusal::Programs(io::Error::from_raw_os_error(libc::EPERM)));
@@ -236,7 +243,7 @@ impl Bpf {
         let records = mapped(&ebpf, "records", count as usize * RECORD_SIZE)?;
         let threads = mapped(&ebpf, "threads", THREADS / 8)?;
         let sockets = mapped(&ebpf, "sockets", SOCKETS / 8)?;
-        let (loaded, missing) = programs(&mut ebpf, tracepoints, &[], &btf)?;
+        let (loaded, missing) = programs(&mut ebpf, tracepoints, &[], &[], &btf)?;
         let capacity = per_segment as usize;
         let bpf = Self {
             ebpf,
@@ -382,12 +389,16 @@ pub(crate) fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfT
     ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()
 }
 
-/// Loads the program of a tracepoint and returns its name in the object.
-fn load(ebpf: &mut Ebpf, tracepoint: &str, btf: &Btf) -> Result<String, ProgramError> {
+/// The tracepoint of which there are two forms.
+const SCHED_SWITCH: &str = "sched_switch";
+
+/// Loads the program of a tracepoint, of the form of older kernels if wanted, and returns its name in the object.
+fn load(ebpf: &mut Ebpf, tracepoint: &str, older: bool, btf: &Btf) -> Result<String, ProgramError> {
     let name = format!("on_{tracepoint}");
-    match attempt(ebpf, &name, tracepoint, btf) {
+    let newest = if older { Err(ProgramError::NotLoaded) } else { attempt(ebpf, &name, tracepoint, btf) };
+    match newest {
         // Before kernel 5.18 the verifier refuses to read a fourth argument.
-        Err(error) if tracepoint == "sched_switch" && !is_denied(errno(&error)) => {
+        Err(error) if tracepoint == SCHED_SWITCH && !is_denied(errno(&error)) => {
             let before = format!("{name}_before_5_18");
             attempt(ebpf, &before, tracepoint, btf).map(|()| before).map_err(|_| error)
         }

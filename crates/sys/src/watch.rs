@@ -7,13 +7,14 @@ mod calls;
 mod event;
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Ebpf, EbpfLoader};
-use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Times};
+use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times};
 
 use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
@@ -31,7 +32,7 @@ const HOOKS: [&str; 18] = [
     "sched_switch",
     "sched_waking",
     "sched_wakeup",
-    "tcp_sendmsg_locked",
+    SEND_BEGINS,
     "inet_sock_set_state",
     "sched_process_exit",
     "sched_process_fork",
@@ -44,19 +45,26 @@ const HOOKS: [&str; 18] = [
     "local_timer_entry",
     "local_timer_exit",
 ];
+/// Tells when a TCP send begins, since kernel 6.16.
+const SEND_BEGINS: &str = "tcp_sendmsg_locked";
 /// Those that copy the first bytes of what is sent have a second program, which does so.
-const COPYING: [&str; 2] = ["tcp_sendmsg_locked", "sk_data_ready"];
+const COPYING: [&str; 2] = [SEND_BEGINS, "sk_data_ready"];
 
 const ON: usize = 0;
 const FOLLOW: usize = 4;
 const EPOCH: usize = 8;
 const PAYLOAD: usize = 12;
 const CONNECTIONS: usize = 16;
+const SILENT: usize = 28;
 const LOST: usize = 32;
 const NO_ROOM: usize = 40;
+const APART: usize = 60;
 const CALL_KINDS: usize = 64;
 const CALLS: usize = 512;
 const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
+/// Bits of `follow`.
+const PROCESSES: u32 = 1;
+const CGROUPS: u32 = 2;
 
 /// Servers that are told apart; the last stands for all further ones.
 pub const SERVICES: usize = 32;
@@ -110,11 +118,12 @@ pub struct Watch {
 
 impl Watch {
     /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason. With `payload`
-    /// they may copy the first bytes of what is sent; without it none of them can.
+    /// they may copy the first bytes of what is sent; without it none of them can. Tracepoints of `without` are left out, as if this
+    /// kernel were older.
     ///
     /// # Errors
     /// What is needed could not be loaded.
-    pub fn open(payload: bool) -> Result<(Self, Missing), Refusal> {
+    pub fn open(payload: bool, without: &[String]) -> Result<(Self, Missing), Refusal> {
         let btf = kernel_types()?;
         let mut ebpf = object(&mut EbpfLoader::new(), &btf, OBJECT)?;
         let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
@@ -122,9 +131,13 @@ impl Watch {
         let ports = mapped(&ebpf, "ports", PORTS_SIZE)?;
         let listening = mapped(&ebpf, "listening", PORTS_SIZE)?;
         let copying: &[&str] = if payload { &COPYING } else { &[] };
-        let (loaded, missing) = programs(&mut ebpf, &HOOKS, copying, &btf)?;
-        if let Some((name, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
-            return Err(Refusal::Other(format!("the tracepoint {name} is not there: {why}")));
+        let (loaded, missing) = programs(&mut ebpf, &HOOKS, copying, without, &btf)?;
+        let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| missing.iter().any(|(one, _)| one == name)).collect();
+        if let Some((_, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
+            let names = lacking.join(", ");
+            return Err(Refusal::Other(format!(
+                "this kernel lacks tracepoints that are there since 6.3: {names} ({why})"
+            )));
         }
         let mut ring = |name: &str| {
             let map = ebpf.take_map(name).ok_or_else(|| Refusal::Other(format!("the object has no map {name}")))?;
@@ -135,6 +148,8 @@ impl Watch {
             .iter()
             .all(|name| loaded.iter().any(|(_, program)| *program == format!("on_{name}{PAYLOAD_SUFFIX}")));
         control.u32_at(PAYLOAD).store(u32::from(copies), Ordering::Relaxed);
+        let silent = missing.iter().any(|(name, _)| *name == SEND_BEGINS);
+        control.u32_at(SILENT).store(u32::from(silent), Ordering::Relaxed);
         let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows, events };
         calls().into_iter().for_each(|(call, _, kind)| {
             if let Some(kind) = kind {
@@ -188,13 +203,34 @@ impl Watch {
         let map = self.ebpf.map_mut("processes").ok_or(io::ErrorKind::NotFound)?;
         let mut map = HashMap::<_, i32, u32>::try_from(map).map_err(io::Error::other)?;
         map.insert(process, 1, 0).map_err(io::Error::other)?;
-        self.control.u32_at(FOLLOW).store(1, Ordering::Relaxed);
-        self.look_again();
+        self.follow(PROCESSES);
         Ok(())
     }
 
+    /// Connections of the tasks of this cgroup (version 2; the inode of its folder) and of those below it are watched.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn watch_cgroup(&mut self, id: u64) -> io::Result<()> {
+        let map = self.ebpf.map_mut("cgroups").ok_or(io::ErrorKind::NotFound)?;
+        let mut map = HashMap::<_, u64, u32>::try_from(map).map_err(io::Error::other)?;
+        map.insert(id, 1, 0).map_err(io::Error::other)?;
+        self.follow(CGROUPS);
+        Ok(())
+    }
+
+    /// Only the ends that are meant are watched, as if the other ones were on other hosts.
+    pub fn leave_peers_alone(&self) {
+        self.control.u32_at(APART).store(1, Ordering::SeqCst);
+    }
+
+    fn follow(&self, what: u32) {
+        self.control.u32_at(FOLLOW).fetch_or(what, Ordering::Relaxed);
+        self.look_again();
+    }
+
     /// Sockets that were not interesting are looked at again.
-    fn look_again(&self) {
+    pub fn look_again(&self) {
         self.control.u32_at(EPOCH).fetch_add(1, Ordering::SeqCst);
     }
 
@@ -207,8 +243,8 @@ impl Watch {
 
     /// What was counted of each server so far.
     pub fn services(&self) -> Vec<ServiceCounts> {
-        let numbers = self.ebpf.map("numbers").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
-        let mut keys: Vec<(u32, u64)> = numbers
+        let numbers = self.ebpf.map("numbers").and_then(|map| HashMap::<_, [u64; 3], u32>::try_from(map).ok());
+        let mut keys: Vec<(u32, [u64; 3])> = numbers
             .iter()
             .flat_map(|map| map.iter().filter_map(Result::ok))
             .map(|(key, number)| (number, key))
@@ -221,11 +257,11 @@ impl Watch {
             .collect()
     }
 
-    fn service(&self, number: u32, key: u64) -> ServiceCounts {
+    fn service(&self, number: u32, key: [u64; 3]) -> ServiceCounts {
         let at = number as usize * SERVICE_SIZE;
         let count = |n: usize| self.services.u64_at(at + COUNTS + n * 8).load(Ordering::Relaxed);
         let bucket = |n: usize| self.services.u64_at(at + HISTOGRAM + n * 8).load(Ordering::Relaxed);
-        let (port, process) = if key >> 32 == 0 { (key as u32, 0) } else { (0, key as u32 as i32) };
+        let (port, process, host) = server(key);
         let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
         let [requests, torn, incomplete, in_flight, unasked] = [0, 1, 2, 3, 4].map(count);
         let times = Times(times);
@@ -233,6 +269,7 @@ impl Watch {
             service: number,
             port,
             process,
+            host,
             requests,
             torn,
             incomplete,
@@ -316,6 +353,20 @@ pub fn count_run_time() -> io::Result<OwnedFd> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| error.io_error)
 }
 
+/// Port, process where there is none, and address of a server on another host: `struct address` of the programs.
+fn server([hi, lo, port]: [u64; 3]) -> (u32, i32, String) {
+    match (hi | lo, port as u32) {
+        (_, 0) => (0, lo as u32 as i32, String::new()),
+        (0, port) => (port, 0, String::new()),
+        (_, port) => {
+            let mut octets = [0; 16];
+            octets[..8].copy_from_slice(&hi.to_ne_bytes());
+            octets[8..].copy_from_slice(&lo.to_ne_bytes());
+            (port, 0, Ipv6Addr::from(octets).to_canonical().to_string())
+        }
+    }
+}
+
 fn set_bit(map: &Mapping, number: u16) {
     map.u64_at(usize::from(number) / 64 * 8).fetch_or(1 << (number % 64), Ordering::Relaxed);
 }
@@ -365,7 +416,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
         client_process: u32_at(60) as i32,
         faults: u32_at(64),
         port: u32_at(68),
-        stages: std::array::from_fn(|stage| u64_at(stages + stage * 8)),
+        stages: Stages(std::array::from_fn(|stage| u64_at(stages + stage * 8))),
         run_there: culprit(0),
         block: culprit(1),
         run_work: culprit(2),
@@ -405,16 +456,37 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_server_is_a_port_a_process_or_an_address() {
+        let text = |parts: (u32, i32, String)| format!("{} {} {}", parts.0, parts.1, parts.2);
+        let v4 = u64::from_ne_bytes([0, 0, 0xff, 0xff, 10, 66, 0, 2]);
+        let v6 = [u64::from_ne_bytes([0xfd, 1, 0, 0, 0, 0, 0, 0]), u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, 9])];
+        let servers = [[0, 0, 6379], [0, 812, 0], [0, v4, 80], [v6[0], v6[1], 443]].map(|key| text(server(key)));
+        assert_eq!(servers, ["6379 0 ", "0 812 ", "80 0 10.66.0.2", "443 0 fd01::9"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let without = ["sk_data_ready", "sock_send_length"].map(String::from);
+        match Watch::open(false, &without) {
+            Err(Refusal::Other(why)) => assert!(why.contains("since 6.3: sk_data_ready, sock_send_length"), "{why}"),
+            Err(refusal) => println!("skipped: {refusal:?}"),
+            Ok(_) => panic!("it cannot do without"),
+        }
+    }
+
     /// Every program of the object passes the verifier of this kernel, or its tracepoint is not there.
     #[test]
     fn the_programs_load_and_count_nothing_that_is_not_watched() {
-        for payload in [false, true] {
-            let (mut watch, missing) = match Watch::open(payload) {
+        let older = ["sched_switch", SEND_BEGINS].map(String::from);
+        for (payload, without) in [(false, &older[..0]), (true, &older[..0]), (true, &older[..])] {
+            let (mut watch, missing) = match Watch::open(payload, without) {
                 Ok(opened) => opened,
                 Err(refusal) => return println!("skipped: {refusal:?}"),
             };
             println!("missing: {missing:?}, copies: {}", watch.copies());
             assert!(payload || !watch.copies());
+            assert!(without.is_empty() || missing.contains(&(SEND_BEGINS, "left out".into())));
             assert_eq!(watch.attach(), Missing::new());
             watch.switch(true);
             let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -11,8 +11,10 @@ use super::{ENOUGH, Server};
 use crate::summary::{Confidence, Finding};
 
 /// Codes of all of them.
-pub const CODES: [&str; 16] =
-    ["X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16"];
+pub const CODES: [&str; 17] = [
+    "X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16",
+    "X17",
+];
 
 /// Slow requests that take less than so much more than usual ones have no cause of their own.
 const LEAST_MORE: f64 = 1.2;
@@ -49,6 +51,11 @@ fn cause(stage: Stage) -> (&'static str, &'static str) {
         }
         Stage::Send => ("X12", "the client's send call, the stack and the receive softirq"),
         Stage::Reply => ("X12", "the reply's send call, the stack and the receive softirq"),
+        Stage::SendOut => ("X12", "the client's send call and the transmit stack"),
+        Stage::ReplyOut => ("X12", "the reply's send call and the transmit stack"),
+        Stage::Softirq => ("X12", "the softirq that received the request"),
+        Stage::ClientSoftirq => ("X12", "the softirq that received the reply"),
+        Stage::Away => ("X17", "the link and the other host"),
         Stage::WakeUp | Stage::InFlight | Stage::WorkWaking => ("X12", "waking the server"),
         Stage::Receive => ("X12", "the server receiving, on CPU"),
         Stage::ClientWakeUp | Stage::ClientInFlight => ("X12", "waking the client"),
@@ -209,6 +216,8 @@ mod tests {
             (Stage::Send, "X12", "send call"),
             (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
             (Stage::OtherThread, "X13", "another one took over"),
+            (Stage::Away, "X17", "the link and the other host: 2.0"),
+            (Stage::ClientSoftirq, "X12", "received the reply"),
         ] {
             let sentences = sentences(&Load { stage, ..Load::default() });
             assert!(

@@ -32,6 +32,8 @@ pub const ENOUGH: f64 = 0.95;
 const ENOUGH_FOR_COST: u64 = 1000;
 /// Names of clients that are listed.
 const CLIENTS: usize = 4;
+/// What clients there are called.
+const OTHER_HOSTS: &str = "other hosts";
 
 /// What is known of watched programs.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -76,13 +78,15 @@ pub struct WatchSummary {
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "WatchedServer")]
 pub struct Server {
-    /// Name of the threads that read requests.
+    /// Name of the threads that read requests, or the address of the host.
     pub name: String,
-    /// Process of the last row.
+    /// Its address, where it is on another host; empty: it is on this one.
+    pub host: String,
+    /// Process of the last row; 0: on another host.
     pub process: i32,
     /// TCP port; none: Unix sockets.
     pub port: Option<u32>,
-    /// Names of its clients.
+    /// Names of its clients; those on other hosts are called so.
     pub clients: Vec<String>,
     /// Requests that were split.
     pub requests: u64,
@@ -282,13 +286,18 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
     }
 }
 
-/// The name that most rows have.
-fn most<'a>(names: impl Iterator<Item = &'a [u8; 16]>, limit: usize) -> Vec<String> {
+/// What a client is called: one on another host has no name here.
+fn client(name: &[u8; 16]) -> String {
+    if name[0] == 0 { OTHER_HOSTS.into() } else { name_of(name) }
+}
+
+/// The names that most rows have.
+fn most<'a>(names: impl Iterator<Item = &'a [u8; 16]>, limit: usize) -> Vec<&'a [u8; 16]> {
     let mut counts = BTreeMap::<&[u8; 16], u64>::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
-    counts.into_iter().take(limit).map(|(name, _)| name_of(name)).collect()
+    counts.into_iter().take(limit).map(|(name, _)| name).collect()
 }
 
 fn server(
@@ -302,10 +311,13 @@ fn server(
     let turns = counts.requests + counts.incomplete + counts.in_flight + counts.torn;
     let complete = counts.requests as f64 / turns.max(1) as f64;
     let mut server = Server {
-        name: most(rows.iter().map(|row| &row.server_name), 1).pop().unwrap_or_default(),
+        name: most(rows.iter().map(|row| &row.server_name), 1)
+            .pop()
+            .map_or_else(String::new, |name| counts.named(name)),
+        host: counts.host.clone(),
         process: rows.last().map_or(counts.process, |row| row.server_process),
         port: (counts.port > 0).then_some(counts.port),
-        clients: most(rows.iter().map(|row| &row.client_name), CLIENTS),
+        clients: most(rows.iter().map(|row| &row.client_name), CLIENTS).into_iter().map(client).collect(),
         requests: counts.requests,
         per_second: if seconds > 0.0 { counts.requests as f64 / seconds } else { 0.0 },
         incomplete: counts.incomplete,
@@ -360,7 +372,7 @@ fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) ->
             connection: row.connection,
             turn: row.turn,
             what: name_of(&row.what),
-            client: name_of(&row.client_name),
+            client: client(&row.client_name),
             bytes: [row.bytes_there, row.bytes_back],
             stage: stage.words().into(),
             stage_ns: row.stage(stage),
@@ -410,7 +422,7 @@ fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
         .into_iter()
         .map(|(connection, rows)| {
             let (requests, [p50_ns, p99_ns], stage) = of_rows(&rows);
-            let client = rows.last().map_or_else(String::new, |row| name_of(&row.client_name));
+            let client = rows.last().map_or_else(String::new, |row| client(&row.client_name));
             Connection { connection, client, requests, p50_ns, p99_ns, stage }
         })
         .collect();
@@ -423,6 +435,24 @@ fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
 mod tests {
     use super::testing::{Load, watched};
     use super::*;
+
+    #[test]
+    fn other_hosts_are_called_by_their_addresses() {
+        let mut watched = watched(&Load { stage: Stage::Away, ..Load::default() });
+        watched.rows.iter_mut().for_each(|row| (row.server_name, row.server_process) = ([0; 16], 0));
+        watched.end.as_mut().unwrap().services[0].host = "10.66.0.2".into();
+        let summary = summarise(&watched, Choice::default());
+        let server = &summary.servers[0];
+        assert_eq!(
+            (server.name.as_str(), server.host.as_str(), server.clients[0].as_str()),
+            ("10.66.0.2", "10.66.0.2", "app")
+        );
+        watched.rows.iter_mut().for_each(|row| row.client_name = [0; 16]);
+        assert_eq!(
+            summarise(&watched, Choice { slowest: 1, ..Choice::default() }).servers[0].slowest[0].client,
+            OTHER_HOSTS
+        );
+    }
 
     #[test]
     fn a_record_without_an_end_says_so_and_shows_its_rows() {

@@ -36,7 +36,8 @@ pub fn watched(summary: &WatchSummary) -> String {
         page.missing.push(crate::answers::Missing { name: "the end".into(), why: why.clone() });
     }
     if page.answers.is_empty() {
-        let nobody = "no request was seen: TCP and Unix stream sockets are watched where both ends are on this machine";
+        let nobody =
+            "no request was seen: TCP and Unix stream sockets are watched, and a request must be answered meanwhile";
         page.answers.push(Answer::new("What was seen?", Confidence::CantTell, nobody).whole());
     }
     let shown: Vec<&Server> = summary.servers.iter().take(SERVERS).collect();
@@ -133,7 +134,8 @@ const LANES: [(&str, bool); 7] = [
 /// Where a stage happens, and what it is drawn as.
 fn drawn(stage: Stage) -> (usize, Kind) {
     match stage {
-        Stage::Send => (1, Kind::Transmit),
+        Stage::Send | Stage::SendOut => (1, Kind::Transmit),
+        Stage::Softirq => (2, Kind::Softirq),
         Stage::Queued => (2, Kind::Waiting),
         Stage::WakeUp => (2, Kind::WakeCall),
         Stage::InFlight => (2, Kind::InFlight),
@@ -149,7 +151,9 @@ fn drawn(stage: Stage) -> (usize, Kind) {
         Stage::WorkLock | Stage::Held => (3, Kind::HeldBack),
         Stage::WorkSleep | Stage::WorkOther => (3, Kind::Waiting),
         Stage::WorkFault => (3, Kind::Device),
-        Stage::Reply => (4, Kind::Transmit),
+        Stage::Away => (3, Kind::Device),
+        Stage::Reply | Stage::ReplyOut => (4, Kind::Transmit),
+        Stage::ClientSoftirq => (5, Kind::Softirq),
         Stage::ClientQueued => (5, Kind::Waiting),
         Stage::ClientWakeUp => (5, Kind::WakeCall),
         Stage::ClientInFlight => (5, Kind::InFlight),
@@ -359,7 +363,7 @@ fn servers(summary: &WatchSummary) -> Table {
     for server in &summary.servers {
         table.row([
             Cell::text(&server.name),
-            Cell::text(server.process.to_string()),
+            Cell::text(if server.host.is_empty() { server.process.to_string() } else { "another host".into() }),
             server.port.map_or_else(|| Cell::text("Unix sockets"), |port| Cell::text(port.to_string())),
             Cell::count(server.requests),
             plain(server.per_second, Cell::Number),

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::watch::{Server, Slow, WatchSummary};
 use msgpath_core::units::three_digits;
-use msgpath_core::watch::{RequestRow, ServiceCounts, Stage, name_of};
+use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::bar_of;
@@ -36,11 +36,14 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
     }
     if summary.servers.is_empty() {
         page.gap();
-        page.text(2, "No request was seen. TCP and Unix stream sockets are watched where both ends are on this machine, and a request \
-                      must be answered while they are watched.", Paint::Plain);
         page.text(
             2,
-            "Is there traffic? A longer time: -t 30s. The right port or process: --port, --pid, --comm.",
+            "No request was seen. TCP and Unix stream sockets are watched, and a request must be answered meanwhile.",
+            Paint::Plain,
+        );
+        page.text(
+            2,
+            "Is there traffic? A longer time: -t 30s. The right port or process: --port, --pid, --comm, --cgroup.",
             Paint::Dim,
         );
     }
@@ -63,15 +66,16 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
     page.finish()
 }
 
-/// `redis-server (process 812), port 6379: 99 985 requests, 9 998/s, from redis-benchmark`.
+/// `redis-server (process 812), port 6379: 99985 requests, 9998/s, from redis-benchmark`; another host has no process here.
 fn head(server: &Server) -> String {
     let port = server.port.map_or_else(|| "Unix sockets".into(), |port| format!("port {port}"));
     let clients =
         if server.clients.is_empty() { String::new() } else { format!(", from {}", server.clients.join(", ")) };
+    let process =
+        if server.host.is_empty() { format!("(process {})", server.process) } else { "(another host)".to_owned() };
     format!(
-        "{} (process {}), {port}: {} requests, {}/s{clients}",
+        "{} {process}, {port}: {} requests, {}/s{clients}",
         if server.name.is_empty() { "?" } else { &server.name },
-        server.process,
         server.requests,
         three_digits(server.per_second),
     )
@@ -290,7 +294,7 @@ pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], s
     services.sort_by_key(|service| std::cmp::Reverse(service.requests));
     for service in services.into_iter().take(LIVE) {
         let own: Vec<&RequestRow> = rows.iter().filter(|row| row.service == service.service).collect();
-        let name = own.last().map_or_else(|| "?".into(), |row| name_of(&row.server_name));
+        let name = own.last().map_or_else(|| "?".into(), |row| service.named(&row.server_name));
         let port = if service.port > 0 { format!(":{}", service.port) } else { String::new() };
         let time = |p| service.times.quantile(p).map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
         let slowest = own.iter().max_by_key(|row| row.total_ns).map(|row| {

@@ -52,9 +52,9 @@ macro_rules! part {
 }
 
 /// They go into no table that is exported.
-pub(crate) static REQUESTS: [Request; 64] = [
-    Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC", stored!(Difference, t0_ns)).required(),
-    Request::stored("total_ns", "ns", "until the client has the reply", stored!(Itself, total_ns)).required(),
+pub(crate) static REQUESTS: [Request; 69] = [
+    Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC; where the client is on another host, the request is being received", stored!(Difference, t0_ns)).required(),
+    Request::stored("total_ns", "ns", "until the client has the reply; where the client is on another host, until the send call of the reply has ended", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
     Request::stored("service", "", "server, by its number at the end of the file", stored!(Itself, service)).required(),
     Request::stored(
@@ -69,13 +69,15 @@ pub(crate) static REQUESTS: [Request; 64] = [
     Request::stored("turn", "", "number within the connection, from 1", stored!(Itself, turn)),
     Request::stored("bytes_there", "bytes", "request", stored!(Itself, bytes_there)),
     Request::stored("bytes_back", "bytes", "reply", stored!(Itself, bytes_back)),
-    Request::stored("server", "", "thread that read the request", signed!(server, i32, u32)),
+    Request::stored("server", "", "thread that read the request; 0: on another host", signed!(server, i32, u32)),
     Request::stored("server_process", "", "its process", signed!(server_process, i32, u32)),
-    Request::stored("client", "", "thread that read the reply", signed!(client, i32, u32)),
+    Request::stored("client", "", "thread that read the reply; 0: on another host", signed!(client, i32, u32)),
     Request::stored("client_process", "", "its process", signed!(client_process, i32, u32)),
     Request::stored("faults", "", "page faults of the server's thread during the work", stored!(Itself, faults)),
     Request::stored("port", "", "TCP port; 0: Unix socket", stored!(Itself, port)),
     stage!("send_ns", Send),
+    stage!("send_out_ns", SendOut),
+    stage!("softirq_ns", Softirq),
     stage!("queued_ns", Queued),
     stage!("wake_up_ns", WakeUp),
     stage!("in_flight_ns", InFlight),
@@ -96,7 +98,10 @@ pub(crate) static REQUESTS: [Request; 64] = [
     stage!("work_other_ns", WorkOther),
     stage!("work_elsewhere_ns", WorkElsewhere),
     stage!("held_ns", Held),
+    stage!("away_ns", Away),
     stage!("reply_ns", Reply),
+    stage!("reply_out_ns", ReplyOut),
+    stage!("client_softirq_ns", ClientSoftirq),
     stage!("client_queued_ns", ClientQueued),
     stage!("client_wake_up_ns", ClientWakeUp),
     stage!("client_in_flight_ns", ClientInFlight),
@@ -135,7 +140,7 @@ impl Logged for RequestRow {
 mod tests {
     use super::*;
     use crate::columns::{decode, encode};
-    use msgpath_core::watch::Culprit;
+    use msgpath_core::watch::{Culprit, Stages};
 
     #[test]
     fn every_field_of_a_row_comes_back() {
@@ -164,7 +169,7 @@ mod tests {
             client_process: 13,
             faults: 14,
             port: 15,
-            stages: std::array::from_fn(|at| 1 << at),
+            stages: Stages(std::array::from_fn(|at| 1 << at)),
             run_there: run(16),
             block: culprit(17),
             run_work: run(18),

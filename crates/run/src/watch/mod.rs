@@ -2,6 +2,7 @@
 //!
 //! Everything is bounded: the time, the rows that are kept, the rows a second (`sampling`), the processes that are looked for.
 
+mod cgroup;
 mod command;
 mod cost;
 mod framing;
@@ -53,6 +54,12 @@ pub struct WatchRequest {
     pub ports: Vec<u16>,
     /// Names of processes.
     pub names: Vec<String>,
+    /// Cgroups: folders, or names as in /proc/PID/cgroup.
+    pub cgroups: Vec<String>,
+    /// The other ends of connections are left alone, as if they were on other hosts.
+    pub no_peers: bool,
+    /// Tracepoints that are left out, as if this kernel were older.
+    pub without: Vec<String>,
     /// A program to start, with its arguments.
     pub command: Vec<OsString>,
     /// How long.
@@ -93,7 +100,7 @@ fn refused(why: Unavailable) -> Problem {
 /// Why not.
 pub fn available() -> Result<(), Unavailable> {
     first_pid_namespace()?;
-    Watch::open(false).map(drop).map_err(explain)
+    Watch::open(false, &[]).map(drop).map_err(explain)
 }
 
 /// Watches, and writes the record.
@@ -104,8 +111,11 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
     first_pid_namespace().map_err(refused)?;
     let mut targets = Targets::of(request)?;
     let (mut watch, mut missing) =
-        Watch::open(request.framing.is_some()).map_err(|refusal| refused(explain(refusal)))?;
+        Watch::open(request.framing.is_some(), &request.without).map_err(|refusal| refused(explain(refusal)))?;
     missing.extend(watch.attach());
+    if request.no_peers {
+        watch.leave_peers_alone();
+    }
     targets.apply(&mut watch)?;
     let header = WatchHeader {
         schema: SCHEMA.into(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use msgpath_core::framing::Framing;
-use msgpath_core::watch::{Culprit, RequestRow, STAGES, Stage, flag};
+use msgpath_core::watch::{Culprit, RequestRow, Stage, Stages, flag};
 use msgpath_sys::watch::{Event, KINDS, Role, Verdict, What};
 
 use super::framing::{Frame, Framer, Lost, Protocol};
@@ -440,7 +440,7 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
 fn row(there: &Moments, back: &Moments, (request, reply): (&Frame, &Frame)) -> Option<RequestRow> {
     let (read, answer) = (&there.read, &back.begin);
     let (to, home) = (arrival(there)?, arrival(back)?);
-    let mut stages = [0; STAGES];
+    let mut stages = Stages::default();
     let mut set = |stage: Stage, ns: u64| stages[stage as usize] += ns;
     set(Stage::Send, to.ready_ns - there.begin.t);
     set(Stage::Queued, to.queued);

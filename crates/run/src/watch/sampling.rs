@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use msgpath_core::watch::ServiceCounts;
 use msgpath_sys::watch::Watch;
 
-/// Rows between two calls that are not too many: 2000 a second.
-const ENOUGH: u64 = 200;
+/// Rows between two calls that are not too many: 1000 a second.
+const ENOUGH: u64 = 100;
 /// One in so many, at most.
 const LARGEST: u64 = 4096;
 /// Requests from this quantile on have a row, so that those around p99 all have one.
@@ -62,6 +62,6 @@ mod tests {
 
     #[test]
     fn few_requests_are_all_kept_and_many_are_sampled() {
-        assert_eq!([0, 199, 200, 800, 10_000, u64::MAX >> 1].map(every), [1, 1, 1, 4, 64, 4096]);
+        assert_eq!([0, 99, 100, 400, 10_000, u64::MAX >> 1].map(every), [1, 1, 1, 4, 128, 4096]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is watched: processes with their children, names of processes, ports; and who listens here.
+//! What is watched: processes with their children, names of processes, cgroups, ports; and who listens here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,6 +6,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::watch::Watch;
 
 use super::WatchRequest;
+use super::cgroup::Cgroup;
 
 /// The most processes that are looked at.
 const MOST_PROCESSES: usize = 65_536;
@@ -14,6 +15,8 @@ const MOST_WATCHED: usize = 4_000;
 /// The most sockets of a table, and descriptors of a process, that are read.
 const MOST_SOCKETS: usize = 65_536;
 const MOST_DESCRIPTORS: usize = 4_096;
+/// The most network namespaces whose sockets are read.
+const MOST_NAMESPACES: usize = 256;
 /// Listening, in /proc/net/tcp.
 const LISTENING: &str = "0A";
 
@@ -21,6 +24,7 @@ pub(super) struct Targets {
     ports: Vec<u16>,
     pids: Vec<i32>,
     names: Vec<String>,
+    cgroups: Vec<Cgroup>,
     command: Option<String>,
     /// Processes that the programs know.
     known: BTreeSet<i32>,
@@ -48,6 +52,7 @@ impl Targets {
             ports: request.ports.clone(),
             pids: request.pids.clone(),
             names: request.names.clone(),
+            cgroups: request.cgroups.iter().map(|typed| Cgroup::find(typed)).collect::<Result<_, _>>()?,
             command: request.command.first().map(|program| program.to_string_lossy().into_owned()),
             known: BTreeSet::new(),
         })
@@ -57,6 +62,7 @@ impl Targets {
     pub(super) fn words(&self) -> String {
         let mut words: Vec<String> = self.names.clone();
         words.extend(self.pids.iter().map(|pid| format!("process {pid}")));
+        words.extend(self.cgroups.iter().map(Cgroup::words));
         words.extend(self.ports.iter().map(|port| format!("port {port}")));
         words.extend(self.command.clone());
         words.join(", ")
@@ -65,12 +71,18 @@ impl Targets {
     /// # Errors
     /// E61: there are too many processes.
     pub(super) fn apply(&mut self, watch: &mut Watch) -> Result<(), Problem> {
-        let listening = listening();
-        listening.values().for_each(|port| watch.set_listening(*port));
         for port in &self.ports {
             watch.watch_port(*port);
         }
+        for cgroup in &self.cgroups {
+            watch.watch_cgroup(cgroup.id).map_err(|error| {
+                Problem::new("E61", Exit::CannotStart, "so many cgroups cannot be watched").why(error.to_string())
+            })?;
+        }
         self.again(watch);
+        let inside: Vec<i32> = self.cgroups.iter().flat_map(Cgroup::processes).collect();
+        let listening = listening(self.known.iter().chain(&inside));
+        listening.values().for_each(|port| watch.set_listening(*port));
         // What comes to a process is known by its port, before the process has seen it.
         let own: BTreeSet<u16> = self
             .known
@@ -88,6 +100,10 @@ impl Targets {
 
     /// Processes that have come meanwhile.
     pub(super) fn again(&mut self, watch: &mut Watch) {
+        if !self.cgroups.is_empty() {
+            // Tasks may have moved into them.
+            watch.look_again();
+        }
         if self.pids.is_empty() && self.names.is_empty() {
             return;
         }
@@ -143,10 +159,19 @@ fn inode(link: &str) -> Option<u64> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// TCP ports on which somebody listens in this network namespace, by the inodes of the sockets.
-fn listening() -> BTreeMap<u64, u16> {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+/// TCP ports on which somebody listens in this network namespace and in those of the processes, by the inodes of the sockets.
+fn listening<'a>(processes: impl Iterator<Item = &'a i32>) -> BTreeMap<u64, u16> {
+    let mut namespaces: BTreeSet<_> = std::fs::read_link("/proc/self/ns/net").into_iter().collect();
+    let mut folders = vec!["/proc/self".to_owned()];
+    for process in processes.take(MOST_PROCESSES) {
+        let Ok(namespace) = std::fs::read_link(format!("/proc/{process}/ns/net")) else { continue };
+        if folders.len() < MOST_NAMESPACES && namespaces.insert(namespace) {
+            folders.push(format!("/proc/{process}"));
+        }
+    }
+    folders
         .iter()
+        .flat_map(|folder| ["net/tcp", "net/tcp6"].map(|file| format!("{folder}/{file}")))
         .filter_map(|file| std::fs::read_to_string(file).ok())
         .flat_map(|text| text.lines().skip(1).take(MOST_SOCKETS).filter_map(listens).collect::<Vec<_>>())
         .collect()
@@ -190,7 +215,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let own = sockets(std::process::id() as i32);
-        assert!(listening().iter().any(|(inode, listens)| *listens == port && own.contains(inode)));
+        assert!(listening(std::iter::empty()).iter().any(|(inode, listens)| *listens == port && own.contains(inode)));
         assert!(processes().contains_key(&(std::process::id() as i32)));
     }
 }

@@ -24,7 +24,8 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 {
 	int first = !conn->begun;
 	conn->begun = 1;
-	if (!c->payload)
+	/* Of a connection to another host one half is missing. */
+	if (!c->payload || conn->far)
 		return;
 	u32 *found = conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
@@ -246,4 +247,12 @@ NOINLINE int log_gone(struct conn *conn, u64 now)
 	fill(e, conn, kind, CLIENT, 0, &m);
 	put(e, 0);
 	return 0;
+}
+
+/* The other end is on another host: what it does is not in the log. */
+INLINE void leave_log(struct conn *conn, u64 now)
+{
+	if (conn->logged)
+		log_gone(conn, now);
+	conn->logged = conn->paired = 0;
 }

@@ -29,6 +29,8 @@ INLINE int above(const struct address *a, const struct address *b)
 	return a->port > b->port;
 }
 
+/* Of `seen`: both ends. */
+#define BOTH 3
 #define PORT_OF(sk) ((sk)->__sk_common.skc_num)
 #define FAR_PORT(sk) __builtin_bswap16((sk)->__sk_common.skc_dport)
 
@@ -68,6 +70,9 @@ INLINE int key_of(struct sock *sk, struct key *key)
 	return side;
 }
 
+/* The kernel gives ports from here on to whoever connects, unless it is told another range (ip_local_port_range). */
+#define FIRST_OF_CLIENTS 32768
+
 /* Which end is the server, as far as sockets tell: 1 or 2, 0 is not known. */
 INLINE u32 server_of(struct sock *sk, u32 side)
 {
@@ -80,9 +85,82 @@ INLINE u32 server_of(struct sock *sk, u32 side)
 		return u->addr ? side + 1 : 2 - side;
 	}
 	int here = bit(&listening, PORT_OF(sk)), there = bit(&listening, FAR_PORT(sk));
+	if (here == there) {
+		/* Whoever asks for a port means the server's. */
+		here = bit(&ports, PORT_OF(sk));
+		there = bit(&ports, FAR_PORT(sk));
+	}
+	if (here == there) {
+		here = PORT_OF(sk) < FIRST_OF_CLIENTS;
+		there = FAR_PORT(sk) < FIRST_OF_CLIENTS;
+	}
 	if (here == there)
 		return 0;
 	return here ? side + 1 : 2 - side;
+}
+
+#define CGROUP_LEVELS 32
+
+/* The cgroup in which a socket was made, or one above it, is watched. An accepted socket has that of the one that listened. */
+NOINLINE int of_watched_cgroup(struct sock *sk)
+{
+	if (!EXISTS(sk->sk_cgrp_data.cgroup))
+		return 0;
+	struct cgroup *group = sk->sk_cgrp_data.cgroup;
+	for (int level = 0; level < CGROUP_LEVELS && group; level++) {
+		u64 id = group->kn->id;
+		if (map_lookup(&cgroups, &id))
+			return 1;
+		struct cgroup_subsys_state *parent = group->self.parent;
+		group = parent ? parent->cgroup : 0;
+	}
+	return 0;
+}
+
+/* The same of the current task. */
+NOINLINE int in_watched_cgroup(void)
+{
+	for (int level = 0; level < CGROUP_LEVELS; level++) {
+		u64 id = ancestor_cgroup(level);
+		if (!id)
+			return 0;
+		if (map_lookup(&cgroups, &id))
+			return 1;
+	}
+	return 0;
+}
+
+/* It is a socket of a process or a cgroup that is watched. `mine`: the current process uses it. */
+INLINE int belongs(struct sock *sk, struct control *c, int mine)
+{
+	s32 process = PROCESS;
+	if (mine && c->follow & PROCESSES && map_lookup(&processes, &process))
+		return 1;
+	return c->follow & CGROUPS && (of_watched_cgroup(sk) || (mine && in_watched_cgroup()));
+}
+
+INLINE void serves(struct conn *conn, struct sock *sk, u32 side, u32 server)
+{
+	conn->server = server;
+	if (server && sk->__sk_common.skc_family != AF_UNIX)
+		conn->port = server == side + 1 ? PORT_OF(sk) : FAR_PORT(sk);
+}
+
+/* A number for a new connection: its place is free, or was used longest ago of some. */
+INLINE u64 new_number(struct control *c)
+{
+	u64 number = 0, longest_ago = ~0ull;
+	for (int tries = 0; tries < 8 && longest_ago; tries++) {
+		u64 next = COUNT(c->next_conn) + 1ull;
+		u32 place = next % CONNS;
+		struct conn *there = map_lookup(&conns, &place);
+		u64 used = there && there->id ? there->t_ready : 0;
+		if (used < longest_ago) {
+			longest_ago = used;
+			number = next;
+		}
+	}
+	return number;
 }
 
 /* Decides about a socket that is not known yet, or was not interesting so far. `mine`: the current process uses it. */
@@ -95,40 +173,48 @@ NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
 	if (!e)
 		return 0;
 	e->epoch = c->epoch;
+	e->process = mine ? PROCESS : 0;
 	if (side < 0)
 		return 0;
-	u64 *id = map_lookup(&pairs, &key);
+	int apart = c->apart && key.family == AF_INET;
+	u64 *id = apart ? 0 : map_lookup(&pairs, &key);
 	int asked = id != 0;
-	if (!asked && mine) {
-		s32 process = PROCESS;
-		asked = map_lookup(&processes, &process) != 0;
-	}
 	if (!asked && key.family == AF_INET)
-		asked = bit(&ports, PORT_OF(sk)) || bit(&ports, FAR_PORT(sk));
-	if (!asked)
+		asked = bit(&ports, PORT_OF(sk)) || (!apart && bit(&ports, FAR_PORT(sk)));
+	if (!asked && !belongs(sk, c, mine))
 		return 0;
-	struct conn *conn = id ? map_lookup(&conns, id) : 0;
+	struct conn *conn = id ? conn_of(*id) : 0;
 	if (!conn || conn->seen & 1u << (side & 1)) {
 		/* A new one, or an address that was used before. */
-		u64 number = COUNT(c->connections) + 1;
+		if (conn)
+			conn->id = 0;
+		u64 number = new_number(c);
+		u32 place = number % CONNS;
 		void *blank = map_lookup(&blank_conn, &zero);
-		if (!blank || map_update(&conns, &number, blank, ANY) || map_update(&pairs, &key, &number, ANY)) {
+		if (!blank || map_update(&conns, &place, blank, ANY) || !(conn = map_lookup(&conns, &place))) {
 			COUNT(c->no_room);
 			return 0;
 		}
-		conn = map_lookup(&conns, &number);
-		if (!conn)
-			return 0;
 		conn->id = number;
-		conn->port = key.family == AF_INET ? PORT_OF(sk) : 0;
+		conn->t_ready = monotonic_ns();
+		conn->other = side ? key.a : key.b;
+		if (!apart && map_update(&pairs, &key, &number, id ? ANY : NO_EXIST)) {
+			/* At the same time the other end was seen on another CPU. */
+			conn->id = 0;
+			id = map_lookup(&pairs, &key);
+			conn = id ? conn_of(*id) : 0;
+			if (!conn)
+				return 0;
+		} else {
+			COUNT(c->connections);
+		}
 		__sync_fetch_and_add(&c->epoch, 1);
 	}
-	if (!conn->server) {
-		conn->server = server_of(sk, side);
-		if (key.family == AF_INET && conn->server)
-			conn->port = conn->server == (u32)side + 1 ? PORT_OF(sk) : FAR_PORT(sk);
-	}
-	conn->seen |= 1u << (side & 1);
+	if (!conn->server)
+		serves(conn, sk, side, server_of(sk, side));
+	__sync_fetch_and_or(&conn->seen, 1u << (side & 1));
+	if (conn->seen == BOTH)
+		conn->far = 0;
 	e->side = side & 1;
 	e->conn = conn->id;
 	return e;
@@ -137,9 +223,56 @@ NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
 INLINE struct end *end_of(struct sock *sk, struct control *c, int mine)
 {
 	struct end *e = socket_storage(&ends, sk, 0, 0);
-	if (e && (e->conn || (e->epoch == c->epoch && !mine)))
-		return e->conn ? e : 0;
+	if (e && e->conn)
+		return e;
+	/* What was of no interest is looked at again when that may have changed, or another process has it. */
+	if (e && e->epoch == c->epoch && (!mine || e->process == PROCESS))
+		return 0;
 	return first_sight(sk, c, mine);
 }
 
 #define ROLE(conn, end) ((conn)->server == (end)->side + 1 ? SERVER : CLIENT)
+
+/* What happens at a socket; but for the first one the current thread does it. */
+enum { ARRIVES, READS, SENDS };
+
+/* The connection of a socket, where it is watched, and which end this is. */
+INLINE struct conn *conn_at(struct sock *sk, struct control *c, int what, u32 *role)
+{
+	struct end *e = end_of(sk, c, what != ARRIVES);
+	struct conn *conn = e ? conn_of(e->conn) : 0;
+	if (!conn)
+		return 0;
+	/* Where nobody knows: who sends first asks. */
+	if (!conn->server)
+		serves(conn, sk, e->side, what == SENDS ? 2 - e->side : e->side + 1);
+	*role = ROLE(conn, e);
+	return conn;
+}
+
+/* The other end has not done anything here, where it would have by now: it is on another host. */
+INLINE int is_alone(struct conn *conn, struct control *c)
+{
+	return conn->seen != BOTH && (c->apart || !is_loopback(&conn->other));
+}
+
+/* From here on nothing is expected of the other end. */
+INLINE void is_far(struct conn *conn, struct control *c)
+{
+	conn->far = c->far = 1;
+}
+
+/* Something has come that this connection's thread has not read, as far as TCP knows. */
+INLINE int unread(struct sock *sk)
+{
+	struct tcp_sock *tcp = as_tcp_socket(sk);
+	return tcp && tcp->rcv_nxt != tcp->copied_seq;
+}
+
+/* When the softirq began that has received what is ready now. */
+INLINE u64 received_from(u64 now)
+{
+	u32 zero = 0;
+	u64 *began = map_lookup(&receiving, &zero);
+	return began && *began && *began < now ? *began : now;
+}

@@ -5,31 +5,53 @@
 
 INLINE struct thread *thread_of(s32 pid)
 {
-	return pid > 0 && bit(&known, pid) ? map_lookup(&threads, &pid) : 0;
+	u32 word = (u32)pid / 4;
+	u64 *four = pid > 0 ? map_lookup(&places, &word) : 0;
+	u32 place = four ? *four >> (u32)pid % 4 * 16 & 0xffff : 0;
+	return place ? map_lookup(&threads, &place) : 0;
+}
+
+/* Makes a place that of a thread, or takes it away. */
+INLINE void set_place(s32 pid, u64 place, int on)
+{
+	u32 word = (u32)pid / 4, shift = (u32)pid % 4 * 16;
+	u64 *four = map_lookup(&places, &word);
+	if (!four)
+		return;
+	if (on)
+		__sync_fetch_and_or(four, place << shift);
+	else
+		__sync_fetch_and_and(four, ~(0xffffull << shift));
 }
 
 /* The current thread, known from now on. */
 NOINLINE struct thread *own(struct control *c)
 {
 	s32 pid = CURRENT;
-	u32 zero = 0;
 	struct thread *t = thread_of(pid);
 	if (t || pid <= 0)
 		return t;
-	void *blank = map_lookup(&blank_thread, &zero);
-	if (!blank || map_update(&threads, &pid, blank, ANY)) {
-		COUNT(c->no_room);
-		return 0;
+	for (int tries = 0; tries < 16; tries++) {
+		u32 place = COUNT(c->next_thread) % THREADS;
+		t = place ? map_lookup(&threads, &place) : 0;
+		if (!t || __sync_val_compare_and_swap(&t->pid, 0, pid))
+			continue;
+		__builtin_memset(&t->seq, 0, sizeof(*t) - __builtin_offsetof(struct thread, seq));
+		t->state = ON_CPU;
+		t->since = monotonic_ns();
+		t->tgid = PROCESS;
+		current_name(t->name, sizeof(t->name));
+		set_place(pid, place, 1);
+		return t;
 	}
-	t = map_lookup(&threads, &pid);
-	if (!t)
-		return 0;
-	t->state = ON_CPU;
-	t->since = monotonic_ns();
-	t->tgid = PROCESS;
-	current_name(t->name, sizeof(t->name));
-	set_bit(&known, pid, 1);
-	return t;
+	COUNT(c->no_room);
+	return 0;
+}
+
+INLINE void forget(struct thread *t, s32 pid)
+{
+	set_place(pid, 0, 0);
+	t->pid = 0;
 }
 
 /* A switch and a waking of the same thread may come at once on two CPUs. */
@@ -84,11 +106,17 @@ INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 	return 0;
 }
 
-/* Of the current thread, which only interrupts change meanwhile. */
+/* Of the current thread, which only interrupts change meanwhile, on this CPU: nothing but the compiler must be kept in order. */
 INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 {
-	if (!mark_other(t, m, now))
+	for (int tries = 0; tries < 4; tries++) {
+		u64 seq = *(volatile u64 *)&t->seq;
+		asm volatile("" ::: "memory");
 		copy_totals(t, m, now);
+		asm volatile("" ::: "memory");
+		if (*(volatile u64 *)&t->seq == seq)
+			return;
+	}
 }
 
 /* What a thread did between two marks. A total that went back makes the row worthless. */

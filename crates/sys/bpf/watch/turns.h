@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "log.h"
+#include "sockets.h"
 
 INLINE u32 bucket_of(u64 ns)
 {
@@ -143,11 +144,14 @@ INLINE void client_sends(struct conn *conn, struct control *c, struct sock *sk, 
 
 INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
 {
-	/* Unix sockets, and kernels that do not tell when a send begins. */
+	/* Unix sockets, other hosts, and kernels that do not tell when a send begins. */
 	if (conn->phase == ANSWERED)
 		finish(conn, c);
+	/* The next request of another host is here before the call that sends the reply is over: when it left is not known. */
+	if (conn->phase == SENDING && conn->far)
+		incomplete(conn);
 	if (conn->phase == IDLE)
-		request_begins(conn, c, now, 0);
+		request_begins(conn, c, conn->far ? received_from(now) : now, 0);
 	if (conn->phase >= SERVED)
 		conn->row.flags |= AGAIN;
 	if (conn->phase != SENT)
@@ -156,9 +160,15 @@ INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
 	ready_for(conn, SERVER, now);
 }
 
-INLINE u32 service_of(struct conn *conn, struct control *c, s32 process)
+/* `away`: the server is on another host. */
+INLINE u32 service_of(struct conn *conn, struct control *c, s32 process, int away)
 {
-	u64 key = conn->port ? conn->port : 1ull << 32 | (u32)process;
+	struct address key = {};
+	key.port = conn->port;
+	if (away)
+		key = conn->other;
+	else if (!key.port)
+		key.lo = (u32)process;
 	u32 *known = map_lookup(&numbers, &key);
 	if (known)
 		return *known + 1;
@@ -175,7 +185,7 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 	struct row *row = &conn->row;
 	s32 pid = CURRENT;
 	if (!conn->service)
-		conn->service = service_of(conn, c, t->tgid);
+		conn->service = service_of(conn, c, t->tgid, 0);
 	conn->got += bytes;
 	if (conn->phase == SERVED)
 		row->bytes_there += bytes;
@@ -187,6 +197,11 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 	row->flags = 0;
 	row->t0 = conn->t_sent;
 	row->send = until(conn->t_sent, conn->t_ready, row);
+	row->out = row->away = row->reply_out = row->back_softirq = row->softirq = 0;
+	if (conn->far) {
+		row->softirq = row->send;
+		row->send = 0;
+	}
 	arrived(conn, SERVER, t, m, &row->there, &row->run_there);
 	row->server = pid;
 	row->server_process = t->tgid;
@@ -207,7 +222,7 @@ INLINE void turn_away(struct thread *t, u64 to, const struct mark *m)
 	u64 open = t->open;
 	if (!open || open == to)
 		return;
-	struct conn *before = map_lookup(&conns, &open);
+	struct conn *before = conn_of(open);
 	if (before && before->phase == SERVED && !before->done_is) {
 		before->done = *m;
 		before->done_is = 1;
@@ -287,4 +302,74 @@ INLINE void reply_read(struct conn *conn, struct thread *t, const struct mark *m
 	row->total = until(row->t0, m->t, row);
 	conn->t_first = m->t;
 	conn->phase = ANSWERED;
+}
+
+/* ---- the other end is on another host ---- */
+
+INLINE void nobody(s32 *thread, s32 *process, char *name)
+{
+	*thread = *process = 0;
+	((u64 *)name)[0] = ((u64 *)name)[1] = 0;
+}
+
+/*
+ * The reply of another host is ready. From the end of the send call on the request was on its way, there, and on its way back, until
+ * the softirq began that received the reply.
+ */
+INLINE void reply_from_afar(struct conn *conn, struct control *c, u64 now)
+{
+	struct row *row = &conn->row;
+	leave_log(conn, now);
+	is_far(conn, c);
+	if (!conn->service)
+		conn->service = service_of(conn, c, 0, 1);
+	u64 received = received_from(now);
+	ready_for(conn, CLIENT, now);
+	__builtin_memset(&row->send, 0, STAGES_SIZE);
+	if (received < conn->t_sent)
+		received = conn->t_sent;
+	/* The reply may be here before the call that has sent the request is over. */
+	u64 out = conn->t_out > conn->t_sent && conn->t_out < received ? conn->t_out : received;
+	row->flags = 0;
+	row->t0 = conn->t_sent;
+	row->out = out - conn->t_sent;
+	row->away = received - out;
+	row->back_softirq = until(received, conn->t_ready, row);
+	row->run_there.ns = row->block.ns = row->run_work.ns = 0;
+	row->faults = 0;
+	row->bytes_there = conn->asked - conn->got;
+	conn->got = conn->asked;
+	nobody(&row->server, &row->server_process, row->server_name);
+	conn->phase = READY;
+}
+
+/* A part of the reply was given to the device, or waits in the socket for room: for this host the request is over. */
+INLINE void reply_left(struct conn *conn, struct control *c, u64 now, u32 bytes)
+{
+	struct row *row = &conn->row;
+	if (conn->phase == ANSWERED) {
+		row->rest = until(conn->t_first, now, row);
+		row->bytes_back += bytes;
+		row->flags |= PARTS;
+	} else {
+		leave_log(conn, now);
+		is_far(conn, c);
+		__builtin_memset(&row->back, 0, sizeof(row->back));
+		row->reply = row->rest = row->run_back.ns = 0;
+		row->reply_out = until(conn->t_first, now, row);
+		row->bytes_back = bytes;
+		nobody(&row->client, &row->client_process, row->client_name);
+		conn->t_first = now;
+		conn->phase = ANSWERED;
+	}
+	row->total = until(row->t0, now, row);
+}
+
+/* Before kernel 6.16 a send to another host is known when it is over. */
+INLINE void sent_in_silence(struct conn *conn, struct control *c, struct sock *sk, struct thread *t, u32 role, const struct mark *m)
+{
+	if (role == CLIENT)
+		client_sends(conn, c, sk, m->t);
+	else if (conn->phase == SERVED)
+		reply_begins(conn, t, m);
 }

@@ -11,12 +11,15 @@
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
+#define TCP_ESTABLISHED 1
+#define TCP_FIN_WAIT1 4
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 #define MSG_PEEK 2
 /* Of struct iov_iter, since kernel 6.7. */
 #define ITER_UBUF 0
 #define ITER_IOVEC 1
+#define NET_RX 3
 
 /* ---- what a thread does ---- */
 
@@ -36,6 +39,8 @@ struct last { u64 conn; struct mark at; };
 enum { CLIENT, SERVER };
 
 struct thread {
+	s32 pid;                 /* 0: the place is free */
+	u32 unused;
 	u64 seq;                 /* odd while the totals change */
 	u64 since;               /* when the state began */
 	u64 ns[KINDS];
@@ -53,6 +58,7 @@ struct thread {
 	u64 run_ended;
 	struct last last[2];     /* by role */
 	char name[16];
+	u64 gap[13];             /* no two threads share a line of the cache */
 };
 
 /* ---- connections ---- */
@@ -77,19 +83,26 @@ struct row {
 	u32 bytes_there, bytes_back;
 	s32 server, server_process, client, client_process;
 	u32 faults, port;
-	/* The stages, in the order of time; they add up to `total`. */
+	/* The stages, in the order of time; they add up to `total`. Those of the way to another host are 0 where both ends are here. */
 	u64 send;                /* the client's send call up to the data being ready at the server */
+	u64 out;                 /* the client's send call, of a request to another host */
+	u64 softirq;             /* of a request of another host: from the softirq that received it to the data being ready */
 	struct arrival there;
 	u64 work[KINDS];
 	u64 elsewhere;           /* work that cannot be split: a thread that nobody saw being woken replied */
 	u64 held;                /* the reply waited while the thread read other requests */
+	u64 away;                /* the link and the other host */
 	u64 reply;               /* the server's send call up to the data being ready at the client */
+	u64 reply_out;           /* the server's send call, of a reply to another host */
+	u64 back_softirq;        /* of a reply of another host: from the softirq that received it to the data being ready */
 	struct arrival back;
 	u64 rest;                /* from the first to the last part of the reply */
 	struct who run_there, block, run_work, run_back;
 	char server_name[16], client_name[16];
 	u8 head[HEAD];           /* zeros where it was not copied */
 };
+
+#define STAGES_SIZE (__builtin_offsetof(struct row, run_there) - __builtin_offsetof(struct row, send))
 
 enum { SLOW = 1, SAMPLED = 2, TORN = 4, AGAIN = 8, HANDED = 16, PARTS = 32 };
 
@@ -103,6 +116,8 @@ struct conn {
 	u32 phase;
 	u32 server;              /* which end: 1 or 2; 0: not known yet */
 	u32 seen;                /* ends that were seen, a bit each */
+	u32 far;                 /* the other end is on another host */
+	struct address other;    /* the address of the end that was not seen first */
 	u32 service;             /* its number + 1 */
 	u32 port;
 	u32 turns, out_of_turn;
@@ -110,7 +125,7 @@ struct conn {
 	u32 faults;              /* of the reading thread when it read */
 	s32 reader[2];           /* the threads that received last, by role */
 	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
-	u64 t_sent, t_ready, t_first;
+	u64 t_sent, t_out, t_ready, t_first;
 	struct waiting waiting[2]; /* by role */
 	u32 done_is, zero;
 	struct mark read, done, handed_from, handed_to;
@@ -127,7 +142,7 @@ struct conn {
 };
 
 /* What is kept with a socket. */
-struct end { u64 conn; u32 side; u32 epoch; };
+struct end { u64 conn; u32 side; u32 epoch; s32 process; u32 zero; };
 
 /* ---- the log ---- */
 
@@ -177,33 +192,50 @@ struct service {
 	u64 histogram[BUCKETS];
 };
 #define SERVICES 32
+#define THREADS 8192
+#define CONNS 8192
+/* Bits of `follow`. */
+#define PROCESSES 1
+#define CGROUPS 2
 
 struct control {
 	u32 on;
-	u32 follow;              /* children of watched processes are watched */
+	u32 follow;              /* processes, and cgroups, are watched */
 	u32 epoch;               /* changes whenever a socket may have become interesting */
 	u32 payload;             /* requests are looked into: their first bytes, and the log */
-	u64 connections, services, lost, no_room;
-	u64 unused_too[2];
+	u64 connections;
+	u32 services;
+	u32 silent;              /* nothing tells when a TCP send begins (before kernel 6.16) */
+	u64 lost, no_room;
+	u32 next_conn, next_thread;
+	u32 far;                 /* a connection to another host was seen */
+	u32 apart;               /* the other ends of connections are left alone, as if they were on other hosts */
 	u8 kinds[CALLS];         /* of the calls by their numbers */
 };
 
 MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);
 MAP(services, ARRAY, MMAPABLE, SERVICES, u32, struct service);
-/* A bit for each thread id there can be, so that other threads cost next to nothing; the totals of those that have one. */
-MAP(known, ARRAY, 0, 65536, u32, u64);
-MAP(threads, HASH, 0, 8192, s32, struct thread);
+/*
+ * By thread id: the thread's place, four to a word, 0 where it has none, so that other threads cost next to nothing. Arrays, because
+ * looking something up in them is no call.
+ */
+MAP(places, ARRAY, 0, 1 << 20, u32, u64);
+MAP(threads, ARRAY, 0, THREADS, u32, struct thread);
 /* Ports that are watched, and ports on which somebody listens: a bit each. */
 MAP(ports, ARRAY, MMAPABLE, 1024, u32, u64);
 MAP(listening, ARRAY, MMAPABLE, 1024, u32, u64);
 MAP(processes, HASH, 0, 4096, s32, u32);
+/* By their ids. */
+MAP(cgroups, HASH, 0, 64, u64, u32);
 MAP(ends, SK_STORAGE, NO_PREALLOC, 0, s32, struct end);
 MAP(pairs, LRU_HASH, 0, 16384, struct key, u64);
-MAP(conns, LRU_HASH, 0, 8192, u64, struct conn);
-/* Servers by port, or by process where there is none, and their numbers. */
-MAP(numbers, HASH, 0, SERVICES, u64, u32);
-/* What new entries are made of. */
-MAP(blank_thread, ARRAY, 0, 1, u32, struct thread);
+/* By number, modulo the size. */
+MAP(conns, ARRAY, 0, CONNS, u32, struct conn);
+/* Servers by port, by process where there is none, or by address and port where they are on another host; and their numbers. */
+MAP(numbers, HASH, 0, SERVICES, struct address, u32);
+/* When the softirq began in which packets are being received on a CPU; 0: none. */
+MAP(receiving, PERCPU_ARRAY, 0, 1, u32, u64);
+/* What a new connection is made of. */
 MAP(blank_conn, ARRAY, 0, 1, u32, struct conn);
 /* What events are made of, one for each kind: a program may interrupt another one on its CPU. */
 MAP(blank_event, PERCPU_ARRAY, 0, EVENTS, u32, struct event);
@@ -222,20 +254,24 @@ INLINE struct control *active(void)
 	return c && c->on ? c : 0;
 }
 
-INLINE void set_bit(void *map, u32 number, int on)
+INLINE void set_bit(void *map, u32 number)
 {
 	u32 word = number / 64;
 	u64 *bits = map_lookup(map, &word);
-	if (!bits)
-		return;
-	if (on)
+	if (bits)
 		__sync_fetch_and_or(bits, 1ull << (number % 64));
-	else
-		__sync_fetch_and_and(bits, ~(1ull << (number % 64)));
 }
 
 INLINE void copy_name(char *to, const char *from)
 {
 	((u64 *)to)[0] = ((const u64 *)from)[0];
 	((u64 *)to)[1] = ((const u64 *)from)[1];
+}
+
+/* The connection of a number; 0: its place was given to another one. */
+INLINE struct conn *conn_of(u64 id)
+{
+	u32 place = id % CONNS;
+	struct conn *conn = id ? map_lookup(&conns, &place) : 0;
+	return conn && conn->id == id ? conn : 0;
 }
