@@ -1,6 +1,7 @@
 //! What each layer of a stack adds. `explain --layers`: the same message over ever fewer layers, the elimination by hand as one plan.
 //! `compare --layers`: protocols on top of a path, each against what it stands on.
 
+use msgpath_core::PathName;
 use msgpath_core::plan::{Case, CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric};
 use msgpath_stats::dependence::independent;
 use msgpath_stats::describe::{deviation, mean};
@@ -38,6 +39,14 @@ pub fn layers(results: &Results) -> Vec<Layer> {
         (false, _) => Vec::new(),
         (true, false) => breakdown(results),
         (true, true) => ladder(results),
+    }
+}
+
+/// A path as short as it is clear among these: its transport, where that has one path.
+pub fn short_name<'a>(path: &PathName, mut among: impl Iterator<Item = &'a PathName>) -> String {
+    match among.all(|other| other.transport != path.transport || other == path) {
+        true => path.transport.clone(),
+        false => path.to_string(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! V17: what a protocol adds to the path that it stands on.
 
-use msgpath_core::Case;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::{halves_agree, halves_within};
@@ -8,7 +7,7 @@ use msgpath_stats::verdict::Verdict;
 
 use super::wording::{again_with_rounds, finding, percent, range};
 use super::{Detector, Input, Sentence};
-use crate::layers::Layer;
+use crate::layers::{Layer, short_name};
 use crate::summary::{Confidence, Ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V17", detect };
@@ -19,17 +18,12 @@ fn detect(input: &Input) -> Vec<Sentence> {
     layers.filter_map(|layer| Some(say(input, layer, layer.times.as_ref()?))).collect()
 }
 
-/// A path as short as it is clear: its transport, where that has one path in this run.
-fn name(input: &Input, id: u32) -> String {
-    let Case { path, .. } = &input.plan.cases[id as usize];
-    let one = input.plan.cases.iter().all(|case| case.path.transport != path.transport || case.path == *path);
-    if one { path.transport.clone() } else { path.to_string() }
-}
-
 fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
-    let (own, beneath) = (name(input, times.case), name(input, times.baseline));
-    let sizes: std::collections::BTreeSet<u64> = input.plan.cases.iter().map(|case| case.size).collect();
-    let size = msgpath_core::units::size(input.plan.cases[times.case as usize].size);
+    let cases = &input.plan.cases;
+    let name = |id: u32| short_name(&cases[id as usize].path, cases.iter().map(|case| &case.path));
+    let (own, beneath) = (name(times.case), name(times.baseline));
+    let sizes: std::collections::BTreeSet<u64> = cases.iter().map(|case| case.size).collect();
+    let size = msgpath_core::units::size(cases[times.case as usize].size);
     let place = if sizes.len() > 1 { format!("At {size} ") } else { String::new() };
     let d = log_ratios(&input.series[times.case as usize], &input.series[times.baseline as usize]);
     let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();

@@ -1,7 +1,7 @@
 //! `compare --layers`: what protocols add to the paths that they stand on.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::layers::Layer;
+use msgpath_analyse::layers::{Layer, short_name};
 use msgpath_analyse::summary::{CaseSummary, Cost};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{size, three_digits};
@@ -72,7 +72,7 @@ fn table(summary: &Summary, cases: &[&CaseSummary], bytes: u64, style: Style) ->
         let paint = if decided(layer) { Paint::Bold } else { Paint::Plain };
         let times = layer.times.as_ref();
         table.row([
-            case.case.path.to_string().into(),
+            name(summary, case.case.id).into(),
             value_span(&layer.median, glyphs),
             p99.into(),
             paint.span(adds.map_or_else(String::new, |adds| what_it_adds(adds, glyphs))),
@@ -91,8 +91,10 @@ fn decided(layer: &Layer) -> bool {
     layer.times.as_ref().is_some_and(|times| matches!(times.verdict, Verdict::Better | Verdict::Worse))
 }
 
+/// A case as short as it is clear in this run.
 fn name(summary: &Summary, case: u32) -> String {
-    summary.cases.get(case as usize).map_or_else(String::new, |case| case.case.path.to_string())
+    let paths = || summary.cases.iter().map(|case| &case.case.path);
+    summary.cases.get(case as usize).map_or_else(String::new, |case| short_name(&case.case.path, paths()))
 }
 
 /// What the ends of a layer agreed on, as its library said, and what it stands on where that was not measured.
@@ -105,11 +107,11 @@ fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
     if let Some(beneath) = beneath.filter(|beneath| beneath.case.path.transport != *over) {
         said.push(format!(
             "it stands on {over}, which is not in this run and part of what it adds to {}",
-            beneath.case.path
+            name(summary, beneath.case.id)
         ));
     }
     if !said.is_empty() {
-        page.hanging(&["  ".into()], 4, &format!("{}: {}", case.case.path, said.join(", ")), Paint::Dim);
+        page.hanging(&["  ".into()], 4, &format!("{}: {}", name(summary, layer.case), said.join(", ")), Paint::Dim);
     }
 }
 
@@ -147,7 +149,7 @@ mod tests {
         summary.layers = vec![layer(&cases[0]), Layer { adds: Some(adds), times: Some(times), ..layer(&cases[1]) }];
         let text = ladder(&run, &summary, Style { width: 120, glyphs: Glyphs::Ascii, ..Style::default() });
         let row = text.lines().find(|line| line.contains("3.10 us")).unwrap_or_else(|| panic!("{text}"));
-        let to = cases[0].case.path.to_string();
+        let to = name(&summary, cases[0].case.id);
         assert!(row.contains("2.90 us..3.30 us") && row.contains("1.14") && row.contains(&to), "{text}");
     }
 }
