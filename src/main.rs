@@ -40,6 +40,8 @@ const LEAST_SPACE: u64 = 32 << 20;
 
 fn main() -> ExitCode {
     msgpath_sys::signal::ignore_file_size();
+    #[cfg(feature = "layers")]
+    msgpath_layers::register();
     match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
         Ok(exit) => exit,
         Err(error) if problems::is_broken_pipe(&error) => ExitCode::SUCCESS,

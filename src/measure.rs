@@ -226,6 +226,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         (1, _, _) => terminal::verdict(run, summary, style),
         _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
+        _ if run.header.plan.is_ladder() => terminal::ladder(run, summary, style),
         _ if run.header.plan.layers => terminal::layers(run, summary, style),
         _ if view.explain => {
             return terminal::explain(run, summary, &MessageLog::open(run).unwrap_or_default(), style);

@@ -45,6 +45,8 @@ mod lab;
 mod ladder;
 #[path = "program/launch.rs"]
 mod launch;
+#[path = "program/layers.rs"]
+mod layers;
 #[path = "program/lies.rs"]
 mod lies;
 #[path = "program/live.rs"]

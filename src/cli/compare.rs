@@ -7,7 +7,7 @@ use msgpath_core::{Problem, Target};
 
 use super::options::Options;
 use crate::measure;
-use crate::request::{Request, Verb, request};
+use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
 
 /// Paths × sizes × threads, crossover
@@ -22,6 +22,11 @@ pub(super) struct Arguments {
     /// Compare throughput instead of round trips
     #[arg(long, help_heading = "Message and path")]
     stream: bool,
+    /// What protocols add to the paths beneath them, TLS, HTTP, gRPC and QUIC as their libraries speak them: tcp,tls,http2, or
+    /// all (a build with --features layers)
+    #[arg(long, value_name = "PATHS", conflicts_with_all = ["compared", "paths", "stream"], hide_possible_values = true)]
+    #[arg(help_heading = "Message and path")]
+    layers: Option<List<PathArg>>,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -33,6 +38,9 @@ impl Arguments {
 
     /// What will be measured.
     pub(super) fn request(&self) -> Result<Request, Problem> {
+        if let Some(paths) = &self.layers {
+            return ladder(paths, &self.options, self.target.as_ref());
+        }
         let mut options = self.options.clone();
         options.message.paths = options.message.paths.or_else(|| self.compared.clone());
         request(self.verb(), &options, self.target.as_ref())

@@ -81,7 +81,7 @@ fn paths_page() -> String {
 
 /// What a path is made of, in the order in which it is written.
 fn parts() -> [(&'static str, Vec<&'static Meta>); 3] {
-    let transports = registry::TRANSPORTS.iter().map(|transport| &transport.meta().meta).collect();
+    let transports = registry::transports().map(|transport| &transport.meta().meta).collect();
     [("TRANSPORTS", transports), ("SEND METHODS", registry::methods()), ("WAITS", registry::waits())]
 }
 

@@ -151,7 +151,7 @@ fn paths(run: &PresetRun) -> Result<(), Mistake> {
         for path in text.split(',').filter(|path| *path != "all") {
             let known = |spec: &PathSpec| {
                 let transports =
-                    msgpath_paths::registry::TRANSPORTS.iter().map(|transport| Some(transport.meta().meta.name));
+                    msgpath_paths::registry::transports().map(|transport| Some(transport.meta().meta.name));
                 let mut tried = std::iter::once(None).chain(transports.filter(|_| spec.method.is_none()));
                 tried.any(|transport| msgpath_paths::resolve(spec, transport).is_ok())
             };

@@ -1,7 +1,8 @@
-//! The layer breakdown, `explain --layers`: one message over ever fewer layers.
+//! What layers add. `explain --layers`: one message over ever fewer layers. `compare --layers`: protocols on top of a path.
 
-use msgpath_core::plan::{Ablation, Change, Distribution};
-use msgpath_core::{Case, CaseRole, Plan, Problem};
+use msgpath_core::plan::{Ablation, Change, Distribution, Metric};
+use msgpath_core::{Case, CaseRole, Exit, Plan, Problem, Target};
+use msgpath_paths::registry::transports;
 
 use super::{Request, Verb, request};
 use crate::cli::options::Options;
@@ -62,4 +63,53 @@ pub(crate) fn layers(options: &Options) -> Result<Request, Problem> {
     let plan = Plan { layers: true, refine: false, try_causes: false, ..plan };
     plan.validate()?;
     Ok(Request { plan, target, notes })
+}
+
+/// The plan of `compare --layers`: paths with protocols on top, each to be compared with what it stands on. `all`: every one
+/// that was built in, and the paths beneath.
+///
+/// # Errors
+/// As [`request`]; E05 where nothing was built in; options that this result has no place for.
+pub(crate) fn ladder(
+    List(typed): &List<PathArg>,
+    options: &Options,
+    target: Option<&Target>,
+) -> Result<Request, Problem> {
+    if transports().all(|transport| transport.over().is_empty()) {
+        let problem = Problem::new("E05", Exit::CannotStart, "this msgpath was built without layers");
+        return Err(problem.hint("cargo install msgpath --features layers"));
+    }
+    if options.evidence.metric.is_some_and(|metric| metric != Metric::P50) {
+        return Err(usage("--layers says what a layer adds to the median").hint("leave out --metric"));
+    }
+    let mut options = options.clone();
+    options.evidence.no_refine = true;
+    options.message.len.get_or_insert(List(vec![64]));
+    let all = || every_layer().into_iter().map(|name| PathArg::Spec(name.parse().expect("a well-formed path")));
+    let paths = typed.iter().flat_map(|path| match path {
+        PathArg::All => all().collect(),
+        path => vec![path.clone()],
+    });
+    options.message.paths = Some(List(paths.collect()));
+    let Request { mut plan, target, notes } = request(Verb::Compare { stream: false }, &options, target)?;
+    plan.layers = true;
+    plan.declare(msgpath_paths::traits);
+    if !plan.is_ladder() {
+        return Err(usage("none of these is a layer on top of a path").hint("msgpath compare --layers all"));
+    }
+    Ok(Request { plan, target, notes })
+}
+
+/// Every layer that was built in, behind the paths that carry them.
+fn every_layer() -> Vec<&'static str> {
+    let layers = || transports().filter(|transport| !transport.over().is_empty());
+    let is_layer = |name: &str| layers().any(|layer| layer.meta().meta.name == name);
+    let mut names: Vec<&str> = Vec::new();
+    let beneath = layers().map(|layer| layer.over()).filter(|name| !is_layer(name));
+    for name in beneath.chain(layers().map(|layer| layer.meta().meta.name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }

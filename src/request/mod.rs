@@ -6,7 +6,7 @@ pub(crate) mod mesh;
 mod programs;
 mod schedules;
 
-pub(crate) use layers::layers;
+pub(crate) use layers::{ladder, layers};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

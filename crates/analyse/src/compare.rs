@@ -125,6 +125,16 @@ pub fn compare(results: &Results) -> Option<Comparison> {
     })
 }
 
+/// The medians of each case against those of its own counterpart: a family of its own.
+pub(crate) fn steps(results: &Results, pairs: &[(&Case, &Case)]) -> Vec<Ratio> {
+    let evidence = |(case, base): &(&'_ Case, &'_ Case)| results.evidence(Metric::P50, case, base, pairs.len());
+    let compared: Vec<Compared> = pairs
+        .iter()
+        .filter_map(|pair| Some(Compared { case: pair.0, base: pair.1, evidence: evidence(pair)? }))
+        .collect();
+    ratios(&compared, &control::control(results, Metric::P50), false)
+}
+
 /// Every case of another path with the baseline's case of the same cell.
 fn against_baseline<'a>(results: &Results, metric: Metric, cases: &[&'a Case]) -> Vec<Compared<'a>> {
     let baseline = &results.plan.baseline;

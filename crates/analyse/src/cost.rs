@@ -22,6 +22,7 @@ pub fn cost(ends: &[&EndReport]) -> Cost {
 pub(crate) fn known(counted: Counted, ends: &[&EndReport], near: u64) -> Cost {
     match counted {
         Counted::All => cost(ends),
+        Counted::AllButCalls => Cost { calls_unread: true, ..cost(ends) },
         Counted::CpuTime => Cost { cpu_only: true, ..each_of(ends, near) },
         Counted::Nothing => Cost { unread: true, ..cost(ends) },
     }
@@ -35,6 +36,7 @@ fn each_of(ends: &[&EndReport], messages: u64) -> Cost {
     Cost {
         unread: false,
         cpu_only: false,
+        calls_unread: false,
         user_ns: each(&|end| end.user_ns),
         system_ns: each(&|end| end.system_ns),
         calls: each(&|end| end.calls.total_calls()),
@@ -55,9 +57,16 @@ pub const UNREAD: &str =
 /// Why all but the CPU time of an end is n/a.
 pub const CPU_ONLY: &str = "the far end is a program of others, whose CPU time is all that is seen from outside";
 
+/// Why the system calls of an end are n/a.
+pub const OF_A_LIBRARY: &str = "a library makes the system calls of a layer, and nobody counts them";
+
 /// Why the counters of an end are n/a.
 pub fn why_unread(cost: &Cost) -> &'static str {
-    if cost.cpu_only { CPU_ONLY } else { UNREAD }
+    match cost {
+        Cost { cpu_only: true, .. } => CPU_ONLY,
+        Cost { calls_unread: true, .. } => OF_A_LIBRARY,
+        _ => UNREAD,
+    }
 }
 
 /// System calls of one end, all rounds.

@@ -1,7 +1,8 @@
-//! What each layer of a stack adds: the same message over ever fewer layers, the elimination by hand as one plan.
+//! What each layer of a stack adds. `explain --layers`: the same message over ever fewer layers, the elimination by hand as one plan.
+//! `compare --layers`: protocols on top of a path, each against what it stands on.
 
-use msgpath_core::plan::{CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric, Plan};
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::PathName;
+use msgpath_core::plan::{Case, CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric};
 use msgpath_stats::dependence::independent;
 use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
@@ -10,10 +11,11 @@ use msgpath_stats::paired::Series;
 use msgpath_stats::quantile::Quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::series::series;
-use crate::summary::CaseSummary;
+use crate::compare::{Results, steps};
+use crate::series::{same_cell, series};
+use crate::summary::Ratio;
 
-/// One layer, the stack with most layers first.
+/// One layer, in a breakdown the stack with most layers first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
     /// Its case.
@@ -22,41 +24,85 @@ pub struct Layer {
     pub name: String,
     /// Median round trip: that of its case, as every other place prints it.
     pub median: Quantile,
-    /// What this layer adds to the one with fewer layers that follows, ns: the mean of the differences of the medians in the same pass, with
-    /// its 95 % t interval. `None` for the last layer, and where no pass has both.
+    /// What this layer adds to the one beneath it, ns: the mean of the differences of the medians in the same pass, with
+    /// its 95 % t interval. `None` where there is none beneath, and where no pass has both.
     pub adds: Option<Estimate>,
+    /// The same as a ratio, against the case that it is added to, judged with all steps of the run. Protocols on top only.
+    #[serde(default)]
+    pub times: Option<Ratio>,
 }
 
-/// The layers of a plan that breaks a message down; empty for any other. `rounds`: those of each case, by pass; `cases`: their
-/// numbers.
-pub fn layers(plan: &Plan, rounds: &[Vec<&RoundRecord>], cases: &[CaseSummary]) -> Vec<Layer> {
-    if !plan.layers {
-        return Vec::new();
+/// The layers of a plan that is about them; empty for any other.
+pub fn layers(results: &Results) -> Vec<Layer> {
+    let plan = results.plan;
+    match (plan.layers, plan.is_ladder()) {
+        (false, _) => Vec::new(),
+        (true, false) => breakdown(results),
+        (true, true) => ladder(results),
     }
+}
+
+/// A path as short as it is clear among these: its transport, where that has one path.
+pub fn short_name<'a>(path: &PathName, mut among: impl Iterator<Item = &'a PathName>) -> String {
+    match among.all(|other| other.transport != path.transport || other == path) {
+        true => path.transport.clone(),
+        false => path.to_string(),
+    }
+}
+
+/// The medians of a case by pass.
+fn medians(results: &Results, case: &Case) -> Series {
+    series(results.plan, Metric::P50, &results.rounds[case.id as usize])
+}
+
+/// One row of the result.
+fn layer(results: &Results, case: &Case, name: String) -> Option<Layer> {
+    let quantiles = &results.cases.get(case.id as usize)?.quantiles;
+    let median = quantiles.iter().find(|quantile| quantile.p == 0.5)?.clone();
+    Some(Layer { case: case.id, name, median, adds: None, times: None })
+}
+
+/// Each adds to the one that follows.
+fn breakdown(results: &Results) -> Vec<Layer> {
     // The handler with its work is an ablation of the first case: the same path, and something to do.
-    let handler = |case: &&msgpath_core::Case| {
+    let handler = |case: &&Case| {
         case.ablation.as_ref().is_some_and(|ablation| matches!(ablation.change, Change::ServiceTime(ns) if ns > 0))
     };
-    let of = |case: &msgpath_core::Case| series(plan, Metric::P50, &rounds[case.id as usize]);
-    let in_order = plan.cases.iter().filter(handler).chain(plan.cases.iter().filter(|c| c.role == CaseRole::Measured));
-    let found: Vec<(u32, String, Series)> = in_order
-        .map(|case| {
+    let cases = &results.plan.cases;
+    let in_order = cases.iter().filter(handler).chain(cases.iter().filter(|case| case.role == CaseRole::Measured));
+    let found: Vec<(&Case, Series)> =
+        in_order.map(|case| (case, medians(results, case))).filter(|(_, series)| !series.is_empty()).collect();
+    (0..found.len())
+        .filter_map(|at| {
+            let (case, series) = &found[at];
             let name = match &case.ablation {
                 Some(ablation) => format!("{}, {}", case.path, ablation.change),
                 None => case.path.to_string(),
             };
-            (case.id, name, of(case))
-        })
-        .filter(|(_, _, series)| !series.is_empty())
-        .collect();
-    (0..found.len())
-        .filter_map(|at| {
-            let (case, name, series) = &found[at];
-            let median = cases.get(*case as usize)?.quantiles.iter().find(|quantile| quantile.p == 0.5)?;
-            let adds = found.get(at + 1).and_then(|(_, _, fewer)| difference(series, fewer));
-            Some(Layer { case: *case, name: name.clone(), median: median.clone(), adds })
+            let adds = found.get(at + 1).and_then(|(_, fewer)| difference(series, fewer));
+            Some(Layer { adds, ..layer(results, case, name)? })
         })
         .collect()
+}
+
+/// Each adds to the path that it stands on, or to the baseline where that was not measured.
+fn ladder(results: &Results) -> Vec<Layer> {
+    let plan = results.plan;
+    let measured: Vec<&Case> = plan.cases.iter().filter(|case| case.role == CaseRole::Measured).collect();
+    let beneath = |case: &Case| {
+        let alike = || measured.iter().copied().filter(move |other| other.id != case.id && same_cell(case, other));
+        let stands_on = alike().find(|other| other.path.transport == case.traits.over);
+        stands_on.or_else(|| alike().find(|other| other.path == plan.baseline)).filter(|_| case.traits.is_layer())
+    };
+    let pairs: Vec<(&Case, &Case)> = measured.iter().filter_map(|case| Some((*case, beneath(case)?))).collect();
+    let steps = steps(results, &pairs);
+    let of = |case: &Case| {
+        let beneath = pairs.iter().find(|(on, _)| on.id == case.id).map(|(_, beneath)| *beneath);
+        let times = steps.iter().find(|ratio| ratio.case == case.id).cloned();
+        let adds = beneath.and_then(|beneath| difference(&medians(results, case), &medians(results, beneath)));
+        Some(Layer { adds, times, ..layer(results, case, case.path.to_string())? })
+    };
+    measured.iter().filter_map(|case| of(case)).collect()
 }
 
 /// Mean of the differences in the passes that both have, with its interval.
@@ -76,6 +122,7 @@ fn difference(thick: &Series, thin: &Series) -> Option<Estimate> {
 mod tests {
     use super::*;
     use crate::testing::Build;
+    use msgpath_stats::verdict::Verdict;
 
     #[test]
     fn each_layer_adds_its_difference() {
@@ -115,5 +162,38 @@ mod tests {
         }
         let p50 = summary.layers[0].median.ns.unwrap();
         assert!((19_000..24_000).contains(&p50), "{p50}");
+    }
+
+    /// A path, two protocols on it, and a third on one of these: medians of 20 µs times the factor of the case.
+    fn on_top(factors: &'static [f64]) -> Build {
+        let mut build = Build::echo(&["tcp:send", "a:send", "b:send", "c:send"], &[64]).control(64);
+        for (case, over) in build.plan.cases.iter_mut().zip(["", "tcp", "elsewhere", "b"]) {
+            case.traits.over = over.into();
+        }
+        build.plan.layers = true;
+        build.factor(move |case| factors.get(case.id as usize).copied().unwrap_or(factors[0]))
+    }
+
+    #[test]
+    fn a_protocol_adds_to_what_it_stands_on() {
+        let run = on_top(&[1.0, 1.25, 2.0, 3.0]).run();
+        let layers = crate::summarise(&run).layers;
+        let beneath: Vec<_> = layers.iter().map(|layer| layer.times.as_ref().map(|times| times.baseline)).collect();
+        // What `b` stands on was not measured: it adds to the baseline.
+        assert_eq!(beneath, [None, Some(0), Some(0), Some(2)]);
+        let base = layers[0].median.ns.unwrap() as f64;
+        for (layer, (times, adds)) in layers[1..].iter().zip([(1.25, 0.25), (2.0, 1.0), (1.5, 1.0)]) {
+            let (ratio, added) = (layer.times.as_ref().unwrap(), layer.adds.as_ref().unwrap());
+            assert!((ratio.ratio - times).abs() < 0.02 && ratio.verdict == Verdict::Worse, "{layer:?}");
+            assert!(ratio.low.unwrap() < times && times < ratio.high.unwrap(), "{layer:?}");
+            assert!((added.value / base - adds).abs() < 0.05, "{layer:?}");
+        }
+        assert!(layers[0].adds.is_none());
+    }
+
+    #[test]
+    fn a_step_that_the_run_does_not_show_is_not_decided() {
+        let layers = crate::summarise(&on_top(&[1.0, 1.01, 1.0, 1.0]).noise(0.2).run()).layers;
+        assert!(layers[1..].iter().all(|layer| layer.times.as_ref().unwrap().verdict != Verdict::Worse), "{layers:?}");
     }
 }

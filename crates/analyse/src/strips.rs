@@ -74,7 +74,9 @@ pub fn strips(run: &Run, case: u32) -> Strips {
     let counters = counters(run, &rounds);
     let tried = KNOWN.len() + counters.len();
     let case = run.header.plan.cases.iter().find(|own| own.id == case);
-    let [near, far] = case.map_or([true; 2], |case| run.header.counted(case).map(|counted| counted == Counted::All));
+    let [near, far] = case.map_or([true; 2], |case| {
+        run.header.counted(case).map(|counted| matches!(counted, Counted::All | Counted::AllButCalls))
+    });
     let unread = |name: &str| (!near && name.starts_with("near: ")) || (!far && name.starts_with("far: "));
     for (name, time, value) in KNOWN {
         let values: Vec<Option<f64>> = rounds.iter().map(|round| value(round).filter(|_| !unread(name))).collect();

@@ -73,7 +73,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         calm: Some(calm.share(run)),
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
-        layers: layers::layers(plan, &rounds, &cases),
+        layers: layers::layers(&results),
         attribution: attribute(run, logs, &ablations),
         gates: gates::judge(run, &rounds, &all, &cases),
         cases,

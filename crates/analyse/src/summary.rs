@@ -130,6 +130,9 @@ pub struct Cost {
     /// Only the sum of the CPU time is known, and stands in `user_ns`: all else is n/a, not 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cpu_only: bool,
+    /// System calls are those of a library, which nobody counted: `calls` is n/a, not 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calls_unread: bool,
     /// System calls.
     pub calls: f64,
     /// Voluntary context switches.
@@ -329,6 +332,11 @@ impl Cost {
     /// Whether all of it was read.
     pub fn is_whole(&self) -> bool {
         !self.unread && !self.cpu_only
+    }
+
+    /// System calls; `None`: nobody counted them.
+    pub fn system_calls(&self) -> Option<f64> {
+        (self.is_whole() && !self.calls_unread).then_some(self.calls)
     }
 }
 

@@ -636,7 +636,8 @@ pub struct Plan {
     /// After the rounds the near end of each case runs once more under cachegrind.
     #[serde(default)]
     pub simulate: bool,
-    /// The cases are the same message over ever fewer layers, in this order; what each layer adds is the result.
+    /// What each layer adds is the result. The cases are the same message over ever fewer layers, in this order; or paths with
+    /// protocols on top, of which each knows what it stands on ([`Plan::is_ladder`]).
     #[serde(default)]
     pub layers: bool,
     /// Programs of others that are far ends of some of the cases.
@@ -691,6 +692,11 @@ impl Plan {
     pub fn program_of(&self, case: &Case) -> Option<&Program> {
         let name = case.path.program.as_ref()?;
         self.programs.iter().find(|program| program.name == *name)
+    }
+
+    /// Whether what protocols add to the paths beneath them is the result.
+    pub fn is_ladder(&self) -> bool {
+        self.layers && self.cases.iter().any(|case| case.traits.is_layer())
     }
 
     /// Notes for every case what is true of its path.

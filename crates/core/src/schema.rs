@@ -86,6 +86,8 @@ pub struct RunHeader {
 pub enum Counted {
     /// Everything.
     All,
+    /// Everything but system calls: those of a layer are its library's.
+    AllButCalls,
     /// The sum of its CPU time: a program of others that the run started.
     CpuTime,
     /// Nothing.
@@ -141,6 +143,9 @@ impl RunHeader {
             Some(Source::Command(_) | Source::Example(_)) => Counted::CpuTime,
             Some(Source::Address(_) | Source::Missing { .. }) => Counted::Nothing,
         };
+        if case.traits.is_layer() {
+            return [Counted::AllButCalls; 2];
+        }
         [Counted::All, far]
     }
 

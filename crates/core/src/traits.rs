@@ -104,12 +104,21 @@ pub struct Traits {
     /// The receiver waits for signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: bool,
+    /// The transport that it stands on, where a library speaks a protocol over it; empty: it is no layer. System calls are then the
+    /// library's own, and nobody counts them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub over: String,
     /// The far end is a program of others: what it counts, and when its messages came, is not known.
     #[serde(skip_serializing_if = "is_default")]
     pub program: bool,
 }
 
 impl Traits {
+    /// Whether it is a layer.
+    pub fn is_layer(&self) -> bool {
+        !self.over.is_empty()
+    }
+
     /// Whether the receiver keeps its CPU while it waits, in the program or in the kernel.
     pub fn never_sleeps(&self) -> bool {
         self.spins || self.polls_device

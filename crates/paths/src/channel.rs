@@ -15,6 +15,7 @@ use msgpath_sys::sockmap::Sockmap;
 use msgpath_sys::{clock, mqueue, msg, ring, socket};
 use rustix::net::sockopt;
 
+use crate::layer::Layered;
 use crate::meta::Family;
 
 /// How long a channel waits, and who may end the waiting.
@@ -120,7 +121,7 @@ const MPTCP: &str = "TCP_IS_MPTCP";
 /// That which says that a BPF program hands the messages over.
 const REDIRECTED: &str = "BPF_SK_MSG_VERDICT";
 
-fn grant(end: &str, option: &str, asked: Option<String>, granted: String) -> Granted {
+pub(crate) fn grant(end: &str, option: &str, asked: Option<String>, granted: String) -> Granted {
     let same = asked.as_ref().is_none_or(|asked| *asked == granted);
     Granted { end: end.into(), option: option.into(), asked: asked.unwrap_or_else(|| "-".into()), granted, same }
 }
@@ -199,6 +200,16 @@ impl Socket {
     /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The socket alone, for who goes on with it: the connection stays.
+    ///
+    /// # Errors
+    /// As dup(2).
+    pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        let fd = self.fd.try_clone()?;
+        self.ends = false;
+        Ok(fd)
     }
 }
 
@@ -627,6 +638,8 @@ pub enum AnyChannel {
     Ring(RingEnd),
     /// Raw Ethernet.
     Packet(Packet),
+    /// A protocol that a library speaks over a socket.
+    Layer(Layered),
 }
 
 impl AnyChannel {
@@ -634,6 +647,7 @@ impl AnyChannel {
     pub fn breaker(&self) -> Option<Breaker> {
         match self {
             AnyChannel::Socket(socket) => socket.fd.try_clone().ok().map(Breaker),
+            AnyChannel::Layer(layer) => layer.socket.try_clone().ok().map(Breaker),
             _ => None,
         }
     }
@@ -677,6 +691,7 @@ impl AnyChannel {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
             AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate()?, end.limits.clone())),
+            AnyChannel::Layer(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
             AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
                 AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
             }
@@ -691,6 +706,7 @@ impl AnyChannel {
             AnyChannel::Queue(_) => Family::Queue,
             AnyChannel::Ring(_) => Family::Ring,
             AnyChannel::Packet(_) => Family::Packet,
+            AnyChannel::Layer(_) => Family::Layer,
         }
     }
 }

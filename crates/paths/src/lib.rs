@@ -6,11 +6,14 @@
 //! looked up. A loop that only sends, or only receives, is made once for each method or wait:
 //! [`registry::with_senders`], [`registry::with_receivers`].
 //!
+//! Transports of another crate, the layers, are listed behind its own when the program begins: [`registry::add`].
+//!
 //! To add one, copy `methods/write.rs`, `waits/block.rs` or `transports/fifo.rs` and add its line in `registry.rs`.
 #![forbid(unsafe_code)]
 
 pub mod channel;
 pub mod end;
+pub mod layer;
 pub mod meta;
 pub mod methods;
 pub mod registry;
@@ -20,6 +23,7 @@ pub mod waits;
 
 pub use channel::{AnyChannel, Breaker, Channel, Fds, Limits, Packet, Pipe, Queue, Receive, RingEnd, Socket};
 pub use end::{AnyMethod, AnyWait, End, Layout, Method, NewMethod, NewWait, Wait};
+pub use layer::{Layer, Layered};
 pub use meta::{Family, Meta, Part, TransportMeta, Wakes};
 pub use registry::{
     Driver, Entry, ReceiverDriver, SenderDriver, all, is_lossy, resolve, traits, transport, with_ends, with_receivers,

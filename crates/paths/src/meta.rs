@@ -76,6 +76,8 @@ pub enum Family {
     Ring,
     /// Raw Ethernet: every frame names the MAC address that it goes to.
     Packet,
+    /// A protocol that a library speaks over a socket.
+    Layer,
 }
 
 /// A transport's texts and properties.

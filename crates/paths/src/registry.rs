@@ -243,6 +243,7 @@ fn of_parts(path: &PathName) -> Traits {
         stack: meta.stack,
         headers: meta.headers.to_vec(),
         copies: meta.copies,
+        over: transport.over().to_owned(),
         ..Traits::default()
     };
     for parts in FAMILIES.iter().filter(|parts| parts.family == meta.family) {
@@ -265,6 +266,7 @@ fn of_parts(path: &PathName) -> Traits {
 
 mod program {
     use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
+    use crate::layer::Layered;
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
         vmsplice::Vmsplice, write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
@@ -300,14 +302,29 @@ mod program {
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits [Block, Spin, Poll, Epoll, SigIo];
+        Layer(Layered):
+            methods [Send],
+            waits [Block];
     }
 }
 
 pub use program::{FAMILIES, TRANSPORTS, with_ends, with_receivers, with_senders};
 
+static ADDED: OnceLock<&'static [&'static dyn Transport]> = OnceLock::new();
+
+/// Lists the transports of another crate behind these, before anything asks for one; a second call changes nothing.
+pub fn add(transports: &'static [&'static dyn Transport]) {
+    ADDED.get_or_init(|| transports);
+}
+
+/// Every transport, those of another crate last.
+pub fn transports() -> impl Iterator<Item = &'static dyn Transport> {
+    TRANSPORTS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
+}
+
 /// A transport by name.
 pub fn transport(name: &str) -> Option<&'static dyn Transport> {
-    TRANSPORTS.iter().copied().find(|transport| transport.meta().meta.name == name)
+    transports().find(|transport| transport.meta().meta.name == name)
 }
 
 /// Whether messages over a transport may be lost. Of one that is not known nobody says that they may not.
@@ -360,7 +377,7 @@ fn fitting(meta: &TransportMeta) -> (Vec<&'static Meta>, Vec<&'static Meta>) {
 /// Every path that makes sense, in the order of the registry.
 pub fn all() -> Vec<Entry> {
     let mut out = Vec::new();
-    for transport in TRANSPORTS.iter().copied() {
+    for transport in transports() {
         let (methods, waits) = fitting(transport.meta());
         for method in methods {
             out.extend(waits.iter().map(|wait| Entry::new(transport, method, wait)));
@@ -431,6 +448,10 @@ impl Entry {
     }
 
     fn try_it(&self) -> Result<(), Unavailable> {
+        // Both ends of a layer talk before the first message: its own probe has a thread for each.
+        if self.transport.meta().family == Family::Layer {
+            return self.transport.probe();
+        }
         let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");
         // The transport's own probe knows what stands behind the error of a call.
         let explained = |error| self.transport.probe().err().unwrap_or_else(|| failed(error));
@@ -487,7 +508,7 @@ pub fn resolve(spec: &PathSpec, default_transport: Option<&str>) -> Result<PathN
     };
     let unknown = |typed: String, why: String| {
         let names: Vec<String> = all().iter().map(|entry| entry.name.to_string()).collect();
-        let words: Vec<&str> = TRANSPORTS.iter().map(|transport| transport.meta().meta.name).collect();
+        let words: Vec<&str> = transports().map(|transport| transport.meta().meta.name).collect();
         let near = nearest(&typed, names.iter().map(String::as_str).chain(words));
         let problem = Problem::new("E09", Exit::Usage, format!("{typed:?} is not a message path")).why(why);
         match near {

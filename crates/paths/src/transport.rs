@@ -74,6 +74,11 @@ pub trait Transport: Sync {
     /// Its texts and properties.
     fn meta(&self) -> &'static TransportMeta;
 
+    /// The transport that it stands on, where it is a layer; empty: it is none.
+    fn over(&self) -> &'static str {
+        ""
+    }
+
     /// The largest message, bytes; `None`: no limit of its own.
     fn max_message(&self) -> Option<u64> {
         None

@@ -135,6 +135,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
     let cost = Cost {
         unread: false,
         cpu_only: false,
+        calls_unread: false,
         user_ns: 1_200.0,
         system_ns: 6_900.0,
         calls: 2.0,

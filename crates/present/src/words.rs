@@ -395,7 +395,7 @@ pub(crate) fn per_message(count: f64) -> String {
 /// Why costs of these cases are n/a, each reason once.
 pub(crate) fn why_unread<'a>(cases: impl Iterator<Item = &'a CaseSummary>) -> Vec<&'static str> {
     let mut whys = Vec::new();
-    for cost in cases.flat_map(|case| &case.ends).map(|end| &end.cost).filter(|cost| !cost.is_whole()) {
+    for cost in cases.flat_map(|case| &case.ends).map(|end| &end.cost).filter(|cost| cost.system_calls().is_none()) {
         crate::view::push_new(&mut whys, msgpath_analyse::cost::why_unread(cost));
     }
     whys

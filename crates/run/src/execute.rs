@@ -278,6 +278,17 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
     }
+    if entry.transport.meta().family == Family::Layer
+        && (case.inflight > 1 || case.load != Load::Closed || case.connections > case.threads)
+    {
+        return Err(Unavailable::new(
+            format!(
+                "{} is asked one message after the other, on one connection a thread",
+                entry.transport.meta().meta.name
+            ),
+            "without --inflight and --rate, as many threads as connections (-T)",
+        ));
+    }
     if entry.transport.meta().lossy && case.inflight > 1 && case.connections > case.threads {
         return Err(Unavailable::new(
             "a thread cannot keep several messages in flight on several connections that lose some",

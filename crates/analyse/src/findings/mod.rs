@@ -48,6 +48,7 @@ mod in_cache;
 mod interrupts;
 mod knee;
 mod late_receiver;
+mod layer_adds;
 mod lent_pages;
 mod limited_stream;
 mod littles_law;
@@ -167,6 +168,7 @@ pub const DETECTORS: &[Detector] = &[
     headline::DETECTOR,
     steady_halves::DETECTOR,
     steady_levels::DETECTOR,
+    layer_adds::DETECTOR,
     equivalent::DETECTOR,
     better_or_worse::DETECTOR,
     crossover_size::DETECTOR,

@@ -10,6 +10,7 @@ use msgpath_sys::scatter::Scatter;
 use super::hand_over;
 use crate::channel::{Channel, Packet, Queue, Socket};
 use crate::end::{Layout, Method, NewMethod};
+use crate::layer::Layered;
 use crate::meta::{Meta, Part};
 
 /// `send`.
@@ -20,7 +21,7 @@ pub struct Send {
 impl Part for Send {
     const META: Meta = Meta {
         name: "send",
-        summary: "one send() of one buffer (mq: mq_send; eth: sendto)",
+        summary: "one send() of one buffer (mq: mq_send; eth: sendto; layers: the call of their library)",
         manual: "The whole message in one buffer, one call. The kernel copies it.",
     };
     const IN_EVENT_LOOP: bool = true;
@@ -81,5 +82,29 @@ impl Method<Packet> for Send {
         hand_over(channel, self.message.len() + packet::HEAD, |channel, _| {
             packet::send_whole(channel.fd(), &self.message, channel.to()).map_err(Packet::later)
         })
+    }
+}
+
+impl NewMethod<Layered> for Send {
+    fn new(channel: &mut Layered, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        channel.begin()?;
+        Ok(Self { message: layout.whole() })
+    }
+}
+
+impl Method<Layered> for Send {
+    #[inline(always)]
+    fn slot(&mut self, _: &mut Layered) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut Layered) -> io::Result<()> {
+        channel.layer()?.send(self.message.piece(0))
+    }
+
+    fn drain(&mut self, channel: &mut Layered) -> io::Result<()> {
+        channel.layer()?.drain();
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 
 use crate::channel::Receive;
 use crate::end::{NewWait, Wait};
+use crate::layer::Layered;
 use crate::meta::{Meta, Part};
 
 /// `block`.
@@ -30,5 +31,18 @@ impl<C: Receive> Wait<C> for Block {
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         channel.counts().recv_calls += 1;
         channel.recv(buffer)
+    }
+}
+
+impl NewWait<Layered> for Block {
+    fn new(_: &mut Layered, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self)
+    }
+}
+
+impl Wait<Layered> for Block {
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut Layered, buffer: &mut [u8]) -> io::Result<usize> {
+        channel.layer()?.recv(buffer)
     }
 }

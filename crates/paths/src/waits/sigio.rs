@@ -33,6 +33,7 @@ impl Part for SigIo {
         match transport.family {
             Family::Queue => Err("message queues raise no SIGIO; what they have is mq_notify()"),
             Family::Ring => Err("shared memory is no descriptor, and no signal comes from it"),
+            Family::Layer => Err("what a layer waits for, its library decides"),
             Family::Socket | Family::Pipe | Family::Packet => Ok(()),
         }
     }

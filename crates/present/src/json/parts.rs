@@ -7,6 +7,7 @@ use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
 use msgpath_core::plan::{Case, Expectation, Workload};
 use msgpath_core::schema::Floors;
+use msgpath_stats::verdict::Verdict;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -108,12 +109,17 @@ fn of_end(end: &EndSummary) -> Value {
         }
         out["calls"] = Value::Null;
     }
+    if end.cost.calls_unread {
+        out["cost"]["calls"] = Value::Null;
+        out["calls"] = Value::Null;
+    }
     if let Some(part) = without_a_tick(end.cost) {
         out["cost"][part] = Value::Null;
     }
     explain(&mut out, |path| {
         match path {
             "calls" => msgpath_analyse::cost::why_unread(&end.cost),
+            "cost.calls" => msgpath_analyse::cost::why_unread(&end.cost),
             _ if path.starts_with("cost.") && !end.cost.is_whole() => msgpath_analyse::cost::why_unread(&end.cost),
             "cost.user_ns" | "cost.system_ns" if without_a_tick(end.cost).is_some() => {
                 "no tick of the kernel fell into this part of the CPU time; all of it stands in the other"
@@ -212,7 +218,7 @@ pub(super) fn ablation(ablation: &AblationResult, workload: Workload) -> Value {
     out
 }
 
-/// A layer of `explain --layers`, the stack with most layers first.
+/// A layer of `explain --layers`, the stack with most layers first, or of `compare --layers`.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Layer<'a> {
     /// Id of its case.
@@ -225,15 +231,26 @@ pub(super) struct Layer<'a> {
     median_low_ns: Option<u64>,
     /// Upper end, ns.
     median_high_ns: Option<u64>,
-    /// What this layer adds to the one with fewer layers that follows, ns; null for the last layer, and where no pass has both.
+    /// What this layer adds to the one beneath it, ns; null where there is none, and where no pass has both. `explain`: to the one that
+    /// follows.
     adds_ns: Option<f64>,
     /// Lower end of its 95 % interval, ns.
     adds_low_ns: Option<f64>,
     /// Upper end, ns.
     adds_high_ns: Option<f64>,
+    /// `compare`: id of the case that it is added to; null where there is none.
+    to: Option<u32>,
+    /// `compare`: its median divided by that of `to`, paired by pass.
+    times: Option<f64>,
+    /// Lower end of the interval that the verdict was read from.
+    times_low: Option<f64>,
+    /// Upper end.
+    times_high: Option<f64>,
+    /// `compare`: what the quotient means.
+    verdict: Option<Verdict>,
 }
 
-/// The layers of `explain --layers`.
+/// The layers of `--layers`.
 pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
     fn layer(layer: &msgpath_analyse::layers::Layer) -> Layer<'_> {
         Layer {
@@ -245,6 +262,11 @@ pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
             adds_ns: layer.adds.as_ref().map(|adds| adds.value),
             adds_low_ns: layer.adds.as_ref().and_then(|adds| adds.low),
             adds_high_ns: layer.adds.as_ref().and_then(|adds| adds.high),
+            to: layer.times.as_ref().map(|times| times.baseline),
+            times: layer.times.as_ref().map(|times| times.ratio),
+            times_low: layer.times.as_ref().and_then(|times| times.low),
+            times_high: layer.times.as_ref().and_then(|times| times.high),
+            verdict: layer.times.as_ref().map(|times| times.verdict),
         }
     }
     summary.layers.iter().map(layer).collect()

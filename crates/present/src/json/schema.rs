@@ -207,6 +207,7 @@ mod tests {
             for case in &mut summary.cases {
                 let cost = &mut case.end_mut(FAR).cost;
                 (cost.unread, cost.cpu_only) = (false, true);
+                case.end_mut(NEAR).cost.calls_unread = true;
             }
             for stages in &mut summary.attribution {
                 stages.why = Some("too few".into());

@@ -22,7 +22,7 @@ const CASES: usize = 3;
 
 /// Findings that answer what was asked, the first one first. The others say how steady a run was, what would tell more,
 /// or what else was seen.
-const ANSWERS: [&str; 9] = ["V01", "V15", "W114", "V06", "V04", "V03", "V05", "V07", "V13"];
+const ANSWERS: [&str; 10] = ["V01", "V15", "W114", "V17", "V06", "V04", "V03", "V05", "V07", "V13"];
 /// Findings about the run rather than about what it measured.
 const OF_THE_RUN: [&str; 9] = ["V02", "V09", "V10", "V11", "V12", "V14", "V16", "W56", "W57"];
 

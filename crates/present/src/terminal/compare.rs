@@ -309,6 +309,7 @@ fn costs(page: &mut Page, grid: &Grid) {
     let mut whys = Vec::new();
     let time = |cost: &Cost| cost.cpu_ns().map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)).into();
     let count = |cost: &Cost, count| if cost.is_whole() { words::per_message(count) } else { "n/a".into() }.into();
+    let calls = |cost: &Cost| cost.system_calls().map_or_else(|| "n/a".into(), words::per_message).into();
     for case in grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)) {
         let (near, far) = (&case.end(NEAR).cost, &case.end(FAR).cost);
         let copied = case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size);
@@ -319,8 +320,8 @@ fn costs(page: &mut Page, grid: &Grid) {
             case.case.path.to_string().into(),
             time(near),
             time(far),
-            count(near, near.calls),
-            count(far, far.calls),
+            calls(near),
+            calls(far),
             count(near, near.voluntary),
             count(far, far.voluntary),
             copied.into(),

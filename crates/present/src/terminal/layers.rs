@@ -69,7 +69,7 @@ fn added(adds: &Estimate) -> Added {
     }
 }
 
-fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
+pub(super) fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
     match added(adds) {
         Added::Known => signed(adds.value, glyphs),
         Added::AtMost(high) => format!("at most {}", glyphs.time(high.max(0.0))),
@@ -77,7 +77,7 @@ fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
     }
 }
 
-fn interval(estimate: &Estimate, glyphs: Glyphs) -> String {
+pub(super) fn interval(estimate: &Estimate, glyphs: Glyphs) -> String {
     match (estimate.low, estimate.high) {
         (Some(low), Some(high)) => format!("{}..{}", signed(low, glyphs), signed(high, glyphs)),
         _ => "no interval".into(),
@@ -103,7 +103,8 @@ mod tests {
         let case = &summary.cases[1];
         let p50 = case.quantiles[0].clone();
         let known = Estimate { value: 2e3, low: Some(1e3), high: Some(3e3) };
-        let layer = Layer { case: case.case.id, name: "tcp:send".into(), median: p50.clone(), adds: Some(known) };
+        let layer =
+            Layer { case: case.case.id, name: "tcp:send".into(), median: p50.clone(), adds: Some(known), times: None };
         let below = Estimate { value: -63.4e3, low: Some(-66.2e3), high: Some(-60.1e3) };
         let unknown = Estimate { value: 1.0, low: None, high: Some(104e3) };
         let handler = Layer { name: "tcp:send, service time 20.0 µs".into(), adds: Some(below), ..layer.clone() };

@@ -279,7 +279,7 @@ pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
     [
         user,
         system,
-        words::per_message(cost.calls),
+        cost.system_calls().map_or_else(|| "n/a".into(), words::per_message),
         words::per_message(cost.voluntary),
         words::per_message(cost.involuntary),
         words::per_message(cost.faults),

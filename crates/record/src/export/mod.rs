@@ -150,10 +150,28 @@ fn counted(run: &Run, round: &RoundRecord) -> [Counted; 2] {
     run.header.counted(case(run, round.case))
 }
 
+/// What is counted of system calls: a field of the report, and its columns.
+const CALLS: [&str; 13] = [
+    "calls",
+    "send_calls",
+    "recv_calls",
+    "wait_calls",
+    "other_calls",
+    "recv_full",
+    "recv_short",
+    "recv_empty",
+    "send_short",
+    "copied_bytes",
+    "signals",
+    "dropped",
+    "redirected",
+];
+
 /// Whether a field of an end's report is known: where nobody read its counters, what the stamps and lengths of calls tell.
 fn is_known(field: &str, end: &EndReport, counted: Counted) -> bool {
     match counted {
         Counted::All => return true,
+        Counted::AllButCalls => return !CALLS.contains(&field),
         Counted::CpuTime => return field == "user_ns",
         Counted::Nothing => {}
     }

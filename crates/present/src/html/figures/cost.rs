@@ -49,8 +49,8 @@ const PRICES: [Price; 6] = [
     Price {
         name: "system calls",
         saved: "calls",
-        near: |case| read(&case.end(NEAR).cost, |cost| cost.calls),
-        far: Some(|case| read(&case.end(FAR).cost, |cost| cost.calls)),
+        near: |case| case.end(NEAR).cost.system_calls(),
+        far: Some(|case| case.end(FAR).cost.system_calls()),
         print: words::per_message,
         count: true,
     },

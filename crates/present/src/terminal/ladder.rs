@@ -1,0 +1,155 @@
+//! `compare --layers`: what protocols add to the paths that they stand on.
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::layers::{Layer, short_name};
+use msgpath_analyse::summary::{CaseSummary, Cost};
+use msgpath_core::schema::{FAR, NEAR};
+use msgpath_core::units::{size, three_digits};
+use msgpath_record::Run;
+use msgpath_stats::verdict::Verdict;
+
+use super::echo::value_span;
+use super::layers::{interval, what_it_adds};
+use super::page::{Page, Paint, Span, Style};
+use super::table::{Align, Table};
+use crate::{view, words};
+
+/// A sentence for each step, then all rows with what they add to what, and what both ends agreed on.
+pub fn ladder(run: &Run, summary: &Summary, style: Style) -> String {
+    let mut page = Page::new(style);
+    let cases = view::measured(summary);
+    let rounds = format!("{} rounds", run.header.plan.rounds);
+    page.head(run, summary, &[summary.target.clone(), rounds]);
+    let void = summary.comparison.as_ref().is_some_and(|comparison| comparison.control_failed);
+    page.gap();
+    if void {
+        page.text(0, "The baseline differed from its own hidden repetition: no step is claimed.", Paint::Yellow);
+    }
+    for finding in summary.findings.iter().filter(|finding| finding.code == "V17") {
+        page.finding(finding);
+    }
+    let mut sizes = Vec::new();
+    cases.iter().for_each(|case| view::push_new(&mut sizes, case.case.size));
+    for bytes in sizes {
+        page.heading(&format!("median round trip and what each layer adds, {} messages", size(bytes)));
+        page.table(table(summary, &cases, bytes, style));
+    }
+    page.text(
+        2,
+        "A layer adds its p50 less that of the row named under `to`, in the same pass; both in the same interleaved run. CPU: time of \
+         the measuring thread a message, libraries and runtime included.",
+        Paint::Dim,
+    );
+    for layer in &summary.layers {
+        about(&mut page, summary, layer);
+    }
+    page.gates(&summary.gates);
+    page.limits(run, summary, &cases);
+    page.in_full(run, summary, &cases);
+    page.more(run, summary, &[], &[]);
+    page.finish()
+}
+
+/// The rows of one size.
+fn table(summary: &Summary, cases: &[&CaseSummary], bytes: u64, style: Style) -> Table {
+    let glyphs = style.glyphs;
+    let mut table = Table::new()
+        .column("layer", Align::Left)
+        .column("p50", Align::Right)
+        .optional("p99", Align::Right, 3)
+        .column("adds", Align::Right)
+        .optional("95 %", Align::Left, 2)
+        .column("times", Align::Right)
+        .column("to", Align::Left)
+        .optional("cpu near", Align::Right, 1)
+        .optional("cpu far", Align::Right, 1);
+    let time = |cost: &Cost| -> Span { cost.cpu_ns().map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)).into() };
+    for case in cases.iter().filter(|case| case.case.size == bytes) {
+        let layer = summary.layers.iter().find(|layer| layer.case == case.case.id);
+        let Some(layer) = layer else { continue };
+        let p99 = words::quantile(case, 0.99).map_or_else(String::new, |p99| words::quantile_value(p99, glyphs));
+        let adds = layer.adds.as_ref();
+        let paint = if decided(layer) { Paint::Bold } else { Paint::Plain };
+        let times = layer.times.as_ref();
+        table.row([
+            name(summary, case.case.id).into(),
+            value_span(&layer.median, glyphs),
+            p99.into(),
+            paint.span(adds.map_or_else(String::new, |adds| what_it_adds(adds, glyphs))),
+            Paint::Dim.span(adds.map_or_else(String::new, |adds| interval(adds, glyphs))),
+            paint.span(times.map_or_else(String::new, |times| three_digits(times.ratio))),
+            times.map_or_else(String::new, |times| name(summary, times.baseline)).into(),
+            time(&case.end(NEAR).cost),
+            time(&case.end(FAR).cost),
+        ]);
+    }
+    table
+}
+
+/// Whether the run shows that there is a difference.
+fn decided(layer: &Layer) -> bool {
+    layer.times.as_ref().is_some_and(|times| matches!(times.verdict, Verdict::Better | Verdict::Worse))
+}
+
+/// A case as short as it is clear in this run.
+fn name(summary: &Summary, case: u32) -> String {
+    let paths = || summary.cases.iter().map(|case| &case.case.path);
+    summary.cases.get(case as usize).map_or_else(String::new, |case| short_name(&case.case.path, paths()))
+}
+
+/// What the ends of a layer agreed on, as its library said, and what it stands on where that was not measured.
+fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
+    let Some(case) = summary.cases.get(layer.case as usize).filter(|case| case.case.traits.is_layer()) else { return };
+    let mut said: Vec<String> =
+        case.granted.iter().map(|granted| format!("{} {}", granted.option, granted.granted)).collect();
+    let beneath = layer.times.as_ref().and_then(|times| summary.cases.get(times.baseline as usize));
+    let over = &case.case.traits.over;
+    if let Some(beneath) = beneath.filter(|beneath| beneath.case.path.transport != *over) {
+        said.push(format!(
+            "it stands on {over}, which is not in this run and part of what it adds to {}",
+            name(summary, beneath.case.id)
+        ));
+    }
+    if !said.is_empty() {
+        page.hanging(&["  ".into()], 4, &format!("{}: {}", name(summary, layer.case), said.join(", ")), Paint::Dim);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::summary::Ratio;
+    use msgpath_core::units::Glyphs;
+    use msgpath_stats::estimate::Estimate;
+
+    #[test]
+    fn every_row_says_what_it_adds_to_what() {
+        let (mut run, mut summary) = crate::fixture::compare();
+        run.header.plan.layers = true;
+        let cases: Vec<CaseSummary> = view::measured(&summary).into_iter().take(2).cloned().collect();
+        let layer = |case: &CaseSummary| Layer {
+            case: case.case.id,
+            name: case.case.path.to_string(),
+            median: case.quantiles[0].clone(),
+            adds: None,
+            times: None,
+        };
+        let times = Ratio {
+            case: cases[1].case.id,
+            baseline: cases[0].case.id,
+            ratio: 1.14,
+            low: Some(1.1),
+            high: Some(1.18),
+            p: Some(0.001),
+            holm: true,
+            verdict: Verdict::Worse,
+            rounds_needed: None,
+        };
+        let adds = Estimate { value: 3_100.0, low: Some(2_900.0), high: Some(3_300.0) };
+        summary.layers = vec![layer(&cases[0]), Layer { adds: Some(adds), times: Some(times), ..layer(&cases[1]) }];
+        let text = ladder(&run, &summary, Style { width: 120, glyphs: Glyphs::Ascii, ..Style::default() });
+        let row = text.lines().find(|line| line.contains("3.10 us")).unwrap_or_else(|| panic!("{text}"));
+        let to = name(&summary, cases[0].case.id);
+        assert!(row.contains("2.90 us..3.30 us") && row.contains("1.14") && row.contains(&to), "{text}");
+    }
+}
