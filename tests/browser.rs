@@ -266,7 +266,10 @@ fn calls_can_be_searched_sorted_and_measured() {
     assert_eq!(calls_state(&mut browser, "matching"), 3_000.0);
     assert!(text(&mut browser, "#calls-found").starts_with("3000 calls, 1.5"));
     assert_eq!(browser.value("document.querySelectorAll('#calls .tl-kind').length"), 3);
-    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-kind')[2].textContent"), calls::METHODS[2]);
+    assert_eq!(
+        browser.value("document.querySelectorAll('#calls .tl-kind')[2].textContent"),
+        format!("{}, 100 B there, 100 B back", calls::METHODS[2])
+    );
 
     // The grammar of the search.
     for (query, matching) in [
@@ -309,6 +312,19 @@ fn calls_can_be_searched_sorted_and_measured() {
     browser.click("[data-order=percentile]", (0.5, 0.5));
     assert_eq!(calls_state(&mut browser, "rowFrom"), 0.0);
     assert!((calls_state(&mut browser, "rowTo") - 3_000_f64.log10()).abs() < 1e-9);
+
+    // Coloured and grouped by connection: those of the first stand before those of the second, and the key names all four.
+    browser.click("[data-order=group]", (0.5, 0.5));
+    browser.click("[data-hue=connection]", (0.5, 0.5));
+    let state =
+        "(({ hue, order, shown }) => `${hue} ${order} ${shown > 0}`)(document.querySelector('#calls-main').dataset)";
+    browser.until(&format!("{state} === 'connection group true'"));
+    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-keys .tl-key')[3].textContent"), "connection 3");
+    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-kind').length"), 0);
+    browser.click("[data-hue=server]", (0.5, 0.5));
+    assert_eq!(browser.value("document.querySelectorAll('#calls .tl-keys .tl-key')[0].textContent"), "10.9.0.2");
+    browser.click("[data-hue=kind]", (0.5, 0.5));
+    browser.click("[data-order=percentile]", (0.5, 0.5));
 
     // By time, with the keys: the next slowest, its neighbours, a call and the one that made it.
     browser.click("[data-axis=wall]", (0.5, 0.5));

@@ -21,6 +21,7 @@ fuzz_target!(|text: &str| {
     let ticks = doctor::stat::ticks(text);
     assert!(ticks.is_none_or(|ticks| ticks.steal <= ticks.all));
     tasks(text);
+    let _ = (msgpath_sys::spent::switches(text), msgpath_sys::spent::io(text));
     let _ = (msgpath_sys::schedstat::waited(text), doctor::cgroup::cpu_max(text), doctor::cgroup::throttling(text));
 });
 

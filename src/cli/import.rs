@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{Plan, Workload};
-use msgpath_core::schema::{NEAR, RunHeader};
-use msgpath_core::units::Pieces;
+use msgpath_core::schema::{NEAR, RpcFacts, RunHeader};
+use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, PathName, Problem};
 use msgpath_record::import::read_files;
 use msgpath_record::utc;
@@ -32,6 +32,9 @@ pub(super) struct Arguments {
     /// A title, for the report and for `export --to rpc-json`
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+    /// Speed of the wire between the machines in bits a second, for the estimate of the time on it: 1G
+    #[arg(long, value_name = "RATE", value_parser = units::parse_count)]
+    wire: Option<u64>,
     /// Findings and warnings only
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -59,6 +62,10 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut header = RunHeader {
         started: utc::now(),
         command: std::iter::once("msgpath".into()).chain(words).collect(),
+        rpc: Some(RpcFacts {
+            wire: arguments.wire.filter(|bits| *bits > 0).map(|bits| (bits, "--wire".to_owned())),
+            ..RpcFacts::default()
+        }),
         version: env!("CARGO_PKG_VERSION").into(),
         ..RunHeader::new(place.name.as_str(), "import", plan)
     };

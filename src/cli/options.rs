@@ -48,7 +48,8 @@ pub(crate) struct MessageOptions {
     /// Size of the reply [default: as -l]; with --far the bytes of such replies are not compared
     #[arg(long, visible_alias = "reply-size", value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) reply: Option<u64>,
-    /// Hand a message over as COUNT buffers of SIZE bytes: 15x100,30x50
+    /// Hand a message over as COUNT buffers of SIZE bytes: 15x100,30x50; or BYTES as COUNT buffers, what does not divide in
+    /// the last: 8/1003
     #[arg(long, value_name = "COUNTxSIZE", value_parser = typed::pieces, conflicts_with = "len")]
     pub(crate) pieces: Option<List<Pieces>>,
     /// Connections [default: one a thread]
@@ -210,6 +211,9 @@ pub(crate) struct ConnectionOptions {
     /// mtu=1400,offloads=off,netem=no
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     pub(crate) link: Option<Shape>,
+    /// Speed of the wire between the ends in bits a second, where their devices do not tell it: 54M
+    #[arg(long, value_name = "RATE", value_parser = units::parse_count)]
+    pub(crate) wire: Option<u64>,
     /// What starts the far end
     #[command(flatten)]
     pub(crate) launch: LaunchOptions,

@@ -541,6 +541,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         seed: arguments.seed.unwrap_or_else(random_seed),
         cpus: arguments.cpu.clone(),
         between,
+        server: own.as_ref().map(|(own, ..)| own.pid()),
         command: std::iter::once("msgpath".into()).chain(words).collect(),
         name: place.name.clone(),
         folder: place.folder.clone(),

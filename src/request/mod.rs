@@ -212,6 +212,7 @@ pub(crate) fn request(verb: Verb, options: &Options, target: Option<&Target>) ->
         message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
         service_time: options.message.service_time,
         working_set: options.message.working_set.unwrap_or(0),
+        wire: options.connection.wire.filter(|bits| *bits > 0),
         metric: options.evidence.metric,
         expect: options.evidence.expect,
         gates: options.evidence.fail_if.clone(),

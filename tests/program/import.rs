@@ -51,6 +51,20 @@ fn a_client_and_a_server_log_become_one_run() {
 }
 
 #[test]
+fn the_wire_of_a_log_is_estimated_where_its_speed_is_told() {
+    let home = home();
+    let estimate = |words: &str| {
+        let run = home.run(&format!("import server.log client.log --json {words}")).ends_with(0);
+        let run: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let kinds = run["rpc"]["kinds"].as_array().unwrap().clone();
+        let write = kinds.into_iter().find(|kind| kind["method"] == "write").unwrap();
+        write["wire_estimate_ns"]["request"].as_f64()
+    };
+    // 118 bytes at 1 Gbit/s.
+    assert_eq!((estimate("--wire 1G"), estimate("")), (Some(944.0), None));
+}
+
+#[test]
 fn what_goes_out_as_a_log_comes_in_again() {
     let home = home();
     home.run("import client.log").ends_with(0);

@@ -37,6 +37,21 @@ fn a_server_of_this_run_answers_and_ends_with_it() {
 }
 
 #[test]
+fn what_client_and_server_spend_is_read_from_outside() {
+    let home = Home::new();
+    let text = home.run("rpc here -k 200 ping --name spent").ends_with(0).out;
+    assert!(text.contains("what the two processes spent, a call") && text.contains("connecting took"), "{text}");
+    let json = home.run("show spent --json").ends_with(0).json();
+    for end in json["cases"][0]["ends"].as_array().unwrap() {
+        let spent = &end["process"];
+        assert!(spent["cpu_ns"].as_f64().unwrap() > 0.0 && spent["disk_read_bytes"].is_number(), "{end}");
+    }
+    // The loopback device took what it gave: a packet for each call at the least.
+    let kernel = &json["cases"][0]["ends"][0]["kernel"];
+    assert!(kernel["dev.lo.tx_packets"].as_u64().unwrap() >= 200, "{kernel}");
+}
+
+#[test]
 fn the_server_is_gone_when_the_run_was_killed() {
     let home = Home::new();
     let run = home.start("rpc here -rep 1000 -waitms 50 ping --no-save");

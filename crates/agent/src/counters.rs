@@ -144,11 +144,15 @@ fn sources(cpus: &[u32]) -> Vec<Description> {
     let of_cpus = cpus.iter().flat_map(|cpu| ["busy", "steal"].map(|what| format!("cpu{cpu}.{what}")));
     let of_stat = strings(&["steal", "ctxt", "intr"]).into_iter().chain(of_cpus).collect();
     let irq = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
+    let packets = devices().into_iter().chain(["lo".to_owned()]);
+    let packets =
+        packets.flat_map(|device| ["rx_packets", "tx_packets"].map(|what| format!("{device}.{what}"))).collect();
     let mut all: Vec<Description> = vec![
         ("/proc/net/netstat".into(), "TcpExt.".into(), strings(TCP_EXT), |text, emit| pairs(text, "TcpExt:", emit)),
         ("/proc/net/snmp".into(), String::new(), strings(&SNMP.map(|(_, _, name)| name)), snmp),
         ("/proc/net/snmp6".into(), String::new(), strings(&SNMP6.map(|(_, name)| name)), snmp6),
         ("/proc/net/softnet_stat".into(), "softnet.".into(), strings(&["dropped", "time_squeeze"]), softnet),
+        ("/proc/net/dev".into(), "dev.".into(), packets, parse::devices),
         ("/proc/stat".into(), "stat.".into(), of_stat, stat),
         ("/proc/interrupts".into(), "irq.".into(), irq, interrupts),
     ];

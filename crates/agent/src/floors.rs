@@ -1,5 +1,6 @@
 //! What a message cannot be faster than on this machine: wake-ups, a cache line's way, a copy, and the route.
 
+use std::collections::BTreeMap;
 use std::hint::{black_box, spin_loop};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +8,11 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::schema::Floors;
+use msgpath_core::units::Pieces;
 use msgpath_sys::{affinity, clock, futex};
 
 use crate::doctor::read;
-use crate::route;
+use crate::{route, send_costs};
 
 /// Round trips that are timed, after a few that are not.
 const ROUND_TRIPS: usize = 200;
@@ -35,16 +37,20 @@ pub fn measure(
     same_machine: bool,
     size: u64,
     peer: Option<IpAddr>,
+    pieces: Option<Pieces>,
 ) -> Floors {
     let near = near_cpu.or_else(|| affinity::allowed().first().copied());
     let pair = near.zip(far_cpu).filter(|(near, far)| same_machine && near != far);
+    let caches = near.map(caches).unwrap_or_default();
     Floors {
         wake_round_trip_ns: pair.and_then(|(near, far)| round_trip(near, far, Wait::Futex)),
         switch_round_trip_ns: near.and_then(|near| round_trip(near, near, Wait::Futex)),
         spin_round_trip_ns: pair.and_then(|(near, far)| round_trip(near, far, Wait::Spin)),
         copy_bytes_per_s: near.and_then(|near| pinned(near, || copy_speed(size))?),
-        last_level_cache: near.and_then(last_level_cache),
+        last_level_cache: caches.last().copied(),
+        caches,
         route: peer.and_then(|peer| route::to(peer).ok()),
+        send: near.zip(pieces).and_then(|(near, pieces)| pinned(near, || send_costs::measure(pieces))?),
     }
 }
 
@@ -183,15 +189,15 @@ fn copy_speed(size: u64) -> Option<f64> {
     Some((times * size) as f64 * 1e9 / best as f64)
 }
 
-/// Bytes of the largest cache level that holds data.
-fn last_level_cache(cpu: u32) -> Option<u64> {
+/// Bytes of each cache level that holds data, from the first.
+fn caches(cpu: u32) -> Vec<u64> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
     let caches = read::names(&folder).into_iter().filter(|name| name.starts_with("index")).filter_map(|index| {
         let file = |name: &str| read::line(&format!("{folder}/{index}/{name}")).ok();
         (file("type")? != "Instruction").then_some(())?;
         Some((file("level")?.parse::<u32>().ok()?, cache_size(&file("size")?)?))
     });
-    caches.max().map(|(_, size)| size)
+    caches.collect::<BTreeMap<u32, u64>>().into_values().collect()
 }
 
 /// `107520K`, `32M` or plain bytes.
@@ -212,7 +218,7 @@ mod tests {
     fn this_machine_has_floors_and_the_caller_stays_where_it_is() {
         let before = affinity::allowed();
         let far = before.get(1).copied();
-        let floors = measure(before.first().copied(), far, true, 4096, Some([127, 0, 0, 1].into()));
+        let floors = measure(before.first().copied(), far, true, 4096, Some([127, 0, 0, 1].into()), None);
         assert_eq!(affinity::allowed(), before);
         assert!(floors.copy_bytes_per_s.unwrap() > 1e6);
         assert_eq!(floors.route.unwrap().device, "lo");
@@ -223,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_here_is_not_there() {
-        let far_away = measure(None, Some(0), false, 0, None);
+        let far_away = measure(None, Some(0), false, 0, None, None);
         assert!(far_away.wake_round_trip_ns.is_none() && far_away.spin_round_trip_ns.is_none());
         assert!(far_away.copy_bytes_per_s.is_none() && far_away.route.is_none());
         assert_eq!(round_trip(100_000, 100_000, Wait::Futex), None);

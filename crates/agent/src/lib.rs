@@ -30,6 +30,7 @@ pub mod program;
 pub mod role;
 pub mod route;
 pub mod rpc;
+mod send_costs;
 pub mod serve;
 mod session;
 pub mod speed;

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_was_filled_compares_and_every_flipped_byte_is_found() {
-        for pieces in [Pieces::whole(1), Pieces::whole(7), Pieces::whole(64), Pieces { count: 9, size: 5 }] {
+        for pieces in [Pieces::whole(1), Pieces::whole(7), Pieces::whole(64), Pieces::of(9, 5)] {
             let (payload, mut bytes) = message(pieces, 0x0102_0304_0506);
             assert_eq!(payload.compare(&bytes, 0x0102_0304_0506), Ok(()));
             assert_eq!(payload.sequence(&bytes), 0x0102_0304_0506 & payload.mask());
@@ -302,7 +302,7 @@ mod tests {
         let number = 0x0a0a_0a0a_0102_030a; // newlines, were it not for the letters
         for framing in [Framing::Line, Framing::Length] {
             let talk = Talk { framing, ..Talk::default() };
-            let shapes = (framing.least() as u32..20).map(Pieces::whole).chain([Pieces { count: 3, size: 5 }]);
+            let shapes = (framing.least() as u32..20).map(Pieces::whole).chain([Pieces::of(3, 5)]);
             for pieces in shapes {
                 let payload = Payload::of_program(pieces, &talk, false);
                 let mut bytes = sent(&payload, pieces, number);

@@ -418,8 +418,8 @@ fn converse<F: Read + AsFd>(
                 if peer.reach != Reach::Own {
                     return out_of_turn("an order that only a parent gives");
                 }
-                let FloorsOrder { near, far, one_machine, size, peer } = order;
-                let floors = Box::new(floors::measure(near, far, one_machine, size, peer));
+                let FloorsOrder { near, far, one_machine, size, peer, pieces } = order;
+                let floors = Box::new(floors::measure(near, far, one_machine, size, peer, pieces));
                 let (cost_ns, step_ns) = clock::measure(CLOCK_READINGS);
                 (FromEnd::Measured { floors, clock: ClockFacts { cost_ns, step_ns } }, Vec::new())
             }
@@ -1209,7 +1209,7 @@ mod tests {
     fn only_a_parent_tells_an_end_to_connect_somewhere() {
         let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 0, load: None };
         let dial = Dial { order: order("tcp:send"), own, peer: None, addresses: vec!["127.0.0.1:9 0".into()] };
-        let measure = FloorsOrder { near: None, far: None, one_machine: false, size: 1, peer: None };
+        let measure = FloorsOrder { near: None, far: None, one_machine: false, size: 1, peer: None, pieces: None };
         for order in [ToEnd::Dial(Box::new(dial)), ToEnd::Measure(measure)] {
             for reach in [Reach::Machine, Reach::Network] {
                 let mut stranger = Near::new(reach, Terms::default());

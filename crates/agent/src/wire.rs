@@ -276,6 +276,9 @@ pub struct FloorsOrder {
     pub size: u64,
     /// Where packets go, if any.
     pub peer: Option<IpAddr>,
+    /// A message whose handing over is taken apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Pieces>,
 }
 
 /// What only one end knows of a round.
@@ -406,8 +409,8 @@ impl RoundOrder {
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
         }
-        if self.pieces.count > msgpath_core::units::MAX_PIECES {
-            return Err("too many pieces");
+        if !(1..=msgpath_core::units::MAX_PIECES).contains(&self.pieces.count) {
+            return Err("no number of pieces");
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections)
             || !(1..=MAX_THREADS).contains(&self.threads)

@@ -177,7 +177,7 @@ fn every_byte_arrives_over_every_path_that_has_one() {
         let queue = entry.name.transport == "mq";
         for (pieces, count) in [
             (Pieces::whole(1), 20),
-            (Pieces { count: 15, size: 100 }, 20),
+            (Pieces::of(15, 100), 20),
             (Pieces::whole(1 << 16), 8),
             (Pieces::whole(1 << 20), 3),
         ] {
@@ -199,9 +199,7 @@ fn a_schedule_is_kept_over_every_path_that_has_one() {
             println!("skipped: {}: {reason}", entry.name);
             continue;
         }
-        for (pieces, count) in
-            [(Pieces::whole(64), 40), (Pieces { count: 15, size: 100 }, 20), (Pieces::whole(1 << 18), 5)]
-        {
+        for (pieces, count) in [(Pieces::whole(64), 40), (Pieces::of(15, 100), 20), (Pieces::whole(1 << 18), 5)] {
             for (connections, inflight) in [(1, 1), (16, 4)] {
                 let shape = Shape { pieces, connections, inflight, count };
                 if entry.transport.max_message().is_some_and(|limit| pieces.total() > limit) {

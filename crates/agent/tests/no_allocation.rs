@@ -92,7 +92,7 @@ fn no_measured_loop_allocates() {
             println!("skipped: {}: {reason}", entry.name);
             continue;
         }
-        let pieces = Pieces { count: 4, size: 16 };
+        let pieces = Pieces::of(4, 16);
         let payload = Payload::new(pieces);
         let layout = Layout { pieces, inflight: 2, copies: 1, content: &pattern };
         let options = Need::local(64).options;

@@ -1,11 +1,11 @@
 //! What a message costs: CPU time, system calls, switches, faults, copies.
 
 use msgpath_core::plan::{Case, Plan, Workload};
-use msgpath_core::schema::{Counted, EndReport, RoundRecord};
+use msgpath_core::schema::{Counted, EndReport, ProcessSpent, RoundRecord};
 use msgpath_core::traits::Copies;
 use msgpath_core::{CallCounts, ZeroCopyCounts};
 
-use crate::summary::Cost;
+use crate::summary::{Cost, ProcessCost};
 
 /// Messages that one end handled in a round: the larger of sent and received, so that lost ones count where they
 /// were sent.
@@ -48,6 +48,25 @@ fn each_of(ends: &[&EndReport], messages: u64) -> Cost {
             .all(|end| end.run_delay_ns.is_some())
             .then(|| each(&|end| end.run_delay_ns.unwrap_or_default())),
     }
+}
+
+/// What the process of an end spent by what it spent in each round; `None`: it was not read in every one of them.
+pub(crate) fn process(rounds: &[Option<ProcessSpent>], messages: u64) -> Option<ProcessCost> {
+    let mut rounds = rounds.iter().copied();
+    let mut sum = rounds.next()??;
+    for round in rounds {
+        sum.add(&round?);
+    }
+    let each = |count: u64| count as f64 / messages as f64;
+    (messages > 0).then(|| ProcessCost {
+        cpu_ns: each(sum.cpu_ns),
+        voluntary: each(sum.voluntary_switches),
+        involuntary: each(sum.involuntary_switches),
+        minor_faults: each(sum.minor_faults),
+        major_faults: each(sum.major_faults),
+        disk_read_bytes: sum.disk_read_bytes,
+        disk_written_bytes: sum.disk_written_bytes,
+    })
 }
 
 /// Why the counters of an end are n/a where nobody read them.
@@ -156,6 +175,19 @@ mod tests {
             of("tcp:flatten", |round| round.near_mut().calls.copied_bytes = 1000 * round.near().delivery.sent);
         assert_eq!(bytes, Some(5000.0));
         assert!(why.contains("by the program"));
+    }
+
+    #[test]
+    fn a_process_is_known_where_every_round_read_it() {
+        let round =
+            |disk| ProcessSpent { cpu_ns: 100, voluntary_switches: 4, disk_read_bytes: disk, ..Default::default() };
+        let found = process(&[Some(round(Some(4096))), Some(round(Some(0)))], 8).unwrap();
+        assert_eq!((found.cpu_ns, found.voluntary, found.disk_read_bytes), (25.0, 1.0, Some(4096)));
+        assert_eq!(process(&[Some(round(Some(1))), Some(round(None))], 8).unwrap().disk_read_bytes, None);
+        assert_eq!((process(&[Some(round(None)), None], 8), process(&[], 8)), (None, None));
+        assert_eq!(process(&[Some(round(None))], 0), None);
+        let most = ProcessSpent { cpu_ns: u64::MAX, ..Default::default() };
+        assert!(process(&[Some(most), Some(most)], 1).is_some(), "a record may say anything");
     }
 
     #[test]

@@ -32,14 +32,14 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
     })
 }
 
-/// Speed of the link that the messages of a path cross, bits per second: that of a NIC, or the rate to which the run had
-/// the link of its lab limited. What a virtual device claims binds nobody.
+/// Speed of the link that the messages of a path cross, bits per second: as the user told it, else the rate to which the run
+/// had the link of its lab limited, else that of a NIC. What a virtual device claims binds nobody.
 pub fn line_rate<'a>(header: &'a RunHeader, traits: &Traits) -> Option<(f64, &'a Route)> {
     let route = header.floors.as_ref()?.route.as_ref()?;
-    let bits = match shaped(header) {
-        None if route.kind == DeviceKind::Nic => route.bits_per_s,
-        shaped => shaped,
-    };
+    // What is told holds for whatever lies between the ends, where anything does.
+    let told = header.plan.wire.filter(|_| route.kind != DeviceKind::Loopback);
+    let nic = route.bits_per_s.filter(|_| route.kind == DeviceKind::Nic);
+    let bits = told.or_else(|| shaped(header)).or(nic);
     let bits = bits.filter(|bits| traits.inet && *bits > 0)?;
     Some((bits as f64, route))
 }
@@ -155,6 +155,8 @@ mod tests {
             spin_round_trip_ns: Some(200.0),
             copy_bytes_per_s: Some(8e9),
             last_level_cache: None,
+            caches: Vec::new(),
+            send: None,
             route: Some(Route {
                 device: "eth0".into(),
                 kind: DeviceKind::Nic,

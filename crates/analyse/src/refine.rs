@@ -92,7 +92,7 @@ fn sizes(plan: &Plan, crossover: &Crossover) -> Vec<Case> {
 fn resized(like: &Case, bytes: f64) -> Case {
     let piece = bytes / f64::from(like.pieces.count);
     let grain = (piece.max(1.0).log2().floor() - 4.0).exp2().clamp(1.0, GRAIN);
-    let pieces = Pieces { size: ((piece / grain).round() * grain).max(1.0) as u32, ..like.pieces };
+    let pieces = Pieces::of(like.pieces.count, ((piece / grain).round() * grain).max(1.0) as u32);
     let reply = if like.reply == like.size { pieces.total() } else { like.reply };
     Case { size: pieces.total(), reply, pieces, phase: 1, ..like.clone() }
 }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn pieces_stay_whole() {
-        let like = Case::new("tcp:writev".parse().unwrap(), Pieces { count: 15, size: 100 });
+        let like = Case::new("tcp:writev".parse().unwrap(), Pieces::of(15, 100));
         for bytes in [20.0, 1_700.0, 90_000.0] {
             let case = resized(&like, bytes);
             assert_eq!((case.size, case.pieces.count, case.reply), (case.pieces.total(), 15, case.size));

@@ -134,6 +134,7 @@ fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
             tcp: tcp(&reports),
             kernel: kernel(all.iter().map(|round| &round.end(at).kernel)),
             events: events::rates(&end.events, counts, simulated(at)),
+            process: cost::process(&all.iter().map(|round| round.end(at).process).collect::<Vec<_>>(), near),
         }
     })
     .collect()

@@ -321,6 +321,28 @@ pub struct EndSummary {
     /// reason.
     #[serde(default)]
     pub events: Vec<EventRate>,
+    /// What its whole process spent, where somebody looked at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessCost>,
+}
+
+/// What the whole process of an end spent while a case was measured, read from outside: more than its messages took.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct ProcessCost {
+    /// CPU time a message, ns.
+    pub cpu_ns: f64,
+    /// Voluntary context switches a message.
+    pub voluntary: f64,
+    /// Involuntary context switches a message.
+    pub involuntary: f64,
+    /// Page faults without I/O a message.
+    pub minor_faults: f64,
+    /// Page faults with I/O a message.
+    pub major_faults: f64,
+    /// Bytes fetched from block devices in all rounds.
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes sent to block devices in all rounds.
+    pub disk_written_bytes: Option<u64>,
 }
 
 impl Cost {

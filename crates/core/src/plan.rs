@@ -605,6 +605,9 @@ pub struct Plan {
     /// Bytes over which each end rotates its message buffers; 0: always the same buffer, which stays in the cache.
     #[serde(default)]
     pub working_set: u64,
+    /// Speed of what lies between the ends, as the user says it, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<u64>,
     /// What is compared; `None`: [`Metric::of`] the workload.
     #[serde(default)]
     pub metric: Option<Metric>,
@@ -672,6 +675,7 @@ impl Plan {
             message_log: DEFAULT_MESSAGE_LOG,
             service_time: None,
             working_set: 0,
+            wire: None,
             metric: None,
             expect: None,
             gates: Vec::new(),
@@ -935,7 +939,7 @@ mod tests {
         refused(|plan| plan.restarts = 41, "restarts");
         refused(|plan| plan.rounds = u32::MAX, "limit");
         refused(|plan| plan.cases[0].threads = 2, "evenly");
-        refused(|plan| plan.cases[0].pieces = Pieces { count: 2, size: 3 }, "pieces");
+        refused(|plan| plan.cases[0].pieces = Pieces::of(2, 3), "pieces");
         refused(|plan| plan.extent = Extent::Count(u64::MAX), "no run");
         refused(|plan| plan.cases[0].inflight = 5000, "flight");
         refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, attempts: Vec::new() }), "400 %");

@@ -13,6 +13,7 @@ use crate::plan::{Case, Plan, Workload};
 use crate::problem::Unavailable;
 use crate::program::{ProgramFacts, Source};
 use crate::resume::{Pilot, Resumption};
+use crate::units::Pieces;
 
 /// The version of the record and of `--json`. Records of version 1 are read as well.
 pub const SCHEMA: &str = "msgpath/run/2";
@@ -599,8 +600,33 @@ pub struct Floors {
     pub copy_bytes_per_s: Option<f64>,
     /// Bytes of the last-level cache.
     pub last_level_cache: Option<u64>,
+    /// Bytes of each level of cache that holds data, from the first; empty: not read.
+    #[serde(default)]
+    pub caches: Vec<u64>,
     /// The way to the far end.
     pub route: Option<Route>,
+    /// What handing a message over is made of; `None`: no case in pieces asks for zero copy, or it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<SendCosts>,
+}
+
+/// What handing a message over is made of, each piece by itself: medians at the near end, over a connection of its process to
+/// itself.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct SendCosts {
+    /// The message.
+    pub pieces: Pieces,
+    /// Writing the array of its iovecs, ns.
+    pub iovec_ns: f64,
+    /// sendmsg(2) of no bytes, ns: into the kernel, to the socket and back.
+    pub empty_ns: f64,
+    /// sendmsg(2) of the message, which the kernel copies, ns.
+    pub copied_ns: f64,
+    /// The same with MSG_ZEROCOPY, ns: its pages are pinned and a notification is prepared. What receives over the loopback
+    /// device copies within this call.
+    pub pinned_ns: f64,
+    /// Reading one notification, ns; `None`: none came.
+    pub reaped_ns: Option<f64>,
 }
 
 /// The device that leads to the far end.
@@ -957,6 +983,42 @@ pub struct EndRound {
     /// Its threads in order, where there are several.
     #[serde(default)]
     pub threads: Vec<ThreadRecord>,
+    /// What its whole process spent during the round, read from outside; `None`: nobody looked, or nobody may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessSpent>,
+}
+
+/// What a process spent, whatever it did: more than its messages took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct ProcessSpent {
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Bytes fetched from block devices; `None`: not to be read.
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes sent to block devices; `None`: not to be read.
+    pub disk_written_bytes: Option<u64>,
+}
+
+impl ProcessSpent {
+    /// Adds that of another round.
+    pub fn add(&mut self, one: &ProcessSpent) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        self.cpu_ns = self.cpu_ns.saturating_add(one.cpu_ns);
+        self.voluntary_switches = self.voluntary_switches.saturating_add(one.voluntary_switches);
+        self.involuntary_switches = self.involuntary_switches.saturating_add(one.involuntary_switches);
+        self.minor_faults = self.minor_faults.saturating_add(one.minor_faults);
+        self.major_faults = self.major_faults.saturating_add(one.major_faults);
+        self.disk_read_bytes = sum(self.disk_read_bytes, one.disk_read_bytes);
+        self.disk_written_bytes = sum(self.disk_written_bytes, one.disk_written_bytes);
+    }
 }
 
 impl From<EndReport> for EndRound {

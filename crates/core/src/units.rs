@@ -373,47 +373,77 @@ pub fn bits_per_second(bits: f64, units: BitUnits) -> String {
     format!("{} {}", three_digits(value), prefix[at])
 }
 
-/// One message handed over as `count` buffers of `size` bytes, written `15x100`.
+/// One message handed over as `count` buffers of `size` bytes, written `15x100`; where the last one is longer, `8x125+3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, serde::Serialize, serde::Deserialize)]
 pub struct Pieces {
     /// How many buffers.
     pub count: u32,
     /// Bytes in each.
     pub size: u32,
+    /// Bytes that the last one has more.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub rest: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn nothing(rest: &u32) -> bool {
+    *rest == 0
 }
 
 impl Pieces {
     /// The whole message in one buffer.
     pub fn whole(size: u32) -> Self {
-        Self { count: 1, size }
+        Self::of(1, size)
+    }
+
+    /// Buffers of one size.
+    pub fn of(count: u32, size: u32) -> Self {
+        Self { count, size, rest: 0 }
     }
 
     /// Bytes in the message.
     pub fn total(self) -> u64 {
-        u64::from(self.count) * u64::from(self.size)
+        u64::from(self.count) * u64::from(self.size) + u64::from(self.rest)
+    }
+
+    /// Bytes of each buffer, in order.
+    pub fn sizes(self) -> impl Iterator<Item = usize> {
+        let last = self.count.saturating_sub(1);
+        (0..self.count).map(move |at| self.size as usize + if at == last { self.rest as usize } else { 0 })
     }
 }
 
 impl fmt::Display for Pieces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.count, self.size)
+        write!(f, "{}x{}", self.count, self.size)?;
+        if self.rest > 0 { write!(f, "+{}", self.rest) } else { Ok(()) }
     }
 }
 
 /// The most buffers one `writev` takes (`IOV_MAX`).
 pub const MAX_PIECES: u32 = 1024;
 
-/// A list of `COUNTxSIZE` such as `15x100,30x50`.
+/// A list of `COUNTxSIZE` such as `15x100,30x50`, of `COUNTxSIZE+REST`, or of `COUNT/BYTES`: so many pieces of a message of so
+/// many bytes, what does not divide in the last.
 ///
 /// # Errors
-/// A part that is not `COUNTxSIZE`, a 0, more than [`MAX_PIECES`] pieces, or a product over 1 GiB.
+/// A part that is none of these, a 0, more than [`MAX_PIECES`] pieces, or a product over 1 GiB.
 pub fn parse_pieces(text: &str) -> Result<Vec<Pieces>, ParseError> {
     text.split(',')
         .map(|part| {
-            let (count, size) = part.split_once(['x', '×']).ok_or_else(|| wrong("pieces such as 15x100", part))?;
-            let count: u64 = count.trim().parse().map_err(|_| wrong("pieces such as 15x100", part))?;
-            let size = parse_size(size)?;
-            let total = count.checked_mul(size).filter(|total| *total <= crate::plan::MAX_SIZE);
+            let unlike = || wrong("pieces such as 15x100 or 8/1003", part);
+            let (count, size) = part.split_once(['x', '×', '/']).ok_or_else(unlike)?;
+            let count: u64 = count.trim().parse().map_err(|_| unlike())?;
+            let (size, rest) = match size.split_once('+') {
+                _ if part.contains('/') => {
+                    let total = parse_size(size)?;
+                    (total / count.max(1), total % count.max(1))
+                }
+                Some((size, rest)) => (parse_size(size)?, parse_size(rest)?),
+                None => (parse_size(size)?, 0),
+            };
+            let total = count.checked_mul(size).and_then(|total| total.checked_add(rest));
+            let total = total.filter(|total| *total <= crate::plan::MAX_SIZE);
             if count == 0 || size == 0 {
                 return Err(wrong("pieces of at least one byte, such as 15x100", part));
             }
@@ -423,7 +453,9 @@ pub fn parse_pieces(text: &str) -> Result<Vec<Pieces>, ParseError> {
             if total.is_none() {
                 return Err(wrong("pieces that make a message of at most 1 GiB", part));
             }
-            Ok(Pieces { count: count as u32, size: size as u32 })
+            // One buffer alone is the last one.
+            let (size, rest) = if count == 1 { (size + rest, 0) } else { (size, rest) };
+            Ok(Pieces { count: count as u32, size: size as u32, rest: rest as u32 })
         })
         .collect()
 }
@@ -529,7 +561,15 @@ mod tests {
 
     #[test]
     fn pieces_are_bounded() {
-        assert_eq!(parse_pieces("15x100,30x50").unwrap()[1], Pieces { count: 30, size: 50 });
+        assert_eq!(parse_pieces("15x100,30x50").unwrap()[1], Pieces::of(30, 50));
+        let uneven = parse_pieces("8/1003,8x125+3,1x5+2,2/1K").unwrap();
+        assert_eq!(uneven[0], Pieces { count: 8, size: 125, rest: 3 });
+        assert_eq!((uneven[1], uneven[2], uneven[3]), (uneven[0], Pieces::whole(7), Pieces::of(2, 512)));
+        assert_eq!((uneven[0].total(), uneven[0].to_string().as_str()), (1003, "8x125+3"));
+        assert_eq!(uneven[0].sizes().collect::<Vec<_>>(), [125, 125, 125, 125, 125, 125, 125, 128]);
+        for wrong in ["8/7", "0/8", "8x0+3", "8/", "8/9+1", "2x4+4G", "/8"] {
+            assert!(parse_pieces(wrong).is_err(), "{wrong}");
+        }
         for text in ["0x10", "10x0", "x", "15", "1025x1", "1000x4G", "18446744073709551615x18446744073709551615"] {
             assert!(parse_pieces(text).is_err(), "{text}");
         }

@@ -26,31 +26,35 @@ pub struct Layout<'a> {
 impl Layout<'_> {
     /// The message in one buffer.
     pub fn whole(self) -> Scatter {
-        self.filled(1, self.pieces.total() as usize, &[])
+        self.filled(Pieces::whole(self.pieces.total() as u32), &[])
     }
 
     /// The message in one buffer behind the head of its frame.
     pub fn whole_behind(self, head: &[u8]) -> Scatter {
-        self.filled(1, self.pieces.total() as usize, head)
+        self.filled(Pieces::whole(self.pieces.total() as u32), head)
     }
 
     /// The message in its pieces behind the head of its frame.
     pub fn cut_behind(self, head: &[u8]) -> Scatter {
-        self.filled(self.pieces.count as usize, self.pieces.size as usize, head)
+        self.filled(self.pieces, head)
     }
 
     /// The message in its pieces.
     pub fn cut(self) -> Scatter {
-        self.filled(self.pieces.count as usize, self.pieces.size as usize, &[])
+        self.filled(self.pieces, &[])
     }
 
-    fn filled(self, count: usize, size: usize, head: &[u8]) -> Scatter {
-        let mut message = Scatter::behind(count, size, self.copies, head);
+    fn filled(self, pieces: Pieces, head: &[u8]) -> Scatter {
+        let sizes: Vec<usize> = pieces.sizes().collect();
+        let mut message = Scatter::behind(&sizes, self.copies, head);
         // A working set may have a thousand copies: the bytes are made once.
-        let content: Vec<u8> = (0..count * size).map(self.content).collect();
+        let content: Vec<u8> = (0..pieces.total() as usize).map(self.content).collect();
         for _ in 0..message.copies() {
-            for piece in 0..count {
-                message.piece_mut(piece).copy_from_slice(&content[piece * size..(piece + 1) * size]);
+            let mut rest = content.as_slice();
+            for (at, size) in sizes.iter().enumerate() {
+                let (own, later) = rest.split_at(*size);
+                message.piece_mut(at).copy_from_slice(own);
+                rest = later;
             }
             message.turn();
         }

@@ -461,12 +461,7 @@ impl Entry {
         let addresses = offer.addresses();
         let (near, local) = self.transport.connect(&addresses[0], &need).map_err(explained)?;
         let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
-        let layout = Layout {
-            pieces: msgpath_core::units::Pieces { count: 1, size: 64 },
-            inflight: 1,
-            copies: 1,
-            content: &|_| 0,
-        };
+        let layout = Layout { pieces: msgpath_core::units::Pieces::of(1, 64), inflight: 1, copies: 1, content: &|_| 0 };
         with_senders(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
         let received = with_receivers(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
         if received == 64 { Ok(()) } else { Err(Unavailable::new(format!("{received} of 64 bytes arrived"), "")) }

@@ -39,7 +39,7 @@ impl Driver for Receives {
 fn joined(path: &PathName, near: Vec<AnyChannel>, far: Vec<AnyChannel>, need: &Need) {
     let contents: [fn(usize) -> u8; 4] = [|_| 10, |_| 11, |_| 12, |_| 13];
     for (at, (near, far)) in near.into_iter().zip(far).enumerate() {
-        let layout = Layout { pieces: Pieces { count: 1, size: SIZE }, inflight: 1, copies: 1, content: &contents[at] };
+        let layout = Layout { pieces: Pieces::of(1, SIZE), inflight: 1, copies: 1, content: &contents[at] };
         with_ends(path, vec![near], layout, &need.options, Sends).unwrap();
         let heard = with_ends(path, vec![far], layout, &need.options, Receives).unwrap();
         assert_eq!(heard, 10 + at as u8, "{path}");

@@ -183,8 +183,9 @@ fn every_path_carries_every_byte_in_order() {
     for entry in available() {
         // Datagrams over IP are dropped when the receiver's buffer is full, and a zero-copy datagram of 15 pieces
         // fills 15 pages of it: two always fit.
-        let counts = if entry.transport.meta().lossy { [10, 2, 1] } else { [300, 100, 20] };
-        let sizes = [Pieces { count: 1, size: 1 }, Pieces { count: 15, size: 100 }, Pieces { count: 8, size: 8192 }];
+        let counts = if entry.transport.meta().lossy { [10, 2, 2, 1] } else { [300, 100, 100, 20] };
+        let uneven = Pieces { rest: 3, ..Pieces::of(8, 125) };
+        let sizes = [Pieces::whole(1), Pieces::of(15, 100), uneven, Pieces::of(8, 8192)];
         for (pieces, count) in sizes.into_iter().zip(counts) {
             let limit = entry.transport.max_message().unwrap_or(u64::MAX);
             if pieces.total() <= limit {

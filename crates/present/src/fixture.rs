@@ -543,7 +543,7 @@ pub(crate) fn shapes() -> (Run, Summary) {
     let mut cases = Vec::new();
     for (count, size) in [(15, 100), (30, 50), (60, 25)] {
         for path in ["tcp:writes", "tcp:writev", "tcp:send"] {
-            let case = Case { pieces: Pieces { count, size }, ..case(cases.len() as u32, path, 1_500, 1) };
+            let case = Case { pieces: Pieces::of(count, size), ..case(cases.len() as u32, path, 1_500, 1) };
             cases.push((case, 30_000.0));
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Written {
 /// Two cases of three rounds.
 pub(crate) fn header(message_log: u64) -> RunHeader {
     let case = |id, method: &str, size: u32| {
-        let pieces = Pieces { count: 1 + id, size: size / (1 + id) };
+        let pieces = Pieces::of(1 + id, size / (1 + id));
         Case { id, reply: 64, ..Case::new(PathName::new("tcp", method, "block"), pieces) }
     };
     let cases = vec![case(0, "send", 64), case(1, "zerocopy", 65_536)];

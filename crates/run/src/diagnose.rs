@@ -145,7 +145,9 @@ pub(crate) fn floors_of(plan: &Plan, pair: &mut Pair) -> Result<(Floors, ClockFa
     let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
     let (near, far) = (first(plan.placement.of(NEAR)), first(plan.placement.of(FAR)));
     let peer = pair.far.peer.or_else(|| peer_here(plan));
-    pair.near.send(&ToEnd::Measure(FloorsOrder { near, far, one_machine: pair.one_machine(), size, peer }))?;
+    let in_pieces = plan.cases.iter().filter(|case| case.traits.pages && case.pieces.count > 1);
+    let pieces = in_pieces.map(|case| case.pieces).max_by_key(|pieces| pieces.total());
+    pair.near.send(&ToEnd::Measure(FloorsOrder { near, far, one_machine: pair.one_machine(), size, peer, pieces }))?;
     let FromEnd::Measured { floors, clock } = pair.answer(Side::Near)?.0 else { return Err(out_of_turn()) };
     let floors = Floors {
         wake_round_trip_ns: measured(floors.wake_round_trip_ns),

@@ -140,7 +140,11 @@ pub fn round(
             for thread in &mut threads {
                 thread.events = events::plausible(std::mem::take(&mut thread.events), &pair.far.events);
             }
-            (EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads }, stamps, bytes)
+            (
+                EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None },
+                stamps,
+                bytes,
+            )
         }
         // What the far end saw first is the cause; what the near end saw is its echo, unless it saw wrong bytes.
         (FromEnd::Failed(problem), _) => {
@@ -325,7 +329,8 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
             (FromEnd::Rows { counts }, bytes) => all.push(Rows::read(counts, &bytes).ok_or_else(out_of_turn)?),
             (FromEnd::Done { report, kernel, speed_ns, events, threads, times: Some(times), .. }, bytes) => {
                 let histograms = histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
-                let end = EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads };
+                let end =
+                    EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None };
                 return Ok(NearReport { end, histograms, open: times.open, rows: all });
             }
             (FromEnd::Failed(problem), _) => return Err(problem.into()),

@@ -43,6 +43,7 @@ pub mod sigio;
 pub mod signal;
 pub mod socket;
 pub mod sockmap;
+pub mod spent;
 pub mod task_stat;
 pub mod terminal;
 pub mod timer;

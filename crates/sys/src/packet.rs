@@ -440,7 +440,7 @@ mod tests {
         let Some((index, far)) = socket(Wanted { tag, not_from: None }) else { return };
         let to = Destination::new(index, TYPE, [0; 6]);
         let head = Head { tag, length: 6, sender: 0 };
-        let mut message = Scatter::behind(2, 3, 2, &head.bytes());
+        let mut message = Scatter::behind(&[3, 3], 2, &head.bytes());
         message.turn();
         message.piece_mut(0).copy_from_slice(b"abc");
         message.piece_mut(1).copy_from_slice(b"def");
@@ -452,7 +452,7 @@ mod tests {
             assert_eq!(receive(far.as_fd(), &mut buffer, false).unwrap(), (head, 6));
             assert_eq!(&buffer[..6], b"abcdef");
         }
-        let whole = Scatter::behind(1, 4, 1, &Head { length: 4, ..head }.bytes());
+        let whole = Scatter::behind(&[4], 1, &Head { length: 4, ..head }.bytes());
         send_whole(far.as_fd(), &whole, &to).unwrap();
         assert_eq!(receive(far.as_fd(), &mut buffer, false).unwrap().1, 4);
     }

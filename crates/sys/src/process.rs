@@ -64,6 +64,11 @@ pub fn hold(pids: &[u32], inode: u64) -> bool {
     })
 }
 
+/// The process that holds the socket of this inode, as far as this one may look; of several the oldest.
+pub fn holder(inode: u64) -> Option<u32> {
+    stats().map(|(pid, _)| pid).filter(|pid| hold(&[*pid], inode)).min_by_key(|pid| crate::pidfd::started(*pid))
+}
+
 /// Asks the processes of a group to end (SIGTERM), or ends them (SIGKILL). `false`: there is none.
 pub fn end_group(leader: u32, at_once: bool) -> bool {
     let signal = if at_once { Signal::KILL } else { Signal::TERM };
@@ -115,6 +120,7 @@ mod tests {
     fn a_socket_is_found_with_whoever_holds_it() {
         let own = std::os::unix::net::UnixDatagram::unbound().unwrap();
         let inode = rustix::fs::fstat(&own).unwrap().st_ino;
+        assert_eq!((holder(inode), holder(0)), (Some(std::process::id()), None));
         assert!(hold(&[std::process::id()], inode) && !hold(&[u32::MAX], inode) && !hold(&[std::process::id()], 0));
     }
 }

@@ -2,6 +2,7 @@
 //! copies that are used in turn, so that no message lies in the cache because the one before it did.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::hint::black_box;
 
 /// Bytes before the first buffer of a message that has a head.
 const HEAD_ROOM: usize = 64;
@@ -60,49 +61,38 @@ impl Scatter {
 
     /// One copy of buffers of these sizes, zeroed and touched: a message whose parts are not equally long.
     pub fn uneven(sizes: &[usize]) -> Self {
-        assert!(!sizes.is_empty(), "a message has at least one buffer");
-        let blocks: Vec<Block> = sizes.iter().map(|size| Block::new(*size)).collect();
-        let vectors =
-            blocks.iter().zip(sizes).map(|(block, size)| libc::iovec { iov_base: block.start.cast(), iov_len: *size });
-        let vectors = vectors.collect();
-        let (count, total) = (sizes.len(), sizes.iter().sum());
-        let framed = Vec::new();
-        let mut scatter = Self { _blocks: blocks, vectors, framed, count, total, copy: 0, mask: 0, begin: 0 };
-        for piece in 0..count {
-            scatter.piece_mut(piece).fill(1); // pre-fault, as below
-            scatter.piece_mut(piece).fill(0);
-        }
-        scatter
+        Self::behind(sizes, 1, &[])
     }
 
     /// `count` buffers of `size` bytes in at least so many copies, the number rounded up to a power of two.
     pub fn rotating(count: usize, size: usize, copies: usize) -> Self {
-        Self::behind(count, size, copies, &[])
+        Self::behind(&vec![size; count.max(1)], copies, &[])
     }
 
-    /// The same, with `head` (at most 64 bytes) in the memory just before the first buffer of every copy: what a frame
-    /// begins with, in one run of bytes with the message.
-    pub fn behind(count: usize, size: usize, copies: usize, head: &[u8]) -> Self {
+    /// Buffers of these sizes in at least so many copies, with `head` (at most 64 bytes) in the memory just before the first
+    /// buffer of every copy: what a frame begins with, in one run of bytes with the message.
+    pub fn behind(sizes: &[usize], copies: usize, head: &[u8]) -> Self {
         assert!(head.len() <= HEAD_ROOM, "a head of at most {HEAD_ROOM} bytes");
-        let (count, copies) = (count.max(1), copies.max(1).next_power_of_two());
+        assert!(!sizes.is_empty(), "a message has at least one buffer");
+        let (count, copies) = (sizes.len(), copies.max(1).next_power_of_two());
         // The message keeps its alignment: the head stands at the end of a cache line before it.
         let room = if head.is_empty() { 0 } else { HEAD_ROOM };
         let room_of = |at: usize| if at.is_multiple_of(count) { room } else { 0 };
-        let blocks: Vec<Block> = (0..count * copies).map(|at| Block::new(size + room_of(at))).collect();
-        let vectors: Vec<libc::iovec> = blocks
-            .iter()
-            .enumerate()
-            .map(|(at, block)| libc::iovec { iov_base: block.start.wrapping_add(room_of(at)).cast(), iov_len: size })
-            .collect();
+        let blocks: Vec<Block> = (0..count * copies).map(|at| Block::new(sizes[at % count] + room_of(at))).collect();
+        let vector = |(at, block): (usize, &Block)| libc::iovec {
+            iov_base: block.start.wrapping_add(room_of(at)).cast(),
+            iov_len: sizes[at % count],
+        };
+        let vectors: Vec<libc::iovec> = blocks.iter().enumerate().map(vector).collect();
         let mut framed = if head.is_empty() { Vec::new() } else { vectors.clone() };
         for first in framed.iter_mut().step_by(count) {
             let start = first.iov_base.cast::<u8>().wrapping_sub(head.len());
-            *first = libc::iovec { iov_base: start.cast(), iov_len: head.len() + size };
+            *first = libc::iovec { iov_base: start.cast(), iov_len: head.len() + sizes[0] };
             // SAFETY: the block of this buffer has HEAD_ROOM bytes before it, of which these are the last; no reference
             // into it exists.
             unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), start, head.len()) };
         }
-        let total = count * size;
+        let total = sizes.iter().sum();
         let mut scatter = Self { _blocks: blocks, vectors, framed, count, total, copy: 0, mask: copies - 1, begin: 0 };
         for _ in 0..copies {
             for piece in 0..count {
@@ -112,6 +102,14 @@ impl Scatter {
             scatter.turn();
         }
         scatter
+    }
+
+    /// Writes the array of iovecs of the copy in use once more, as a program does that builds it for every message.
+    pub fn rebuild(&mut self) {
+        for vector in &mut self.vectors[self.begin..self.begin + self.count] {
+            let (base, length) = (black_box(vector.iov_base), black_box(vector.iov_len));
+            *vector = libc::iovec { iov_base: base, iov_len: length };
+        }
     }
 
     /// Goes on to the next copy and returns it.
@@ -226,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_head_stands_before_the_first_buffer() {
-        let mut scatter = Scatter::behind(2, 8, 2, &[9, 8, 7]);
+        let mut scatter = Scatter::behind(&[8, 8], 2, &[9, 8, 7]);
         for _ in 0..2 {
             scatter.turn();
             scatter.piece_mut(0).fill(1);

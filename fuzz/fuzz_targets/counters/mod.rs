@@ -15,6 +15,7 @@ pub fn all(text: &str) {
             parse::snmp,
             parse::snmp6,
             parse::softnet,
+            parse::devices,
             parse::stat,
             parse::interrupts,
             parse::cpu_stat,

@@ -63,6 +63,20 @@ pub(super) fn softnet(text: &str, emit: Emit) {
     }
 }
 
+/// `/proc/net/dev`: packets that each device took and gave.
+pub(super) fn devices(text: &str, emit: Emit) {
+    for line in text.lines() {
+        let Some((name, counts)) = line.split_once(':') else { continue };
+        let counts: Vec<&str> = counts.split_whitespace().collect();
+        // Eight columns of what came, then eight of what left; packets are the second of each.
+        for (what, column) in [("rx_packets", 1), ("tx_packets", 9)] {
+            if let Some(Ok(value)) = counts.get(column).map(|count| count.parse()) {
+                emit(&format!("{}.{what}", name.trim()), value);
+            }
+        }
+    }
+}
+
 /// `/proc/stat`: of all CPUs, and of each what programs and the kernel for them used of it, and what was stolen. The time
 /// of interrupts is nobody's program.
 pub(super) fn stat(text: &str, emit: Emit) {
@@ -173,6 +187,8 @@ mod tests {
     fn every_source_is_read_as_the_kernel_writes_it() {
         let text = "01bbaadd 0000000a 00000002 0\n00000001 00000001 zz\nonly\n";
         assert_eq!(parsed(softnet, text), [one("dropped", 10), one("time_squeeze", 2), one("dropped", 1)]);
+        let text = "Inter-| Receive | Transmit\n face |bytes\n lo: 9 2 0 0 0 0 0 0 9 3 0 0 0 0 0 0\neth0:1 x\n";
+        assert_eq!(parsed(devices, text), [one("lo.rx_packets", 2), one("lo.tx_packets", 3)]);
         let text = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8\nintr 99 1 2\nctxt 12\n";
         let of_all = [one("steal", 8), one("cpu0.busy", 6), one("cpu0.steal", 8), one("intr", 99), one("ctxt", 12)];
         assert_eq!(parsed(stat, text), of_all);
@@ -188,7 +204,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_survived(text in "(\\PC|\n|TcpExt: |intr |cpu |CPU1 |some total=|:|[0-9a-f]{1,20} ){0,40}") {
-            for parse in [snmp, snmp6, softnet, stat, interrupts, cpu_stat, pressure, |text: &str, emit: Emit| pairs(text, "TcpExt:", emit)] {
+            for parse in [snmp, snmp6, softnet, devices, stat, interrupts, cpu_stat, pressure, |text: &str, emit: Emit| pairs(text, "TcpExt:", emit)] {
                 parsed(parse, &text);
             }
         }

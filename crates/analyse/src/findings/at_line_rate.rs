@@ -65,6 +65,18 @@ mod tests {
     }
 
     #[test]
+    fn a_speed_that_was_told_counts_more_than_that_of_the_device() {
+        let told = |kind| {
+            let mut run = Build::stream(&["tcp:send"], &[65_536]).rates(|_, _| 9.41e8).run();
+            let route = Route { device: "x".into(), kind, bits_per_s: Some(10_000_000_000), ..Default::default() };
+            run.header.floors = Some(Floors { route: Some(route), ..Default::default() });
+            run.header.plan.wire = Some(1_000_000_000);
+            sentences(&run, "W53").len()
+        };
+        assert_eq!([DeviceKind::Nic, DeviceKind::Veth, DeviceKind::Loopback].map(told), [1, 1, 0]);
+    }
+
+    #[test]
     fn is_silent_below_and_where_the_speed_is_a_mere_claim() {
         assert!(texts(8.5e9, DeviceKind::Nic).is_empty());
         assert!(texts(20e9, DeviceKind::Nic).is_empty());

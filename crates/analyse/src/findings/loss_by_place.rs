@@ -93,7 +93,9 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
 /// Zero copy fills the receive buffer by pages: every piece is charged with those it touches, however short it is.
 fn charged_by_page(case: &CaseSummary) -> Option<String> {
     let pieces = case.case.pieces;
-    let charge = u64::from(pieces.count) * u64::from(pieces.size).div_ceil(PAGE) * PAGE;
+    let pages = |bytes: u64| bytes.div_ceil(PAGE) * PAGE;
+    let (each, last) = (u64::from(pieces.size), u64::from(pieces.size) + u64::from(pieces.rest));
+    let charge = u64::from(pieces.count.saturating_sub(1)) * pages(each) + pages(last);
     if !case.case.traits.pages || charge < 2 * pieces.total() {
         return None;
     }
@@ -185,7 +187,7 @@ mod tests {
 
     #[test]
     fn names_the_pages_that_small_pieces_fill() {
-        let mut run = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces { count: 15, size: 100 });
+        let mut run = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces::of(15, 100));
         count(&mut run, 0, "Udp.RcvbufErrors", 10);
         grant(&mut run, 0, "SO_RCVBUF", "-", "212992");
         run.end.as_mut().unwrap().granted.get_mut(&0).unwrap()[0].end = "far".into();

@@ -86,7 +86,7 @@ mod tests {
     fn build(paths: &[&str], median_ms: f64) -> Build {
         let mut build = Build::echo(paths, &[64]).factor(move |case| if case.id == 0 { median_ms * 50.0 } else { 1.0 });
         build.plan.options.nodelay = false;
-        build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces { count: 2, size: 32 });
+        build.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces::of(2, 32));
         build
     }
 

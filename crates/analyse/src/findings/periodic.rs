@@ -242,7 +242,7 @@ mod tests {
         let mut run = with("tcp:writes", 41_000_000, 20, 1);
         assert_eq!(sentences(&run, "W40").len(), 1);
         run.header.plan.options.nodelay = false;
-        run.header.plan.cases[0].pieces = Pieces { count: 2, size: 32 };
+        run.header.plan.cases[0].pieces = Pieces::of(2, 32);
         assert_eq!((sentences(&run, "W25").len(), sentences(&run, "W40").len()), (1, 0));
     }
 }

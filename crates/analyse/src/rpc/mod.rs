@@ -1,7 +1,7 @@
 //! Calls of a key-value server: whose clock is how far off, and where the time of each kind of call goes.
 
 use msgpath_core::Plan;
-use msgpath_core::schema::{RpcFacts, RpcRow};
+use msgpath_core::schema::{Floors, RpcFacts, RpcRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,9 @@ pub struct RpcKind {
     pub bands_why: Option<String>,
     /// Time that the bytes of request and reply take on the wire, ns, where its speed is known; an estimate.
     pub wire_ns: Option<(f64, f64)>,
+    /// What a wire of the speed that was told would take, where both ends are one machine and there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent_wire: Option<AbsentWire>,
     /// Calls by floor(log2(µs)): 32 buckets, as the lab has them.
     pub log2_us: Vec<u64>,
     /// T3 - T2, by the server's clock alone; `None` where no call has both.
@@ -106,6 +109,18 @@ pub struct RpcKind {
     /// T2 - T1 as read from the two clocks: nothing is aligned.
     #[serde(default)]
     pub received: Option<RpcTimes>,
+    /// From T1 until the first bytes of the reply could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<RpcTimes>,
+}
+
+/// Time of the bytes of a call at a speed: computed, never measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct AbsentWire {
+    /// Of the request, ns.
+    pub request_ns: f64,
+    /// Of the reply, ns.
+    pub reply_ns: f64,
 }
 
 /// A difference of two stamps over the calls that have both: order statistics, ns.
@@ -121,6 +136,15 @@ pub struct RpcTimes {
     pub p90_ns: i64,
     /// 99 of 100.
     pub p99_ns: i64,
+}
+
+impl RpcKind {
+    /// One copy of the bytes of a call, there and back, at the speed of a copy on this machine, ns: what no store in memory
+    /// goes below.
+    pub fn copy_floor_ns(&self, floors: &Floors) -> Option<f64> {
+        let speed = floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?;
+        Some((self.request_bytes + self.reply_bytes) * 1e9 / speed)
+    }
 }
 
 /// Estimate first, then look.

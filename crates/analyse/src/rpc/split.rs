@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use msgpath_core::Case;
 use msgpath_core::schema::{RpcFacts, RpcRow};
 
-use super::{PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes};
+use super::{AbsentWire, PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes};
 
 /// First calls of connections that are kept one by one.
 const FIRST_KEPT: usize = 8;
@@ -76,9 +76,11 @@ pub(super) fn kind(
         later_p50_ns,
         expected: expected(case, facts, p50_ns, &bands),
         wire_ns: wire(facts, &good),
+        absent_wire: absent_wire(facts, &good),
         log2_us,
         served: times(rows.iter().filter_map(|row| Some(row.replied_ns?.saturating_sub(row.received_ns?)))),
         received: times(rows.iter().filter_map(|row| row.received_ns)),
+        first_byte: times(good.iter().filter_map(|row| i64::try_from(row.first_ns?).ok())),
         bands,
         bands_why,
     }
@@ -134,12 +136,28 @@ fn expected(case: &Case, facts: &RpcFacts, p50_ns: Option<u64>, bands: &[RpcBand
     })
 }
 
+/// Bits per second of the wire.
+fn speed(facts: &RpcFacts) -> Option<f64> {
+    facts.wire.as_ref().map(|(bits, _)| *bits as f64).filter(|bits| *bits > 0.0)
+}
+
+/// Whether a call may have gone over a wire.
+fn is_networked(facts: &RpcFacts, row: &RpcRow) -> bool {
+    facts.pairs.get(row.pair as usize).is_none_or(|pair| pair.same_machine.is_none())
+}
+
+/// What a wire would take for the mean call, where no call went over one.
+fn absent_wire(facts: &RpcFacts, rows: &[&RpcRow]) -> Option<AbsentWire> {
+    let bits = speed(facts).filter(|_| !rows.iter().any(|row| is_networked(facts, row)))?;
+    let of = |bytes: fn(&RpcRow) -> u64| mean(rows.iter().map(|row| bytes(row) as f64 * 8e9 / bits));
+    Some(AbsentWire { request_ns: of(|row| row.request_bytes)?, reply_ns: of(|row| row.reply_bytes)? })
+}
+
 /// Time of the bytes of request and reply on the wire at its speed, means in ns. In no call more than the time outside the
 /// server, so that it contradicts no stamp.
 fn wire(facts: &RpcFacts, rows: &[&RpcRow]) -> Option<(f64, f64)> {
-    let bits = facts.wire.as_ref().map(|(bits, _)| *bits as f64).filter(|bits| *bits > 0.0)?;
-    let networked = |row: &&&RpcRow| facts.pairs.get(row.pair as usize).is_none_or(|pair| pair.same_machine.is_none());
-    let each = rows.iter().filter(networked).filter_map(|row| {
+    let bits = speed(facts)?;
+    let each = rows.iter().filter(|row| is_networked(facts, row)).filter_map(|row| {
         let latency = row.latency_ns? as f64;
         let served = row.received_ns.zip(row.replied_ns).map_or(0.0, |(from, to)| to as f64 - from as f64);
         let outside = (latency - served).max(0.0);
@@ -373,7 +391,11 @@ mod tests {
         let (request, reply) = kind.wire_ns.unwrap();
         let outside = kind.bands[0].latency_ns - parts(&kind.bands[0]).last().unwrap().1;
         assert!((request + reply - outside).abs() < 2.0 * US, "{request} {reply} {outside}");
-        assert_eq!(calls.same_machine().rpc().kinds[0].wire_ns, None);
+        assert_eq!(kind.absent_wire, None);
+        let here = calls.same_machine().rpc();
+        let absent = here.kinds[0].absent_wire.unwrap();
+        assert_eq!(here.kinds[0].wire_ns, None);
+        assert!((absent.request_ns - 80.008_08 * MS).abs() < 1.0, "{absent:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::preset::Preset;
 use msgpath_analyse::{Logs, Summary};
 use msgpath_record::Run;
 
-pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Settled, Table, cell};
+pub use msgpath_present::answers::{Answer, Cell, Missing, Outcome, Page, Settled, Table, cell};
 pub use pages::nagle_trap::{Waits, waits};
 pub use pages::write_shape::{ClassicRow, classic};
 pub use tools::tools;

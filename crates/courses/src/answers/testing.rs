@@ -32,6 +32,12 @@ impl Made {
         Self { name, run, summary, logs }
     }
 
+    /// With numbers of its summary altered: those that are long to build.
+    pub(super) fn altered(mut self, change: impl FnOnce(&mut Summary)) -> Self {
+        change(&mut self.summary);
+        self
+    }
+
     /// As pages look at them.
     pub(super) fn parts(made: &[Self]) -> Vec<Part<'_>> {
         made.iter().map(|one| Part { name: one.name, run: &one.run, summary: &one.summary, logs: &one.logs }).collect()
@@ -58,7 +64,7 @@ pub(super) fn shapes(paths: &[&str], pieces: &[(u32, u32)]) -> Build {
 /// Gives the cases of each path these pieces.
 pub(super) fn in_pieces(mut build: Build, pieces: &[(u32, u32)]) -> Build {
     for (case, (count, size)) in build.plan.cases.iter_mut().zip(pieces.iter().cycle()) {
-        case.pieces = Pieces { count: *count, size: *size };
+        case.pieces = Pieces::of(*count, *size);
         case.size = case.pieces.total();
     }
     build

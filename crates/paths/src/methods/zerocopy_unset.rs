@@ -4,7 +4,9 @@
 use std::io;
 
 use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
+use msgpath_sys::errqueue;
 use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::scatter::Scatter;
 
 use super::hand_over;
@@ -17,7 +19,7 @@ const FLAGS: SendFlags = SendFlags { zerocopy: true, more: false };
 /// `zerocopy-unset`.
 pub struct ZeroCopyUnset {
     message: Scatter,
-    asked: u64,
+    counts: ZeroCopyCounts,
 }
 
 impl Part for ZeroCopyUnset {
@@ -39,7 +41,7 @@ impl Part for ZeroCopyUnset {
 
 impl NewMethod<Socket> for ZeroCopyUnset {
     fn new(_: &mut Socket, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
-        Ok(Self { message: layout.cut(), asked: 0 })
+        Ok(Self { message: layout.cut(), counts: ZeroCopyCounts::default() })
     }
 }
 
@@ -52,14 +54,29 @@ impl Method<Socket> for ZeroCopyUnset {
     #[inline(always)]
     fn send(&mut self, channel: &mut Socket) -> io::Result<()> {
         let message = &self.message;
-        self.asked += 1;
+        self.counts.asked += 1;
         hand_over(channel, message.len(), |channel, done| match done {
             0 => msg::sendmsg(channel.fd(), message, FLAGS),
             done => msg::sendmsg_rest(channel.fd(), message, done, FLAGS),
         })
     }
 
+    /// Whether the kernel answered after all. poll(2) is asked first: a Unix socket takes MSG_ERRQUEUE for a plain receive.
+    fn drain(&mut self, channel: &mut Socket) -> io::Result<()> {
+        let counts = &mut self.counts;
+        while counts.copied + counts.zero_copied < counts.asked
+            && matches!(poll(channel.fd(), Interest::Error, 0), Ok(true))
+        {
+            let Ok(Some(completion)) = errqueue::read(channel.fd()) else { break };
+            counts.notifications += 1;
+            let of = if completion.copied { &mut counts.copied } else { &mut counts.zero_copied };
+            *of += completion.count();
+        }
+        Ok(())
+    }
+
     fn zerocopy(&self) -> ZeroCopyCounts {
-        ZeroCopyCounts { asked: self.asked, unanswered: self.asked, ..ZeroCopyCounts::default() }
+        let answered = self.counts.copied + self.counts.zero_copied;
+        ZeroCopyCounts { unanswered: self.counts.asked.saturating_sub(answered), ..self.counts }
     }
 }

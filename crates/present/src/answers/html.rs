@@ -1,6 +1,6 @@
 //! The page as one HTML file that needs no network.
 
-use crate::answers::{Answer, Page as Answers, Table};
+use crate::answers::{Answer, Page as Answers, Settled, Table};
 use msgpath_core::units::Glyphs;
 
 use super::Pictured;
@@ -44,7 +44,8 @@ pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
     if !answers.claims.is_empty() {
         page.section("Claims that these runs settle");
         for settled in &answers.claims {
-            page.raw(&format!("<h3>{}. “{}”</h3>\n", settled.number, escape(&settled.claim)));
+            let Settled { number, claim, outcome, .. } = settled;
+            page.raw(&format!("<h3>{number}. “{}” {}</h3>\n", escape(claim), outcome.words()));
             says(&mut page, &settled.answer);
         }
     }

@@ -86,6 +86,29 @@ impl Answer {
     }
 }
 
+/// What runs make of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Their numbers agree with it.
+    Holds,
+    /// Their numbers contradict it.
+    DoesNotHold,
+    /// Their numbers do neither.
+    CannotTell,
+}
+
+impl Outcome {
+    /// In words, after the claim.
+    pub fn words(self) -> &'static str {
+        match self {
+            Outcome::Holds => "holds here",
+            Outcome::DoesNotHold => "does not hold here",
+            Outcome::CannotTell => "cannot be told here",
+        }
+    }
+}
+
 /// A claim that people make, settled.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Settled {
@@ -93,6 +116,8 @@ pub struct Settled {
     pub number: u8,
     /// The claim as it is seen.
     pub claim: String,
+    /// What these runs make of it.
+    pub outcome: Outcome,
     /// What these runs say of it; the question is the claim.
     pub answer: Answer,
 }

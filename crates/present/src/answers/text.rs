@@ -40,7 +40,7 @@ pub fn text(answers: &Answers, style: Style) -> String {
         for settled in &answers.claims {
             page.gap();
             let lead = [format!("{:>4}  ", settled.number).into()];
-            page.hanging(&lead, 6, &format!("“{}”", settled.claim), Paint::Bold);
+            page.hanging(&lead, 6, &format!("“{}” {}", settled.claim, settled.outcome.words()), Paint::Bold);
             says(&mut page, &settled.answer);
         }
     }

@@ -21,10 +21,10 @@ pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("Expectation", &[("time", "time_ns"), ("bits", "bits_per_s")]),
     ("Finding", &[("next", "try")]),
-    ("Floors", &[("last_level_cache", "last_level_cache_bytes")]),
+    ("Floors", &[("last_level_cache", "last_level_cache_bytes"), ("caches", "caches_bytes")]),
     ("Load", &[("rate", "rate_per_s")]),
     ("LoadCurve", &[("size", "size_bytes")]),
-    ("Pieces", &[("size", "size_bytes")]),
+    ("Pieces", &[("size", "size_bytes"), ("rest", "rest_bytes")]),
     ("Route", &[("mtu", "mtu_bytes")]),
     ("Rpc", &[("expect", "expect_ns"), ("not_kept", "calls_not_kept")]),
     (

@@ -130,6 +130,7 @@ fn of_end(end: &EndSummary) -> Value {
             "events.user_share" => "not counted apart from the kernel's part",
             "events.running_share" => "not counted, or on cores that no thread ran on",
             "cost.run_delay_ns" => "schedstat could not be read",
+            "process.disk_read_bytes" | "process.disk_written_bytes" => "only its owner may read /proc/PID/io",
             _ if is_end(path) => "no interval can be claimed",
             _ => "not a finite number",
         }
@@ -338,6 +339,9 @@ pub(super) fn floors(floors: &Option<Floors>) -> Value {
     rename(&mut out, "Floors");
     if let Some(route) = out.get_mut("route") {
         rename(route, "Route");
+    }
+    if let Some(pieces) = out.get_mut("send").and_then(|send| send.get_mut("pieces")) {
+        rename(pieces, "Pieces");
     }
     if floors.is_some() {
         explain(&mut out, |_| "could not be measured or read on this machine".to_owned());

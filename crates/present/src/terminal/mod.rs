@@ -22,6 +22,7 @@ mod page;
 mod paths;
 mod periodic;
 mod rpc;
+mod rpc_ends;
 mod runs;
 mod sections;
 mod shape;

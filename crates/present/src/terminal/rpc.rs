@@ -3,11 +3,13 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
 use msgpath_core::plan::Workload;
+use msgpath_core::schema::RpcFacts;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
 use super::echo::{interval_span, value_span};
 use super::page::{Page, Paint, Span, Style, width};
+use super::rpc_ends;
 use super::shape::bar_of;
 use super::table::{Align, Table};
 use crate::view::{self, measured};
@@ -45,7 +47,10 @@ pub fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         rates(&mut page, kinds);
         at_the_server(&mut page, run, kinds);
         estimates(&mut page, run, kinds);
-        kinds.iter().for_each(|kind| parts(&mut page, kind));
+        rpc_ends::copies(&mut page, run, kinds);
+        kinds.iter().for_each(|kind| parts(&mut page, facts, kind));
+        rpc_ends::processes(&mut page, summary, kinds);
+        rpc_ends::way(&mut page, run, summary, kinds);
         clocks(&mut page, run, rpc);
         if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
             let calls = words::counted(not_kept, "call");
@@ -242,7 +247,7 @@ fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
 }
 
 /// The parts of usual and of slow calls of a kind, beside each other; each column adds up to its heading.
-fn parts(page: &mut Page, kind: &RpcKind) {
+fn parts(page: &mut Page, facts: Option<&RpcFacts>, kind: &RpcKind) {
     let glyphs = page.style.glyphs;
     let wanted: Vec<&RpcBand> = ["p50", "p99"]
         .iter()
@@ -274,6 +279,14 @@ fn parts(page: &mut Page, kind: &RpcKind) {
             "Of these the wire alone: estimate {} for the request, {} for the reply.",
             glyphs.time(request),
             glyphs.time(reply)
+        );
+        page.text(2, &text, Paint::Dim);
+    }
+    if let (Some(absent), Some(wire)) = (kind.absent_wire, facts.and_then(words::wire_of)) {
+        let text = format!(
+            "A wire {wire} would take {} for the request and {} for the reply: computed from the bytes; there is none here.",
+            glyphs.time(absent.request_ns),
+            glyphs.time(absent.reply_ns)
         );
         page.text(2, &text, Paint::Dim);
     }
@@ -327,6 +340,7 @@ fn clocks(page: &mut Page, run: &Run, rpc: &RpcSummary) {
 mod tests {
     use super::*;
     use crate::fixture;
+    use msgpath_analyse::rpc::AbsentWire;
 
     fn styles() -> [(&'static str, Style); 4] {
         let ascii = Style { glyphs: Glyphs::Ascii, width: 80, color: false, ..Style::default() };
@@ -357,6 +371,17 @@ mod tests {
         assert!(text.replace('\n', " ").contains("no network was") && text.contains("clocks identical"), "{text}");
         assert!(!text.contains("estimate") && !text.contains('±'), "{text}");
         insta::assert_snapshot!("rpc_here", text);
+    }
+
+    #[test]
+    fn a_wire_that_is_not_there_is_told_from_one_that_is() {
+        let (mut run, mut summary, _) = fixture::rpc_here();
+        run.header.rpc.as_mut().unwrap().wire = Some((1_000_000_000, "--wire".into()));
+        let kind = &mut summary.rpc.as_mut().unwrap().kinds[0];
+        kind.absent_wire = Some(AbsentWire { request_ns: 8_000_808.0, reply_ns: 704.0 });
+        let text = rpc(&run, &summary, Style::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("A wire at 1 Gbit/s (--wire) would take 8.00 ms for the request"), "{text}");
+        assert!(text.contains("there is none here"), "{text}");
     }
 
     #[test]

@@ -216,7 +216,10 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
         (machine.host, machine.boot_id) = (host, boot.into());
     }
     header.ends[NEAR].clock.step_ns = about.steps[0];
+    // What the caller knows of the wire stays.
+    let wire = header.rpc.take().and_then(|facts| facts.wire);
     header.rpc = Some(RpcFacts {
+        wire,
         protocol: "lab".into(),
         imported: about.imported,
         begin_unix_us: if about.wall { begin / 1_000 } else { 0 },

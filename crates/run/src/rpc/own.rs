@@ -72,6 +72,11 @@ impl OwnServer {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for OwnServer {

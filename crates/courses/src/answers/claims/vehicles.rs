@@ -6,19 +6,18 @@ use msgpath_stats::describe::median;
 use msgpath_stats::estimate::log_estimate;
 
 use super::Claim;
-use crate::answers::answered::{say, sure};
+use super::ruling::{Ruling, decided, fails, holds, open};
 use crate::answers::columns::{share_or, table, time_or};
-use crate::answers::evidence::extremes;
+use crate::answers::evidence::{above, below, extremes};
 use crate::answers::pages::vehicles::{Driven, cold_over_warm, engines, start_ratios};
-use crate::answers::words::{percent, quantile_words, time};
-use crate::answers::{Answer, Cell, Part};
+use crate::answers::words::{percent, quantile_words, range, time};
+use crate::answers::{Cell, Part};
 use msgpath_analyse::rpc::{RpcKind, RpcStage};
-use msgpath_analyse::summary::Confidence;
 
 /// The mean that made raw Ethernet look slow, ns.
 const SLOW: f64 = 390_000.0;
-/// What the first authentication is said to cost, ns.
-const COLD: f64 = 1_000_000.0;
+/// What an authentication is said to cost, ns.
+const MILLISECOND: f64 = 1_000_000.0;
 /// What the network is said to take between two ends of one machine, ns.
 const NETWORK: f64 = 1_000.0;
 /// The speed of wire that the estimate of that claim is made with, bits per second.
@@ -32,7 +31,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 ];
 
 /// The mean of all messages is that of the start and of waiting for a CPU; the engine is what the calm median shows.
-fn raw_ethernet(parts: &[Part<'_>]) -> Option<Answer> {
+fn raw_ethernet(parts: &[Part<'_>]) -> Option<Ruling> {
     let all = engines(parts);
     let eth: Vec<&Driven<'_>> = all.iter().filter(|driven| driven.transport() == "eth").collect();
     let mut keeping_up = eth.iter().filter(|driven| !driven.overloaded());
@@ -49,18 +48,7 @@ fn raw_ethernet(parts: &[Part<'_>]) -> Option<Answer> {
         .col("steady p50", |driven| time_or(driven.median(), "no message arrived"))
         .col("waiting for a CPU", |driven| share_or(driven.waiting_share(), "schedstat cannot be read"));
     let interval = quantile.lo_ns.zip(quantile.hi_ns).filter(|_| quantile.is_interval());
-    let (confidence, verdict) = match (interval, quantile.ns) {
-        (Some((_, high)), _) if (high as f64) < SLOW => (Confidence::Sure, "the engine is not what takes 390 µs"),
-        (Some((low, _)), _) if low as f64 > SLOW => (Confidence::Sure, "here the engine itself takes longer than that"),
-        (Some(_), _) => (Confidence::CantTell, "that may be 390 µs or not"),
-        (None, Some(ns)) if (ns as f64) < SLOW => (Confidence::Likely, "the engine is not what takes 390 µs"),
-        (None, Some(_)) => (Confidence::CantTell, "too few rounds for an interval"),
-        (None, None) => {
-            (Confidence::CantTell, "this machine did not keep up with the messages, so that a backlog was measured")
-        }
-    };
-    let mut text =
-        format!("The steady median in the run {} is {}: {verdict}.", calm.part.name, quantile_words(quantile));
+    let mut text = format!("the steady median in the run {} is {}.", calm.part.name, quantile_words(quantile));
     let means: Vec<f64> = eth.iter().filter_map(|driven| driven.engine.all.mean_ns).collect();
     if let (Some(least), Some(most)) = (means.iter().copied().reduce(f64::min), means.iter().copied().reduce(f64::max))
         && means.len() > 1
@@ -80,15 +68,22 @@ fn raw_ethernet(parts: &[Part<'_>]) -> Option<Answer> {
         text +=
             &format!(" In {} receivers wait for a CPU for at least {} of the mean.", driven.part.name, percent(share));
     }
-    let answer = say(confidence, text).with(evidence);
-    Some(match confidence {
-        Confidence::Sure => answer,
-        _ => answer.next("msgpath periodic -x eth/sigio --start staggered -c 2000 -r 20"),
-    })
+    let ruling = match (interval, quantile.ns) {
+        (Some((_, high)), _) if (high as f64) < SLOW => fails(format!("{text} The engine is not what takes 390 µs")),
+        (Some((low, _)), _) if low as f64 > SLOW => {
+            holds(format!("{text} Here the engine itself takes longer than that"))
+        }
+        (Some(_), _) => open(format!("{text} That may be 390 µs or not")),
+        (None, Some(_)) => open(format!("{text} There were too few rounds for an interval")),
+        (None, None) => {
+            open(format!("{text} This machine did not keep up with the messages, so that a backlog was measured"))
+        }
+    };
+    Some(ruling.with(evidence).next_if_open("msgpath periodic -x eth/sigio --start staggered -c 2000 -r 20"))
 }
 
 /// What a second copy of every frame would look like, and what was lost all the same.
-fn twice(parts: &[Part<'_>]) -> Option<Answer> {
+fn twice(parts: &[Part<'_>]) -> Option<Ruling> {
     let all = engines(parts);
     let on_lo =
         |driven: &&Driven<'_>| driven.transport() == "eth" && driven.part.run.header.plan.options.interface == "lo";
@@ -104,64 +99,72 @@ fn twice(parts: &[Part<'_>]) -> Option<Answer> {
         .col("received", |driven| Cell::count(driven.case.delivery.received))
         .col("again", |driven| Cell::count(driven.case.delivery.duplicated))
         .col("lost", |driven| Cell::count(driven.case.delivery.lost));
-    let text = match again {
-        0 => format!(
-            "Of {} deliveries none came twice and {} were lost. A packet socket on lo sees each frame as outgoing and as \
-             incoming (PACKET_OUTGOING, PACKET_HOST or PACKET_BROADCAST); these sockets take the incoming one, and loss is \
-             counted by the senders' numbers: a second copy says nothing about it.",
-            sent, lost
-        ),
-        _ => format!(
-            "Of {} deliveries {} came twice and {} were lost: both are counted by the senders' numbers, and one does not \
-             exclude the other.",
-            sent, again, lost
-        ),
-    };
-    // Counted.
-    Some(sure(text).with(evidence))
+    let (again_words, lost_words) = (again.to_string(), lost.to_string());
+    let sent_words = sent.to_string();
+    Some(
+        match (again, lost) {
+            _ if sent == 0 => open("no frame was sent on lo".to_owned()),
+            (0, _) => fails(format!(
+                "of {sent_words} deliveries none came twice and {lost_words} were lost. A packet socket on lo sees each frame as \
+                 outgoing and as incoming (PACKET_OUTGOING, PACKET_HOST or PACKET_BROADCAST); these sockets take the incoming \
+                 one, and loss is counted by the senders' numbers"
+            )),
+            (_, 0) => holds(format!(
+                "of {sent_words} deliveries {again_words} came twice and none was lost; both are counted by the senders' numbers, \
+                 and one does not follow from the other"
+            )),
+            _ => fails(format!(
+                "of {sent_words} deliveries {again_words} came twice and {lost_words} were lost: both are counted by the senders' \
+                 numbers, and one does not exclude the other"
+            )),
+        }
+        .with(evidence),
+    )
 }
 
-fn authentication(parts: &[Part<'_>]) -> Option<Answer> {
+/// The price of a message is that of the later calls; the first one has what is done once.
+fn authentication(parts: &[Part<'_>]) -> Option<Ruling> {
     let pairs = cold_over_warm(parts);
     if pairs.is_empty() {
         return None;
     }
-    let colds: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
-    let warm = median(&pairs.iter().map(|pair| pair.1).collect::<Vec<f64>>());
+    let of = |ns: fn(&(f64, f64)) -> f64| pairs.iter().map(ns).collect::<Vec<f64>>();
+    let colds = of(|pair| pair.0);
+    let (cold, warm) = (log_estimate(&colds)?, log_estimate(&of(|pair| pair.1.max(1.0)))?);
     let slowest = colds.iter().copied().fold(0.0, f64::max);
-    let ratio = log_estimate(&pairs.iter().map(|(cold, warm)| cold / warm.max(1.0)).collect::<Vec<f64>>())?;
-    let cold = log_estimate(&colds)?;
-    let more = match ratio.low.zip(ratio.high) {
-        Some((low, _)) if low > 1.0 => format!(
-            "Only the first call of a process is slow, {:.1} times a later one: what is done once is not the price of a message",
+    let ratio = log_estimate(&of(|(cold, warm)| cold / warm.max(1.0)))?;
+    let more = match above(&ratio, 1.0) {
+        true => format!(
+            "The first call of a process is {:.1} times as slow as a later one: what is done once is not the price of a message",
             ratio.value
         ),
-        _ => "The first call is not shown to be slower than the later ones".to_owned(),
-    };
-    let (confidence, verdict) = match cold.low.zip(cold.high) {
-        Some((_, high)) if high < COLD => (Confidence::Sure, "not 1 ms even the first time with this library"),
-        Some((low, _)) if low > COLD => (Confidence::Sure, "more than 1 ms, the first time"),
-        Some(_) => (Confidence::CantTell, "which may be 1 ms or not, the first time"),
-        None => (Confidence::Likely, "too few processes for an interval"),
+        false => "The first call is not shown to be slower than the later ones".to_owned(),
     };
     let evidence = table("claim-36", "The authentication", [()])
         .col("processes", |()| Cell::count(pairs.len() as u64))
         .col("first call", |()| Cell::Time((&cold).into()))
         .col("slowest first call", |()| Cell::Time(slowest.into()))
-        .col("later calls", |()| Cell::Time(warm.into()));
+        .col("later calls", |()| Cell::Time((&warm).into()));
     let text = format!(
-        "A first call takes {} (geometric mean of {} processes, the slowest {}), a later one {}: {verdict}. {}.",
-        time(cold.value),
+        "a message's authentication takes {} (geometric mean of the later calls of {} processes), the first one {} (the slowest \
+         {}). {more}",
+        range(&warm, time),
         pairs.len(),
-        time(slowest),
-        time(warm),
-        more,
+        range(&cold, time),
+        time(slowest)
     );
-    Some(say(confidence, text).with(evidence))
+    let ruling = if below(&warm, MILLISECOND) {
+        fails(text)
+    } else if above(&warm, MILLISECOND) {
+        holds(text)
+    } else {
+        open(format!("{text}. There are too few processes to say whether that is 1 ms"))
+    };
+    Some(ruling.with(evidence))
 }
 
 /// Whether there was a network, and how long the ways took.
-fn network(parts: &[Part<'_>]) -> Option<Answer> {
+fn network(parts: &[Part<'_>]) -> Option<Ruling> {
     let (mut local, mut remote, mut rows) = (Vec::new(), 0, Vec::new());
     for part in parts {
         let (Some(facts), Some(rpc)) = (&part.run.header.rpc, &part.summary.rpc) else { continue };
@@ -194,29 +197,55 @@ fn network(parts: &[Part<'_>]) -> Option<Answer> {
         .col("request path", |(_, _, one, _)| path(one, RpcStage::RequestPath))
         .col("reply path", |(_, _, one, _)| path(one, RpcStage::ReplyPath))
         .col("at 1 Gbit/s they would take", |(.., bytes)| Cell::Time((bytes * 8e9 / WIRE).into()));
-    if local.is_empty() {
-        // A network was there: the claim is not touched.
+    if rows.is_empty() {
         return None;
     }
-    let ways = match extremes(&paths, |ns| *ns) {
-        Some((least, most)) => format!(
-            " From the client's send to the server's reading, the kernel of this machine took {} to {} in the mean of a \
-             kind, {}.",
-            time(*least),
-            time(*most),
-            if *least > NETWORK { "more than 1 µs, and none of it on a wire" } else { "and none of it on a wire" }
-        ),
-        None => String::new(),
-    };
-    let others = if remote > 0 { format!(" {remote} other runs did leave the machine.") } else { String::new() };
+    let span = |ns: &[f64]| extremes(ns, |ns| *ns).map(|(least, most)| (*least, *most));
+    let between = |(least, most): (f64, f64)| format!("{} to {} in the mean of a kind", time(least), time(most));
+    let ways = span(&paths);
+    if local.is_empty() {
+        // Two machines: the way includes both kernels, so below 1 µs the wire is as well.
+        let both: Vec<f64> = rows.iter().filter_map(|(_, _, one, _)| stage_ns(one, RpcStage::BothPaths)).collect();
+        let ruling = match (ways, span(&both)) {
+            (Some(ways), _) => {
+                let text = format!("from the client's send to the server's reading it took {}", between(ways));
+                decided(beside(ways, NETWORK), text)
+            }
+            (None, Some(both)) => {
+                let text = format!("both ways together took {}; the clocks do not tell them apart", between(both));
+                match (both.1 <= NETWORK, both.0 > 2.0 * NETWORK) {
+                    (true, _) => holds(text),
+                    (_, true) => fails(format!("{text}, and one of them is longer than that")),
+                    _ => open(text),
+                }
+            }
+            (None, None) => open("the stamps of the two machines say nothing of the ways"),
+        };
+        return Some(ruling.likely().with(evidence));
+    }
+    let took = ways.map(between);
+    let took = took.map_or_else(String::new, |took| {
+        format!(". From the client's send to the server's reading the kernel of this machine took {took}, none of it on a wire")
+    });
+    let others = if remote > 0 { format!(". {remote} other runs did leave the machine") } else { String::new() };
     let because: Vec<&str> = local.iter().map(|why| why.as_str()).collect();
     let text = format!(
-        "There was no network to take any time: both ends are on one machine ({}). A time computed from lengths and a \
-         speed is an estimate of a wire that is not there.{ways}{others}",
+        "there was no network to take any time: both ends are on one machine ({}). A time computed from lengths and a speed is \
+         an estimate of a wire that is not there{took}{others}",
         because.join("; ")
     );
-    let answer = sure(text).with(evidence);
-    Some(answer.next("msgpath serve --rpc on another machine, and msgpath rpc with its address"))
+    Some(fails(text).with(evidence).next("msgpath serve --rpc on another machine, and msgpath rpc with its address"))
+}
+
+/// Whether all that was seen is at most this, or all of it more.
+fn beside((least, most): (f64, f64), bound: f64) -> Option<bool> {
+    if most <= bound {
+        Some(true)
+    } else if least > bound {
+        Some(false)
+    } else {
+        None
+    }
 }
 
 fn kind(kind: DeviceKind) -> &'static str {
@@ -233,82 +262,4 @@ fn kind(kind: DeviceKind) -> &'static str {
 fn stage_ns(kind: &RpcKind, stage: RpcStage) -> Option<f64> {
     let all = kind.bands.iter().find(|band| band.name == "all")?;
     all.parts.iter().find(|part| part.stage == stage).map(|part| part.ns)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use msgpath_analyse::periodic::testing::{build, with};
-    use msgpath_analyse::testing_rpc::{Calls, S};
-    use msgpath_analyse::{Logs, summarise_with};
-    use msgpath_core::Histogram;
-    use msgpath_record::Run;
-
-    #[track_caller]
-    fn settled((run, logs): &(Run, Logs), number: u8) -> Option<Answer> {
-        let summary = summarise_with(run, logs);
-        let claim = CLAIMS.iter().find(|claim| claim.0 == number).unwrap();
-        (claim.2)(&[Part { name: "barrier", run, summary: &summary, logs }])
-    }
-
-    #[test]
-    fn raw_ethernet_is_judged_by_its_steady_median() {
-        let fast = settled(&build(|_| ()), 33).unwrap();
-        assert_eq!(fast.confidence, Confidence::Sure, "{}", fast.text);
-        assert!(fast.text.contains("not what takes 390 µs") && fast.text.contains("too few starts"), "{}", fast.text);
-        let slow = with(
-            |_| (),
-            |round| {
-                let mut latency = Histogram::new();
-                // Rounds that differ by chance.
-                let level = 800_000 + u64::from(round.pass) * 7_919 % 13 * 300;
-                (0..400_u64).for_each(|n| latency.record(level + n * 10));
-                round.latency = latency.to_sparse();
-            },
-        );
-        let slow = settled(&slow, 33).unwrap();
-        assert!(slow.text.contains("itself takes longer"), "{}", slow.text);
-        let other = msgpath_analyse::testing::Build::echo(&["tcp:send"], &[64]).run();
-        assert!([33, 35, 36, 37].iter().all(|number| settled(&(other.clone(), Logs::default()), *number).is_none()));
-    }
-
-    #[test]
-    fn copies_and_losses_are_counted() {
-        let clean = build(|_| ());
-        assert!(settled(&clean, 35).unwrap().text.contains("none came twice and 0 were lost"));
-        let doubled =
-            with(|_| (), |round| (round.near_mut().delivery.duplicated, round.near_mut().delivery.lost) = (3, 1));
-        assert!(settled(&doubled, 35).unwrap().text.contains("30 came twice and 10 were lost"));
-        let mut link = build(|_| ());
-        link.0.header.plan.options.interface = "mp0".into();
-        assert!(settled(&link, 35).is_none());
-    }
-
-    #[test]
-    fn the_first_authentication_is_judged_against_a_millisecond() {
-        let calls = |first: u64| {
-            build(|facts| {
-                facts.sessions = (0..3).map(|_| facts.sessions[0].clone()).collect();
-                for (at, component) in facts.sessions.iter_mut().flat_map(|s| &mut s.components).enumerate() {
-                    component.mac_calls = vec![first + at as u64, 1_000, 1_000];
-                }
-            })
-        };
-        let quick = settled(&calls(40_000), 36).unwrap();
-        assert_eq!(quick.confidence, Confidence::Sure, "{}", quick.text);
-        assert!(quick.text.contains("not 1 ms even") && quick.text.contains("Only the first call"), "{}", quick.text);
-        assert!(settled(&calls(2_000_000), 36).unwrap().text.contains("more than 1 ms, the first time"));
-        let even = settled(&calls(900), 36).unwrap();
-        assert!(even.text.contains("is not shown to be slower"), "{}", even.text);
-        assert!(settled(&build(|_| ()), 36).is_none());
-    }
-
-    #[test]
-    fn one_machine_is_no_network() {
-        let calls = Calls::new(1, 0.0, 0.0).same_machine().pings(50, S);
-        let text = settled(&calls.run(&["ping"], 10), 37).unwrap().text;
-        assert!(text.contains("no network") && text.contains("both addresses are the same"), "{text}");
-        let far = Calls::new(1, 0.0, 0.0).pings(50, S);
-        assert!(settled(&far.run(&["ping"], 10), 37).is_none());
-    }
 }

@@ -1,6 +1,7 @@
 //! The page of the preset `copy-ladder`: the eight tables of the primitives lab, the split between calls and copies, and
 //! the six questions.
 
+mod pieces;
 mod questions;
 mod tables;
 
@@ -40,7 +41,8 @@ impl<'a> Ladder<'a> {
 
 pub(super) fn page(parts: &[Part<'_>]) -> Page {
     let ladder = Ladder::of(parts);
-    Page { tables: tables::all(&ladder), answers: questions::all(&ladder), ..Page::default() }
+    let tables = tables::all(&ladder).into_iter().chain(pieces::table_of(parts)).collect();
+    Page { tables, answers: questions::all(&ladder), ..Page::default() }
 }
 
 #[cfg(test)]
@@ -91,11 +93,7 @@ mod tests {
             run.header.host_mut(FAR).cpus = vec![0, 1];
             msgpath_analyse::testing::route(&mut run, msgpath_core::schema::DeviceKind::Veth, "veth0", "10.0.0.2");
             let cases = run.header.plan.cases.clone();
-            run.header
-                .plan
-                .cases
-                .iter_mut()
-                .for_each(|case| case.pieces = Pieces { count: 8, size: case.size as u32 / 8 });
+            run.header.plan.cases.iter_mut().for_each(|case| case.pieces = Pieces::of(8, case.size as u32 / 8));
             for round in &mut run.rounds {
                 let case = &cases[round.case as usize];
                 let sent = round.near().delivery.sent;

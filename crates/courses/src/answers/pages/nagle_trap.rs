@@ -27,7 +27,7 @@ const SLOW: f64 = 30e6;
 const QUICK: f64 = 10e6;
 
 const QUESTIONS: &[(&str, OfRuns)] = &[
-    ("Where do 40 ms come from?", |parts| forty_ms(part(parts, "requests").as_ref())),
+    ("Where do 40 ms come from?", forty_ms),
     ("And 200 ms?", two_hundred),
     ("Which cure costs least?", cures),
     ("Does the end of a stream wait 40 ms as well, as localhost tables of write shapes suggest?", tails),
@@ -111,7 +111,7 @@ fn find<'a>(part: &Part<'a>, writes: u32, setting: Setting, wait: &str) -> Optio
 }
 
 /// The case with Nagle, delayed acknowledgements and several writes; the fewest of them.
-pub(crate) fn trap<'a>(part: &Part<'a>) -> Option<&'a CaseSummary> {
+fn trap<'a>(part: &Part<'a>) -> Option<&'a CaseSummary> {
     let several = part.measured().filter(|one| {
         let path = &one.case.path;
         let waits = path.setting == Some(Setting::Nagle) && path.wait == "block";
@@ -143,19 +143,32 @@ fn is_quick_surely(case: &CaseSummary) -> bool {
     p50(case).is_some_and(|p50| p50.is_interval() && p50.hi_ns.is_some_and(|ns| ns as f64 <= QUICK))
 }
 
-/// The answer on the 40 ms, for the page and for the claim.
-pub(crate) fn forty_ms(part: Option<&Part<'_>>) -> Answered {
-    let trapped = part.and_then(|part| Some((part, trap(part)?)));
-    let (part, trap) = trapped.ok_or("no case with Nagle's algorithm and several writes was measured")?;
-    let middle = range_of(p50(trap).ok_or("no round trip was measured")?);
+/// What requests in several writes wait for, and whether it goes with one of its conditions.
+pub(crate) struct Forty {
+    /// Whether they wait for about 40 ms at all.
+    pub(crate) waits: bool,
+    /// Conditions that were taken away, after which nothing waits.
+    pub(crate) cured: usize,
+    /// The same, and something still waits.
+    pub(crate) still: usize,
+    /// Every condition that was taken away is surely one, and there are several.
+    pub(crate) proved: bool,
+    /// The numbers.
+    pub(crate) text: String,
+}
+
+/// Of a run in which requests go in several writes with Nagle's algorithm.
+pub(crate) fn forty(part: &Part<'_>) -> Option<Forty> {
+    let trap = trap(part)?;
+    let middle = range_of(p50(trap)?);
     let waiting = DELAYED_ACK.share(&pooled(part, trap)).unwrap_or(0.0);
     let (writes, waits) = (writes(trap), percent(waiting));
     if waiting < 0.05 {
-        return Err(format!(
+        let text = format!(
             "{writes} with Nagle take {middle}, and {waits} of them lie near 40 ms: nothing waits for a delayed \
              acknowledgement here"
-        )
-        .into());
+        );
+        return Some(Forty { waits: false, cured: 0, still: 0, proved: false, text });
     }
     let mut text = format!(
         "{writes} with Nagle's algorithm and a receiver that delays its acknowledgements take {middle}, and {waits} of the \
@@ -177,10 +190,21 @@ pub(crate) fn forty_ms(part: Option<&Part<'_>>) -> Answered {
     if !still.is_empty() {
         text += &format!(". Not gone with {}", still.join(", "));
     }
-    text += ": the second write waits until the first is acknowledged (Nagle), and the receiver, which has nothing to say \
-             before the request is whole, keeps the acknowledgement back for 40 ms";
+    if !cured.is_empty() {
+        text += ": the second write waits until the first is acknowledged (Nagle), and the receiver, which has nothing to say \
+                 before the request is whole, keeps the acknowledgement back for 40 ms";
+    }
     let proved = waits_surely(trap) && still.is_empty() && cured.len() == taken.len() && cured.len() >= 2;
-    Ok(say(sure_if(proved), text).next("msgpath explain -x tcp:writes --pieces 2x256 --no-nodelay"))
+    Some(Forty { waits: true, cured: cured.len(), still: still.len(), proved, text })
+}
+
+fn forty_ms(parts: &[Part<'_>]) -> Answered {
+    let forty = part(parts, "requests").and_then(|part| forty(&part));
+    let forty = forty.ok_or("no case with Nagle's algorithm and several writes was measured")?;
+    if !forty.waits {
+        return Err(forty.text.into());
+    }
+    Ok(say(sure_if(forty.proved), forty.text).next("msgpath explain -x tcp:writes --pieces 2x256 --no-nodelay"))
 }
 
 fn two_hundred(parts: &[Part<'_>]) -> Answered {

@@ -346,7 +346,14 @@ fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
         };
         let (device, share) = (&route.device, percent(fastest / line));
         let has = bits(line);
-        return (format!("; the link of {device} has {has}, of which the fastest row uses {share}{of_all}"), true);
+        let reference = part.summary.cases.iter().find(|case| case.case.role == CaseRole::Reference);
+        let reference = reference.map_or_else(String::new, |case| {
+            format!(" and the reference throughput {}", percent(bits_of(case) / line))
+        });
+        let told = if part.run.header.plan.wire.is_some() { ", as it was told" } else { "" };
+        let text =
+            format!("; the link of {device} has {has}{told}, of which the fastest row uses {share}{reference}{of_all}");
+        return (text, true);
     }
     let between = part.between();
     match shared(part, rows) {
@@ -632,8 +639,10 @@ mod tests {
         let (confidence, text) = output(run);
         assert!(
             confidence != Confidence::CantTell
-                && text
-                    .contains("the link of mp0 has 200 Mbit/s, of which the fastest row uses 97.0 %: 7 of 8 rows use")
+                && text.contains(
+                    "the link of mp0 has 200 Mbit/s, of which the fastest row uses 97.0 % and the reference \
+                     throughput 97.0 %: 7 of 8 rows use"
+                )
                 && text.contains("so the link limits them"),
             "{text}"
         );

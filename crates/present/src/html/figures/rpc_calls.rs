@@ -2,7 +2,7 @@
 //! the calls, and a table of the slowest for everybody. Without a script the figure `rpc-first` shows the notched lines.
 
 use msgpath_core::Workload;
-use msgpath_core::units::{BitUnits, bits_per_second};
+use msgpath_core::units::{BitUnits, bits_per_second, size};
 use serde::Serialize;
 
 use super::super::embed::{EmbeddedCalls, PLACED, embed_calls, key_text, split};
@@ -36,6 +36,8 @@ struct Info<'a> {
     constant: &'a std::collections::BTreeMap<&'static str, u64>,
     keys: usize,
     kinds: Vec<KindInfo<'a>>,
+    /// Tokens of the colours by which connections, clients and servers are told apart.
+    palette: Vec<String>,
     stages: Vec<StageInfo>,
     status: [&'static str; 3],
     pairs: Vec<PairInfo<'a>>,
@@ -49,6 +51,8 @@ struct Info<'a> {
 struct KindInfo<'a> {
     case: u32,
     name: &'a str,
+    /// Bytes of its requests and replies, in words.
+    bytes: String,
     /// Token of the style sheet.
     colour: String,
     /// Calls that a sampled one stands for.
@@ -84,6 +88,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         });
     }
     let facts = scene.run.header.rpc.as_ref();
+    let bytes = |mean: f64| size(mean.round() as u64);
     let per_byte = |ns: f64, bytes: f64| if bytes > 0.0 { ns / bytes } else { 0.0 };
     let slowest = slowest(scene, &embedded);
     let info = Info {
@@ -96,6 +101,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             .map(|(at, (kind, weight))| KindInfo {
                 case: kind.case,
                 name: &kind.method,
+                bytes: format!("{} there, {} back", bytes(kind.request_bytes), bytes(kind.reply_bytes)),
                 colour: format!("--s{}", KINDS[at % KINDS.len()]),
                 weight: *weight,
                 wire: kind
@@ -103,6 +109,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                     .map(|(request, reply)| (per_byte(request, kind.request_bytes), per_byte(reply, kind.reply_bytes))),
             })
             .collect(),
+        palette: KINDS.iter().map(|colour| format!("--s{colour}")).collect(),
         stages: STAGES
             .into_iter()
             .map(|stage| StageInfo { name: stage.name(), colour: format!("--s{}", colour(stage)) })
@@ -143,7 +150,8 @@ fn which(scene: &Scene<'_>, embedded: &EmbeddedCalls) -> String {
     if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
         text += &format!(" The log was full: {} were measured and not logged.", words::counted(not_kept, "call"));
     }
-    if let Some(wire) = facts.and_then(words::wire_of) {
+    let drawn = scene.summary.rpc.iter().flat_map(|rpc| &rpc.kinds).any(|kind| kind.wire_ns.is_some());
+    if let Some(wire) = facts.and_then(words::wire_of).filter(|_| drawn) {
         text += &format!(
             " Hollow with a dashed edge: what the wire alone takes, an estimate {wire} from the bytes, not a measurement."
         );
@@ -213,7 +221,7 @@ fn status(status: u32) -> String {
 /// written by the script, because it depends on what is shown.
 fn controls() -> String {
     let mut out = String::from(
-        "<div id=\"calls\" class=\"timeline\">\n<div class=\"tl-tools\"><span role=\"group\" aria-label=\"Where rows begin\"><button type=\"button\" data-axis=\"wall\" aria-pressed=\"true\">by time</button><button type=\"button\" data-axis=\"aligned\" aria-pressed=\"false\">from T1 = 0</button></span>\n<span role=\"group\" aria-label=\"Order of the rows\"><button type=\"button\" data-order=\"start\" aria-pressed=\"true\">by start</button><button type=\"button\" data-order=\"duration\" aria-pressed=\"false\">by duration</button><button type=\"button\" data-order=\"percentile\" aria-pressed=\"false\">by percentile</button></span>\n",
+        "<div id=\"calls\" class=\"timeline\">\n<div class=\"tl-tools\"><span role=\"group\" aria-label=\"Where rows begin\"><button type=\"button\" data-axis=\"wall\" aria-pressed=\"true\">by time</button><button type=\"button\" data-axis=\"aligned\" aria-pressed=\"false\">from T1 = 0</button></span>\n<span role=\"group\" aria-label=\"Order of the rows\"><button type=\"button\" data-order=\"start\" aria-pressed=\"true\">by start</button><button type=\"button\" data-order=\"duration\" aria-pressed=\"false\">by duration</button><button type=\"button\" data-order=\"percentile\" aria-pressed=\"false\">by percentile</button><button type=\"button\" data-order=\"group\" aria-pressed=\"false\">by colour</button></span>\n<span role=\"group\" aria-label=\"What the colours tell apart\"><button type=\"button\" data-hue=\"kind\" aria-pressed=\"true\">kinds</button><button type=\"button\" data-hue=\"connection\" aria-pressed=\"false\">connections</button><button type=\"button\" data-hue=\"client\" aria-pressed=\"false\">clients</button><button type=\"button\" data-hue=\"server\" aria-pressed=\"false\">servers</button></span>\n",
     );
     for (action, text) in [
         ("in", "zoom in"),
@@ -270,8 +278,15 @@ mod tests {
         assert!(picture.note.starts_with("360 calls in this file: all"), "{}", picture.note);
         assert!(picture.note.contains("7 calls were measured and not logged"), "{}", picture.note);
         assert!(picture.note.contains("an estimate at 1 Gbit/s (link speed of eth0)"), "{}", picture.note);
-        for part in ["id=\"data-calls\"", "\"kept\":360,\"logged\":360", "\"wire\":\"1 Gbit/s\"", "\"name\":\"write\""]
-        {
+        for part in [
+            "id=\"data-calls\"",
+            "\"kept\":360,\"logged\":360",
+            "\"wire\":\"1 Gbit/s\"",
+            "\"name\":\"write\"",
+            "\"palette\":[\"--s",
+            " there, ",
+            "data-hue=\"server\"",
+        ] {
             assert!(picture.after.contains(part), "{part}");
         }
         assert_eq!(picture.data.rows.len(), SLOWEST);

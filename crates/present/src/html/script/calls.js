@@ -100,10 +100,23 @@ function calls(info, log) {
   const all0 = log.start[0], all1 = end.reduce((a, b) => Math.max(a, b), log.start[n - 1] + 1);
   let axis = "wall", order = "start", matches = null, list = everyone, blocks, reach, longest = 1, answered = 0, sums = null;
   let view = { a: 0, b: 1 }, rows = { a: 0, b: 1 }, selected = -1, measured = null, outlined = null;
+  let hue = "kind", grouped = null;
   let width = 0, plot = 1, colour, hatch, pending = 0, parents = null;
   const room = HEIGHT - TOP - BOTTOM;
   const font = (size = 12, weight = "") => `${weight} ${size}px system-ui, "Noto Sans", "DejaVu Sans", sans-serif`;
   const kindOf = i => info.kinds[log.case[i]];
+  // What the colours tell apart: the number of a call's group, and the names of the groups.
+  const machines = end => { const names = [...new Set(info.pairs.map(pair => pair[end]))]; return { of: i => Math.max(0, names.indexOf(info.pairs[log.pair[i]]?.[end])), names }; };
+  const connections = [...new Set(log.connection)].sort((a, b) => a - b), placeOf = new Map(connections.map((one, at) => [one, at]));
+  const hues = {
+    kind: { of: i => log.case[i], names: info.kinds.map(kind => kind.name) },
+    connection: { of: i => placeOf.get(log.connection[i]), names: connections.map(one => `connection ${one}`) },
+    client: machines("client"),
+    server: machines("server"),
+  };
+  const own = i => hue === "kind" ? colour.kinds[log.case[i]] : colour.palette[hues[hue].of(i) % colour.palette.length];
+  // Positions by group, within one by start.
+  const byGroup = () => grouped ??= everyone.slice().sort((a, b) => hues[hue].of(a) - hues[hue].of(b) || a - b);
   const name = i => `${kindOf(i).name}.${log.rpcid[i]}`;
   const lost = i => (log.kind[i] & UNANSWERED) !== 0;
   const state = i => lost(i) ? "no reply" : info.status[log.status[i]] ?? `error ${log.status[i]}`;
@@ -132,7 +145,7 @@ function calls(info, log) {
 
   // ---- what is listed
   function relist() {
-    const source = order === "start" ? everyone : rising;
+    const source = order === "start" ? everyone : order === "group" ? byGroup() : rising;
     list = matches ? source.filter(i => matches[i]) : source;
     if (order === "duration") list = list.slice().reverse();
     longest = 1;
@@ -210,7 +223,7 @@ function calls(info, log) {
     return words + "…";
   }
   function prepare() {
-    colour = { kinds: info.kinds.map(kind => token(kind.colour)), stages: info.stages.map(stage => token(stage.colour)) };
+    colour = { kinds: info.kinds.map(kind => token(kind.colour)), palette: info.palette.map(token), stages: info.stages.map(stage => token(stage.colour)) };
     for (const name of ["fg", "bg", "mut", "line", "grid", "warn", "likely", "s0"]) colour[name] = token("--" + name);
     width = Math.max(320, canvas.clientWidth);
     plot = width - NAMES - (width > 600 ? 76 : 12);
@@ -243,7 +256,7 @@ function calls(info, log) {
     best.forEach((i, x) => {
       if (i < 0) return;
       const share = Math.log(log.latency[i] / low) / Math.log(longest / low), tall = lost(i) ? STRIP - 6 : (STRIP - 6) * clamp(share || 0, .1, 1);
-      g.fillStyle = lost(i) ? colour.warn : colour.kinds[log.case[i]];
+      g.fillStyle = lost(i) ? colour.warn : own(i);
       g.fillRect(NAMES + x, STRIP - 2 - tall, lost(i) ? 2 : 1, tall);
     });
     g.font = font(11);
@@ -309,13 +322,13 @@ function calls(info, log) {
       g.setLineDash([]);
       return cross(x, y + tall / 2, Math.min(5, tall / 2));
     }
-    const own = kind & CONTRADICTS ? colour.s0 : colour.kinds[log.case[i]], received = log.received[i], server = log.server[i];
+    const fill = kind & CONTRADICTS ? colour.s0 : own(i), received = log.received[i], server = log.server[i];
     if (kind & PLACED) {
       const reply = latency - received - server, within = log.within[i], against = kind & CONTRADICTS;
       const doubt = ns => against || within * 4 > Math.abs(ns);
-      bar(x, y, received * k, thick, own, doubt(received));
-      bar(x + Math.max(0, received) * k, y + notch, server * k, thick, own, false);
-      bar(x + Math.min(latency, received + server) * k, y + (against ? Math.min(notch * 2, height - thick) : 0), Math.max(reply, against ? latency - received - server : 0) * k, thick, own, doubt(reply));
+      bar(x, y, received * k, thick, fill, doubt(received));
+      bar(x + Math.max(0, received) * k, y + notch, server * k, thick, fill, false);
+      bar(x + Math.min(latency, received + server) * k, y + (against ? Math.min(notch * 2, height - thick) : 0), Math.max(reply, against ? latency - received - server : 0) * k, thick, fill, doubt(reply));
       if (tall >= 6 && !against) {
         const sent = log.sent[i] - 1, waited = log.waited[i] - 1, lock = log.lock[i] - 1, first = log.first[i] - 1;
         g.fillStyle = colour.bg;
@@ -356,9 +369,9 @@ function calls(info, log) {
         }
       }
     } else if (kind & SERVER) { // how long the server took is known, not when
-      bar(x, y, latency * k, thick, own, true);
-      bar(x + (latency - server) / 2 * k, y + notch, server * k, thick, own, true);
-    } else bar(x, y, latency * k, thick, own, false);
+      bar(x, y, latency * k, thick, fill, true);
+      bar(x + (latency - server) / 2 * k, y + notch, server * k, thick, fill, true);
+    } else bar(x, y, latency * k, thick, fill, false);
     if (log.status[i]) {
       g.strokeStyle = colour.warn;
       g.lineWidth = height > 6 ? 1.6 : 1;
@@ -436,18 +449,18 @@ function calls(info, log) {
         for (let b = Math.floor(j0 / BLOCK); b < Math.ceil(j1 / BLOCK); b++) take(blocks.slowest[b], blocks.from[b], blocks.to[b], blocks.bad[b]);
       } else for (let j = j0; j < j1; j++) { const i = list[j]; take(i, log.start[i], end[i], log.status[i] || log.kind[i] & UNANSWERED ? 1 : 0); }
       shown += j1 - j0;
-      const own = colour.kinds[log.case[slowest]];
+      const fill = own(slowest);
       if (axis === "wall") {
         const a = clip(xOf(from)), b = clip(xOf(to));
         g.globalAlpha = .35;
-        g.fillStyle = own;
+        g.fillStyle = fill;
         g.fillRect(a, TOP + y, Math.max(1, b - a), 1);
         g.globalAlpha = 1;
       }
       const x = xOf(origin(slowest)), latency = log.latency[slowest];
       if (lost(slowest)) { g.fillStyle = colour.warn; g.fillRect(clip(x) - 1, TOP + y, 3, 1); }
       else {
-        g.fillStyle = own;
+        g.fillStyle = fill;
         g.fillRect(clip(x), TOP + y, Math.max(1, clip(x + latency * k) - clip(x)), 1);
         if (log.kind[slowest] & PLACED && log.server[slowest] * k > 1) { // the server's part, darker
           g.globalAlpha = .4;
@@ -528,7 +541,7 @@ function calls(info, log) {
     drawMeasured();
     drawStrip();
     // What is on the screen, for tests and for programs that read the page.
-    Object.assign(canvas.dataset, { axis, order, from: view.a, to: view.b, rowFrom: rows.a, rowTo: rows.b, selected, shown, matching: list.length });
+    Object.assign(canvas.dataset, { axis, order, hue, from: view.a, to: view.b, rowFrom: rows.a, rowTo: rows.b, selected, shown, matching: list.length });
   }
   const draw = () => { pending ||= requestAnimationFrame(paint); };
   function keys() {
@@ -540,9 +553,13 @@ function calls(info, log) {
       return made;
     };
     if (order === "percentile") return info.stages.forEach((stage, k) => entry(stage.name, `background:var(${stage.colour})${k === 2 || k === 3 ? ";background-image:repeating-linear-gradient(135deg,transparent 0 3px,var(--fg) 3px 4px)" : ""}`));
-    for (const kind of info.kinds) {
+    const groups = hues[hue].names, most = colour.palette.length;
+    if (hue !== "kind") {
+      groups.slice(0, most).forEach((words, at) => entry(words, `background:var(${info.palette[at]})`));
+      if (groups.length > most) entry(`${groups.length - most} more share these colours`, "");
+    } else for (const kind of info.kinds) {
       const button = element("button", { type: "button", className: "tl-kind", title: "show this kind only" }, legend);
-      entry(kind.name, `background:var(${kind.colour})`, button);
+      entry(`${kind.name}, ${kind.bytes}`, `background:var(${kind.colour})`, button);
       button.onclick = () => { search.value = /\s/.test(kind.name) ? "" : search.value === `method:${kind.name}` ? "" : `method:${kind.name}`; filter(); };
     }
     if (info.wire && info.kinds.some(kind => kind.wire)) entry(`wire alone: estimate at ${info.wire}`, "background:var(--bg);border:1px dashed var(--fg);height:6px");
@@ -656,13 +673,16 @@ function calls(info, log) {
     else if (!(log.kind[i] & PLACED)) remarks.push(log.kind[i] & SERVER ? "the clocks do not tell when the server worked" : "the server’s stamps are not known");
     if (remarks.length) element("div", { className: "mut", textContent: remarks.join("; ") + "." }, detail);
   }
-  function set(nextAxis, nextOrder) {
-    [axis, order] = [nextAxis, nextOrder];
+  function set(nextAxis, nextOrder, nextHue = hue) {
+    if (nextHue !== hue) grouped = null;
+    [axis, order, hue] = [nextAxis, nextOrder, nextHue];
+    for (const button of all("[data-hue]", box)) button.setAttribute("aria-pressed", button.dataset.hue === hue);
     for (const button of all("[data-axis]", box)) button.setAttribute("aria-pressed", button.dataset.axis === axis);
     for (const button of all("[data-order]", box)) button.setAttribute("aria-pressed", button.dataset.order === order);
     measured = null;
     relist();
     everything();
+    prepareStrip();
     keys();
     draw();
   }
@@ -688,8 +708,10 @@ function calls(info, log) {
   const actions = { in: () => zoom(.5), out: () => zoom(2), taller: () => zoomRows(.5), flatter: () => zoomRows(2), all: home, next };
   all("[data-do]", box).forEach(button => button.onclick = actions[button.dataset.do]);
   // By duration or percentile, rows that begin at their own times say nothing.
-  all("[data-axis]", box).forEach(button => button.onclick = () => set(button.dataset.axis, button.dataset.axis === "wall" ? "start" : order));
-  all("[data-order]", box).forEach(button => button.onclick = () => set(button.dataset.order === "start" ? axis : "aligned", button.dataset.order));
+  const timed = order => order === "start" || order === "group";
+  all("[data-axis]", box).forEach(button => button.onclick = () => set(button.dataset.axis, button.dataset.axis === "wall" && !timed(order) ? "start" : order));
+  all("[data-order]", box).forEach(button => button.onclick = () => set(timed(button.dataset.order) ? axis : "aligned", button.dataset.order));
+  all("[data-hue]", box).forEach(button => button.onclick = () => set(axis, order, button.dataset.hue));
   let typing;
   search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(filter, 150); });
   search.addEventListener("keydown", event => {

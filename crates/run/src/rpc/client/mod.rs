@@ -38,6 +38,7 @@ use msgpath_rpc::Header;
 use msgpath_rpc::command::{Script, Step};
 use msgpath_sys::clock;
 
+use super::spent::{Watched, who_listens};
 use crate::execute::Progress;
 use crate::others::Others;
 
@@ -85,6 +86,8 @@ pub struct RpcRequest {
     pub cpus: Vec<u32>,
     /// The namespaces of the two ends, where a server of one's own runs in the other one.
     pub between: Option<Between>,
+    /// The process of the server, where the run has started it.
+    pub server: Option<u32>,
     /// The command line.
     pub command: Vec<String>,
     /// Name of the run.
@@ -283,6 +286,8 @@ pub fn call(
     let from = connections[0].stream.local_addr().unwrap_or(address);
     let connected = Connected { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
     listener.connected(&connected);
+    let here = connected.between.is_none() && connected.same_machine().is_some();
+    let server = request.server.or_else(|| who_listens(address).filter(|_| here));
     plan.baseline = plan.cases[0].path.clone();
     let mut counters = counters::Reader::new(&request.cpus);
     let (begin, begin_unix_us) = begin();
@@ -306,6 +311,7 @@ pub fn call(
         progress,
         listener,
         others: Others::new(),
+        processes: [Watched::own(), Watched::server(server)],
         outcome: Outcome::default(),
         kept: 0,
         done: 0,
@@ -394,7 +400,7 @@ fn header(
         version: env!("CARGO_PKG_VERSION").into(),
         target: request.target.to_string(),
         doctor: Some(doctor),
-        floors: Some(floors::measure(near_cpu, None, false, size, Some(connected.to.ip()))),
+        floors: Some(floors::measure(near_cpu, None, false, size, Some(connected.to.ip()), None)),
         rpc: Some(rpc),
         ..RunHeader::new(request.name.clone(), "rpc", plan)
     };
@@ -415,6 +421,8 @@ struct Run<'a> {
     listener: &'a mut dyn Listener,
     /// Who else uses the CPUs.
     others: Others,
+    /// The processes of client and server.
+    processes: [Watched; 2],
     outcome: Outcome,
     /// Rows recorded.
     kept: u64,
@@ -449,14 +457,18 @@ impl Run<'_> {
     fn round(&mut self, team: &Team, order: &Order, of: u64) -> Result<bool, Problem> {
         let speed_ns = speed::probe();
         let (steal, before) = (environment::steal_ticks(), self.counters.read());
+        self.processes.iter_mut().for_each(Watched::begin);
         let parts = team.round(order, self.shared, self.request.timeout_ns);
+        let [near_process, far_process] = self.processes.each_ref().map(Watched::end);
         let near_kernel = self.counters.read().since(&before);
         let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
         let broken = parts.iter().find_map(|part| part.broken.clone().filter(|(_, broken)| is_cause(broken)));
         let stopped = parts.iter().any(|part| part.broken.is_some());
         let last_status = parts.iter().map(|part| part.last_status).max().unwrap_or(0);
-        let read = EndRound { kernel: near_kernel, speed_ns: Some(speed_ns), ..EndRound::default() };
-        let (record, rows) = self.join(order, parts, read, steal_ticks)?;
+        let near =
+            EndRound { kernel: near_kernel, speed_ns: Some(speed_ns), process: near_process, ..EndRound::default() };
+        let far = EndRound { process: far_process, ..EndRound::default() };
+        let (record, rows) = self.join(order, parts, [near, far], steal_ticks)?;
         if record.latency.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a call took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
@@ -484,7 +496,7 @@ impl Run<'_> {
         &mut self,
         order: &Order,
         mut parts: Vec<Part>,
-        read: EndRound,
+        [read, far]: [EndRound; 2],
         steal_ticks: Option<u64>,
     ) -> Result<(RoundRecord, Vec<msgpath_core::schema::RpcRow>), Problem> {
         let begin = parts.iter().map(|part| part.begin).min().unwrap_or(u64::MAX);
@@ -559,7 +571,7 @@ impl Run<'_> {
             start_ns: begin.saturating_sub(self.shared.begin).min(1 << 61),
             batch: 1,
             connect_ns: parts.iter().filter_map(|part| part.connect_ns).max(),
-            ends: vec![EndRound { report: near, ..read }, EndRound::default()],
+            ends: vec![EndRound { report: near, ..read }, far],
             steal_ticks,
             flags,
             latency: latency.to_sparse(),

@@ -1,0 +1,97 @@
+//! What processes have spent so far, read from outside: `/proc/PID/stat`, `/proc/PID/task/TID/status`, `/proc/PID/io`.
+
+use std::fs;
+
+use crate::process::cpu_time;
+use crate::task_stat::TaskStat;
+
+/// What a process has spent since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Voluntary context switches of the threads that it has now.
+    pub voluntary: u64,
+    /// Involuntary ones.
+    pub involuntary: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Bytes fetched from and sent to block devices; `None`: only its owner may read them (proc_pid_io(5)).
+    pub io: Option<(u64, u64)>,
+}
+
+/// What these processes have spent together; `None`: one of them is gone.
+pub fn of(pids: &[u32]) -> Option<Spent> {
+    let all: Option<Vec<Spent>> = pids.iter().map(|pid| one(*pid)).collect();
+    all?.into_iter().reduce(|sum, one| Spent {
+        cpu_ns: sum.cpu_ns + one.cpu_ns,
+        voluntary: sum.voluntary + one.voluntary,
+        involuntary: sum.involuntary + one.involuntary,
+        minor_faults: sum.minor_faults + one.minor_faults,
+        major_faults: sum.major_faults + one.major_faults,
+        io: sum.io.zip(one.io).map(|(sum, one)| (sum.0 + one.0, sum.1 + one.1)),
+    })
+}
+
+fn one(pid: u32) -> Option<Spent> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = TaskStat::parse(&stat)?;
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let tasks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let switches = tasks.map(|status| switches(&status)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    Some(Spent {
+        cpu_ns: cpu_time(pid)?,
+        voluntary: switches.0,
+        involuntary: switches.1,
+        minor_faults: stat.number(10)?,
+        major_faults: stat.number(12)?,
+        io: fs::read_to_string(format!("/proc/{pid}/io")).ok().and_then(|text| io(&text)),
+    })
+}
+
+/// The number after `name:` at the beginning of a line.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line?.trim().parse().ok()
+}
+
+/// Voluntary and involuntary switches of a task, by its status.
+pub fn switches(status: &str) -> (u64, u64) {
+    let of = |name| number(status, name).unwrap_or(0);
+    (of("voluntary_ctxt_switches"), of("nonvoluntary_ctxt_switches"))
+}
+
+/// Bytes read and written of `/proc/PID/io`: what was written and then dropped from the cache never went out.
+pub fn io(text: &str) -> Option<(u64, u64)> {
+    let written = number(text, "write_bytes")?.saturating_sub(number(text, "cancelled_write_bytes").unwrap_or(0));
+    Some((number(text, "read_bytes")?, written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_proc_are_read() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!((switches(status), switches("")), ((12, 3), (0, 0)));
+        let text = "rchar: 9\nwchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 4096\n";
+        assert_eq!((io(text), io("read_bytes: x")), (Some((4096, 4096)), None));
+    }
+
+    #[test]
+    fn what_this_process_spends_grows() {
+        let own = [std::process::id()];
+        let before = of(&own).unwrap();
+        // Pages that were never touched.
+        let pages = vec![1_u8; 8 << 20];
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let after = of(&own).unwrap();
+        assert!(after.cpu_ns > before.cpu_ns && after.minor_faults > before.minor_faults, "{before:?} {after:?}");
+        assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
+        assert_eq!(pages.iter().filter(|byte| **byte == 1).count(), pages.len());
+        assert_eq!((of(&[std::process::id(), u32::MAX]), of(&[])), (None, None));
+    }
+}
