@@ -13,7 +13,7 @@ use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
-use msgpath_record::{MessageLog, Run};
+use msgpath_record::Run;
 use msgpath_run::lab;
 use msgpath_stats::quantile::Range;
 
@@ -229,7 +229,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         _ if run.header.plan.is_ladder() => terminal::ladder(run, summary, style),
         _ if run.header.plan.layers => terminal::layers(run, summary, style),
         _ if view.explain => {
-            return terminal::explain(run, summary, &MessageLog::open(run).unwrap_or_default(), style);
+            return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
         }
         (_, "compare", _) => terminal::compare(run, summary, style),
         (_, _, Workload::Echo) => terminal::echo(run, summary, style),
@@ -244,7 +244,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         text += &terminal::stages_of(run, summary, style);
     }
     if view.quiet == 0 && has_stages(run) {
-        text += &terminal::stage_bars(run, &MessageLog::open(run).unwrap_or_default(), style);
+        text += &terminal::stage_bars(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
     }
     if view.verbose {
         text += "\n";

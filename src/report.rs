@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
@@ -18,7 +19,7 @@ pub(crate) struct Reported {
     pub(crate) run: Run,
     pub(crate) summary: Summary,
     pub(crate) logs: Logs,
-    messages: MessageLog,
+    messages: OnOneClock<MessageLog>,
 }
 
 impl Reported {
@@ -28,9 +29,9 @@ impl Reported {
     /// There is none, or it cannot be read.
     pub(crate) fn find(text: &str) -> Result<Self, Problem> {
         let run = runs::read(&runs::find(text)?)?;
-        let messages = MessageLog::open(&run)?;
         let logs = runs::logs(&run)?;
         let mut summary = summarise_with(&run, &logs);
+        let messages = runs::on_one_clock(&run, &summary)?;
         runs::with_earlier(&run, &mut summary);
         Ok(Self { summary, run, logs, messages })
     }
@@ -50,7 +51,7 @@ impl Reported {
 fn scene<'a>(
     run: &'a Run,
     summary: &'a Summary,
-    logged: &'a MessageLog,
+    logged: &'a OnOneClock<MessageLog>,
     embed: usize,
     earlier: Option<Earlier<'a>>,
 ) -> Scene<'a> {
@@ -63,7 +64,7 @@ fn scene<'a>(
 /// # Errors
 /// The log cannot be read, or the file cannot be written.
 pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
-    let messages = MessageLog::open(run)?;
+    let messages = runs::on_one_clock(run, summary)?;
     let calls = runs::logs(run)?.rpcs;
     let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
     write(&scene, file).map(drop)

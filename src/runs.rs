@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::logs::KernelEvents;
+use msgpath_analyse::one_way::{OnOneClock, OneWay};
 use msgpath_analyse::{Logs, Summary, between, summarise_with};
 use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
@@ -169,10 +170,21 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
         logs.traced = messages.filter(|row| traced.contains(&row.case)).collect();
         logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
     }
+    if OneWay::is_in(run) {
+        logs.one_way = OneWay::of(run, &MessageLog::open(run)?);
+    }
     if !run.folder.as_os_str().is_empty() {
         logs.tools = msgpath_record::tool_runs(&run.folder)?;
     }
     Ok(logs)
+}
+
+/// The messages of a run, on the near end's clock as far as that can be said.
+///
+/// # Errors
+/// The log cannot be opened.
+pub(crate) fn on_one_clock(run: &Run, summary: &Summary) -> Result<OnOneClock<MessageLog>, Problem> {
+    Ok(OnOneClock::new(MessageLog::open(run)?, summary.far_clock.clone()))
 }
 
 /// The kernel events of a case, round by round.

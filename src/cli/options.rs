@@ -363,7 +363,7 @@ pub(crate) enum StampsArg {
     /// At this end: round trips
     #[default]
     Near,
-    /// At both ends: one way as well, where they share a clock
+    /// At both ends: one way as well; where they share no clock, with a bound
     Both,
 }
 

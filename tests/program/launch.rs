@@ -179,6 +179,53 @@ fn nothing_is_left_running_whatever_ends_the_run() {
     }
 }
 
+/// What the clock of a far end in a time namespace of its own is ahead by, s (time_namespaces(7)).
+const AHEAD_S: u32 = 86_400;
+
+#[test]
+fn one_way_between_two_clocks_has_a_bound_and_the_truth_lies_within() {
+    let moved = ["-r", "-T", "--monotonic", &AHEAD_S.to_string(), "-f", "--kill-child"].join(" ");
+    let may = Command::new("unshare").args(moved.split(' ')).arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: no time namespace can be made here");
+    }
+    let home = Home::new();
+    let enter = script(&home, "enter", &format!("exec unshare {moved} \"$@\""));
+    let by = format!("{} {{program}}", enter.display());
+    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stamps both --json --program {PROGRAM}");
+    let json = echo(&home, "n2", &by, &line).ends_with(0).json();
+    let pieces = json["far_clock"]["pieces"].as_array().unwrap();
+    assert_eq!(pieces.len(), 1, "{}", json["far_clock"]);
+    let number = |of: &serde_json::Value, name: &str| of[name].as_f64().unwrap();
+    // The machine has one crystal, so the truth is known.
+    let (offset, within) = (number(&pieces[0], "offset_ns"), number(&pieces[0], "within_ns"));
+    assert!(within > 0.0 && (offset + f64::from(AHEAD_S) * 1e9).abs() <= within, "{offset} ±{within}");
+    let (case, drift) = (&json["cases"][0], number(&pieces[0], "drift_least")..=number(&pieces[0], "drift_most"));
+    assert!(drift.contains(&0.0) && within < number(case, "slowest_ns"), "{}", pieces[0]);
+    assert!(case["one_way"].is_null() && case["ways"]["messages"].as_u64() > Some(1_000), "{}", case["ways"]);
+    assert_eq!(case["ways"]["within_ns"], pieces[0]["within_ns"]);
+    for way in ["request", "far_end", "reply"] {
+        assert!(case["ways"][way][0]["ns"].as_u64() < case["slowest_ns"].as_u64(), "{way}: {}", case["ways"]);
+    }
+    // Stages that were asked for are those of the stamps, on one axis.
+    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stages light --name apart --program {PROGRAM}");
+    let shows = |output: crate::command::Output, parts: &[&str]| {
+        let text = output.ends_with(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{part:?} is not in:\n{text}"));
+    };
+    shows(
+        echo(&home, "n2", &by, &line),
+        &["One way, by two clocks, p50: request ", "(clock bound)", "far end: arrival to its send", "W92"],
+    );
+    let not_traced = "The kernel was not traced (the ends are in two time namespaces)";
+    shows(home.run("show apart -W"), &[not_traced]);
+    shows(home.run("explain apart"), &["Both ends on one axis", "The far end's clock, by the messages themselves"]);
+    home.run("verify apart").ends_with(0);
+    let page = home.path().join("apart.html");
+    home.run(&format!("report apart -o {}", page.display())).ends_with(0);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("The ends have no common clock"));
+}
+
 /// Whether this user may have namespaces.
 fn may_have_namespaces() -> bool {
     let made =

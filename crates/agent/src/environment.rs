@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::OnceLock;
 
-use msgpath_core::schema::Environment;
+use msgpath_core::schema::{Environment, TIME_NAMESPACE};
 use msgpath_sys::affinity;
 
 use crate::confine;
@@ -67,7 +67,7 @@ pub fn read() -> Environment {
     facts.insert("machine".into(), std::env::consts::ARCH.into());
     facts.insert("mitigations".into(), mitigations());
     facts.insert("steal".into(), if steal_ticks().is_some() { "counted" } else { "n/a: not in /proc/stat" }.into());
-    for (name, path) in [("time namespace", "/proc/self/ns/time"), ("network namespace", "/proc/self/ns/net")] {
+    for (name, path) in [(TIME_NAMESPACE, "/proc/self/ns/time"), ("network namespace", "/proc/self/ns/net")] {
         let link = fs::read_link(path).map(|link| link.to_string_lossy().into_owned());
         facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
     }

@@ -489,7 +489,8 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                 }
                 *quiet_since = None;
                 let sequence = line.received;
-                if let Some(stamp) = stamps.arrived.get_mut((sequence - first) as usize * connections + at) {
+                let place = (sequence - first) as usize * connections + at;
+                if let Some(stamp) = stamps.arrived.get_mut(place) {
                     *stamp = clock::now();
                 }
                 line.received += 1;
@@ -499,6 +500,9 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                 }
                 check(messages.incoming, line.inbox.bytes(), sequence, delivery)?;
                 messages.outgoing.number(method.slot(channel)?, sequence);
+                if let Some(stamp) = stamps.left.get_mut(place) {
+                    *stamp = clock::now();
+                }
                 if !hand_over(channel, method)? {
                     line.hold(end, set, at, false)?;
                     continue;

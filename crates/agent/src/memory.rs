@@ -47,7 +47,7 @@ impl RoundOrder {
             each = each.saturating_add(message.saturating_add(256).saturating_mul(slots * 2));
         }
         if self.stamps == Stamps::Both {
-            each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.traced { 16 } else { 8 });
+            each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.departures { 16 } else { 8 });
         }
         if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
@@ -152,6 +152,7 @@ pub(crate) mod tests {
             patience_ns: 0,
             cpus: Vec::new(),
             stamps: Stamps::Near,
+            departures: false,
             traced: false,
             urgent: false,
             events: false,

@@ -551,14 +551,14 @@ impl Job {
         };
         // Touched: no page fault in the loop.
         let mut stamps =
-            FarStamps { arrived: vec![1; room], left: if order.traced { vec![1; room] } else { Vec::new() } };
+            FarStamps { arrived: vec![1; room], left: if order.departures { vec![1; room] } else { Vec::new() } };
         // The event loop writes each into its place, the others one behind the other.
-        if order.dispatch == Dispatch::Turns {
-            stamps.arrived.clear();
-        } else {
-            stamps.arrived.fill(0);
+        for column in [&mut stamps.arrived, &mut stamps.left] {
+            match order.dispatch {
+                Dispatch::Turns => column.clear(),
+                Dispatch::EventLoop => column.fill(0),
+            }
         }
-        stamps.left.clear();
         let meter = Meter::start(&self.counting, ends, delivery);
         let range = (order.trim, order.messages);
         may_end(answering(ends, range, &mut stamps, &mut delivery))?;

@@ -251,8 +251,8 @@ pub enum FromEnd {
         events: EventCounts,
         /// The threads one by one, where there are several.
         threads: Vec<ThreadRecord>,
-        /// How many arrival stamps follow for each thread (u64 little-endian each). In a traced round as many stamps of
-        /// the moments just before each reply was sent follow them.
+        /// How many arrival stamps follow for each thread (u64 little-endian each). Where departures are stamped as well as
+        /// many of the moments just before each reply was sent follow them.
         stamps: Vec<u32>,
         /// The near end's, whose histograms follow instead.
         times: Option<Box<Times>>,
@@ -366,6 +366,10 @@ pub struct RoundOrder {
     pub cpus: Vec<u32>,
     /// Stamps.
     pub stamps: Stamps,
+    /// The far end of an echo stamps each reply before it sends it as well: the kernel is traced, or the ends have no common
+    /// clock.
+    #[serde(default)]
+    pub departures: bool,
     /// Both ends stamp before and after their calls, because the kernel is traced.
     pub traced: bool,
     /// The measuring threads get a higher priority.

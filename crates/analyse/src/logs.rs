@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use msgpath_core::schema::{MessageRow, RpcRow};
 use msgpath_record::{Events, ToolRun};
 
+use crate::one_way::OneWay;
+
 /// Rows of the logs of a run. Empty logs cost the sentences and tables that need them, nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
@@ -20,6 +22,8 @@ pub struct Logs {
     pub traced: Vec<MessageRow>,
     /// The kernel events of traced rounds.
     pub events: KernelEvents,
+    /// The two ways of an echo's messages, where its ends have no common clock.
+    pub one_way: Option<OneWay>,
     /// What measuring tools of others said between the rounds.
     pub tools: Vec<ToolRun>,
 }

@@ -21,13 +21,18 @@ pub enum Stage {
     Request,
     /// From the arrival at the far end to the reply's.
     Reply,
+    /// From the arrival at the far end to the send of its reply, where that was stamped.
+    FarEnd,
+    /// From there to the reply's arrival.
+    Return,
     /// From the send to the reply, of a message without a stamp of the far end.
     Whole,
 }
 
 impl Stage {
     /// All of them, in the order of time.
-    pub const ALL: [Stage; 4] = [Stage::Waiting, Stage::Request, Stage::Reply, Stage::Whole];
+    pub const ALL: [Stage; 6] =
+        [Stage::Waiting, Stage::Request, Stage::Reply, Stage::FarEnd, Stage::Return, Stage::Whole];
 
     /// Its name for readers.
     pub fn name(self) -> &'static str {
@@ -35,6 +40,8 @@ impl Stage {
             Stage::Waiting => "waiting to be sent",
             Stage::Request => "request: send to arrival",
             Stage::Reply => "far end and reply",
+            Stage::FarEnd => "far end: arrival to its send",
+            Stage::Return => "reply: its send to arrival",
             Stage::Whole => "send to reply",
         }
     }
@@ -43,6 +50,15 @@ impl Stage {
     /// that arrived the stages add up to its latency.
     pub fn ns(self, row: &MessageRow) -> u64 {
         let late = row.late_ns.unwrap_or(0);
+        if let (Some(far), Some(sent), Some(latency)) = (row.far_ns, row.far_sent_ns, row.latency_ns) {
+            let (far, sent) = (far.clamp(late, latency.max(late)), sent.min(latency));
+            match self {
+                Stage::Reply => return 0,
+                Stage::FarEnd => return sent.saturating_sub(far),
+                Stage::Return => return latency.saturating_sub(sent.max(far)),
+                Stage::Waiting | Stage::Request | Stage::Whole => {}
+            }
+        }
         match (self, row.far_ns, row.latency_ns) {
             (Stage::Waiting, _, Some(latency)) => late.min(latency),
             (Stage::Waiting, _, None) => late,
@@ -58,7 +74,9 @@ impl Stage {
     fn occurs(self, row: &MessageRow) -> bool {
         match self {
             Stage::Waiting => row.late_ns.is_some(),
-            Stage::Request | Stage::Reply => row.far_ns.is_some(),
+            Stage::Request => row.far_ns.is_some(),
+            Stage::Reply => row.far_ns.is_some() && row.far_sent_ns.is_none(),
+            Stage::FarEnd | Stage::Return => row.far_ns.is_some() && row.far_sent_ns.is_some(),
             Stage::Whole => row.far_ns.is_none(),
         }
     }
@@ -117,7 +135,7 @@ pub fn stages(run: &Run, case: &Case, logged: &dyn Messages) -> Result<Stages, S
             rows.iter().filter_map(|row| Some((row, row.latency_ns?))).for_each(|(row, ns)| each(row, ns));
         });
     };
-    let (mut latencies, mut occur) = (Histogram::new(), [false; 4]);
+    let (mut latencies, mut occur) = (Histogram::new(), [false; Stage::ALL.len()]);
     walk(&mut |row, ns| {
         latencies.record(ns);
         occur.iter_mut().zip(Stage::ALL).for_each(|(occurs, stage)| *occurs |= stage.occurs(row));
@@ -245,10 +263,10 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
         return "no message of this case was logged and arrived".into();
     }
     if plan.stamps == Stamps::Both {
-        return if run.header.one_machine() {
+        return if run.header.one_clock() {
             "the far end's stamps could not be matched with the messages (some were lost)".into()
         } else {
-            "the two ends have no common clock".into()
+            "the two ends have no common clock, and no stamps that bound the difference of theirs".into()
         };
     }
     format!("the far end took no stamps; this command records them: {}", again("--stamps both"))
@@ -341,11 +359,14 @@ mod tests {
             latency in 0_u64..1 << 40,
             late in prop::option::of(0_u64..1 << 40),
             far in prop::option::of(0_u64..1 << 40),
+            served in prop::option::of(0_u64..1 << 40),
         ) {
             // An arrival lies between the send and the reply; the recorder sees to it.
             let late = late.map(|ns| ns.min(latency));
             let far = far.map(|ns| ns.clamp(late.unwrap_or(0), latency));
-            let row = MessageRow { latency_ns: Some(latency), late_ns: late, far_ns: far, ..MessageRow::default() };
+            let far_sent_ns = far.zip(served).map(|(far, served)| (far + served).min(latency));
+            let (latency_ns, late_ns, far_ns) = (Some(latency), late, far);
+            let row = MessageRow { latency_ns, late_ns, far_ns, far_sent_ns, ..MessageRow::default() };
             prop_assert_eq!(Stage::ALL.iter().map(|stage| stage.ns(&row)).sum::<u64>(), latency);
         }
     }

@@ -56,6 +56,9 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     for case in &mut cases {
         case.threads = threads::figures(&run.header, plan, &case.case, &rounds);
     }
+    for (case, rounds) in cases.iter_mut().zip(&rounds) {
+        case.ways = logs.one_way.as_ref().and_then(|one_way| one_way.ways(&case.case, rounds));
+    }
     let status = match (&run.end, &run.damage) {
         (Some(end), None) => end.status,
         (Some(end), Some(_)) if end.status == Status::Failed => Status::Failed,
@@ -76,6 +79,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         layers: layers::layers(&results),
         attribution: attribute(run, logs, &ablations),
         gates: gates::judge(run, &rounds, &all, &cases),
+        far_clock: logs.one_way.as_ref().map(|one_way| one_way.clock.clone()),
         cases,
         ablations,
         comparison,

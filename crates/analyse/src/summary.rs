@@ -22,6 +22,7 @@ use crate::attribution::CaseStages;
 use crate::between::Between;
 use crate::gates::RunGate;
 use crate::layers::Layer;
+use crate::one_way::{FarClock, Ways};
 use crate::periodic::PeriodicSummary;
 use crate::rpc::RpcSummary;
 use crate::threads::ThreadFigures;
@@ -59,6 +60,9 @@ pub struct Summary {
     pub gates: Vec<RunGate>,
     /// Calls, where the run has a log of them.
     pub rpc: Option<RpcSummary>,
+    /// The clock of the far end, where it is another one than the near end's and both took stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_clock: Option<FarClock>,
     /// Engines of a periodic run.
     #[serde(default)]
     pub periodic: Option<PeriodicSummary>,
@@ -250,6 +254,9 @@ pub struct CaseSummary {
     pub connect_ns: Option<f64>,
     /// One way near to far, p50 and its interval, ns; only with stamps at both ends and one clock.
     pub one_way: Option<Quantile>,
+    /// Both ways by two clocks, with their bound; only with stamps at both ends that have no common clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Ways>,
     /// Options as asked and granted.
     pub granted: Vec<Granted>,
     /// Conditions that were lost, with the number of rounds each.
@@ -297,6 +304,7 @@ impl CaseSummary {
             copied_why: String::new(),
             connect_ns: None,
             one_way: None,
+            ways: None,
             granted: Vec::new(),
             flags: BTreeMap::new(),
         }
@@ -639,6 +647,7 @@ impl Summary {
             expectation: None,
             gates: Vec::new(),
             rpc: None,
+            far_clock: None,
             periodic: None,
             attribution: Vec::new(),
             layers: Vec::new(),

@@ -187,9 +187,14 @@ impl RunHeader {
         }
     }
 
-    /// Whether both ends of a pair ran on one machine since one boot, so that they read one CLOCK_MONOTONIC.
+    /// Whether both ends of a pair ran on one machine since one boot.
     pub fn one_machine(&self) -> bool {
-        self.host(NEAR).boot_id == self.host(FAR).boot_id
+        self.host(NEAR).is_machine_of(self.host(FAR))
+    }
+
+    /// Whether both ends of a pair read one CLOCK_MONOTONIC.
+    pub fn one_clock(&self) -> bool {
+        self.host(NEAR).shares_clock(self.host(FAR))
     }
 }
 
@@ -227,7 +232,8 @@ pub struct End {
     /// What it does: `echo client`, `sender` ...
     #[serde(default)]
     pub role: String,
-    /// Its machine: a position in the list of hosts. Ends whose machines have the same boot id read one clock.
+    /// Its machine: a position in the list of hosts. Ends whose machines have the same boot id and time namespace read one
+    /// clock.
     pub host: usize,
     /// CPUs of its measuring threads, used in turn; empty: not pinned.
     #[serde(default)]
@@ -749,11 +755,33 @@ pub struct Environment {
     pub cpu: String,
     /// CPUs this process may use.
     pub cpus: Vec<u32>,
-    /// Same value on both ends: one machine, one boot, so one CLOCK_MONOTONIC.
+    /// Same value on both ends: one machine, one boot.
     pub boot_id: String,
     /// Everything else by name; `n/a: reason` where it cannot be read.
     pub facts: BTreeMap<String, String>,
 }
+
+impl Environment {
+    /// Whether this is the machine of another end, since the same boot.
+    pub fn is_machine_of(&self, other: &Environment) -> bool {
+        self.boot_id == other.boot_id
+    }
+
+    /// The time namespace; `None`: it cannot be read, or the kernel has none.
+    pub fn time_namespace(&self) -> Option<&str> {
+        self.facts.get(TIME_NAMESPACE).map(String::as_str).filter(|name| !name.starts_with("n/a"))
+    }
+
+    /// Whether an end there and one here read the same CLOCK_MONOTONIC: one machine since one boot, and no time namespace
+    /// that moves the clock of one of them (time_namespaces(7)).
+    pub fn shares_clock(&self, other: &Environment) -> bool {
+        let known = !self.boot_id.starts_with("n/a");
+        known && self.is_machine_of(other) && self.time_namespace() == other.time_namespace()
+    }
+}
+
+/// The fact that names an end's time namespace.
+pub const TIME_NAMESPACE: &str = "time namespace";
 
 /// A task that is none of the run's, and what it used of the CPUs meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -1136,10 +1164,15 @@ pub struct MessageRow {
     pub late_ns: Option<u64>,
     /// Arrival at the far end, ns after `start_ns`; only with stamps at both ends and one clock.
     pub far_ns: Option<u64>,
-    /// The far end begins to send its reply, ns after `start_ns`; only in traced rounds, with one clock.
+    /// The far end begins to send its reply, ns after `start_ns`; only in traced rounds, and with one clock.
     pub far_sent_ns: Option<u64>,
     /// The near end's send call returned, ns after `start_ns`; only in traced rounds.
     pub sent_ns: Option<u64>,
+    /// Arrival at the far end less `start_ns` as read from the two clocks, ns; only with stamps at both ends that have no
+    /// common clock. Nothing is aligned.
+    pub received_ns: Option<i64>,
+    /// The same of the moment when the far end begins to send its reply.
+    pub replied_ns: Option<i64>,
 }
 
 /// How a run ended.
@@ -1184,4 +1217,25 @@ pub struct RunEnd {
     /// CRC-32 of the bytes of `run.json`; `None`: an earlier version wrote the run. The writer of the record fills it in.
     #[serde(default)]
     pub header_crc32: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_shared_within_one_boot_and_one_time_namespace() {
+        let of = |boot: &str, namespace: &str| Environment {
+            boot_id: boot.into(),
+            facts: BTreeMap::from([(TIME_NAMESPACE.into(), namespace.into())]),
+            ..Environment::default()
+        };
+        let here = of("a", "time:[1]");
+        assert!(here.shares_clock(&here) && !here.shares_clock(&of("b", "time:[1]")));
+        let moved = of("a", "time:[2]");
+        assert!(here.is_machine_of(&moved) && !here.shares_clock(&moved));
+        // A kernel without time namespaces has one clock; who does not say which boot it is may be anywhere.
+        assert!(of("a", "n/a: not found").shares_clock(&Environment { boot_id: "a".into(), ..Environment::default() }));
+        assert!(!of("n/a: x", "time:[1]").shares_clock(&of("n/a: x", "time:[1]")));
+    }
 }

@@ -152,3 +152,47 @@ fn datagrams_that_came_before_the_near_end_are_not_messages() {
     let far = offer.accept(&locals, Duration::from_secs(10)).unwrap();
     joined(&PathName::new("udp", "send", "block"), near, far, &need);
 }
+
+#[test]
+fn who_does_not_know_a_key_hears_nothing_before_or_during_a_round() {
+    // UDP: of any length, at the door and at the ports that are measured. A source can be forged, so nothing may go back.
+    let udp = transport("udp").unwrap();
+    let need = four();
+    let mut offer = udp.offer(&need).unwrap();
+    let addresses = offer.addresses();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let knock = || {
+        for address in &addresses {
+            let mut parts = address.split(' ');
+            let door: SocketAddr = parts.next().unwrap().parse().unwrap();
+            let port: u16 = parts.next().unwrap().parse().unwrap();
+            for to in [door, SocketAddr::new(door.ip(), port)] {
+                for length in [0, 1, 15, 16, 17, 64, 1_400] {
+                    // A port that is connected to somebody else refuses: that is the kernel's answer, and no datagram.
+                    let _ = stranger.send_to(&vec![7; length], to);
+                }
+            }
+        }
+    };
+    knock();
+    let (near, locals): (Vec<_>, Vec<_>) = addresses.iter().map(|address| udp.connect(address, &need).unwrap()).unzip();
+    let far = offer.accept(&locals, Duration::from_secs(10)).unwrap();
+    knock();
+    joined(&PathName::new("udp", "send", "block"), near, far, &need);
+    assert_eq!(stranger.recv(&mut [0; 2_000]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    // TCP: whoever says something else than a key is let go without a byte.
+    let tcp = transport("tcp").unwrap();
+    let mut offer = tcp.offer(&need).unwrap();
+    let addresses = offer.addresses();
+    let port: SocketAddr = addresses[0].split(' ').next().unwrap().parse().unwrap();
+    let mut strangers: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(port).unwrap()).collect();
+    strangers.iter_mut().for_each(|stranger| stranger.write_all(&[7; 16]).unwrap());
+    let (near, locals): (Vec<_>, Vec<_>) = addresses.iter().map(|address| tcp.connect(address, &need).unwrap()).unzip();
+    let far = offer.accept(&locals, Duration::from_secs(10)).unwrap();
+    for mut stranger in strangers {
+        stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert!(matches!(stranger.read(&mut [0; 64]), Ok(0) | Err(_)), "it was told something");
+    }
+    joined(&PathName::new("tcp", "send", "block"), near, far, &need);
+}

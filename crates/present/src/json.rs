@@ -17,6 +17,7 @@ use crate::answers::{Answer, Missing, Page, Settled, Table};
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
@@ -114,6 +115,10 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<rpc::Rpc>")]
     rpc: Option<Value>,
+    /// The clock of the far end by the messages themselves; only where the ends have no common clock and both took stamps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FarClock>")]
+    far_clock: Option<Value>,
     /// Programs of others that were far ends, as they were started; in runs with such only.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     programs: &'a [ProgramFacts],
@@ -342,6 +347,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         layers: parts::layers(summary),
         attribution: summary.attribution.iter().map(parts::attribution).collect(),
         rpc: rpc::rpc(header.rpc.as_ref(), summary.rpc.as_ref()),
+        far_clock: summary.far_clock.as_ref().map(rpc::far_clock),
         programs: &header.programs,
         comparison: parts::comparison(summary),
         periodic: parts::periodic(&summary.periodic),

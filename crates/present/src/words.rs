@@ -7,6 +7,7 @@ pub(crate) mod gates;
 mod load;
 mod rpc;
 mod timed;
+mod ways;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub(crate) use crossing::{Crossing, crossover};
 pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
 pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
 pub(crate) use timed::{Timed, timed};
+pub(crate) use ways::{far_clock, ways};
 
 /// `p50`, `p99.9`.
 pub(crate) fn quantile_name(p: f64) -> String {

@@ -61,7 +61,7 @@ fn peaks(rounds: u32) -> [(&'static str, u64); 4] {
         assert_eq!(check.cases_from_messages, u64::from(!messages.index().is_empty()));
     };
     let barred = |messages: &dyn Messages| {
-        let bars = terminal::stage_bars(&run, messages, Style::default());
+        let bars = terminal::stage_bars(&run, &summary, messages, Style::default());
         assert_eq!(bars.contains("request"), !messages.index().is_empty(), "{bars}");
     };
     let reported = |logged: &dyn Messages| {

@@ -117,6 +117,7 @@ pub(crate) fn rows(case: u32, pass: u32, count: u64) -> Vec<MessageRow> {
             far_ns: (case == 0).then_some(4_000 + n),
             far_sent_ns: (pass == 2).then_some(5_000 + n),
             sent_ns: (pass == 2).then_some(1_000 + n),
+            ..MessageRow::default()
         })
         .collect()
 }

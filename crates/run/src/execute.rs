@@ -93,7 +93,11 @@ pub fn execute(
         reach::prove(&mut pair, &launch.host, &plan, stop)?;
     }
     program::place(&plan, &mut pair)?;
-    let one_machine = pair.one_machine();
+    let (one_machine, one_clock) = (pair.one_machine(), pair.one_clock());
+    // What the stamps of both ends say is all that is known where their kernels are not traced on one clock.
+    if plan.stages.is_some() && !one_clock {
+        plan.stamps = Stamps::Both;
+    }
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = pair.near.cpus.clone();
     let chosen = placement(&order, &pair.far.cpus, one_machine, threads);
@@ -135,7 +139,7 @@ pub fn execute(
         header,
         pair,
         target: &target,
-        one_machine,
+        one_clock,
         spare,
         paces: Vec::new(),
         begin: 0,
@@ -347,7 +351,8 @@ pub(crate) struct Run<'a> {
     pub(crate) header: RunHeader,
     pair: Pair,
     target: &'a Target,
-    one_machine: bool,
+    /// Both ends read one CLOCK_MONOTONIC.
+    one_clock: bool,
     spare: Vec<u32>,
     /// One for each case of the plan.
     paces: Vec<Pace>,
@@ -373,13 +378,12 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     /// A run that goes on: its header, what its pilots found and what is recorded.
     pub(crate) fn again(header: RunHeader, pair: Pair, target: &'a Target, paces: Vec<Pace>, before: Before) -> Self {
-        let one_machine = pair.one_machine();
         Self {
-            spare: spare(&pair.near.cpus, &header.plan, one_machine),
+            spare: spare(&pair.near.cpus, &header.plan, pair.one_machine()),
+            one_clock: pair.one_clock(),
             header,
             pair,
             target,
-            one_machine,
             paces,
             begin: 0,
             kept: 0,
@@ -412,7 +416,7 @@ impl<'a> Run<'a> {
             self.header.unavailable.truncate(missing);
             renumber(&mut self.header.plan, &self.header.unavailable)?;
         }
-        let replicas = replicas::traced(&self.header.plan);
+        let replicas = if self.one_clock { replicas::traced(&self.header.plan) } else { Vec::new() };
         self.join(replicas, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)?;
         let replicas = replicas::counted(&self.header.plan, 0);
@@ -441,9 +445,9 @@ impl<'a> Run<'a> {
         });
         self.reserved = kept;
         self.header.plan.message_log = self.header.plan.message_log.max(kept);
-        let (tracer, tracing) = match self.one_machine {
+        let (tracer, tracing) = match self.one_clock {
             true => Tracer::open(set, replicas::room(set, most)),
-            false => (None, replicas::two_machines()),
+            false => (None, replicas::no_common_clock(self.pair.one_machine())),
         };
         self.tracer = tracer;
         self.header.tracing = Some(tracing);
@@ -457,7 +461,7 @@ impl<'a> Run<'a> {
                 return Err(interrupted());
             }
             progress.warming(&case, done, of);
-            let orders = Orders { plan: &self.header.plan, one_machine: self.one_machine, spare: &self.spare, stop };
+            let orders = Orders { plan: &self.header.plan, one_clock: self.one_clock, spare: &self.spare, stop };
             let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
             let piloted = match model {
                 Some((like, pace)) if is_a_replica(&case) => {
@@ -631,7 +635,7 @@ impl<'a> Run<'a> {
         let keep = room.min(1 << 18) as usize;
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
-        let orders = Orders { plan, one_machine: self.one_machine, spare: &self.spare, stop };
+        let orders = Orders { plan, one_clock: self.one_clock, spare: &self.spare, stop };
         let mut round_order = orders.round(case, messages, trim);
         round_order.patience_ns = patience(plan, case, messages + trim);
         let own = orders.own(case, pace.batch, rows, place.pass);
@@ -703,8 +707,9 @@ impl<'a> Run<'a> {
     ) -> Vec<MessageRow> {
         let share = u64::from(case.connections / case.threads);
         let rows = round.rows.iter().enumerate().flat_map(|(thread, rows)| {
-            rows.iter().enumerate().map(move |(at, Kept { row, far_ns, late_ns, far_sent_ns, sent_ns })| {
+            rows.iter().enumerate().map(move |(at, kept)| {
                 let at = at as u64;
+                let Kept { row, far_ns, late_ns, far_sent_ns, sent_ns, received_ns, replied_ns } = kept;
                 MessageRow {
                     case: case.id,
                     pass: place.pass,
@@ -716,6 +721,8 @@ impl<'a> Run<'a> {
                     far_ns: *far_ns,
                     far_sent_ns: *far_sent_ns,
                     sent_ns: *sent_ns,
+                    received_ns: *received_ns,
+                    replied_ns: *replied_ns,
                 }
             })
         });

@@ -341,9 +341,14 @@ impl Pair {
         !self.near.is_gone() && !self.far.is_gone()
     }
 
-    /// Both read one CLOCK_MONOTONIC.
+    /// Both run on one machine.
     pub fn one_machine(&self) -> bool {
-        self.near.environment.boot_id == self.far.environment.boot_id
+        self.near.environment.is_machine_of(&self.far.environment)
+    }
+
+    /// Both read one CLOCK_MONOTONIC.
+    pub fn one_clock(&self) -> bool {
+        self.near.environment.shares_clock(&self.far.environment)
     }
 
     /// Keeps the leases of both while something else goes on.

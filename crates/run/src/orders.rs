@@ -22,7 +22,7 @@ pub struct Orders<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Both ends read one CLOCK_MONOTONIC.
-    pub one_machine: bool,
+    pub one_clock: bool,
     /// CPUs that are neither end's: the senders of open loops run there.
     pub spare: &'a [u32],
     /// Set when the user interrupts.
@@ -33,6 +33,7 @@ impl Orders<'_> {
     /// What the far end is told.
     pub fn round(&self, case: &Case, messages: u64, trim: u64) -> RoundOrder {
         let plan = self.plan;
+        let traced = Plan::traced(case).is_some();
         RoundOrder {
             workload: plan.workload,
             reverse: plan.reverse,
@@ -50,8 +51,9 @@ impl Orders<'_> {
             trim,
             patience_ns: 0,
             cpus: plan.placement_of(case).of(FAR).to_vec(),
-            stamps: if Plan::traced(case).is_some() { Stamps::Both } else { plan.stamps },
-            traced: Plan::traced(case).is_some(),
+            stamps: if traced { Stamps::Both } else { plan.stamps },
+            departures: traced || !self.one_clock,
+            traced,
             urgent: Plan::urgent(case),
             events: Plan::counted(case),
             // What starts the ends and lets them in is not theirs to know.
@@ -91,6 +93,6 @@ impl Orders<'_> {
         own: &Own,
         tracer: Option<&mut Tracer>,
     ) -> Result<Round, RoundError> {
-        round(pair, order, own, self.one_machine, tracer, self.stop)
+        round(pair, order, own, self.one_clock, tracer, self.stop)
     }
 }

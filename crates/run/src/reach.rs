@@ -77,7 +77,7 @@ pub(crate) fn prove(pair: &mut Pair, host: &str, plan: &Plan, stop: &AtomicBool)
     let case = Case { traits: traits(&path), ..Case::new(path, Pieces::whole(64)) };
     let options = ChannelOptions { family: plan.options.family, bind: plan.options.bind.clone(), ..Default::default() };
     let small = Plan { options, ..Plan::new(Workload::Echo, vec![case.clone()]) };
-    let orders = Orders { plan: &small, one_machine: false, spare: &[], stop };
+    let orders = Orders { plan: &small, one_clock: false, spare: &[], stop };
     let mut order = orders.round(&case, MESSAGES, 0);
     order.patience_ns = PATIENCE_NS;
     match orders.measure(pair, &order, &orders.own(&case, 1, 0, 0), None) {

@@ -59,12 +59,15 @@ pub fn room(set: StageSet, messages: u64) -> usize {
     (messages * each).max(LEAST_ROOM) as usize
 }
 
-/// Why nothing is traced where the ends are on two machines.
-pub fn two_machines() -> Tracing {
-    let reason = Unavailable::new(
-        "the ends run on two machines, and only this one could be traced",
-        "both ends on one machine, in two network namespaces if need be",
-    );
+/// Why nothing is traced where the ends have no common clock.
+pub fn no_common_clock(one_machine: bool) -> Tracing {
+    let reason = match one_machine {
+        true => Unavailable::new("the ends are in two time namespaces", "both ends in the same one"),
+        false => Unavailable::new(
+            "the ends run on two machines, and only this one could be traced",
+            "both ends on one machine, in two network namespaces if need be",
+        ),
+    };
     Tracing { refused: vec![("kernel tracing".into(), reason)], ..Tracing::default() }
 }
 

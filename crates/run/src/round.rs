@@ -18,6 +18,8 @@ use crate::{program, reach};
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
+/// Two clocks of CLOCK_MONOTONIC are less apart, ns: 73 years.
+const FURTHEST_NS: u64 = 1 << 61;
 /// An interrupted round that has lasted this long is given up, ns.
 const STOP_NS: u64 = 1_500_000_000;
 
@@ -32,7 +34,7 @@ pub struct Round {
     pub ends: [EndRound; 2],
     /// Round trips.
     pub latency: Histogram,
-    /// One way by the same clock; empty without stamps at both ends.
+    /// One way by the same clock; empty without stamps at both ends, and without a common clock.
     pub one_way: Histogram,
     /// Latencies of the messages that were trimmed.
     pub first: Histogram,
@@ -75,6 +77,10 @@ pub struct Kept {
     pub far_sent_ns: Option<u64>,
     /// Traced: the send call had returned, ns after the row's start.
     pub sent_ns: Option<u64>,
+    /// No common clock: what the far end's clock had when the message arrived, less what the near end's had at the row's start.
+    pub received_ns: Option<i64>,
+    /// The same of the moment before its reply was sent.
+    pub replied_ns: Option<i64>,
 }
 
 /// Why there is no round.
@@ -100,8 +106,8 @@ impl From<Unavailable> for RoundError {
     }
 }
 
-/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that arrival stamps can be compared. `tracer`
-/// listens to the kernel meanwhile.
+/// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that their stamps can be compared; else they are
+/// kept as both clocks had them. `tracer` listens to the kernel meanwhile.
 ///
 /// # Errors
 /// [`RoundError`]. No end measures any more, or it ends with its link.
@@ -168,11 +174,15 @@ pub fn round(
         }
     };
     let lossless = sent.lost == 0 && far.report.delivery.received == sent.sent;
-    let far_stamps =
-        if same_clock && lossless && own.batch == 1 { split(&stamps, &bytes, order.traced) } else { Vec::new() };
+    let far_stamps = if lossless && own.batch == 1 { split(&stamps, &bytes, order.departures) } else { Vec::new() };
     let mut one_way = Histogram::new();
     let rows = near.rows.into_iter().enumerate();
-    let rows = rows.map(|(thread, rows)| rows.joined(far_stamps.get(thread), &mut one_way)).collect();
+    let rows = rows
+        .map(|(thread, rows)| match same_clock {
+            true => rows.joined(far_stamps.get(thread), &mut one_way),
+            false => rows.beside(far_stamps.get(thread)),
+        })
+        .collect();
     let trace = match traced {
         Ok(traced) => traced.map(|Traced { events, lost, tasks, unseen }| {
             (TraceRound { threads: vec![near_threads, far_threads], lost, unseen, tasks }, events)
@@ -386,7 +396,28 @@ impl Rows {
             }
             let far_sent_ns = far(|stamps| &stamps.left);
             let sent_ns = sent.get(at).copied().and_then(|stamp| stamp.checked_sub(row.start));
-            Kept { row, far_ns, late_ns, far_sent_ns, sent_ns }
+            Kept { row, far_ns, late_ns, far_sent_ns, sent_ns, received_ns: None, replied_ns: None }
+        };
+        rows.into_iter().enumerate().map(join).collect()
+    }
+
+    /// The same where the far end has a clock of its own: nothing is compared.
+    fn beside(self, far: Option<&FarStamps>) -> Vec<Kept> {
+        let Self { rows, late, sent } = self;
+        let join = |(at, row): (usize, Row)| {
+            let since = |stamp: u64| (stamp as i64).wrapping_sub(row.start as i64);
+            // 0: nothing came. What is further from this clock than a machine can have been up is no stamp.
+            let is_one = |stamp: &u64| *stamp > 0 && row.latency != LOST && since(*stamp).unsigned_abs() < FURTHEST_NS;
+            let far = |column: fn(&FarStamps) -> &Vec<u64>| column(far?).get(at).copied().filter(is_one).map(since);
+            Kept {
+                row,
+                far_ns: None,
+                late_ns: late.get(at).copied(),
+                far_sent_ns: None,
+                sent_ns: sent.get(at).copied().and_then(|stamp| stamp.checked_sub(row.start)),
+                received_ns: far(|stamps| &stamps.arrived),
+                replied_ns: far(|stamps| &stamps.left),
+            }
         };
         rows.into_iter().enumerate().map(join).collect()
     }
@@ -448,12 +479,39 @@ fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> 
     .hint(format!("--inflight {} or less, or a larger --sndbuf", room / order.reply.max(1) + 1)))
 }
 
-/// The stamps of each thread of the far end: arrivals, and in a traced round as many departures.
-fn split(counts: &[u32], bytes: &[u8], traced: bool) -> Vec<FarStamps> {
+/// The stamps of each thread of the far end: arrivals, and where it was told to stamp them as many departures.
+fn split(counts: &[u32], bytes: &[u8], departures: bool) -> Vec<FarStamps> {
     let mut stamps = words(bytes);
     let mut column = |count: u32| stamps.by_ref().take(count as usize).collect();
     let threads = counts.iter();
     threads
-        .map(|count| FarStamps { arrived: column(*count), left: if traced { column(*count) } else { Vec::new() } })
+        .map(|count| FarStamps { arrived: column(*count), left: if departures { column(*count) } else { Vec::new() } })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_another_clock_are_kept_as_they_were() {
+        let rows = || Rows {
+            rows: [(1_000, 90), (2_000, 90), (3_000, LOST), (4_000, 90)]
+                .map(|(start, latency)| Row { start, latency })
+                .to_vec(),
+            late: Vec::new(),
+            sent: vec![1_005],
+        };
+        // A clock that is behind; no stamp; a lost message; what no clock shows.
+        let far = FarStamps { arrived: vec![500, 0, 3_000, u64::MAX / 2], left: vec![507, 0, 3_001, 1] };
+        let kept = rows().beside(Some(&far));
+        let pairs: Vec<_> = kept.iter().map(|kept| (kept.received_ns, kept.replied_ns)).collect();
+        assert_eq!(pairs, [(Some(-500), Some(-493)), (None, None), (None, None), (None, Some(-3_999))]);
+        assert!(kept.iter().all(|kept| kept.far_ns.is_none() && kept.far_sent_ns.is_none()));
+        assert_eq!(kept[0].sent_ns, Some(5));
+        assert!(rows().beside(None).iter().all(|kept| kept.received_ns.is_none() && kept.replied_ns.is_none()));
+        // On one clock the same stamps are no arrivals, and nothing stands beside them.
+        let joined = rows().joined(Some(&far), &mut Histogram::new());
+        assert!(joined.iter().all(|kept| kept.far_ns.is_none() && kept.received_ns.is_none()));
+    }
 }

@@ -109,12 +109,13 @@ fn lengths(case: &Case) -> [u64; 2] {
 
 fn simulate(tool: &Tool, plan: &Plan, case: &Case, stop: &AtomicBool) -> Result<Simulated, Unavailable> {
     let deadline = Instant::now() + PATIENCE;
-    let orders = Orders { plan, one_machine: true, spare: &[], stop };
+    let orders = Orders { plan, one_clock: true, spare: &[], stop };
     let lengths = lengths(case);
     let mut runs = Vec::new();
     for messages in lengths {
         let order = RoundOrder {
             events: false,
+            departures: false,
             traced: false,
             urgent: false,
             stamps: msgpath_core::plan::Stamps::Near,

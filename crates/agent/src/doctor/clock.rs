@@ -163,21 +163,17 @@ fn offset(text: &str) -> Option<(i64, i64)> {
 
 /// Check 2 of both ends: whether they read the same clock.
 pub(super) fn together(near: &Environment, far: &Environment) -> Verdict {
-    let namespace = |environment: &Environment| {
-        let name = environment.facts.get("time namespace").cloned();
-        name.filter(|name| !name.starts_with("n/a"))
-    };
     if near.boot_id.starts_with("n/a") || far.boot_id.starts_with("n/a") {
         return Verdict::none("one end does not tell its boot id");
     }
     if near.boot_id != far.boot_id || near.boot_id.is_empty() {
-        return Verdict::ok("two machines: each has its own clock, a one-way time needs an exchange");
+        return Verdict::ok("two machines: each has its own clock, one-way times come with a bound");
     }
-    match (namespace(near), namespace(far)) {
+    match (near.time_namespace(), far.time_namespace()) {
         (Some(a), Some(b)) if a == b => Verdict::ok("one machine, one boot, one time namespace: one CLOCK_MONOTONIC"),
         (Some(a), Some(b)) => Verdict::warn(
             format!("the ends are in different time namespaces ({a}, {b})"),
-            "a one-way time needs an exchange; start both ends in the same time namespace",
+            "one-way times come with a bound; without one where both ends are in the same time namespace",
         ),
         // A kernel without time namespaces has one clock.
         (None, None) => Verdict::ok("one machine, one boot, no time namespaces: one CLOCK_MONOTONIC"),
@@ -189,6 +185,7 @@ pub(super) fn together(near: &Environment, far: &Environment) -> Verdict {
 mod tests {
     use super::*;
     use msgpath_core::doctor::CheckState;
+    use msgpath_core::schema::TIME_NAMESPACE;
 
     #[test]
     fn another_clock_source_warns_and_can_be_changed_where_there_is_a_better_one() {
@@ -230,7 +227,7 @@ mod tests {
     fn one_machine_and_one_namespace_have_one_clock() {
         let environment = |boot: &str, namespace: Option<&str>| Environment {
             boot_id: boot.into(),
-            facts: namespace.map(|name| ("time namespace".to_owned(), name.to_owned())).into_iter().collect(),
+            facts: namespace.map(|name| (TIME_NAMESPACE.to_owned(), name.to_owned())).into_iter().collect(),
             ..Environment::default()
         };
         let a = environment("a", Some("time:[1]"));

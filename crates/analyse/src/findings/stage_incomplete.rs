@@ -20,6 +20,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         Some(warning("W92", sentence(&text), why, &cures.join("; "), numbers))
     };
     let mut sentences: Vec<Sentence> = traced(input).filter_map(none).collect();
+    sentences.extend(two_clocks(input));
     let joined = traced(input).find(|(_, stages)| stages.why.is_none() && !stages.missing.is_empty());
     sentences.extend(joined.map(|(_, stages)| {
         let missing: Vec<String> = stages.missing.iter().map(|(name, why)| format!("{name} ({why})")).collect();
@@ -30,10 +31,21 @@ fn detect(input: &Input) -> Vec<Sentence> {
     sentences
 }
 
+/// Ends without a common clock are not traced: their stamps have to do.
+fn two_clocks(input: &Input) -> Option<Sentence> {
+    let header = &input.run.header;
+    input.plan.stages.filter(|_| !header.one_clock())?;
+    let (_, reason) = header.tracing.as_ref()?.refused.first()?;
+    let text = format!("the kernel was not traced ({}): the stages are those of the stamps of both ends", reason.why);
+    let why = "request, far end and reply are known, and not what the time in each of them is spent on";
+    Some(warning("W92", sentence(&text), why, &reason.hint, [("clocks", 2.0)]))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing_trace::{Setup, sentences, traced};
-    use msgpath_core::schema::EventKind;
+    use msgpath_core::Unavailable;
+    use msgpath_core::schema::{EventKind, FAR, NEAR};
 
     #[test]
     fn says_why_there_are_no_stages() {
@@ -46,6 +58,23 @@ mod tests {
             "{texts:?}"
         );
         assert!(texts[0].contains("its round has no kernel events"), "{texts:?}");
+    }
+
+    #[test]
+    fn two_clocks_are_not_traced() {
+        let mut traced = traced(&Setup::over("tcp:send"), 50);
+        traced.run.header.host_mut(FAR).boot_id = "two".into();
+        assert!(sentences(&traced, "W92").is_empty(), "nothing was refused");
+        let reason = Unavailable::new("the ends run on two machines", "one machine");
+        traced.run.header.tracing.as_mut().unwrap().refused = vec![("kernel tracing".into(), reason)];
+        assert_eq!(
+            sentences(&traced, "W92"),
+            [
+                "The kernel was not traced (the ends run on two machines): the stages are those of the stamps of both ends"
+            ]
+        );
+        traced.run.header.host_mut(FAR).boot_id = traced.run.header.host(NEAR).boot_id.clone();
+        assert!(sentences(&traced, "W92").is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use msgpath_core::schema::RpcPair;
 use serde::{Deserialize, Serialize};
 
 use super::PairClock;
-use super::align::DRIFT_LIMIT;
+use crate::clocks::DRIFT_LIMIT;
 
 /// More machines are not solved together: the work grows with the cube.
 const MOST: usize = 64;

@@ -5,15 +5,15 @@ use msgpath_core::schema::{Floors, RpcFacts, RpcRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::clocks;
 use crate::summary::CaseSummary;
 
 pub mod align;
 mod machines;
 pub(crate) mod split;
-mod words;
 
+pub use crate::clocks::{ClockPiece, clock_step};
 pub use machines::{ClockLoop, MachineClock};
-pub use words::step as clock_step;
 
 /// What the calls of a run say beyond the numbers that every run has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -235,38 +235,10 @@ pub struct PairClock {
     pub contradicting: u64,
 }
 
-/// A span of time in which one line holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct ClockPiece {
-    /// From here, ns since the start of the run by the client's clock.
-    pub from_ns: u64,
-    /// To here.
-    pub to_ns: u64,
-    /// The estimate of theta at `from_ns`, ns: the middle of what is possible.
-    pub offset_ns: f64,
-    /// How far from the estimate theta can be, ns, anywhere in the piece.
-    pub within_ns: f64,
-    /// Drift, ns per ns; 0 where it could not be determined.
-    pub drift: f64,
-    /// Whether the data determine the drift.
-    pub drift_known: bool,
-    /// Smallest and largest drift that the calls leave possible, ns per ns.
-    pub drift_least: f64,
-    /// See `drift_least`.
-    pub drift_most: f64,
-}
-
-impl ClockPiece {
-    /// Theta at `t_ns` since the start of the run, ns.
-    pub fn theta(&self, t_ns: u64) -> f64 {
-        self.offset_ns + self.drift * (t_ns as f64 - self.from_ns as f64)
-    }
-}
-
 impl PairClock {
     /// The piece that holds at `t_ns`; `None`: nothing is known of the clocks.
     pub fn at(&self, t_ns: u64) -> Option<&ClockPiece> {
-        self.pieces.iter().rev().find(|piece| piece.from_ns <= t_ns).or(self.pieces.first())
+        clocks::at(&self.pieces, t_ns)
     }
 
     /// T2 - T1 and T3 - T1 of a call by the client's clock, ns, and half of the width within which they lie; `None` where

@@ -164,7 +164,7 @@ fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
         "zerocopy" => "nothing asked for zero copy",
         "copied_bytes" => &case.copied_why,
         "connect_ns" => "the transport does not connect",
-        "one_way" => "arrival was not stamped, or the ends do not share a clock",
+        "one_way" => "arrival was not stamped, or the ends do not share a clock (then both ways are in `ways`)",
         "steadiness" | "steadiness.kpss" => "too few rounds to say",
         "threads.oversubscribed" => "there is a CPU for every thread",
         "threads.scaling" => "there is no other thread count to compare with, or this is the case with one thread",

@@ -1,5 +1,6 @@
 //! Calls of a key-value server.
 
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::rpc::{PairClock, RpcKind, RpcSummary};
 use msgpath_core::schema::RpcFacts;
 use schemars::JsonSchema;
@@ -60,13 +61,22 @@ pub(super) fn rpc(facts: Option<&RpcFacts>, summary: Option<&RpcSummary>) -> Opt
     };
     out["kinds"] = summary.kinds.iter().map(kind).collect();
     out["clocks"] = value(&summary.clocks);
-    for clock in out["clocks"].as_array_mut().into_iter().flatten() {
-        for piece in clock["pieces"].as_array_mut().into_iter().flatten() {
-            rename(piece, "ClockPiece");
-        }
-    }
+    out["clocks"].as_array_mut().into_iter().flatten().for_each(name_pieces);
     explain(&mut out, |path| reason(path).into());
     Some(out)
+}
+
+/// The clock of a far end that is not the near end's.
+pub(super) fn far_clock(clock: &FarClock) -> Value {
+    let mut out = value(clock);
+    name_pieces(&mut out);
+    out
+}
+
+fn name_pieces(clock: &mut Value) {
+    for piece in clock["pieces"].as_array_mut().into_iter().flatten() {
+        rename(piece, "ClockPiece");
+    }
 }
 
 fn kind(kind: &RpcKind) -> Value {

@@ -169,7 +169,8 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
     // `offered` is the answer where a rate was not sustained; how the generator kept its times is not.
     let shown = if page.style.verbose { facts.len() } else { facts.len().min(1) };
     page.facts(&facts[..shown]);
-    for note in notes(case, glyphs) {
+    let unknown = summary.far_clock.as_ref().filter(|clock| clock.pieces.is_empty()).map(words::far_clock);
+    for note in notes(case, glyphs).into_iter().chain(unknown) {
         page.hanging(&["  ".into()], 4, &note, Paint::Dim);
     }
 }
@@ -280,6 +281,8 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
             }
         ));
     }
+    notes
+        .extend(case.ways.as_ref().filter(|_| words::overloaded(case).is_none()).map(|ways| words::ways(ways, glyphs)));
     notes.extend(zero_copy(case));
     notes.extend(signals(case));
     for end in &case.ends {

@@ -6,6 +6,7 @@ use msgpath_analyse::attribution::bands::{AtReady, Stage};
 use msgpath_analyse::attribution::occupants::Occupant;
 use msgpath_analyse::attribution::scheduler::ThreadTimes;
 use msgpath_analyse::attribution::stage::Direction;
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::Band;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::units::three_digits;
@@ -35,18 +36,23 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
         page.split(summary, stages);
     }
     if summary.attribution.is_empty() {
-        let bars = stage_bars(run, logged, style);
+        let bars = stage_bars(run, summary, logged, style);
         for line in bars.lines() {
             page.line(&[line.into()]);
         }
         page.gap();
-        let again = format!("{} --stages light", run.header.command.join(" "));
-        page.text(
-            2,
-            "The kernel was not traced, so nothing is known between the stamps. This run records it:",
-            Paint::Dim,
-        );
-        page.verbatim(&format!("    {again}"));
+        match &summary.far_clock {
+            Some(clock) => page.beside_two_clocks(run, clock),
+            None => {
+                let again = format!("{} --stages light", run.header.command.join(" "));
+                page.text(
+                    2,
+                    "The kernel was not traced, so nothing is known between the stamps. This run records it:",
+                    Paint::Dim,
+                );
+                page.verbatim(&format!("    {again}"));
+            }
+        }
     }
     let cases = view::measured(summary);
     page.limits(run, summary, &cases);
@@ -92,6 +98,20 @@ fn columns(stages: &CaseStages) -> Vec<(&Band, String)> {
 }
 
 impl Page {
+    /// How the stamps of two ends without a common clock come onto one axis, and why nothing is known between them.
+    fn beside_two_clocks(&mut self, run: &Run, clock: &FarClock) {
+        self.text(2, &words::far_clock(clock), Paint::Dim);
+        self.not_used(run);
+    }
+
+    /// The back ends that did not trace.
+    fn not_used(&mut self, run: &Run) {
+        for (name, why) in run.header.tracing.iter().flat_map(|tracing| &tracing.refused) {
+            let hint = if why.hint.is_empty() { String::new() } else { format!("; to have it: {}", why.hint) };
+            self.hanging(&fact("not used"), FACT, &format!("{name}: {}{hint}", why.why), Paint::Dim);
+        }
+    }
+
     /// What makes the table believable, and what the ends did meanwhile.
     fn case_stages(&mut self, run: &Run, stages: &CaseStages) {
         self.evidence(run, stages);
@@ -179,10 +199,7 @@ impl Page {
             }
             self.hanging(&fact("known by"), FACT, &text, Paint::Plain);
         }
-        for (name, why) in run.header.tracing.iter().flat_map(|tracing| &tracing.refused) {
-            let hint = if why.hint.is_empty() { String::new() } else { format!("; to have it: {}", why.hint) };
-            self.hanging(&fact("not used"), FACT, &format!("{name}: {}{hint}", why.why), Paint::Dim);
-        }
+        self.not_used(run);
         if stages.messages == 0 {
             return;
         }

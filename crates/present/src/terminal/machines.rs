@@ -6,7 +6,7 @@ use msgpath_core::schema::{DataRoute, FAR, Granted, NEAR};
 use msgpath_record::Run;
 
 use super::page::{Page, Paint, Style};
-use crate::view;
+use crate::{view, words};
 
 /// What else a run tells of its rounds and of where it was made. A far end, or a record, can say anything of a machine.
 pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
@@ -31,6 +31,9 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
             false => format!(", seen there as {near_seen}: something in between translates addresses"),
         };
         line(&mut page, 0, &format!("data  from {near} to {far}{found}{seen}"));
+    }
+    if let Some(clock) = &summary.far_clock {
+        line(&mut page, 0, &words::far_clock(clock));
     }
     for (end, machine) in [("near", header.host(NEAR)), ("far", header.host(FAR))] {
         line(&mut page, 0, &format!("{end:<5} {}   {}   {}", machine.host, machine.kernel, machine.cpu));

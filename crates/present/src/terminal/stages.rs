@@ -1,5 +1,7 @@
 //! Stage bars: where the time of messages goes, and whether that of slow ones goes elsewhere.
 
+use msgpath_analyse::Summary;
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::{Band, stages};
 use msgpath_core::{Case, Workload};
 use msgpath_record::{Messages, Run};
@@ -16,7 +18,7 @@ const BANDS: usize = 3;
 
 /// Where the time goes, for the first case that has stages: usual messages, slow ones, the slowest. Empty where no
 /// message has a stamp beside its start and its end.
-pub fn stage_bars(run: &Run, logged: &dyn Messages, style: Style) -> String {
+pub fn stage_bars(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style) -> String {
     let plan = &run.header.plan;
     let measured = plan.cases.iter().filter(|case| case.role == msgpath_core::CaseRole::Measured);
     let known = |case: &Case| Some((case.clone(), stages(run, case, logged).ok()?));
@@ -53,6 +55,14 @@ pub fn stage_bars(run: &Run, logged: &dyn Messages, style: Style) -> String {
     page.table(table);
     let text = "Each column averages whole messages of that slowness, so its rows add up to its mean.";
     page.text(2, text, Paint::Dim);
+    if let Some(within) = summary.far_clock.as_ref().and_then(FarClock::within_ns) {
+        let bound = format!("{}{}", style.glyphs.plus_minus(), style.glyphs.time(within));
+        let text = format!(
+            "Both ends on one axis: request and reply are each {bound} (clock bound); what one of them gains by it the other \
+             loses, in every column alike."
+        );
+        page.text(2, &text, Paint::Dim);
+    }
     page.finish()
 }
 
@@ -77,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_parts_stand_beside_each_other() {
-        let (run, _) = fixture::echo();
+        let (run, summary) = fixture::echo();
         let row = |n: u64| {
             let slow = n % 50 == 7;
             MessageRow {
@@ -91,18 +101,19 @@ mod tests {
         };
         let rows: Vec<MessageRow> = (0..2_000).map(row).collect();
         for width in [100, 60] {
-            let text = stage_bars(&run, &rows, Style { width, ..Style::default() });
+            let text = stage_bars(&run, &summary, &rows, Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
             insta::assert_snapshot!(format!("stages_{width}"), text);
         }
-        let ascii = stage_bars(&run, &rows, Style { glyphs: msgpath_core::units::Glyphs::Ascii, ..Style::default() });
+        let ascii =
+            stage_bars(&run, &summary, &rows, Style { glyphs: msgpath_core::units::Glyphs::Ascii, ..Style::default() });
         assert!(ascii.is_ascii() && !ascii.contains('?'), "{ascii}");
     }
 
     #[test]
     fn without_stamps_there_is_nothing() {
-        let (run, _, rows) = fixture::trials();
-        assert_eq!(stage_bars(&run, &rows, Style::default()), "");
-        assert_eq!(stage_bars(&run, &NO_MESSAGES, Style::default()), "");
+        let (run, summary, rows) = fixture::trials();
+        assert_eq!(stage_bars(&run, &summary, &rows, Style::default()), "");
+        assert_eq!(stage_bars(&run, &summary, &NO_MESSAGES, Style::default()), "");
     }
 }

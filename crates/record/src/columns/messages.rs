@@ -7,7 +7,7 @@ use super::{Column, Form, Logged, Stored, stored};
 type Message = Column<MessageRow>;
 
 /// Those of their case stand before them.
-pub(crate) static MESSAGES: [Column<MessageRow>; 8] = [
+pub(crate) static MESSAGES: [Column<MessageRow>; 10] = [
     Message::stored("connection", "", "connection, from 0", stored!(Itself, connection)),
     Message::stored(
         "sequence",
@@ -44,6 +44,22 @@ pub(crate) static MESSAGES: [Column<MessageRow>; 8] = [
         stored!(?Optional, sent_ns),
     )
     .or_empty("not traced"),
+    Message::stored(
+        "received_ns",
+        "ns",
+        "arrival at the far end by its clock, less the start by the near end's",
+        stored!(?OptionalDifference, received_ns),
+    )
+    .or_empty("no stamp, or one clock")
+    .rare(),
+    Message::stored(
+        "replied_ns",
+        "ns",
+        "the far end begins its reply, by its clock, less the start by the near end's",
+        stored!(?OptionalDifference, replied_ns),
+    )
+    .or_empty("no stamp, or one clock")
+    .rare(),
 ];
 
 impl Logged for MessageRow {
@@ -58,7 +74,7 @@ impl Logged for MessageRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{block_of, encode};
+    use crate::columns::{block_of, decode, encode};
 
     #[test]
     fn the_bytes_of_a_message_block_stay_what_they_are() {
@@ -77,5 +93,18 @@ mod tests {
             ("sent_ns", 4, &[4, 0]),
         ];
         assert_eq!(payload, block_of([2, 2, 3], &columns));
+    }
+
+    #[test]
+    fn stamps_of_two_clocks_come_back_whatever_their_sign() {
+        let of = |sequence, received_ns, replied_ns| {
+            let (case, latency_ns) = (2, Some(200));
+            MessageRow { case, pass: 3, sequence, latency_ns, received_ns, replied_ns, ..MessageRow::default() }
+        };
+        let most = (1 << 61) - 1;
+        let written = [of(1, Some(-86_400_000_000_000), Some(-86_399_999_999_000)), of(2, None, Some(most))];
+        let mut read = Vec::new();
+        let place = decode::<MessageRow>(crate::block::VERSION, &encode(2, 3, &written).unwrap(), &mut read);
+        assert_eq!((place.unwrap(), read.as_slice()), ((2, 3), written.as_slice()));
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Column<R: 'static> {
     stored: Option<Stored<R>>,
     /// A block without it is not read.
     required: bool,
+    /// Blocks without names of columns do not have it, nor has one in which all its cells are empty.
+    rare: bool,
     shown: Shown<R>,
 }
 
@@ -163,18 +165,25 @@ impl<R> Column<R> {
         says: &'static str,
         show: Show<R>,
     ) -> Self {
-        Self { name, kind, unit, says, null: "", stored: None, required: false, shown: Shown::By(show) }
+        let shown = Shown::By(show);
+        Self { name, kind, unit, says, null: "", stored: None, required: false, rare: false, shown }
     }
 
     /// A column of a log, exported as it is.
     pub(crate) const fn stored(name: &'static str, unit: &'static str, says: &'static str, stored: Stored<R>) -> Self {
         let (stored, shown) = (Some(stored), Shown::AsStored);
-        Self { name, kind: Kind::Int64, unit, says, null: "", stored, required: false, shown }
+        Self { name, kind: Kind::Int64, unit, says, null: "", stored, required: false, rare: false, shown }
     }
 
     /// Without it a row says nothing.
     pub(crate) const fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// Added since columns have names; most blocks have nothing in it, and go without it.
+    pub(crate) const fn rare(mut self) -> Self {
+        self.rare = true;
         self
     }
 
@@ -202,6 +211,11 @@ impl<R> Column<R> {
         let unit = if self.unit.is_empty() { String::new() } else { format!(", {}", self.unit) };
         let null = if self.null.is_empty() { String::new() } else { format!("; null: {}", self.null) };
         format!("{}{unit}{null}", self.says)
+    }
+
+    /// Whether a row has a number in it.
+    fn has(&self, row: &R) -> bool {
+        matches!(&self.stored, Some(Stored::Number(_, get, _)) if get(row).is_some())
     }
 
     pub(crate) fn is_exported(&self) -> bool {
@@ -318,7 +332,9 @@ pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<
         varint::put(&mut out, value);
     }
     let mut cells = Vec::new();
-    for (name, stored) in R::COLUMNS.iter().filter_map(|column| Some((column.name, column.stored.as_ref()?))) {
+    let there = |column: &&Column<R>| !column.rare || rows.iter().any(|row| column.has(row));
+    let columns = R::COLUMNS.iter().filter(there);
+    for (name, stored) in columns.filter_map(|column| Some((column.name, column.stored.as_ref()?))) {
         cells.clear();
         match stored {
             Stored::Number(form, get, _) => {
@@ -401,7 +417,7 @@ pub(crate) fn decode<R: Logged>(version: u8, mut payload: &[u8], rows: &mut Vec<
     let place = take_place(&mut payload, rows).ok_or_else(damaged)?;
     let known = || R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
     if version < NAMED {
-        for (_, stored) in known() {
+        for (_, stored) in known().filter(|(column, _)| !column.rare) {
             let mut cells = Cells::new(stored, payload);
             cells.take(rows).ok_or_else(damaged)?;
             payload = cells.left;
@@ -607,6 +623,12 @@ mod tests {
         // What is cut off between two columns is whole, and lacks those after it.
         if decode(VERSION, &payload[..cut.index(payload.len())], &mut back).is_ok() {
             assert_eq!(back.len(), rows.len());
+        }
+        // Version 3 has no columns that were added later.
+        for column in R::COLUMNS.iter().filter(|column| column.rare) {
+            if let Some(Stored::Number(_, _, set)) = &column.stored {
+                rows.iter_mut().for_each(|row| set(row, None).expect("an empty cell"));
+            }
         }
         let old = by_position(case, pass, &rows);
         assert_eq!(decode(NAMED - 1, &old, &mut back), Ok((case, pass)));

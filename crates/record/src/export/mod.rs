@@ -272,6 +272,7 @@ mod tests {
             late_ns: number("late_ns"),
             far_sent_ns: number("far_sent_ns"),
             sent_ns: number("sent_ns"),
+            ..MessageRow::default()
         }
     }
 

@@ -155,6 +155,7 @@ pub(super) fn join(
                     far_ns: row.map(|row| row.received.saturating_sub(sent.made)),
                     far_sent_ns: None,
                     sent_ns: (sent.returned != 0).then(|| sent.returned.saturating_sub(sent.made)),
+                    ..MessageRow::default()
                 });
             }
         }

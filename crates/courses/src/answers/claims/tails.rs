@@ -140,11 +140,11 @@ fn outliers(parts: &[Part<'_>]) -> Option<Ruling> {
         "{path} in the run {run}: beyond 1.5 IQR lie {} of {all} messages ({}), {} of all the time; \
          the slowest took {}, which would be hidden. They are kept: {} are slower than 10 medians.{classified}{start}{beside} No time is 0 or less: \
          both stamps are of one monotonic clock.",
-        beyond.to_string(),
+        beyond,
         percent(share_beyond),
         percent(time_beyond),
         time(pooled.max().unwrap_or(0) as f64),
-        slow.to_string()
+        slow
     );
     Some(fails(text).with(evidence))
 }
@@ -165,8 +165,8 @@ fn sigio(parts: &[Part<'_>]) -> Option<Ruling> {
             "{} in the run {}: {} messages with {} signals, {} a signal",
             case.case.path,
             part.name,
-            messages.to_string(),
-            signals.to_string(),
+            messages,
+            signals,
             three_digits(each)
         );
         seen.push((each, text));
@@ -200,11 +200,11 @@ fn negative(parts: &[Part<'_>]) -> Option<Ruling> {
     let one_clock = summary.clocks.iter().all(|clock| clock.same);
     let what = format!(
         "of {} calls {} have T2 before T1 and {} T3 after T4, as the two clocks were read",
-        (stamped.len() as u64).to_string(),
-        (impossible as u64).to_string(),
-        (late as u64).to_string()
+        (stamped.len() as u64),
+        (impossible as u64),
+        (late as u64)
     );
-    let after = format!("{} calls contradict the bound", contradicting.to_string());
+    let after = format!("{} calls contradict the bound", contradicting);
     Some(match (one_clock, impossible + late) {
         (true, 0) => fails(format!("{what}: both ends are on one machine and read one clock, so none can")),
         (true, _) => open(format!("{what}, although both ends read one clock: the stamps are wrong or were altered")),

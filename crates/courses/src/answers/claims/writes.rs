@@ -220,7 +220,7 @@ fn loss(parts: &[Part<'_>]) -> Option<Ruling> {
     let smallest = rows.iter().map(|case| case.case.pieces.size).min()?;
     let one_call = sum(false).filter(|(_, segments, _)| *segments > 0);
     let beside = one_call.map_or_else(String::new, |(_, segments, again)| {
-        format!(" (one call a message: {} of {})", again.to_string(), segments.to_string())
+        format!(" (one call a message: {} of {})", again, segments)
     });
     let put = match segments.cmp(&writes) {
         std::cmp::Ordering::Less => "TCP put writes together",
@@ -230,10 +230,10 @@ fn loss(parts: &[Part<'_>]) -> Option<Ruling> {
     let text = format!(
         "{} writes of {} and more left in {} segments, of which {} were sent again{beside}: {put}. The size of a buffer is not \
          that of a packet",
-        writes.to_string(),
+        writes,
         size(smallest.into()),
-        segments.to_string(),
-        again.to_string()
+        segments,
+        again
     );
     let expected = one_call.map(|(_, of, again)| again as f64 / of as f64 * segments as f64);
     Some(match expected {
@@ -269,7 +269,7 @@ fn single_run(parts: &[Part<'_>]) -> Option<Ruling> {
          ({} pairs of the run {}){together}",
         percent(middle),
         percent(most),
-        (apart.len() as u64).to_string(),
+        (apart.len() as u64),
         part.name
     );
     Some(if most > *SMALL.end() {

@@ -48,16 +48,16 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Ruling> {
     let local = || parts.iter().filter(|part| is_local(part));
     let ZeroCopyCounts { asked, copied, zero_copied, .. } = sum(local(), "zerocopy");
     let answered = copied + zero_copied;
-    let copies = format!("the kernel copied {} of {} answered sends after all", copied.to_string(), answered.to_string());
+    let copies = format!("the kernel copied {} of {} answered sends after all", copied, answered);
     let ruling = match (copied, zero_copied) {
         _ if asked == 0 => return None,
-        (0, 0) => open(format!("none of {} sends was answered before its round ended", asked.to_string())),
+        (0, 0) => open(format!("none of {} sends was answered before its round ended", asked)),
         (_, 0) => fails(format!("{copies} (100 %), at every size; no hardware is in the path")),
         (0, _) => holds(format!("{copies}: all of them were sent from the program's own memory")),
         _ => fails(format!(
             "{copies} ({}); {} were not copied",
             percent(copied as f64 / answered as f64),
-            zero_copied.to_string()
+            zero_copied
         )),
     };
     let rows = local().flat_map(|part| zero_copy(part, "zerocopy").map(move |(case, counts)| (part, case, counts)));
@@ -78,12 +78,12 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Ruling> {
 fn flag_is_enough(parts: &[Part<'_>]) -> Option<Ruling> {
     let ZeroCopyCounts { asked, copied, zero_copied, .. } = sum(parts.iter(), "zerocopy-unset");
     let completions = copied + zero_copied;
-    let sends = format!("{} sends had the flag without SO_ZEROCOPY", asked.to_string());
+    let sends = format!("{} sends had the flag without SO_ZEROCOPY", asked);
     match completions {
         _ if asked == 0 => None,
         0 => Some(fails(format!("{sends}, and no completion came: the kernel ignored it"))),
         all if all == asked => Some(holds(format!("{sends}, and each was answered by a completion"))),
-        some => Some(open(format!("{sends}, and {} of them were answered by a completion", some.to_string()))),
+        some => Some(open(format!("{sends}, and {} of them were answered by a completion", some))),
     }
 }
 
@@ -93,22 +93,22 @@ fn one_notification(parts: &[Part<'_>]) -> Option<Ruling> {
         return None;
     }
     if sum.notifications == 0 {
-        return Some(open(format!("{} sends asked for zero copy, and no notification came", sum.asked.to_string())));
+        return Some(open(format!("{} sends asked for zero copy, and no notification came", sum.asked)));
     }
     let answered = sum.copied + sum.zero_copied;
     let each = answered as f64 / sum.notifications as f64;
     let refused = match sum.no_buffers {
         0 => String::new(),
-        some => format!("; {} sends were refused until notifications were read (ENOBUFS)", some.to_string()),
+        some => format!("; {} sends were refused until notifications were read (ENOBUFS)", some),
     };
     let text = format!(
         "{} notifications answered {} sends, {} each; {} sends had no answer when their round ended{refused}. Until its answer \
          a buffer is the kernel's: here buffers rotate and none is used before. What happens to bytes that are overwritten \
          early was not tried",
-        sum.notifications.to_string(),
-        answered.to_string(),
+        sum.notifications,
+        answered,
         three_digits(each),
-        sum.unanswered.to_string()
+        sum.unanswered
     );
     let so = each <= 1.05 && sum.no_buffers == 0;
     Some(if so { holds(text) } else { fails(text) })
@@ -138,9 +138,9 @@ fn crossover_at(parts: &[Part<'_>]) -> Option<Ruling> {
         (0, 0) => "What the kernel did with the sends is not known".to_owned(),
         (some, 0) => format!(
             "All {} answered sends were copied after all, so nothing of this is a copy that was avoided",
-            some.to_string()
+            some
         ),
-        (some, not) => format!("{} answered sends were copied after all, {} were not", some.to_string(), not.to_string()),
+        (some, not) => format!("{} answered sends were copied after all, {} were not", some, not),
     };
     let text = format!("By the metric of each run: {}. {copied}", words.join("; "));
     let pays = |kind: &CrossoverKind| matches!(kind, CrossoverKind::At | CrossoverKind::AlwaysFaster);

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::attribution;
 use msgpath_analyse::attribution::stage::Kind;
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::{Band, Stage, stages};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
@@ -28,6 +29,9 @@ const TOP: f64 = 26.0;
 const BAR: f64 = 44.0;
 const GAP: f64 = 18.0;
 const KEY: f64 = 20.0;
+/// The stages between whose ends the clock changes.
+const REQUEST: &str = "request_ns";
+const FAR_END: &str = "far_end_ns";
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
@@ -54,6 +58,8 @@ struct Bars<'a> {
     messages: u64,
     /// From kernel events, not from stamps alone.
     traced: bool,
+    /// How far the clocks leave open where request and reply end, ns; `None`: one clock.
+    within_ns: Option<f64>,
 }
 
 impl Bars<'_> {
@@ -67,8 +73,10 @@ impl Bars<'_> {
 fn stamped(stage: Stage) -> Part {
     let (column, colour) = match stage {
         Stage::Waiting => ("waiting_ns", 0),
-        Stage::Request => ("request_ns", 8),
+        Stage::Request => (REQUEST, 8),
         Stage::Reply => ("reply_ns", 9),
+        Stage::FarEnd => (FAR_END, 4),
+        Stage::Return => ("return_ns", 9),
         Stage::Whole => ("send_to_reply_ns", 10),
     };
     Part {
@@ -76,7 +84,7 @@ fn stamped(stage: Stage) -> Part {
         stage: stage.name().into(),
         column: column.into(),
         colour,
-        hatched: stage == Stage::Reply,
+        hatched: matches!(stage, Stage::Reply | Stage::Return),
     }
 }
 
@@ -122,11 +130,12 @@ fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bar
     if let Some(divided) = own {
         let bands = divided.bands.iter().filter(|band| band.name != "all").cloned().collect();
         let parts = divided.stages.iter().map(traced).collect();
-        return Ok(Bars { label, parts, bands, messages: divided.complete, traced: true });
+        return Ok(Bars { label, parts, bands, messages: divided.complete, traced: true, within_ns: None });
     }
     let divided = stages(scene.run, &case.case, scene.messages.logged)?;
     let parts = divided.stages.iter().map(|stage| stamped(*stage)).collect();
-    Ok(Bars { label, parts, bands: divided.bands, messages: divided.messages, traced: false })
+    let within_ns = scene.summary.far_clock.as_ref().and_then(FarClock::within_ns);
+    Ok(Bars { label, parts, bands: divided.bands, messages: divided.messages, traced: false, within_ns })
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
@@ -162,6 +171,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let mut note = format!("From {}.", words::counted(logged, kind));
     if scene.messages.not_kept > 0 {
         note += &format!(" The log was full: {} were not kept.", scene.messages.not_kept);
+    }
+    if let Some(within) = found.iter().filter_map(|bars| bars.within_ns).reduce(f64::max) {
+        note += &format!(
+            " The ends have no common clock: where the request ends and where the reply begins is known within ±{} (the bars \
+             across both borders); they move together, in all messages alike.",
+            G.time(within)
+        );
     }
     let named = found.len() > 1;
     let mut panels: Vec<Svg> = Vec::new();
@@ -238,6 +254,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
             }
             x += width;
         }
+        doubt(&mut drawing, bars, band, (y, wide));
         drawing.text("b", (wide - RIGHT + 8.0, middle), Anchor::Start, &G.time(band.mean_ns));
     }
     for (at, part) in key.iter().enumerate() {
@@ -247,6 +264,24 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
         drawing.text("m", (x + 20.0, y + 10.0), Anchor::Start, &part.stage);
     }
     drawing.finish(&format!("Share of the time by stage for messages of {}, from usual to slowest", bars.label))
+}
+
+/// What the clocks leave open, across the borders between the two ends.
+fn doubt(drawing: &mut Drawing, bars: &Bars<'_>, band: &Band, (y, wide): (f64, f64)) {
+    let Some(within) = bars.within_ns.filter(|_| band.mean_ns > 0.0) else { return };
+    let x = |ns: f64| LEFT + (ns / band.mean_ns).clamp(0.0, 1.0) * (wide - LEFT - RIGHT);
+    let mut border = 0.0;
+    for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
+        border += ns;
+        if ![REQUEST, FAR_END].contains(&part.column.as_str()) {
+            continue;
+        }
+        // Each in a height of its own: they may overlap.
+        let middle = y + BAR * if part.column == REQUEST { 0.2 } else { 0.85 };
+        let (low, high) = (x(border - within), x(border + within));
+        drawing.line("axis", (low, middle), (high, middle));
+        [low, high].into_iter().for_each(|end| drawing.line("axis", (end, middle - 3.5), (end, middle + 3.5)));
+    }
 }
 
 fn segment(drawing: &mut Drawing, part: &Part, at: (f64, f64), size: (f64, f64), title: &str) {
@@ -265,6 +300,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::html::Messages;
+    use msgpath_analyse::clocks::ClockPiece;
     use msgpath_core::schema::MessageRow;
 
     /// 2000 messages over 8 rounds: one in 50 is slow on its way there.
@@ -296,6 +332,17 @@ mod tests {
     fn with_kernel_events() {
         let (run, summary) = fixture::explained();
         insta::assert_snapshot!("stages_traced", drawn(&FIGURE, &Scene::new(&run, &summary)));
+    }
+
+    #[test]
+    fn by_two_clocks_the_borders_between_the_ends_have_their_bound() {
+        let (run, mut summary) = fixture::echo();
+        let mut rows = rows();
+        rows.iter_mut().for_each(|row| row.far_sent_ns = row.far_ns.map(|ns| ns + 500));
+        let piece = ClockPiece { within_ns: 2_300.0, ..ClockPiece::default() };
+        summary.far_clock = Some(FarClock { pieces: vec![piece], ..FarClock::default() });
+        let messages = Messages { logged: &rows, ..Messages::default() };
+        insta::assert_snapshot!("stages_two_clocks", drawn(&FIGURE, &Scene { messages, ..Scene::new(&run, &summary) }));
     }
 
     #[test]

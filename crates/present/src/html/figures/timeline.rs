@@ -59,7 +59,8 @@ fn colour(stage: Stage) -> &'static str {
     match stage {
         Stage::Waiting => "--s0",
         Stage::Request => "--s8",
-        Stage::Reply => "--s9",
+        Stage::Reply | Stage::Return => "--s9",
+        Stage::FarEnd => "--s4",
         Stage::Whole => "--s10",
     }
 }
@@ -70,6 +71,8 @@ fn column(stage: Stage) -> &'static str {
         Stage::Waiting => "waiting_ns",
         Stage::Request => "request_ns",
         Stage::Reply => "reply_ns",
+        Stage::FarEnd => "far_end_ns",
+        Stage::Return => "return_ns",
         Stage::Whole => "send_to_reply_ns",
     }
 }
@@ -94,7 +97,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 name: stage.name(),
                 colour: colour(*stage),
                 waiting: *stage == Stage::Waiting,
-                far: *stage == Stage::Reply,
+                far: matches!(stage, Stage::Reply | Stage::FarEnd | Stage::Return),
             })
             .collect(),
         cases: (embedded.cases.iter().zip(&names))

@@ -22,29 +22,30 @@ fn ppm(drift: f64) -> String {
     format!("{}{} ppm", if drift < 0.0 { '−' } else { '+' }, three_digits(drift.abs() * 1e6))
 }
 
-fn calls(count: u64) -> String {
-    if count == 1 { "1 call".into() } else { format!("{} calls", count) }
+/// So many of a noun.
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// One machine.
-pub(super) fn same(why: &str, disordered: u64) -> String {
+pub(crate) fn same(why: &str, disordered: u64) -> String {
     let mut text = format!("same machine ({why}): one clock, nothing to align, and no wire between them");
     if disordered > 0 {
         text += &format!(
             "; but in {} the stamps are not in the order of time, so the clock was set meanwhile or they were altered",
-            calls(disordered)
+            counted(disordered, "call")
         );
     }
     text
 }
 
-/// No call with stamps of both ends.
-pub(super) fn nothing(rows: usize, impossible: u64) -> String {
+/// No exchange with stamps of both ends.
+pub(super) fn nothing(of: usize, noun: &str, impossible: u64) -> String {
     match impossible {
-        0 => format!("clocks not aligned: none of {} has the stamps of both ends", calls(rows as u64)),
+        0 => format!("clocks not aligned: none of {} has the stamps of both ends", counted(of as u64, noun)),
         _ => format!(
-            "clocks not aligned: in {} the server takes longer than the whole call, or ends before it begins",
-            calls(impossible)
+            "clocks not aligned: in {} the far end takes longer than the whole {noun}, or ends before it begins",
+            counted(impossible, noun)
         ),
     }
 }
@@ -55,17 +56,17 @@ pub(super) fn contradictory() -> String {
 }
 
 /// One line would fit, with a drift that no clock has.
-pub(super) fn impossible_drift((least, most): (f64, f64)) -> String {
+pub(super) fn impossible_drift((least, most): (f64, f64), noun: &str) -> String {
     format!(
-        "clocks not aligned: only a drift of {} to {} fits all calls, and two clocks drift apart by less than 200 ppm; one \
-         of them was slewed or stepped, or the stamps were altered",
+        "clocks not aligned: only a drift of {} to {} fits all {noun}s, and two clocks drift apart by less than 200 ppm; \
+         one of them was slewed or stepped, or the stamps were altered",
         ppm(least),
         ppm(most)
     )
 }
 
 /// Lines were found.
-pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, contradicting: u64) -> String {
+pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, noun: &str, contradicting: u64) -> String {
     let Some(first) = pieces.first() else { return contradictory() };
     // In the unit of the bound, so that the digits show what is known; an offset of seconds in milliseconds.
     let (offset, unit) =
@@ -81,7 +82,7 @@ pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, contradicting: u64)
             text += &format!("; and {} more such changes", pieces.len() - GIVEN - 1);
         }
     } else if exchanges == 1 {
-        text += ": one call gives an interval and no drift";
+        text += &format!(": one {noun} gives an interval and no drift");
     } else if first.drift_known {
         let half = (first.drift_most - first.drift_least) / 2.0;
         text += &format!("; drift {}, within ±{} ppm", ppm(first.drift), three_digits(half * 1e6));
@@ -92,7 +93,7 @@ pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, contradicting: u64)
     text += "; what is not known: how much the fastest way there differs from the fastest way back, which moves the offset \
              by at most this bound";
     if contradicting > 0 {
-        text += &format!("; the stamps of {} contradict it and were left out", calls(contradicting));
+        text += &format!("; the stamps of {} contradict it and were left out", counted(contradicting, noun));
     }
     text
 }
@@ -116,5 +117,5 @@ fn border(before: &ClockPiece, after: &ClockPiece) -> String {
 pub fn step(before: &ClockPiece, after: &ClockPiece) -> (f64, f64) {
     let gap = after.from_ns.saturating_sub(before.to_ns) as f64;
     let jump = after.theta(after.from_ns) - before.theta(before.to_ns);
-    (jump, before.within_ns + after.within_ns + gap * super::align::DRIFT_LIMIT)
+    (jump, before.within_ns + after.within_ns + gap * super::DRIFT_LIMIT)
 }

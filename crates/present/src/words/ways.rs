@@ -1,0 +1,70 @@
+//! One way between ends without a common clock.
+
+use msgpath_analyse::one_way::{FarClock, Ways};
+use msgpath_core::units::Glyphs;
+use msgpath_stats::quantile::Quantile;
+
+use super::{quantile_name, quantile_range, quantile_value};
+
+/// What no stamp tells.
+const UNKNOWN: &str =
+    "A path that is slower one way cannot be told from an offset of the clocks: the bound covers both.";
+
+/// Both ways, with the bound of the clocks.
+pub(crate) fn ways(ways: &Ways, glyphs: Glyphs) -> String {
+    let time = |quantile: &Quantile| {
+        let range = quantile_range(quantile, glyphs);
+        let range = if range.is_empty() { range } else { format!(" ({range})") };
+        format!("{}{range}", quantile_value(quantile, glyphs))
+    };
+    let bound = format!("{}{}", glyphs.plus_minus(), glyphs.time(ways.within_ns));
+    let lines = ways.request.iter().zip(&ways.reply).enumerate().map(|(at, (request, reply))| {
+        let each = if at == 0 { format!(", each {bound} (clock bound)") } else { String::new() };
+        format!("{}: request {}, reply {}{each}", quantile_name(request.p), time(request), time(reply))
+    });
+    let lines: Vec<String> = lines.collect();
+    let between = match ways.far_end.first() {
+        Some(far) => format!(" Between them, by the far end's clock: {} {}.", quantile_name(far.p), time(far)),
+        None => String::new(),
+    };
+    format!("One way, by two clocks, {}.{between} {UNKNOWN}", lines.join("; "))
+}
+
+/// What is known of the far end's clock.
+pub(crate) fn far_clock(clock: &FarClock) -> String {
+    format!("The far end's clock, by the messages themselves: {}.", clock.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_stand_with_their_bound() {
+        let quantile = |p: f64, ns: u64| Quantile {
+            p,
+            ns: Some(ns),
+            lo_ns: Some(ns - 200),
+            hi_ns: Some(ns + 200),
+            beyond: 100,
+            bursts: 40,
+            ..Quantile::default()
+        };
+        let found = Ways {
+            messages: 20_000,
+            request: vec![quantile(0.5, 12_100), quantile(0.99, 31_000)],
+            far_end: vec![quantile(0.5, 600)],
+            reply: vec![quantile(0.5, 9_800), quantile(0.99, 18_200)],
+            within_ns: 2_300.0,
+        };
+        let text = ways(&found, Glyphs::Unicode);
+        assert_eq!(
+            text,
+            "One way, by two clocks, p50: request 12.1 µs (11.9 – 12.3 µs), reply 9.80 µs (9.60 – 10.0 µs), each ±2.30 µs \
+             (clock bound); p99: request 31.0 µs (30.8 – 31.2 µs), reply 18.2 µs (18.0 – 18.4 µs). Between them, by the far \
+             end's clock: p50 600 ns (400 – 800 ns). A path that is slower one way cannot be told from an offset of the \
+             clocks: the bound covers both."
+        );
+        assert!(ways(&found, Glyphs::Ascii).contains("each +/-2.30 us (clock bound)"));
+    }
+}
