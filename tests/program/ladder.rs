@@ -11,7 +11,7 @@ fn the_copy_ladder_leaves_its_page_its_csv_its_script_and_its_pictures() {
         folder.display()
     );
     let output = home.run(&line);
-    if !folder.join("grid").exists() {
+    if output.err.contains("error[E40]") {
         eprintln!("skipped: the grid could not be measured between namespaces ({})", output.err.trim());
         return;
     }

@@ -6,6 +6,7 @@
 //! runtime have one a connection, which runs in the measuring thread, while that thread waits: what it costs is part of what the
 //! layer adds, and `tokio`, which adds nothing else, says how much that is.
 #![forbid(unsafe_code)]
+#![cfg(feature = "libraries")]
 
 mod grpc;
 mod http;

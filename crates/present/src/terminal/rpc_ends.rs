@@ -165,7 +165,7 @@ mod tests {
         assert!(
             text.contains("came after (p50) ping 61.0 µs;")
                 && text.contains("connecting took 120 µs")
-                && text.contains("eth0 gave 4\u{2009}321 packets and took 0"),
+                && text.contains("eth0 gave 4321 packets and took 0"),
             "{text}"
         );
     }

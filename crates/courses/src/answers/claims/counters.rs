@@ -170,8 +170,7 @@ fn zero_cycles(parts: &[Part<'_>]) -> Option<Ruling> {
     let rates = rates.filter(|rate| is_one(&rate.name));
     let values: Vec<f64> = rates.filter_map(|rate| Some(rate.per_message.as_ref()?.value)).collect();
     let zero = values.iter().filter(|each| **each == 0.0).count();
-    let counted =
-        format!("{} numbers of cycles and misses were counted, {zero} of them 0", (values.len() as u64));
+    let counted = format!("{} numbers of cycles and misses were counted, {zero} of them 0", (values.len() as u64));
     Some(match (refused.as_slice(), values.len()) {
         ([], 0) if !asked => return None,
         ([], 0) => open("no number of cycles or misses was counted, and none was refused either"),

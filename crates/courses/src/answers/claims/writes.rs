@@ -219,9 +219,8 @@ fn loss(parts: &[Part<'_>]) -> Option<Ruling> {
     };
     let smallest = rows.iter().map(|case| case.case.pieces.size).min()?;
     let one_call = sum(false).filter(|(_, segments, _)| *segments > 0);
-    let beside = one_call.map_or_else(String::new, |(_, segments, again)| {
-        format!(" (one call a message: {} of {})", again, segments)
-    });
+    let beside = one_call
+        .map_or_else(String::new, |(_, segments, again)| format!(" (one call a message: {} of {})", again, segments));
     let put = match segments.cmp(&writes) {
         std::cmp::Ordering::Less => "TCP put writes together",
         std::cmp::Ordering::Greater => "TCP split writes",

@@ -54,11 +54,7 @@ fn avoids_the_copy(parts: &[Part<'_>]) -> Option<Ruling> {
         (0, 0) => open(format!("none of {} sends was answered before its round ended", asked)),
         (_, 0) => fails(format!("{copies} (100 %), at every size; no hardware is in the path")),
         (0, _) => holds(format!("{copies}: all of them were sent from the program's own memory")),
-        _ => fails(format!(
-            "{copies} ({}); {} were not copied",
-            percent(copied as f64 / answered as f64),
-            zero_copied
-        )),
+        _ => fails(format!("{copies} ({}); {} were not copied", percent(copied as f64 / answered as f64), zero_copied)),
     };
     let rows = local().flat_map(|part| zero_copy(part, "zerocopy").map(move |(case, counts)| (part, case, counts)));
     let share = |counts: &ZeroCopyCounts| {
@@ -136,10 +132,9 @@ fn crossover_at(parts: &[Part<'_>]) -> Option<Ruling> {
     }
     let copied = match (all.copied, all.zero_copied) {
         (0, 0) => "What the kernel did with the sends is not known".to_owned(),
-        (some, 0) => format!(
-            "All {} answered sends were copied after all, so nothing of this is a copy that was avoided",
-            some
-        ),
+        (some, 0) => {
+            format!("All {} answered sends were copied after all, so nothing of this is a copy that was avoided", some)
+        }
         (some, not) => format!("{} answered sends were copied after all, {} were not", some, not),
     };
     let text = format!("By the metric of each run: {}. {copied}", words.join("; "));

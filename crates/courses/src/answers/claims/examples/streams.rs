@@ -140,16 +140,16 @@ fn misses(of: f64) -> Vec<Made> {
 }
 
 pub(super) const EXAMPLES: &[Example] = &[
-    (1, Holds, "copied 0 of 16\u{2009}000 answered sends", || one(answered(alike(), "zerocopy", zero_copied))),
-    (1, DoesNotHold, "copied 16\u{2009}000 of 16\u{2009}000", || one(answered(alike(), "zerocopy", copied))),
-    (1, CannotTell, "of 16\u{2009}000 sends was answered", || one(answered(alike(), "zerocopy", unanswered))),
+    (1, Holds, "copied 0 of 16000 answered sends", || one(answered(alike(), "zerocopy", zero_copied))),
+    (1, DoesNotHold, "copied 16000 of 16000", || one(answered(alike(), "zerocopy", copied))),
+    (1, CannotTell, "of 16000 sends was answered", || one(answered(alike(), "zerocopy", unanswered))),
     (2, Holds, "each was answered", || one(answered(alike(), "zerocopy-unset", zero_copied))),
     (2, DoesNotHold, "no completion came", || one(answered(alike(), "zerocopy-unset", unanswered))),
-    (2, CannotTell, "8\u{2009}000 of them were answered", || one(answered(alike(), "zerocopy-unset", half))),
-    (3, Holds, "16\u{2009}000 notifications answered 16\u{2009}000 sends, 1.00 each", || {
+    (2, CannotTell, "8000 of them were answered", || one(answered(alike(), "zerocopy-unset", half))),
+    (3, Holds, "16000 notifications answered 16000 sends, 1.00 each", || {
         one(answered(alike(), "zerocopy", zero_copied))
     }),
-    (3, DoesNotHold, "320 notifications answered 16\u{2009}000 sends, 50.0 each", || {
+    (3, DoesNotHold, "320 notifications answered 16000 sends, 50.0 each", || {
         one(answered(alike(), "zerocopy", copied))
     }),
     (3, CannotTell, "no notification came", || one(answered(alike(), "zerocopy", unanswered))),

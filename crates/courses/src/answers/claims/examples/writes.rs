@@ -145,7 +145,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     (26, DoesNotHold, "It is the completion time of a transfer", || round_trips(|_, _| 20)),
     (26, CannotTell, "TCP's own round trip was not read", || one(written(|_| ()))),
     (27, DoesNotHold, "uses 9582", || one(written(|_| ()))),
-    (28, Holds, "of which 2\u{2009}400 were sent again (one call a message: 0 of", || one(segments(40, 200, (30, 0)))),
+    (28, Holds, "of which 2400 were sent again (one call a message: 0 of", || one(segments(40, 200, (30, 0)))),
     (28, DoesNotHold, "of which 0 were sent again", || one(segments(40, 200, (0, 0)))),
     (28, CannotTell, "Nothing with one call a message", without_one_call),
     (39, Holds, "a single run of each would do", || one(written(|_| ()))),
