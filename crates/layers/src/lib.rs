@@ -1,5 +1,5 @@
 //! Layers: protocols on top of a path, each spoken by the library that people use for it. What such a layer adds to the bare path is
-//! measured as any path is: each is a transport of the registry, once [`register`] has listed it.
+//! measured as any path is: each is a transport of the registry, once `register` has listed it.
 //!
 //! A layer takes the connections of the transport beneath (its keys, its socket options), gives each to a library, and offers whole
 //! messages above ([`Layer`](msgpath_paths::Layer)). One message is one request of a connection that stays. Libraries that need a
