@@ -85,10 +85,13 @@ mod tests {
     fn a_round_has_what_was_spent_in_it() {
         let mut own = Watched::own();
         assert_eq!(own.end(), None);
-        own.begin();
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        let spent = own.end().unwrap();
-        assert!(spent.voluntary_switches > 0 && spent.cpu_ns > 0, "{spent:?}");
+        // Threads of other tests end meanwhile, and what they spent is gone with them: not a hundred times.
+        let mut spends = || {
+            own.begin();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            own.end().is_some_and(|spent| spent.voluntary_switches > 0 && spent.cpu_ns > 0)
+        };
+        assert!((0..100).any(|_| spends()));
         let mut nobody = Watched::server(None);
         nobody.begin();
         assert_eq!(nobody.end(), None);
