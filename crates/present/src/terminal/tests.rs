@@ -358,3 +358,12 @@ fn an_empty_summary_prints_without_a_panic() {
     }
     assert!(runs(&[], style).contains("No run"));
 }
+
+#[test]
+fn a_void_comparison_keeps_its_gates() {
+    let mut summary = FIXTURES.compare.1.clone();
+    summary.comparison.as_mut().unwrap().control_failed = true;
+    summary.gates = FIXTURES.gated.1.gates.clone();
+    let text = compare(&FIXTURES.compare.0, &summary, Style::default());
+    assert!(text.contains("is void") && text.contains("failed (sure)  p99 > 1ms"), "{text}");
+}
