@@ -30,6 +30,7 @@ pub mod program;
 pub mod role;
 pub mod route;
 pub mod rpc;
+pub mod said;
 mod send_costs;
 pub mod serve;
 mod session;

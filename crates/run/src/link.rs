@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use msgpath_agent::role::FoundBy;
+use msgpath_agent::said::Said;
 use msgpath_agent::team::no_thread;
 use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
 use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
@@ -15,7 +16,7 @@ use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
-use crate::launch::{self, Credential, Errors, Launcher as _, Stream};
+use crate::launch::{self, Credential, Launcher as _, Stream};
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -45,7 +46,7 @@ pub struct Link {
     pub peer: Option<std::net::IpAddr>,
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
-    errors: Option<Errors>,
+    errors: Option<Said>,
     last_sent: Instant,
     /// Then nothing is waited for any more.
     pub(crate) until: Option<Instant>,
@@ -261,7 +262,7 @@ impl Link {
 
     /// E17: it is gone.
     pub fn vanished(&self, why: impl std::fmt::Display) -> Problem {
-        match self.errors.as_ref().map(Errors::text).filter(|text| !text.is_empty()) {
+        match self.errors.as_ref().map(launch::newest).filter(|text| !text.is_empty()) {
             Some(text) => vanished(&self.name, format!("{why}; what started it says: {text}")),
             None => vanished(&self.name, why),
         }

@@ -1,7 +1,6 @@
 //! Programs of others as far ends: started and watched by the agent of the far end, spoken to by that of the near end.
 
 mod listens;
-mod output;
 mod running;
 pub(crate) mod trial;
 

@@ -15,7 +15,7 @@ use msgpath_sys::{child, clock, process};
 use sha2::{Digest, Sha256};
 
 use super::listens::{State, free_port, state};
-use super::output::Output;
+use crate::said::Said;
 use crate::team::no_thread;
 
 /// How long a program may take until it listens.
@@ -28,13 +28,15 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const LARGEST_FILE: u64 = 256 << 20;
 /// How long another may hold the port of a program that has just been started.
 const STRANGER: Duration = Duration::from_secs(1);
+/// Lines of what it said that are shown.
+const LINES: usize = 5;
 /// What to do about a program that has ended.
 pub(super) const AGAIN: &str = "start it by hand and look what it says";
 
 /// A program that listens, as long as this value lives.
 pub(super) struct Running {
     child: Child,
-    output: Output,
+    output: Said,
     pub(super) facts: ProgramFacts,
 }
 
@@ -76,10 +78,8 @@ impl Running {
         drop(start); // the ends of the pipe that are here
         let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
         // From here on it is ended with this value.
-        let mut running = Self { child, output: Output::default(), facts };
-        let follows = running.output.clone();
-        let reader = std::thread::Builder::new().name("program".into()).spawn(move || follows.follow(read));
-        reader.map_err(|error| no_thread(&error))?;
+        let mut running = Self { child, output: Said::default(), facts };
+        running.output = Said::by(read).map_err(|error| no_thread(&error))?;
         let mut listens = None;
         while listens.is_none() {
             // Asked before: what ended after it has listened is told from what never did.
@@ -117,7 +117,10 @@ impl Running {
     }
 
     fn text(&self) -> String {
-        self.output.last().map_or_else(|| "; it said nothing".into(), |last| format!("; it said: {last}"))
+        match self.output.lines(LINES) {
+            lines if lines.is_empty() => "; it said nothing".into(),
+            lines => format!("; it said: {}", lines.join(" | ")),
+        }
     }
 
     /// How it has ended; `None`: it has not.
@@ -126,8 +129,7 @@ impl Running {
             Ok(status) => status?,
             Err(_) => return None,
         };
-        // What it said last may still be on its way through the pipe.
-        std::thread::sleep(Duration::from_millis(5));
+        self.output.settle();
         Some(format!("it {}{}", ending(status), self.text()))
     }
 

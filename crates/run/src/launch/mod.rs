@@ -4,7 +4,6 @@
 //! A launcher gives a stream of bytes to an agent and a way to end it; whatever is said over the stream is the same for all.
 //! To add one: a file with its type, and a line in [`of`].
 
-mod errors;
 mod listening;
 pub mod local;
 mod namespace;
@@ -16,11 +15,11 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use msgpath_agent::role::FoundBy;
+use msgpath_agent::said::Said;
 use msgpath_agent::token::Token;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Problem, Target};
 
-pub(crate) use errors::Errors;
 pub(crate) use listening::connect;
 pub use on_host::OnHost;
 
@@ -56,7 +55,7 @@ pub struct Stream {
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     /// What that launcher writes to its standard error.
-    pub(crate) errors: Option<Errors>,
+    pub(crate) errors: Option<Said>,
 }
 
 impl Stream {
@@ -108,4 +107,10 @@ pub fn of<'a>(target: &'a Target, options: &'a ChannelOptions) -> Box<dyn Launch
         (Target::Host { .. }, _, Some(launch)) => Box::new(OnHost { launch }),
         (target, _, _) => Box::new(listening::Listening { target, options }),
     }
+}
+/// The last two lines that a launcher said, the last one first: that is where a program says why it ends.
+pub(crate) fn newest(said: &Said) -> String {
+    let mut lines = said.lines(2);
+    lines.reverse();
+    lines.join(" | ")
 }

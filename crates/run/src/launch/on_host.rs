@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::launched::{MARK, MARK_OF_A_TERMINAL};
 use msgpath_agent::role::{Found, Role, Surroundings};
+use msgpath_agent::said::Said;
 use msgpath_agent::wire::{Frame, Incoming, VERSION};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::{Exit, Launch, Problem};
@@ -17,7 +18,7 @@ use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 
-use super::{Errors, Launcher, Stream, end_now, local};
+use super::{Launcher, Stream, end_now, local, newest};
 
 /// How long a host may take: to be reached, to log in, to give a job its place.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,7 +57,7 @@ impl Launcher for OnHost<'_> {
 struct Started {
     child: Child,
     from: ChildStdout,
-    errors: Errors,
+    errors: Said,
 }
 
 impl OnHost<'_> {
@@ -86,7 +87,7 @@ impl OnHost<'_> {
             _ => self.cannot(error),
         })?;
         let from = child.stdout.take().expect("piped");
-        match Errors::of(child.stderr.take().expect("piped")) {
+        match Said::by(child.stderr.take().expect("piped")) {
             Ok(errors) => Ok(Started { child, from, errors }),
             Err(error) => {
                 end_now(&mut child);
@@ -183,6 +184,7 @@ impl OnHost<'_> {
             status = started.child.try_wait().ok().flatten();
             std::thread::sleep(Duration::from_millis(10));
         }
+        started.errors.settle();
         let code = status.and_then(|status| status.code());
         let Launch { host, program, .. } = self.launch;
         let what = match (code, status) {
@@ -191,14 +193,14 @@ impl OnHost<'_> {
                 let called = program.as_deref().unwrap_or("msgpath");
                 let hint = format!("install it there, or --program with its path on {host}");
                 let missing = self.cannot(format!("{called} is not there, or cannot be executed"));
-                return missing.why(started.errors.text()).hint(hint);
+                return missing.why(newest(&started.errors)).hint(hint);
             }
             (Some(code), _) => format!("it ended with code {code}"),
             (None, Some(status)) => status.to_string(),
             (None, None) => "it closed its output".into(),
         };
         let problem = self.not_msgpath(seen, &what);
-        match started.errors.text() {
+        match newest(&started.errors) {
             text if text.is_empty() => problem,
             text => problem.why(text),
         }
