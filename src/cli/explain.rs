@@ -22,7 +22,7 @@ use crate::{gates, runs};
   msgpath explain                        64 bytes over TCP, split into stages
   msgpath explain -x udp:send -l 1K      another path, another size
   msgpath explain @last                  the last run, again if it was not traced
-  msgpath explain --layers --service-time 20us     what each layer of the stack adds")]
+  msgpath explain --layers                what each layer of the stack adds")]
 pub(super) struct Arguments {
     /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
     #[arg(value_name = "RUN")]

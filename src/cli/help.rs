@@ -193,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_below_the_options_is_broken_by_the_terminal_alone() {
+        for verb in crate::cli::command().get_subcommands() {
+            let Some(text) = verb.get_after_help().map(ToString::to_string) else { continue };
+            let prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+            for pair in text.lines().collect::<Vec<_>>().windows(2) {
+                assert!(!(prose(pair[0]) && prose(pair[1])), "{}: broken by hand after: {}", verb.get_name(), pair[0]);
+            }
+        }
+    }
+
+    #[test]
     fn every_verb_is_on_the_screen_once() {
         let command = crate::cli::command();
         let visible: Vec<&str> =

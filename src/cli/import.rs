@@ -43,11 +43,11 @@ pub(super) struct Arguments {
 }
 
 const AFTER: &str = "\
-Files come in any order; what each is, its content tells. The logs of a client and of its server are matched
+Files come in any order; what each is, its content tells. The logs of a client and of its server are matched \
 by the id of the call, T1 and both addresses. Nothing is aligned, clamped or invented.
 
-CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply
-sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection
+CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply \
+sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection \
 and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s.";
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {

@@ -25,7 +25,7 @@ const NAME: &str = "lab";
   msgpath echo --between lab             measures from the first to the second
   msgpath lab down
 
-Without `lab up`, --between lab makes one for this run alone, which ends with it and needs no root where the
+Without `lab up`, --between lab makes one for this run alone, which ends with it and needs no root where the \
 kernel lets users have namespaces.")]
 pub(super) struct Arguments {
     #[command(subcommand)]

@@ -22,7 +22,7 @@ const LONG: u64 = 300_000_000_000;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   msgpath preset list
-  msgpath preset copy-ladder -o DIR      its tables, CSV, pictures and the page that answers its questions
+  msgpath preset copy-ladder -o DIR      its tables, CSV, pictures and page
   msgpath preset write-shape -- -t 5s    with an option for each of its runs
   msgpath preset own.toml                one of your own (docs/presets.md)
   msgpath preset --repro ipc-ping-pong   a published table, ours beside theirs")]

@@ -18,11 +18,11 @@ use crate::{progress, runs};
 /// Go on with a run that was cut short
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A run that was killed, interrupted or left by its far end goes on where it stopped: only the rounds
-that are missing are measured, in the order that was drawn when it began, without new pilots. The
+    after_help = "A run that was killed, interrupted or left by its far end goes on where it stopped: only the rounds \
+that are missing are measured, in the order that was drawn when it began, without new pilots. The \
 result is shown as the run's own verb shows it. Of a run that lacks nothing the result is shown again.
 
-Where the machine was started again since, or has another kernel, other CPUs or another msgpath, the
+Where the machine was started again since, or has another kernel, other CPUs or another msgpath, the \
 run does not go on without --force: its rounds would not belong together. See docs/resume.md."
 )]
 pub(super) struct Arguments {

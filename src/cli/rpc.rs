@@ -61,18 +61,18 @@ The command, in the words of the lab, in any order
   -waitms N                pause after each row, in milliseconds
   -key BASE [+] [PADLEN]   the key; + counts it up after every call, PADLEN pads it to so many bytes
   -value BASE [+] [PADLEN] the value of a write, sink or ping, made in the same way
-  -seed1                   the same bytes in every run, those of the lab; nothing else is asked of the server
+  -seed1                   the same bytes in every run, those of the lab
   -verbose                 a line for every message, in the form of the lab
   --expect TIME            your estimate of the median of this command, typed before you look
   --then                   another command follows, in the same run and over the same connections
-Two dashes are taken as well (--key), but for --verbose, which has its own meaning. A COMMAND that comes right after
+Two dashes are taken as well (--key), but for --verbose, which has its own meaning. A COMMAND that comes right after \
 BASE or + would be taken for PADLEN, by the lab in silence; here it is refused, and why is said.
 
 Targets
-  here                     a server that is started for this run and ends with it; --between puts it into a namespace
-  HOST[:PORT], HOST PORT   the lab's protocol: msgpath serve --rpc, or the lab's server4 [default port: 12345]
-  redis://HOST[:PORT]      Redis: PING, SET, GET, DEL (write, read and delete mean SET, GET and DEL)
-  http://HOST[:PORT]/PATH  HTTP/1.1: GET, PUT, DELETE of PATH, or of PATH/KEY with -key";
+  here                     a server that is started for this run and ends with it
+  HOST[:PORT], HOST PORT   msgpath serve --rpc, or the lab's server4 [default port: 12345]
+  redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
+  http://HOST[:PORT]/PATH  GET, PUT, DELETE of PATH; with -key of PATH/KEY";
 
 /// Calls of a server: RPC lab, Redis, HTTP
 #[derive(Args, Debug)]

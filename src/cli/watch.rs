@@ -39,8 +39,8 @@ const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
   sudo msgpath watch -- ./server --threads 4   start a program and watch it until it ends
   msgpath watch brisk-otter                    a record of this kind again
 
-Requests and replies on TCP and Unix stream sockets, paired by turns: what a client sends before it is answered is one
-request. Of connections to other hosts this machine's share is split. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
+Requests and replies on TCP and Unix stream sockets, paired by turns: what a client sends before it is answered is \
+one request. Of connections to other hosts this machine's share is split. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
 pub(super) struct Arguments {
     /// A record: a name, or a folder. Left out: programs are watched now
     #[arg(value_name = "RUN", conflicts_with_all = ["pid", "port", "comm", "cgroup", "command"])]
