@@ -156,10 +156,10 @@ fn names_of_parts_stand_in_their_files() {
     }
 }
 
-/// Most packages that the program is built from, its own among them, and most instances of the loops in which both the send method
-/// and the wait are called directly. More of either is paid for in every build: it wants a reason, and a new number here. 139, the
-/// 7 bells of shared memory and vmsplice() with each wait of pipes; one more, the channel of layers.
-const MOST: (usize, usize) = (125, 153);
+/// Most packages that the program is built from, its own among them, and most instances of the loop in which both sending and
+/// waiting are measured. More of either is paid for in every build: it wants a reason, and a new number here. One for each send
+/// method of a family, and for each bell of shared memory, where nothing enters the kernel; 153 when every wait had its own.
+const MOST: (usize, usize) = (125, 31);
 
 #[test]
 fn what_is_built_is_bounded() {
@@ -173,9 +173,10 @@ fn what_is_built_is_bounded() {
     let message = String::from_utf8(output.stdout).unwrap();
     // `name v1.2.3`, with the folder of one's own, and (*) where it stood before.
     let packages: BTreeSet<Vec<&str>> = message.lines().map(|line| line.split(' ').take(2).collect()).collect();
-    let pairs: usize = msgpath_paths::registry::FAMILIES.iter().map(|of| of.methods.len() * of.waits.len()).sum();
+    let pairs: usize =
+        msgpath_paths::registry::FAMILIES.iter().map(msgpath_paths::registry::FamilyParts::instances).sum();
     println!("{} packages, {pairs} instances", packages.len());
-    assert!(packages.len() > 50 && pairs > 50, "they were not found");
+    assert!(packages.len() > 50 && pairs > 20, "they were not found");
     assert!(
         !packages.iter().any(|package| package[0] == "msgpath-layers"),
         "a feature is on that is not for everybody"

@@ -1,7 +1,7 @@
 //! The ends of a measuring thread as its job sees them: the loops of its role, and what is counted around them.
 //!
-//! A job is written once. Only what stands behind these traits is made for each path: an echo for each send method with
-//! each wait, since both are measured in one loop; a loop that only sends or only receives for each method or wait.
+//! A job is written once. Only what stands behind these traits is made for each path, as few times as measuring allows
+//! (`paths::registry`).
 
 use std::io;
 use std::ops::Range;
@@ -33,6 +33,8 @@ pub trait AnyEnd {
     /// # Errors
     /// As the send method.
     fn is_whole(&mut self) -> io::Result<bool>;
+    /// CPU time so far of threads of the kernel that work for it, ns.
+    fn helpers_ns(&self) -> u64;
 }
 
 impl<C: Channel, S: Method<C>, W: Wait<C>> AnyEnd for End<C, S, W> {
@@ -47,6 +49,10 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> AnyEnd for End<C, S, W> {
 
     fn is_whole(&mut self) -> io::Result<bool> {
         Ok(self.method.slot(&mut self.channel)?.count() == 1)
+    }
+
+    fn helpers_ns(&self) -> u64 {
+        self.wait.helpers_ns()
     }
 }
 
@@ -126,7 +132,7 @@ pub struct FarWork<'a> {
     pub delivery: &'a mut Delivery,
 }
 
-/// The ends of an echo, near or far: one direct loop for each send method with each wait.
+/// The ends of an echo, near or far.
 pub trait EchoEnds: Ends {
     /// `count` round trips on each connection, from message `first` on.
     ///

@@ -14,6 +14,7 @@ pub struct Meter<'a> {
     delivery: Delivery,
     tcp: Vec<Option<TcpInfo>>,
     run_delay: Option<u64>,
+    helpers_ns: u64,
     usage: usage::Usage,
     /// When the measured part begins, ns.
     pub start: u64,
@@ -28,6 +29,7 @@ impl<'a> Meter<'a> {
             delivery,
             tcp: each(ends, |channel| channel.tcp_info()),
             run_delay: schedstat::run_delay().ok(),
+            helpers_ns: helpers_ns(ends),
             usage: usage::thread(),
             start: 0,
         };
@@ -53,8 +55,14 @@ impl<'a> Meter<'a> {
             ..EndReport::default()
         };
         add_usage(&mut report, &self.usage, &usage);
+        report.system_ns += helpers_ns(ends).saturating_sub(self.helpers_ns);
         report
     }
+}
+
+/// CPU time so far of threads of the kernel that work for the ends, ns.
+fn helpers_ns(ends: &mut dyn Ends) -> u64 {
+    (0..ends.count()).map(|at| ends.end(at).helpers_ns()).sum()
 }
 
 /// Adds what a thread has used between two readings.

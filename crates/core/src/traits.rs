@@ -101,6 +101,9 @@ pub struct Traits {
     /// The receiver polls the device's queue inside its call.
     #[serde(skip_serializing_if = "is_default")]
     pub polls_device: bool,
+    /// A thread of the kernel polls for the receiver, on a CPU of its own.
+    #[serde(skip_serializing_if = "is_default")]
+    pub polled: bool,
     /// The receiver waits for signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: bool,

@@ -150,6 +150,12 @@ pub trait Wait<C: Channel> {
     fn take(&mut self, _channel: &mut C, _buffer: &mut [u8]) -> io::Result<usize> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
+
+    /// CPU time so far of threads of the kernel that work for it, ns: it belongs to the end, and getrusage(2) of its thread does not
+    /// have it.
+    fn helpers_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// What an event loop watches of a channel. Both may be one descriptor.
@@ -186,7 +192,8 @@ impl<C: Channel, S: NewMethod<C>, W: NewWait<C>> End<C, S, W> {
 /// A send method called through a table: for an end whose sending is not measured.
 pub type AnyMethod<C> = Box<dyn Method<C>>;
 
-/// A wait called through a table: for an end whose receiving is not measured.
+/// A wait called through a table: where the call that it makes takes hundreds of times as long as finding it, and for an
+/// end whose receiving is not measured.
 pub type AnyWait<C> = Box<dyn Wait<C>>;
 
 impl<C: Channel> Method<C> for AnyMethod<C> {
@@ -226,5 +233,9 @@ impl<C: Channel> Wait<C> for AnyWait<C> {
 
     fn take(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).take(channel, buffer)
+    }
+
+    fn helpers_ns(&self) -> u64 {
+        (**self).helpers_ns()
     }
 }

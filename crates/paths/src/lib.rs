@@ -2,8 +2,8 @@
 //!
 //! A path is one of each. A transport makes a *channel* of one of four families (socket, pipe, queue, ring); a send
 //! method and a wait are written over a family or over a capability of it, so that each serves every transport that
-//! has it. [`registry::with_ends`] turns a path's name into a direct, generic call: nothing in the measured loop is
-//! looked up. A loop that only sends, or only receives, is made once for each method or wait:
+//! has it. [`registry::with_ends`] turns a path's name into a generic call: nothing in the measured loop is looked up
+//! by name, the send method is called directly, and the wait as well where it enters no kernel. A loop that only sends, or only receives, is made once for each method or wait:
 //! [`registry::with_senders`], [`registry::with_receivers`].
 //!
 //! Transports of another crate, the layers, are listed behind its own when the program begins: [`registry::add`].

@@ -39,6 +39,8 @@ pub trait Part {
     const SPINS: bool = false;
     /// Waits: the kernel polls the device's queue in the receive call, where a device has one.
     const POLLS_DEVICE: bool = false;
+    /// Waits: a thread of the kernel polls for the receiver, on a CPU of its own.
+    const POLLED: bool = false;
     /// Waits: the receiver waits for signals.
     const SIGNALS: bool = false;
     /// Waits over shared memory: what the sender must do.

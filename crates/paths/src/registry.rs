@@ -12,8 +12,8 @@ use crate::end::{AnyMethod, AnyWait, End, Layout, Method, Wait};
 use crate::meta::{Family, Meta, Part, TransportMeta, Wakes};
 use crate::transport::{Need, Transport};
 
-/// What is done with the ends of a path, written once for all paths. The call is generic, so that what is measured is
-/// called directly.
+/// What is done with the ends of a path, written once for all paths. The call is generic: the send method is called
+/// directly, and so is the wait where no call enters the kernel ([`FamilyParts::waits_directly`]).
 pub trait Driver {
     /// What comes out.
     type Out;
@@ -66,14 +66,25 @@ pub struct FamilyParts {
     pub methods: &'static [Listed],
     /// Its waits.
     pub waits: &'static [Listed],
+    /// Whether each wait has an instance of the measured loop with each send method. Else all of them share one, which
+    /// calls them through a table: 1 to 2 ns a message, beside a system call that takes hundreds.
+    pub waits_directly: bool,
 }
 
-/// Makes a registry out of its lists. Exported so that a test can make one with a part more; the program's own follows.
+impl FamilyParts {
+    /// Instances of a loop in which both sending and waiting are measured.
+    pub fn instances(&self) -> usize {
+        self.methods.len() * if self.waits_directly { self.waits.len() } else { 1 }
+    }
+}
+
+/// Makes a registry out of its lists; `waits(direct)` and `waits(table)` say what [`FamilyParts::waits_directly`] says.
+/// Exported so that a test can make one with a part more; the program's own follows.
 #[macro_export]
 macro_rules! registry {
     (
         transports: [$($transport:expr),* $(,)?];
-        $($family:ident($channel:ty): methods $methods:tt, waits $waits:tt;)*
+        $($family:ident($channel:ty): methods $methods:tt, waits($how:ident) $waits:tt;)*
     ) => {
         /// Every transport, in the order of the documentation.
         pub static TRANSPORTS: &[&dyn $crate::Transport] = &[$(&$transport),*];
@@ -83,30 +94,31 @@ macro_rules! registry {
             family: $crate::Family::$family,
             methods: $crate::registry!(@list $methods),
             waits: $crate::registry!(@list $waits),
+            waits_directly: $crate::registry!(@is_direct $how),
         }),*];
 
         $crate::registry!(@with [
-            /// Makes the ends of a path out of the channels of one thread and runs the driver with them. Each send method
-            /// with each wait is an instance of the driver: for loops in which both are measured.
+            /// Makes the ends of a path out of the channels of one thread and runs the driver with them: for loops in
+            /// which both sending and waiting are measured.
             ///
             /// # Errors
             /// What the path cannot have here, and why.
-        ] with_ends Driver pairs; $($family($channel) $methods $waits)*);
+        ] with_ends Driver pairs; $($family($channel) $methods $how $waits)*);
         $crate::registry!(@with [
             /// [`with_ends`] with waits that are called through a table: for a loop that sends only.
             ///
             /// # Errors
             /// As [`with_ends`].
-        ] with_senders SenderDriver senders; $($family($channel) $methods $waits)*);
+        ] with_senders SenderDriver senders; $($family($channel) $methods $how $waits)*);
         $crate::registry!(@with [
             /// [`with_ends`] with send methods that are called through a table: for a loop that receives only.
             ///
             /// # Errors
             /// As [`with_ends`].
-        ] with_receivers ReceiverDriver receivers; $($family($channel) $methods $waits)*);
+        ] with_receivers ReceiverDriver receivers; $($family($channel) $methods $how $waits)*);
     };
     (@with [$(#[$doc:meta])*] $name:ident $driver:ident $kind:ident;
-     $($family:ident($channel:ty) $methods:tt $waits:tt)*) => {
+     $($family:ident($channel:ty) $methods:tt $how:ident $waits:tt)*) => {
         $(#[$doc])*
         pub fn $name<D: $crate::$driver>(
             path: &msgpath_core::PathName,
@@ -118,12 +130,14 @@ macro_rules! registry {
             let family = channels.first().map(|channel| channel.family());
             $(if family == Some($crate::Family::$family) {
                 let channels = $crate::registry!(@own $family, $channel, channels);
-                $crate::registry!(@$kind $channel, $methods, $waits, (path, channels, layout, options, driver));
+                $crate::registry!(@$kind $how $channel, $methods, $waits, (path, channels, layout, options, driver));
                 return Err($crate::registry::no_such(path));
             })*
             Err($crate::registry::no_such(path))
         }
     };
+    (@is_direct direct) => { true };
+    (@is_direct table) => { false };
     (@list [$($part:ty),* $(,)?]) => {
         &[$($crate::registry::Listed {
             meta: const { &<$part as $crate::Part>::META },
@@ -144,7 +158,10 @@ macro_rules! registry {
             })
             .collect::<Vec<$channel>>()
     };
-    (@pairs $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
+    (@pairs table $channel:ty, $methods:tt, $waits:tt, $call:tt) => {
+        $crate::registry!(@senders table $channel, $methods, $waits, $call);
+    };
+    (@pairs direct $channel:ty, [$($method:ty),* $(,)?], $waits:tt, $call:tt) => {
         $($crate::registry!(@waits $channel, $method, $waits, $call);)*
     };
     (@waits $channel:ty, $method:ty, [$($wait:ty),* $(,)?],
@@ -166,7 +183,7 @@ macro_rules! registry {
             return Ok(Box::new(<$method as $crate::NewMethod<$channel>>::new($of, $layout, $options)?));
         })*
     };
-    (@senders $channel:ty, [$($method:ty),* $(,)?], $waits:tt,
+    (@senders $how:ident $channel:ty, [$($method:ty),* $(,)?], $waits:tt,
      ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
         let wait = |of: &mut $channel| -> Result<$crate::AnyWait<$channel>, msgpath_core::Unavailable> {
             $crate::registry!(@wait $channel, $waits, $path, of, $options);
@@ -181,7 +198,7 @@ macro_rules! registry {
             return Ok($driver.drive($crate::registry::ends($channels, end)?));
         })*
     };
-    (@receivers $channel:ty, $methods:tt, [$($wait:ty),* $(,)?],
+    (@receivers $how:ident $channel:ty, $methods:tt, [$($wait:ty),* $(,)?],
      ($path:ident, $channels:ident, $layout:ident, $options:ident, $driver:ident)) => {
         let method = |of: &mut $channel| -> Result<$crate::AnyMethod<$channel>, msgpath_core::Unavailable> {
             $crate::registry!(@method $channel, $methods, $path, of, $layout, $options);
@@ -218,6 +235,7 @@ pub fn ends<C, E>(channels: Vec<C>, mut end: impl FnMut(C) -> Result<E, Unavaila
 pub fn mark<P: Part>(traits: &mut Traits) {
     traits.spins |= P::SPINS;
     traits.polls_device |= P::POLLS_DEVICE;
+    traits.polled |= P::POLLED;
     traits.signals |= P::SIGNALS;
     traits.apart |= P::APART;
     traits.asks_in_vain |= P::ASKS_IN_VAIN;
@@ -280,7 +298,8 @@ mod program {
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, poll::Poll,
         quickack::QuickAck, semaphore::Semaphore, sigio::SigIo, signalfd::Signalfd, sigqueue::Sigqueue, spin::Spin,
-        sysv_semaphore::SysvSemaphore, uring::Uring, uring_futex::UringFutex, uring_message::UringMessage,
+        sysv_semaphore::SysvSemaphore, uring::Uring, uring_fixed::UringFixed, uring_futex::UringFutex,
+        uring_message::UringMessage, uring_multishot::UringMultishot, uring_sqpoll::UringSqpoll,
     };
 
     crate::registry! {
@@ -289,22 +308,24 @@ mod program {
         ];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
-            waits [Block, Spin, Poll, Epoll, BusyPoll, Uring, SigIo, QuickAck];
+            waits(table) [
+                Block, Spin, Poll, Epoll, BusyPoll, Uring, UringFixed, UringSqpoll, UringMultishot, SigIo, QuickAck
+            ];
         Pipe(Pipe):
             methods [Write, Writes, Writev, Flatten, Vmsplice, uring::Uring],
-            waits [Block, Spin, Poll, Epoll, Uring, SigIo];
+            waits(table) [Block, Spin, Poll, Epoll, Uring, UringFixed, UringSqpoll, SigIo];
         Queue(Queue):
             methods [Send],
-            waits [Block, Spin, Poll, Epoll];
+            waits(table) [Block, Spin, Poll, Epoll];
         Ring(RingEnd):
             methods [RingCopy],
-            waits [Futex, Spin, Eventfd, Semaphore, SysvSemaphore, Sigqueue, Signalfd, UringMessage, UringFutex];
+            waits(direct) [Futex, Spin, Eventfd, Semaphore, SysvSemaphore, Sigqueue, Signalfd, UringMessage, UringFutex];
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
-            waits [Block, Spin, Poll, Epoll, SigIo];
+            waits(table) [Block, Spin, Poll, Epoll, SigIo];
         Layer(Layered):
             methods [Send],
-            waits [Block];
+            waits(table) [Block];
     }
 }
 

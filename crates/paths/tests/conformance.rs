@@ -269,8 +269,8 @@ mod one_more {
 
     msgpath_paths::registry! {
         transports: [Unix, Pipes];
-        Socket(Socket): methods [Write, super::reversed::Reversed], waits [Block];
-        Pipe(Pipe): methods [Write, super::reversed::Reversed], waits [Block];
+        Socket(Socket): methods [Write, super::reversed::Reversed], waits(table) [Block];
+        Pipe(Pipe): methods [Write, super::reversed::Reversed], waits(direct) [Block];
     }
 }
 

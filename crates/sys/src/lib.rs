@@ -26,6 +26,7 @@ mod mapping;
 pub mod memory;
 pub mod mqueue;
 pub mod msg;
+pub mod multishot;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

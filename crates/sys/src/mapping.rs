@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 #[cfg(not(miri))]
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -104,6 +104,14 @@ impl Mapping {
         self.base.as_ptr().wrapping_add(offset)
     }
 
+    /// The half word at a byte offset that is a multiple of 2.
+    #[inline(always)]
+    pub(crate) fn u16_at(&self, offset: usize) -> &AtomicU16 {
+        assert!(offset.is_multiple_of(2));
+        // SAFETY: as in `u32_at`.
+        unsafe { AtomicU16::from_ptr(self.at(offset, 2).cast()) }
+    }
+
     /// The word at a byte offset that is a multiple of 4.
     #[inline(always)]
     pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
@@ -129,6 +137,14 @@ impl Mapping {
         unsafe { std::ptr::copy_nonoverlapping(from, to.spare_capacity_mut().as_mut_ptr().cast(), bytes) };
         // SAFETY: these bytes were reserved and have just been written.
         unsafe { to.set_len(end + bytes) };
+    }
+
+    /// Copies the bytes from `offset` into all of `to`. The caller knows that the kernel writes none of them now.
+    #[inline(always)]
+    pub(crate) fn copy_to(&self, offset: usize, to: &mut [u8]) {
+        let from = self.at(offset, to.len());
+        // SAFETY: `from` is readable for that many bytes, as checked; the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
     }
 
     /// Writes `bytes` at `offset`. The caller knows that the kernel does not use them now, or does not mind.

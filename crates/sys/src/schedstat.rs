@@ -1,4 +1,5 @@
-//! How long the calling thread was runnable and not running: `/proc/thread-self/schedstat`.
+//! How long a thread ran, and how long it was runnable and not running: `/proc/.../schedstat`
+//! (Documentation/scheduler/sched-stats.rst).
 
 use std::fs::File;
 use std::io;
@@ -17,16 +18,41 @@ impl RunDelay {
         File::open("/proc/thread-self/schedstat").map(Self)
     }
 
-    /// So far, ns: the second field (Documentation/scheduler/sched-stats.rst). Some kernels before 5.18 leave it 0 unless
-    /// delay accounting is on.
+    /// So far, ns: the second field. Some kernels before 5.18 leave it 0 unless delay accounting is on.
     ///
     /// # Errors
     /// A file that cannot be read, or not as expected.
     pub fn ns(&self) -> io::Result<u64> {
-        let mut text = [0; 96];
-        let length = self.0.read_at(&mut text, 0)?;
-        std::str::from_utf8(&text[..length]).ok().and_then(waited).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        read(&self.0, waited)
     }
+}
+
+/// Reads the CPU time of a thread of this process.
+#[derive(Debug)]
+pub struct CpuTime(File);
+
+impl CpuTime {
+    /// Of the thread with this id.
+    ///
+    /// # Errors
+    /// There is none, or a kernel without scheduler statistics.
+    pub fn of_thread(id: u32) -> io::Result<Self> {
+        File::open(format!("/proc/self/task/{id}/schedstat")).map(Self)
+    }
+
+    /// So far, ns: the first field.
+    ///
+    /// # Errors
+    /// As [`RunDelay::ns`].
+    pub fn ns(&self) -> io::Result<u64> {
+        read(&self.0, |text| text.split_whitespace().next()?.parse().ok())
+    }
+}
+
+fn read(file: &File, field: impl Fn(&str) -> Option<u64>) -> io::Result<u64> {
+    let mut text = [0; 96];
+    let length = file.read_at(&mut text, 0)?;
+    std::str::from_utf8(&text[..length]).ok().and_then(field).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The run delay in the text of a schedstat, ns.

@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+
+use crate::schedstat::CpuTime;
 
 /// IORING_SEND_ZC_REPORT_USAGE: the notification says whether the kernel copied.
 const REPORT_USAGE: u16 = 1 << 3;
@@ -14,6 +16,10 @@ const COPIED: u32 = 1 << 31;
 /// Completions of this operation are answered inside the call that made it.
 const SYNCHRONOUS: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
+/// A polling thread of the kernel without work for so long sleeps until it is woken, ms.
+const IDLE_MS: u32 = 100;
+/// Looks for the name that such a thread gives itself; one every ms.
+const LOOKS: usize = 100;
 
 /// A notification of a zero-copy send: its buffer may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub struct Uring {
     enters: u64,
     /// Notifications that arrived while something else was waited for. Preallocated.
     notifications: Vec<Notification>,
+    /// What the kernel's polling thread has used, where there is one.
+    poller: Option<CpuTime>,
 }
 
 impl Uring {
@@ -43,7 +51,34 @@ impl Uring {
             .setup_defer_taskrun()
             .build(entries)
             .or_else(|_| IoUring::new(entries))?;
-        Ok(Self { ring, enters: 0, notifications: Vec::with_capacity(entries as usize * 2) })
+        Ok(Self::of(ring, entries, None))
+    }
+
+    /// A ring whose submission queue a thread of the kernel polls (IORING_SETUP_SQPOLL).
+    ///
+    /// # Errors
+    /// As [`Uring::new`]; or that thread cannot be found, so that its CPU time would be in nobody's account.
+    pub fn polled(entries: u32) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_sqpoll(IDLE_MS).build(entries)?;
+        let poller = poller(ring.as_raw_fd())?;
+        Ok(Self::of(ring, entries, Some(poller)))
+    }
+
+    fn of(ring: IoUring, entries: u32, poller: Option<CpuTime>) -> Self {
+        Self { ring, enters: 0, notifications: Vec::with_capacity(entries as usize * 2), poller }
+    }
+
+    /// CPU time of the kernel's polling thread so far, ns; 0 without one.
+    pub fn polled_ns(&self) -> u64 {
+        self.poller.as_ref().and_then(|poller| poller.ns().ok()).unwrap_or(0)
+    }
+
+    /// Registers a descriptor, once: [`Uring::read_registered`] spares the kernel from looking it up.
+    ///
+    /// # Errors
+    /// As the manual page of io_uring_register.
+    pub fn register(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.ring.submitter().register_files(&[fd.as_raw_fd()])
     }
 
     /// Whether this kernel knows the zero-copy send.
@@ -99,6 +134,16 @@ impl Uring {
     #[inline]
     pub fn read(&mut self, fd: BorrowedFd<'_>, bytes: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
         let entry = opcode::Read::new(Fd(fd.as_raw_fd()), bytes.as_mut_ptr(), bytes.len() as u32).build();
+        self.call(entry, timeout)
+    }
+
+    /// [`Uring::read`] from the descriptor of [`Uring::register`] (IOSQE_FIXED_FILE).
+    ///
+    /// # Errors
+    /// As read(2); `EBADF` where none is registered.
+    #[inline]
+    pub fn read_registered(&mut self, bytes: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
+        let entry = opcode::Read::new(Fixed(0), bytes.as_mut_ptr(), bytes.len() as u32).build();
         self.call(entry, timeout)
     }
 
@@ -170,9 +215,9 @@ impl Uring {
     #[inline(always)]
     fn push(&mut self, entry: squeue::Entry) {
         // SAFETY: the buffers the entry points to are borrowed by the caller until the operation has completed (all
-        // but the zero-copy send, whose pages the kernel pins itself). The queue is empty before each push, because
-        // every submission is entered at once, so there is room.
-        unsafe { self.ring.submission().push(&entry) }.expect("the submission queue is empty");
+        // but the zero-copy send, whose pages the kernel pins itself). There is room: every entry is entered at once, and
+        // a polling thread has taken the one before, since its completion was waited for (a cancellation comes beside it).
+        unsafe { self.ring.submission().push(&entry) }.expect("the submission queue has room");
     }
 
     /// Submits one operation and waits for its completion, so that no operation outlives its buffer.
@@ -211,6 +256,23 @@ impl Uring {
     }
 }
 
+/// The CPU time of the thread that polls for a ring. Its id stands in the ring's fdinfo (io_uring(7)), numbered as outside of all PID
+/// namespaces; it has named itself after its ring before it works.
+fn poller(ring: i32) -> io::Result<CpuTime> {
+    for _ in 0..LOOKS {
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{ring}"))?;
+        let id = text.lines().find_map(|line| line.strip_prefix("SqThread:")?.trim().parse::<u32>().ok());
+        let name = |id: u32| std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).unwrap_or_default();
+        if let Some(id) = id.filter(|id| name(*id).starts_with("iou-sqp-")) {
+            return CpuTime::of_thread(id);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::other(
+        "the kernel's polling thread is not in /proc/self/task: its CPU time would be in nobody's account",
+    ))
+}
+
 fn result(code: i32) -> io::Result<usize> {
     usize::try_from(code).map_err(|_| io::Error::from_raw_os_error(-code))
 }
@@ -244,6 +306,30 @@ mod tests {
         assert_eq!(ring.send(near.as_fd(), b"abc").unwrap(), 3);
         assert_eq!(ring.recv(far.as_fd(), &mut buffer, Some(Duration::from_secs(1))).unwrap(), 3);
         assert_eq!(&buffer[..3], b"abc");
+    }
+
+    #[test]
+    fn a_registered_descriptor_and_a_polled_queue_receive_as_well() {
+        let (near, far) = pair();
+        let mut buffer = [0; 16];
+        let slice = Some(Duration::from_millis(20));
+        let Ok(mut ring) = Uring::new(8) else { return println!("skipped: no io_uring here") };
+        assert!(ring.read_registered(&mut buffer, slice).is_err());
+        ring.register(far.as_fd()).unwrap();
+        assert_eq!(ring.read_registered(&mut buffer, slice).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        ring.write(near.as_fd(), b"abc").unwrap();
+        assert_eq!((ring.read_registered(&mut buffer, slice).unwrap(), ring.polled_ns()), (3, 0));
+        let mut ring = match Uring::polled(8) {
+            Ok(ring) => ring,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        for _ in 0..50 {
+            assert_eq!(ring.write(near.as_fd(), b"abcd").unwrap(), 4);
+            let wait = Some(Duration::from_secs(10));
+            assert_eq!(ring.read(far.as_fd(), &mut buffer, wait).unwrap(), 4);
+        }
+        assert_eq!(ring.read(far.as_fd(), &mut buffer, slice).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(ring.polled_ns() > 0, "the polling thread has used CPU time");
     }
 
     #[test]

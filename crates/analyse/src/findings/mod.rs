@@ -72,6 +72,7 @@ mod oversubscribed;
 mod paced_congestion;
 mod page_faults;
 mod periodic;
+mod polled_queue;
 pub mod queueing;
 mod receiver_copies;
 mod restarts;
@@ -213,6 +214,7 @@ pub const DETECTORS: &[Detector] = &[
     fell_back::DETECTOR,
     not_redirected::DETECTOR,
     lent_pages::DETECTOR,
+    polled_queue::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

@@ -14,8 +14,11 @@ pub mod sigqueue;
 pub mod spin;
 pub mod sysv_semaphore;
 pub mod uring;
+pub mod uring_fixed;
 pub mod uring_futex;
 pub mod uring_message;
+pub mod uring_multishot;
+pub mod uring_sqpoll;
 
 use std::io;
 

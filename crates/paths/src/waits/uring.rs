@@ -18,13 +18,19 @@ impl Part for Uring {
     const META: Meta = Meta {
         name: "uring",
         summary: "a read through io_uring, submitted and waited for with one call",
-        manual: "IORING_OP_READ, one io_uring_enter a message. Needs io_uring (kernel.io_uring_disabled = 0).",
+        manual: "IORING_OP_READ, one io_uring_enter a message, task work deferred to that call where the kernel can (6.1). Needs \
+                 io_uring (kernel.io_uring_disabled = 0).",
     };
 }
 
 /// A ring for the calling thread, or why there is none.
 pub(crate) fn ring(entries: u32) -> Result<uring::Uring, Unavailable> {
-    uring::Uring::new(entries).map_err(|error| {
+    or_why(uring::Uring::new(entries))
+}
+
+/// What was made of io_uring, or why not.
+pub(crate) fn or_why<T>(made: io::Result<T>) -> Result<T, Unavailable> {
+    made.map_err(|error| {
         let switch = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
         match switch.trim() {
             "1" | "2" => Unavailable::new(
