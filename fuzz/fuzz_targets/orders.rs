@@ -1,4 +1,5 @@
-//! What helpers of a run are told and answer: processes of `periodic`, and the relay of a lab with its queue of frames.
+//! What helpers of a run are told and answer: processes of `periodic`, the end that calls a server, and the relay of a lab with
+//! its queue of frames.
 #![no_main]
 
 use lab::Shape;
@@ -6,6 +7,7 @@ use lab::relay::order::{Order, Orders};
 use lab::relay::pass;
 use libfuzzer_sys::fuzz_target;
 use periodic::orders::{FromProcess, ReceivedRow, SentRow, ToProcess};
+use rpc::client::orders::{Batch, CallOrder, Called};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,6 +16,8 @@ use serde::de::DeserializeOwned;
 mod lab;
 #[allow(dead_code)]
 mod periodic;
+#[allow(dead_code)]
+mod rpc;
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/wire.rs"]
 mod wire;
@@ -37,6 +41,18 @@ fuzz_target!(|bytes: &[u8]| {
         let (sent, received) = (SentRow::read(row), ReceivedRow::read(row));
         assert_eq!(SentRow::read(&sent.bytes().collect::<Vec<_>>()), sent);
         assert_eq!(ReceivedRow::read(&received.bytes().collect::<Vec<_>>()), received);
+    }
+    let _ = (message::<CallOrder>(bytes), message::<Called>(bytes));
+    // Rows and records of as many calls as there are bytes for, and what is said of them by others.
+    let (rows, records) = ((bytes.len() / 512) as u32, (bytes.len() / 1024) as u32);
+    for batch in [Batch { rows, records, ..Batch::default() }, Batch { rows: u32::MAX, ..Batch::default() }] {
+        let whole = rows as usize * 120 + records as usize * 192;
+        if let Some((rows, records)) = batch.read(&bytes[..whole.min(bytes.len())]) {
+            let again = Batch::all(&rows, &records, &[]);
+            let again: Vec<_> = again.map(|(batch, bytes)| batch.read(&bytes).expect("what it says")).collect();
+            assert!(again.iter().flat_map(|(rows, _)| rows).eq(&rows));
+            assert!(again.iter().flat_map(|(_, records)| records).eq(&records));
+        }
     }
     let mut orders = Orders::default();
     for part in bytes.chunks(40) {

@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use msgpath_rpc::command::MAX_CALLS;
 use role::{Found, Role};
 use wire::{FromDoor, FromEnd, Joining, ToEnd};
 
@@ -9,6 +10,7 @@ use wire::{FromDoor, FromEnd, Joining, ToEnd};
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/role.rs"]
 mod role;
+#[allow(dead_code)]
 mod rpc;
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/wire.rs"]
@@ -41,6 +43,11 @@ fuzz_target!(|bytes: &[u8]| {
             && order.check().is_ok()
         {
             assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
+        }
+        if let Some(ToEnd::Call(order)) = frame(bytes)
+            && order.check().is_ok()
+        {
+            assert!(order.steps.iter().all(|step| (1..=MAX_CALLS).contains(&step.calls())));
         }
         let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes), frame::<Found>(bytes));
         let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes));

@@ -23,10 +23,8 @@ use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
 use msgpath_core::{Exit, Problem, Workload};
-use msgpath_rpc::Kind;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
-use msgpath_rpc::log;
 use msgpath_run::lab::{self, Places};
 use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use msgpath_run::rpc::own::OwnServer;
@@ -452,23 +450,17 @@ impl Listener for Console {
     }
 
     fn records(&mut self, records: &[Record]) -> Result<(), Problem> {
-        for record in records {
-            if self.verbose {
-                let offset = msgpath_sys::clock::utc_offset(record.request.t[0].div_euclid(1_000_000));
-                let (bytes, body) = (record.request_bytes as usize, record.request_body);
-                let shown = &body[..bytes.min(body.len())];
-                self.line(&console::verbose(true, &record.request, bytes, shown, offset));
-                if let Some((header, bytes, body)) = &record.reply {
-                    let shown = &body[..(*bytes as usize).min(body.len())];
-                    self.line(&console::verbose(false, header, *bytes as usize, shown, offset));
+        for Record { request, reply } in records {
+            let offset = msgpath_sys::clock::utc_offset(request.header.t[0].div_euclid(1_000_000));
+            for (sends, message) in std::iter::once((true, request)).chain(reply.iter().map(|reply| (false, reply))) {
+                if self.verbose {
+                    let bytes = message.length as usize;
+                    let shown = &message.data[..bytes.min(message.data.len())];
+                    self.line(&console::verbose(sends, &message.header, bytes, shown, offset));
                 }
-            }
-            let Some((file, log)) = &mut self.log else { continue };
-            let mut write = |bytes: &[u8]| log.write_all(bytes).map_err(|error| cannot_write(file, &error));
-            let bytes = record.request_bytes;
-            write(&log::Record::from_parts(Kind::ReqSend, &record.request, bytes, record.request_body).to_bytes())?;
-            if let Some((header, bytes, body)) = &record.reply {
-                write(&log::Record::from_parts(Kind::RespRcv, header, *bytes, *body).to_bytes())?;
+                if let Some((file, log)) = &mut self.log {
+                    log.write_all(&message.to_bytes()).map_err(|error| cannot_write(file, &error))?;
+                }
             }
         }
         // Whatever ends the program, the calls of whole rounds are on disk.

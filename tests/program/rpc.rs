@@ -1,8 +1,9 @@
 //! `msgpath rpc` against servers of these tests: well behaved, hostile, and real ones of others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -12,7 +13,7 @@ use msgpath_rpc::log::Record;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
 use serde_json::Value;
 
-use crate::command::{Home, Output, free_port, within};
+use crate::command::{Home, Output, Running, free_port, within};
 
 /// A request as it came over the wire.
 #[derive(Clone, Debug)]
@@ -545,7 +546,7 @@ fn connections_take_turns_and_no_id_comes_twice() {
     let line = "-k 60 write -key k00 + -value v 64 --then -k 60 read -key k00 + --verify -P 4 -T 2 --no-save";
     rpc(port, line).ends_with(0).shows(&["every byte of 60 of 120"]);
     let seen: Vec<Asked> = requests.try_iter().collect();
-    let ids: std::collections::BTreeSet<u32> = seen.iter().map(|asked| asked.header.rpcid).collect();
+    let ids: BTreeSet<u32> = seen.iter().map(|asked| asked.header.rpcid).collect();
     assert_eq!((seen.len(), ids.len()), (120, 120));
     let mut keys: Vec<Vec<u8>> = seen
         .iter()
@@ -586,6 +587,69 @@ fn an_interruption_keeps_what_was_measured() {
     running.signal("INT");
     let output = running.finish(Duration::from_secs(60)).ends_with(130).says(&["E15"]);
     output.shows(&["ping: ", " calls answered"]);
+    assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
+}
+
+/// The sockets of a process, by their numbers.
+fn sockets(pid: u32) -> BTreeSet<String> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let names = all.filter_map(|entry| std::fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok());
+    names.filter(|name| name.starts_with("socket:")).collect()
+}
+
+/// A run of many rounds over four connections, in the middle of its third round or later.
+fn in_flight(home: &Home, group: bool) -> (Running, Receiver<Asked>) {
+    let mut served = lab();
+    let (port, requests) = server(move |at, asked| {
+        std::thread::sleep(Duration::from_millis(1));
+        served(at, asked)
+    });
+    let words = ["rpc", &format!("127.0.0.1:{port}"), "-P", "4", "-r", "1000", "-k", "100000", "ping"];
+    let mut command = home.command(&words);
+    if group {
+        command.process_group(0);
+    }
+    let running = Running::new(command);
+    for _ in 0..250 {
+        requests.recv_timeout(Duration::from_secs(30)).expect("calls");
+    }
+    (running, requests)
+}
+
+#[test]
+fn the_coordinator_makes_no_call() {
+    let home = Home::new();
+    let (running, _requests) = in_flight(&home, false);
+    let [agent] = running.children()[..] else { panic!("one agent: {:?}", running.children()) };
+    assert_eq!(sockets(running.id()), BTreeSet::new(), "the coordinator has no connection");
+    assert_eq!(sockets(agent).len(), 4, "the agent has all");
+    let threads = || std::fs::read_dir(format!("/proc/{agent}/task")).map_or(0, Iterator::count);
+    assert!(threads() > 4, "and a thread for each");
+    // Nobody calls for a coordinator that was killed.
+    running.signal("KILL");
+    assert!(within(Duration::from_secs(60), || sockets(agent).is_empty()), "its agent calls on");
+}
+
+#[test]
+fn an_agent_that_was_killed_is_named_and_its_rounds_are_kept() {
+    let home = Home::new();
+    let (running, _requests) = in_flight(&home, false);
+    let [agent] = running.children()[..] else { panic!("one agent: {:?}", running.children()) };
+    running.send_to("KILL", agent);
+    let output = running.finish(Duration::from_secs(60)).ends_with(4);
+    output.says(&["error[E17]: the near end vanished", "msgpath show"]).shows(&["ping: ", " calls answered"]);
+    let json = home.run("show @last --json").ends_with(0).json();
+    assert_eq!(json["status"], "failed");
+    assert!(json["cases"][0]["delivery"]["received"].as_u64().is_some_and(|calls| calls >= 200), "{json}");
+}
+
+#[test]
+fn an_interruption_of_the_whole_group_is_that_of_the_run() {
+    let home = Home::new();
+    let (running, _requests) = in_flight(&home, true);
+    running.signal_group("INT");
+    let output = running.finish(Duration::from_secs(60));
+    assert!(matches!(output.code, Some(0 | 130)) && !output.err.contains("E17"), "{output:?}");
     assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
 }
 

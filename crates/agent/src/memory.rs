@@ -7,8 +7,10 @@ use msgpath_core::Unavailable;
 use msgpath_core::plan::{Stamps, Workload};
 use msgpath_core::units::size;
 use msgpath_paths::{Family, is_lossy, transport};
+use msgpath_rpc::command::Step;
 use msgpath_sys::memory;
 
+use crate::rpc::client::orders::{CallOrder, MOST_CALLS_A_ROUND};
 use crate::thread::MAX_STAMPS;
 use crate::wire::RoundOrder;
 
@@ -16,6 +18,10 @@ use crate::wire::RoundOrder;
 const PER_THREAD: u64 = 64 << 10;
 /// What a connection takes beside its messages: its socket and its descriptors in the kernel, what is known of it here.
 const PER_CONNECTION: u64 = 16 << 10;
+/// What a call takes until its round is reported: its row, its record, and what is noted of request and reply.
+const PER_CALL: u64 = 1 << 10;
+/// What a connection to a server takes of itself: the buffer of its first reply.
+const PER_REPLY: u64 = 72 << 10;
 
 impl RoundOrder {
     /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
@@ -54,6 +60,17 @@ impl RoundOrder {
         }
         let threads = PER_THREAD.saturating_mul(u64::from(self.threads));
         each.saturating_mul(u64::from(self.connections)).saturating_add(threads).saturating_add(working_set)
+    }
+}
+
+impl CallOrder {
+    /// Bytes that this end takes for the longest of its rounds, at least: replies may be longer than what asks for them.
+    pub fn memory(&self) -> u64 {
+        let body = self.steps.iter().map(Step::body_bytes).max().unwrap_or(0) as u64;
+        let calls = self.steps.iter().map(Step::calls).max().unwrap_or(0).min(MOST_CALLS_A_ROUND);
+        let each = PER_CONNECTION.saturating_add(PER_REPLY).saturating_add(body.saturating_mul(2));
+        let connections = each.saturating_mul(u64::from(self.connections));
+        connections.saturating_add(PER_THREAD.saturating_mul(u64::from(self.threads))).saturating_add(calls * PER_CALL)
     }
 }
 
@@ -183,6 +200,15 @@ pub(crate) mod tests {
         assert!(many.memory() < 256 << 20, "10,000 connections: {}", many.memory());
         let bulk = RoundOrder { workload: Workload::Stream, pieces: Pieces::whole(1 << 20), ..usual };
         assert!(bulk.memory() < 256 << 20, "a stream of 1 MiB on 16 connections: {}", bulk.memory());
+    }
+
+    #[test]
+    fn what_calls_take_is_a_product_as_well() {
+        let order = crate::rpc::client::orders::tests::order;
+        let many = CallOrder { connections: 10_000, threads: 10, ..order("ping -value v 1000000") };
+        assert!(many.memory() >= 10_000 * 2_000_000, "each connection has its own buffers: {}", many.memory());
+        assert!(order("-k 1000000 -rep 50 ping").memory() < 512 << 20, "a round is bounded");
+        assert!(order("ping").memory() < 1 << 20);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const PATIENCE_MS: i32 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// An end of messages. It moves to its own place first; the other is where the other end is.
+    /// An end of messages or of calls. It moves to its own place first; the other is where the other end is.
     End {
         /// Both; nothing: it stays where it was started.
         places: Option<Box<[EndPlace; 2]>>,

@@ -22,9 +22,10 @@ use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
 use crate::program::{self, Programs, trial};
 use crate::role::Role;
+use crate::rpc::client::Calling;
 use crate::team::{Team, need, no_thread, problem, thread_records};
 use crate::thread::{Outcome, ThreadError};
-use crate::wire::{self, Dial, FloorsOrder, FromEnd, Incoming, Own, RoundOrder, Times, ToEnd};
+use crate::wire::{self, Dial, FloorsOrder, FromEnd, Incoming, Own, RoundOrder, Times, ToEnd, put_histograms};
 use crate::{counters, doctor, environment, events, floors, namespace, speed};
 
 /// How long the far end waits for connections that were announced.
@@ -287,6 +288,7 @@ fn converse<F: Read + AsFd>(
     let mut prepared: Option<Prepared> = None;
     let (mut programs, mut watched) = (Programs::default(), None::<Watched>);
     let mut dialled: Option<Dialled> = None;
+    let mut calling: Option<Calling> = None;
     loop {
         let mut look = LOOK;
         if let Some(started) = team.as_mut().filter(|started| started.running)
@@ -341,7 +343,9 @@ fn converse<F: Read + AsFd>(
                 (hello, Vec::new())
             }
             ToEnd::Examine(mut order) => {
-                order.peer = peer.address.or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+                // Who is no parent of this end does not say where it looks.
+                let named = order.peer.filter(|_| peer.reach == Reach::Own);
+                order.peer = named.or(peer.address).or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
                 order.cpus.truncate(MOST_EXAMINED);
                 let checks = doctor::examine(&order);
                 control.lease.renew(); // the near end keeps quiet while it waits
@@ -440,6 +444,44 @@ fn converse<F: Read + AsFd>(
                 };
                 (answer, Vec::new())
             }
+            ToEnd::Call(order) => {
+                if peer.reach != Reach::Own {
+                    return out_of_turn("an order that only a parent gives");
+                }
+                // Whoever reads what the parent prints may keep it waiting: that its pipe ends says enough.
+                control.lease.ns.store(0, Ordering::Relaxed);
+                let answer = match Calling::connect(*order) {
+                    Ok((connected, answer)) => {
+                        calling = Some(connected);
+                        answer
+                    }
+                    Err(answer) => answer,
+                };
+                (answer, Vec::new())
+            }
+            ToEnd::Calls(order) => {
+                let prepared = calling.as_mut().ok_or("a round of nobody who calls");
+                match prepared.and_then(|calling| calling.prepare(order)) {
+                    Ok(ready) => (ready, Vec::new()),
+                    Err(what) => return out_of_turn(what),
+                }
+            }
+            ToEnd::Go if calling.is_some() => {
+                let heard = calling.as_mut().map_or(Ok(Heard::End), |calling| calls(calling, control))?;
+                first = match heard {
+                    Heard::End => return Ok(()),
+                    Heard::Nothing => None,
+                    // What has ended the round is heard after it.
+                    Heard::Message(message) => Some(message),
+                };
+                (FromEnd::Over, Vec::new())
+            }
+            ToEnd::Finish if calling.is_some() => {
+                match calling.as_mut().map(|calling| calling.report(to)).transpose()? {
+                    Some(Some(home)) => home,
+                    _ => return out_of_turn("the end of a round that was not begun"),
+                }
+            }
             ToEnd::Start => {
                 let Some(Dialled { order, own, stall, speed_ns, channels, kept, abort }) = dialled.take() else {
                     return out_of_turn("the start of a round that was not dialled");
@@ -508,6 +550,21 @@ fn converse<F: Read + AsFd>(
             ToEnd::Bye => return Ok(()),
         };
         wire::write(to, &answer, &bytes)?;
+    }
+}
+
+/// A round of calls: until it is over, or something else than a sign of life is heard, which ends it.
+fn calls<F: Read + AsFd>(calling: &mut Calling, control: &mut Control<'_, F>) -> io::Result<Heard> {
+    let mut heard = Ok(Heard::Nothing);
+    let went = calling.go(|| {
+        if matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive))) {
+            heard = control.hear(Duration::ZERO);
+        }
+        !matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive)))
+    });
+    match went {
+        true => heard,
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "a word to go for calls that were not made ready")),
     }
 }
 
@@ -670,22 +727,19 @@ fn say_rows(outcome: &Outcome, to: &mut impl Write) -> io::Result<()> {
 
 /// What a near end's threads have timed; adds the histograms.
 fn times(outcomes: &[Outcome], bytes: &mut Vec<u8>) -> Times {
-    let mut times = Times::default();
     let of: [fn(&Outcome) -> &Histogram; 4] =
         [|one| &one.latency, |one| &one.first, |one| &one.service, |one| &one.lateness];
-    for (of, length) in of.into_iter().zip(&mut times.histograms) {
+    let sums = of.map(|of| {
         let mut sum = Histogram::new();
         outcomes.iter().for_each(|outcome| sum.merge(of(outcome)));
-        let encoded = sum.to_sparse().to_bytes();
-        *length = encoded.len() as u32;
-        bytes.extend(encoded);
-    }
+        sum
+    });
+    let histograms = put_histograms(sums.each_ref(), bytes);
     let sum = |mut sum: OpenRound, one: OpenRound| {
         sum.add(&one);
         sum
     };
-    times.open = outcomes.iter().filter_map(|outcome| outcome.open.clone()).reduce(sum);
-    times
+    Times { histograms, open: outcomes.iter().filter_map(|outcome| outcome.open.clone()).reduce(sum) }
 }
 
 /// Connects the near end of a round to the far end, which is prepared.

@@ -4,7 +4,7 @@
 //! CRC-32 of both, then JSON, then bytes. Parts are limited; nothing is allocated before the length was checked.
 
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use msgpath_core::doctor::{Check, Examine};
 use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, Stamps, Workload};
@@ -16,9 +16,11 @@ use msgpath_core::schema::{
     ThreadRecord, TracedThread,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{PathName, Problem, Unavailable};
+use msgpath_core::{Histogram, PathName, Problem, SparseHistogram, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::rpc::client::orders::{Batch, CallOrder, Called, CallsOrder};
 
 /// Both ends must speak the same version.
 pub const VERSION: u8 = 8;
@@ -143,13 +145,17 @@ pub enum ToEnd {
         #[serde(deserialize_with = "one_a_connection")]
         locals: Vec<String>,
     },
+    /// The near end: connect to this server, for a run of calls.
+    Call(Box<CallOrder>),
+    /// The near end of a run of calls: make this round ready.
+    Calls(CallsOrder),
     /// The near end: make the threads ready.
     Start,
     /// The near end: the threads may begin. Answered when their part is over.
     Go,
     /// The near end: the round does not take place.
     Leave,
-    /// The near end's part of the round is over: report.
+    /// The near end's part of the round is over: report. Calls may be told before they are over, and end then.
     Finish,
     /// Nothing new, but alive.
     Alive,
@@ -218,6 +224,17 @@ pub enum FromEnd {
         /// The slowest connect, ns.
         connect_ns: u64,
     },
+    /// Answer to `Call`.
+    Calling {
+        /// Where the first connection comes from.
+        from: SocketAddr,
+        /// Kernel counters that are read around its rounds, by name.
+        counters: Vec<String>,
+    },
+    /// Before `Called`: some of what single calls left behind.
+    Calls(Batch),
+    /// Answer to `Finish` of a round of calls; the histograms follow.
+    Called(Box<Called>),
     /// Answer to `Leave`.
     Left,
     /// Answer to `Go`: the near end's part of the round is over, well or not.
@@ -228,7 +245,7 @@ pub enum FromEnd {
         /// Lengths of the columns.
         counts: [u32; 4],
     },
-    /// Answer to `Connect`, and to `Start`: the threads wait for messages, or for the word to go.
+    /// Answer to `Connect`, to `Start` and to `Calls`: the threads wait for messages, or for the word to go.
     Ready {
         /// Options of the first connection.
         granted: Vec<Granted>,
@@ -332,6 +349,26 @@ pub struct Times {
     pub histograms: [u32; 4],
     /// Open loop: the rest of its account.
     pub open: Option<OpenRound>,
+}
+
+/// Adds histograms to the bytes of a frame. Returns the length of each.
+pub fn put_histograms<const N: usize>(histograms: [&Histogram; N], bytes: &mut Vec<u8>) -> [u32; N] {
+    histograms.map(|histogram| {
+        let encoded = histogram.to_sparse().to_bytes();
+        bytes.extend_from_slice(&encoded);
+        encoded.len() as u32
+    })
+}
+
+/// Histograms of these lengths, and nothing else; `None`: something else.
+pub fn read_histograms<const N: usize>(lengths: [u32; N], mut bytes: &[u8]) -> Option<[Histogram; N]> {
+    let mut all = [(); N].map(|()| Histogram::new());
+    for (histogram, length) in all.iter_mut().zip(lengths) {
+        let (own, rest) = bytes.split_at_checked(length as usize)?;
+        histogram.merge_sparse(&SparseHistogram::from_bytes(own)?);
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(all)
 }
 
 /// Everything the far end must know of a round.

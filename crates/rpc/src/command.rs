@@ -6,6 +6,7 @@
 
 use msgpath_core::path::nearest;
 use msgpath_core::units;
+use serde::{Deserialize, Serialize};
 
 use crate::MAX_BODY;
 
@@ -23,7 +24,7 @@ pub const METHODS: [&str; 9] = ["ping", "write", "read", "sink", "delete", "chks
 pub const OPTIONS: [&str; 8] = ["-k", "-rep", "-waitms", "-seed1", "-key", "-value", "-verbose", "-expect"];
 
 /// `BASE [+] [PADLEN]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
     /// As typed; it counts up where [`Self::counts`].
     pub base: String,
@@ -41,7 +42,7 @@ impl Text {
 }
 
 /// One command: one kind of call, repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The method as typed; its first 8 bytes go on the wire.
     pub method: String,

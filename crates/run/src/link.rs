@@ -245,19 +245,23 @@ impl Link {
         self.answer_within(ANSWER)
     }
 
-    fn answer_within(&mut self, patience: Duration) -> Result<(FromEnd, Vec<u8>), Problem> {
+    /// The same for an answer that may take longer.
+    ///
+    /// # Errors
+    /// E17 where none comes.
+    pub(crate) fn answer_within(&mut self, patience: Duration) -> Result<(FromEnd, Vec<u8>), Problem> {
         let start = Instant::now();
         loop {
             match self.hear(LOOK)? {
                 Some(frame) => return Ok(frame),
-                None if start.elapsed() > patience => return Err(self.late()),
+                None if start.elapsed() > patience => return Err(self.late(patience)),
                 None => self.keep_alive()?,
             }
         }
     }
 
-    fn late(&self) -> Problem {
-        self.vanished(format!("no answer for {} s", ANSWER.as_secs()))
+    fn late(&self, patience: Duration) -> Problem {
+        self.vanished(format!("no answer for {} s", patience.as_secs()))
     }
 
     /// E17: it is gone.
@@ -266,6 +270,11 @@ impl Link {
             Some(text) => vanished(&self.name, format!("{why}; what started it says: {text}")),
             None => vanished(&self.name, why),
         }
+    }
+
+    /// Its process, where it was started here.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Ends a far end that this process started and that does not answer: it is our own child.
@@ -375,7 +384,7 @@ impl Pair {
             };
             match heard {
                 Some(frame) => return Ok(frame),
-                None if from == Side::Far && start.elapsed() > ANSWER => return Err(self.far.late()),
+                None if from == Side::Far && start.elapsed() > ANSWER => return Err(self.far.late(ANSWER)),
                 None => self.keep_alive()?,
             }
         }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use msgpath_agent::events;
 use msgpath_agent::loops::{FarStamps, LOST, Row};
 use msgpath_agent::plausible::{self, Known};
-use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd};
+use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
-use msgpath_core::{Exit, Histogram, Problem, SparseHistogram, Unavailable, Workload};
+use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
 use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
@@ -338,7 +338,7 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
         match pair.answer(Side::Near)? {
             (FromEnd::Rows { counts }, bytes) => all.push(Rows::read(counts, &bytes).ok_or_else(out_of_turn)?),
             (FromEnd::Done { report, kernel, speed_ns, events, threads, times: Some(times), .. }, bytes) => {
-                let histograms = histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
+                let histograms = read_histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
                 let end =
                     EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None };
                 return Ok(NearReport { end, histograms, open: times.open, rows: all });
@@ -348,17 +348,6 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
             _ => return Err(out_of_turn().into()),
         }
     }
-}
-
-/// Histograms of these lengths, one behind the other.
-fn histograms(lengths: [u32; 4], mut bytes: &[u8]) -> Option<[Histogram; 4]> {
-    let mut all = [(); 4].map(|()| Histogram::new());
-    for (histogram, length) in all.iter_mut().zip(lengths) {
-        let (own, rest) = bytes.split_at_checked(length as usize)?;
-        histogram.merge_sparse(&SparseHistogram::from_bytes(own)?);
-        bytes = rest;
-    }
-    bytes.is_empty().then_some(all)
 }
 
 /// The rows of one thread of the near end.

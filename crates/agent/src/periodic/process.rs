@@ -13,6 +13,7 @@ use std::time::Duration;
 use msgpath_core::schema::Component;
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{CallCounts, Exit, Unavailable};
+use msgpath_sys::schedstat::RunDelay;
 use msgpath_sys::{affinity, clock, sigio, signal, timer};
 
 use super::engine::{self, Deliver, Incoming, Outgoing};
@@ -248,7 +249,7 @@ impl Ready {
         sent_all: &std::sync::mpsc::Sender<()>,
     ) -> Result<Finished, Unavailable> {
         let Ready { number, setup, mac_calls, outgoing, incoming, message, sent, received, ready } = self;
-        let receiver = affinity::thread_id();
+        let (receiver, delay) = (affinity::thread_id(), RunDelay::open().ok());
         let sender = AtomicI32::new(0);
         let sent_last = AtomicBool::new(false);
         let mut inbox = Inbox {
@@ -270,7 +271,7 @@ impl Ready {
             let sends = move || {
                 sender.store(affinity::thread_id(), Ordering::Relaxed);
                 let start = begins.recv().unwrap_or(0);
-                let sending = send(order, number, key, outgoing, message, sent, (start, receiver), stop);
+                let sending = send(order, number, key, outgoing, message, sent, (start, delay), stop);
                 sent_last.store(true, Ordering::Relaxed);
                 let _ = sent_all.send(());
                 sending
@@ -394,7 +395,7 @@ struct Sending {
     delays: Vec<(u64, u64)>,
 }
 
-/// Sends one message a period, from `start` on (0: now). `receiver` is the thread whose run delay is read beside the own.
+/// Sends one message a period, from `start` on (0: now). `receiver` is whose run delay is read beside the own.
 #[allow(clippy::too_many_arguments)] // what a sender is made of; it is called once
 fn send(
     order: &Order,
@@ -403,7 +404,7 @@ fn send(
     mut outgoing: Outgoing,
     mut message: Vec<u8>,
     mut rows: Vec<SentRow>,
-    (start, receiver): (u64, i32),
+    (start, receiver): (u64, Option<RunDelay>),
     stop: &AtomicBool,
 ) -> Result<Sending, Unavailable> {
     let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", order.path), "");
@@ -418,11 +419,10 @@ fn send(
     let mut calls = CallCounts::default();
     let mut readings = Vec::with_capacity(order.slices as usize + 1);
     let mut delays = Vec::with_capacity(order.slices as usize + 1);
-    let own = affinity::thread_id();
+    let own = RunDelay::open().ok();
     let read_delays = |delays: &mut Vec<(u64, u64)>| {
-        if let (Some(own), Some(receiver)) = (run_delay(own), run_delay(receiver)) {
-            delays.push((own, receiver));
-        }
+        let ns = |delay: &Option<RunDelay>| delay.as_ref()?.ns().ok();
+        delays.extend(ns(&own).zip(ns(&receiver)));
     };
     message[8..12].copy_from_slice(&(number + 1).to_le_bytes());
     readings.push(Reading::now(calls));
@@ -466,12 +466,6 @@ fn send(
 
 /// ENOBUFS.
 const NO_BUFFERS: i32 = 105;
-
-/// Time a thread of this process was runnable and not running, ns.
-fn run_delay(thread: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    text.split(' ').nth(1)?.parse().ok()
-}
 
 #[cfg(test)]
 mod tests {

@@ -14,9 +14,9 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Of this process; its children are none of the client.
-    pub(super) fn own() -> Self {
-        Self { pids: vec![std::process::id()], before: None }
+    /// Of one process.
+    pub(super) fn alone(pid: Option<u32>) -> Self {
+        Self { pids: pid.into_iter().collect(), before: None }
     }
 
     /// Of a server with all that it has started by now; `None`: nobody is known, and nothing is read.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_round_has_what_was_spent_in_it() {
-        let mut own = Watched::own();
+        let mut own = Watched::alone(Some(std::process::id()));
         assert_eq!(own.end(), None);
         // Threads of other tests end meanwhile, and what they spent is gone with them: not a hundred times.
         let mut spends = || {

@@ -13,27 +13,11 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::clock;
 use msgpath_sys::msg::{self, SendFlags};
 
+use super::orders::Broken;
 use super::wire::{Frame, Wire};
 
 /// Bytes that one receive call asks for at least.
 const READ: usize = 64 << 10;
-
-/// Why no more calls go over a connection.
-#[derive(Clone, Debug)]
-pub enum Broken {
-    /// The server closed it; so many bytes of a reply were there.
-    Closed(usize),
-    /// What came is no reply to what was asked.
-    Foreign(String),
-    /// A reply with other bytes than it must have.
-    Wrong(String),
-    /// No reply in time.
-    TimedOut,
-    /// The user interrupted, or another connection broke.
-    Stopped,
-    /// It could not be made again after the server had closed it, or had no thread.
-    Lost(Problem),
-}
 
 /// What the watching thread knows of a connection.
 pub struct Watch {

@@ -15,9 +15,10 @@ use crate::open::{Flow, Generator, backlog};
 use crate::team::thread_problem;
 use crate::wire;
 
-use super::connection::{Broken, Connection, send};
+use super::connection::{Connection, send};
 use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
+use super::orders::{Broken, CallOrder, CallsOrder};
 use super::part::{Gone, Got, Part, Place, verify};
 use super::wire::Wire;
 
@@ -29,55 +30,32 @@ const CALM_NS: u64 = 100_000;
 const GRACE_NS: u64 = 1_000_000_000;
 
 /// What all threads of a run share.
-pub struct Shared<'a> {
-    /// The user interrupted.
-    pub stop: &'a AtomicBool,
-    /// A connection broke: nobody goes on.
-    pub halt: AtomicBool,
+pub struct Shared {
+    /// What holds for the whole run.
+    pub order: CallOrder,
+    /// The user interrupted, or a connection broke: nobody goes on.
+    pub over: AtomicBool,
     /// Where replies are verified.
     pub ledger: Option<Ledger>,
-    /// Records for the lab's log, or for printing, are wanted.
-    pub records: bool,
-    /// The commands.
-    pub steps: Vec<Step>,
-    /// How calls are offered.
-    pub load: Load,
-    /// Seed of the schedules.
-    pub seed: u64,
-    /// Connections, all of them together.
-    pub connections: u32,
-    /// Start of the run, ns.
-    pub begin: u64,
-    /// The same moment on the wall clock, µs since 1970.
-    pub begin_unix_us: i64,
-    /// Calls in flight on a connection of an open loop, at most.
-    pub inflight: u64,
 }
 
-impl Shared<'_> {
+impl Shared {
+    /// For a run that begins.
+    pub fn new(order: CallOrder) -> Self {
+        let ledger = order.verify.then(Ledger::default);
+        Self { order, over: AtomicBool::new(false), ledger }
+    }
+
     /// A moment of the monotonic clock on the wall clock, µs since 1970: as the record of the run has it, so that what is sent,
     /// recorded and exported is the same number.
     #[inline(always)]
     fn unix_us(&self, at: u64) -> i64 {
-        self.begin_unix_us + (at.saturating_sub(self.begin) / 1000) as i64
+        self.order.begin_unix_us + (at.saturating_sub(self.order.begin) / 1000) as i64
     }
 
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
+        self.over.load(Ordering::Relaxed)
     }
-}
-
-/// What a thread does next: calls `calls` of a command, numbered over all connections, which take turns.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// The command, and the case.
-    pub step: usize,
-    /// The calls.
-    pub calls: std::ops::Range<u64>,
-    /// The round.
-    pub pass: u32,
-    /// Rows that one thread keeps.
-    pub keep: usize,
 }
 
 /// One connection as its thread has it.
@@ -97,37 +75,37 @@ pub struct Line {
 
 impl Line {
     /// Ready for the first command.
-    pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared<'_>) -> Self {
-        let maker = Maker::new(&shared.steps[0], connection.index, shared.connections);
+    pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared) -> Self {
+        let maker = Maker::new(&shared.order.steps[0], connection.index, shared.order.connections);
         Self { connection, wire, draws, maker, step: 0, out: Vec::new() }
     }
 
-    fn turn_to(&mut self, step: usize, shared: &Shared<'_>) {
+    fn turn_to(&mut self, step: usize, shared: &Shared) {
         if self.step != step {
-            self.maker = Maker::new(&shared.steps[step], self.connection.index, shared.connections);
+            self.maker = Maker::new(&shared.order.steps[step], self.connection.index, shared.order.connections);
             (self.step, self.connection.rep) = (step, 0);
         }
     }
 }
 
 /// Sleeps until `until` (ns), or until the run is over.
-fn pause(until: u64, shared: &Shared<'_>) {
+fn pause(until: u64, shared: &Shared) {
     while clock::now() < until && !shared.is_over() {
         let _ = timer::sleep_until(until.min(clock::now() + SLICE_NS));
     }
 }
 
 /// Carries out an order on the connections of the calling thread.
-pub fn round(lines: &mut [Line], order: &Order, shared: &Shared<'_>) -> Part {
-    let place = Place { case: order.step as u32, pass: order.pass, begin: shared.begin, keep: order.keep };
-    let mine = lines.iter().map(|line| share(order, line.connection.index, shared.connections)).sum::<u64>();
+pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
+    let place = Place { case: order.step as u32, pass: order.pass, begin: shared.order.begin, keep: order.keep };
+    let mine = lines.iter().map(|line| share(order, line.connection.index, shared.order.connections)).sum::<u64>();
     let mut part = Part::new(place.keep.min(mine as usize));
     for line in lines.iter_mut() {
         line.turn_to(order.step, shared);
     }
     let tcp: Vec<_> = lines.iter().map(|line| line.connection.tcp_info()).collect();
     let before = usage::thread();
-    match shared.load {
+    match shared.order.load {
         Load::Closed => closed(lines, order, shared, &place, &mut part),
         Load::Open { .. } => {
             if let Some(line) = lines.first_mut() {
@@ -150,16 +128,16 @@ pub fn round(lines: &mut [Line], order: &Order, shared: &Shared<'_>) -> Part {
 }
 
 /// Calls of an order that fall to a connection.
-fn share(order: &Order, index: u32, connections: u32) -> u64 {
+fn share(order: &CallsOrder, index: u32, connections: u32) -> u64 {
     let (at, of) = (u64::from(index), u64::from(connections));
     let below = |end: u64| end / of + u64::from(end % of > at);
     below(order.calls.end) - below(order.calls.start)
 }
 
 /// One call after the other; with several connections in turn.
-fn closed(lines: &mut [Line], order: &Order, shared: &Shared<'_>, place: &Place, part: &mut Part) {
-    let step = &shared.steps[order.step];
-    let of = u64::from(shared.connections);
+fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
+    let step = &shared.order.steps[order.step];
+    let of = u64::from(shared.order.connections);
     for call in order.calls.clone() {
         let Some(line) = lines.iter_mut().find(|line| call % of == u64::from(line.connection.index)) else { continue };
         let rep = call / step.k;
@@ -179,7 +157,7 @@ fn closed(lines: &mut [Line], order: &Order, shared: &Shared<'_>, place: &Place,
 }
 
 /// One call and its reply.
-fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &mut Part) -> Result<(), Broken> {
+fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
     let Line { connection, wire, draws, maker, out, .. } = line;
     if connection.stale {
         connection.renew().map_err(Broken::Lost)?;
@@ -204,7 +182,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &
     // Up to here.
 
     watch.received(t4);
-    gone.note(sent, out, shared.records);
+    gone.note(sent, out, shared.order.records);
     let (whole, first) = match received {
         Ok(received) => received,
         Err(broken) => {
@@ -251,17 +229,17 @@ fn one(line: &mut Line, step: &Step, shared: &Shared<'_>, place: &Place, part: &
 
 /// Calls by a schedule, whatever the server does: this thread sends, another receives; what belongs together is brought
 /// together after the round.
-fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part: &mut Part) {
-    let Load::Open { rate, arrivals } = shared.load else { return };
+fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
+    let Load::Open { rate, arrivals } = shared.order.load else { return };
     let Line { connection, wire, draws, maker, out, .. } = line;
-    let step = &shared.steps[order.step];
-    let count = share(order, connection.index, shared.connections);
+    let step = &shared.order.steps[order.step];
+    let count = share(order, connection.index, shared.order.connections);
     if count == 0 {
         return;
     }
-    let gap_ns = rate.gap_ns() * f64::from(shared.connections);
-    let seed = (shared.seed, place.case, place.pass);
-    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most: shared.inflight };
+    let gap_ns = rate.gap_ns() * f64::from(shared.order.connections);
+    let seed = (shared.order.seed, place.case, place.pass);
+    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most: shared.order.inflight };
     let flow = &Flow::new(&schedule, connection.index, 0, count);
     let last = AtomicU64::new(count);
     let Connection { stream, inbox, watch, index, .. } = connection;
@@ -331,7 +309,7 @@ fn open(line: &mut Line, order: &Order, shared: &Shared<'_>, place: &Place, part
             if result.is_ok() {
                 one.sent_at = clock::now();
             }
-            one.note(sent, out, shared.records);
+            one.note(sent, out, shared.order.records);
             account.late += u64::from((one.t1 - due) as f64 > gap_ns);
             account.lateness_ns += one.t1 - due;
             gone.push(one);

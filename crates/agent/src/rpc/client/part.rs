@@ -3,29 +3,16 @@
 use msgpath_core::Histogram;
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::{EndReport, OpenRound, RpcRow};
-use msgpath_rpc::log::{DATA_BYTES, first_bytes};
+use msgpath_rpc::log::{self, DATA_BYTES};
 use msgpath_rpc::{Header, Kind};
 
-use super::connection::Broken;
 use super::http::Http;
 use super::ledger::Ledger;
+use super::orders::{Broken, Record};
 use super::wire::{Does, Reply, Sent, Wire, key_of};
 
 /// Characters of the longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;
-
-/// A call as the lab's log has it: both messages with the begin of their bodies.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Record {
-    /// The request as it was sent.
-    pub request: Header,
-    /// Bytes of its body.
-    pub request_bytes: u32,
-    /// The first of them.
-    pub request_body: [u8; DATA_BYTES],
-    /// The reply as it was received, with T4; its type is [`Kind::RespRcv`]. `None`: there was none.
-    pub reply: Option<(Header, u32, [u8; DATA_BYTES])>,
-}
 
 /// A call that was sent.
 #[derive(Clone, Debug, Default)]
@@ -51,14 +38,9 @@ impl Gone {
     pub fn note(&mut self, sent: Sent, message: &[u8], records: bool) {
         self.key = key_of(&message[sent.key.clone()]);
         self.record = records.then(|| {
-            let body = &message[sent.body.clone()];
             let request = message.get(msgpath_rpc::MARKER_BYTES..).and_then(|rest| Header::parse(rest).ok());
-            Box::new(Record {
-                request: request.unwrap_or_default(),
-                request_bytes: body.len() as u32,
-                request_body: first_bytes(body),
-                reply: None,
-            })
+            let request = log::Record::of(Kind::ReqSend, &request.unwrap_or_default(), &message[sent.body.clone()]);
+            Box::new(Record { request, reply: None })
         });
         self.sent = sent;
     }
@@ -189,7 +171,9 @@ impl Part {
                 let [_, t2, t3, _] = got.reply.header.t;
                 // T1 is known to the ns, the server's stamps and the log's to the µs: all of them on one scale.
                 let beyond = (gone.t1.saturating_sub(place.begin) % 1000) as i64;
-                let since = |t: i64| (t != 0).then(|| t.saturating_sub(gone.unix_us).saturating_mul(1000) - beyond);
+                let since = |t: i64| {
+                    (t != 0).then(|| t.saturating_sub(gone.unix_us).saturating_mul(1000).saturating_sub(beyond))
+                };
                 (row.received_ns, row.replied_ns) = (since(t2), since(t3));
                 row.parent = got.reply.header.parent;
                 if let Some(telling) = got.reply.telling {
@@ -201,9 +185,10 @@ impl Part {
                     self.server.clone_from(&got.reply.server);
                 }
                 if let Some(record) = &mut record {
-                    let mut header = Header { kind: Kind::RespRcv as u16, ..got.reply.header };
+                    let mut header = got.reply.header;
                     header.t[3] = gone.unix_us + (beyond + got.t4.saturating_sub(gone.t1) as i64) / 1000;
-                    record.reply = Some((header, got.reply.body.len() as u32, got.body));
+                    let bytes = got.reply.body.len() as u32;
+                    record.reply = Some(log::Record::from_parts(Kind::RespRcv, &header, bytes, got.body));
                 }
             }
         }
@@ -213,6 +198,45 @@ impl Part {
         } else {
             self.not_kept += 1;
         }
+    }
+
+    /// With what another thread has measured of the same round.
+    pub fn with(mut self, other: Part) -> Self {
+        self.rows.extend(other.rows);
+        self.records.extend(other.records);
+        self.texts.extend(other.texts);
+        self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        self.lateness.merge(&other.lateness);
+        self.report.add(&other.report);
+        match (&mut self.open, other.open) {
+            (Some(sum), Some(one)) => sum.add(&one),
+            (open, one) => *open = open.take().or(one),
+        }
+        (self.begin, self.end) = (self.begin.min(other.begin), self.end.max(other.end));
+        self.not_kept += other.not_kept;
+        self.failed += other.failed;
+        self.connect_ns = self.connect_ns.max(other.connect_ns);
+        self.waits_known |= other.waits_known;
+        self.server = self.server.or(other.server);
+        self.reply_bytes = other.reply_bytes.or(self.reply_bytes);
+        self.last_status = self.last_status.max(other.last_status);
+        self.broken = match (self.broken, other.broken) {
+            // That one was stopped because of another is no cause.
+            (Some((_, Broken::Stopped)) | None, Some(broken)) => Some(broken),
+            (broken, _) => broken,
+        };
+        self
+    }
+
+    /// Brings rows and records into the order of time. Each thread has kept as many rows as there is room for: together they
+    /// keep no more.
+    pub fn in_order(&mut self, keep: usize) {
+        self.rows.sort_by_key(|row| row.start_ns);
+        self.not_kept += self.rows.len().saturating_sub(keep) as u64;
+        self.rows.truncate(keep);
+        // Each connection's are in order; T1 brings them together.
+        self.records.sort_by_key(|record| record.request.header.t[0]);
     }
 
     /// Keeps a text that the server gave.
@@ -286,5 +310,34 @@ pub fn verify(
             Ok(false)
         }
         Does::Else => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_round_are_one() {
+        let row = |start_ns| RpcRow { start_ns, ..RpcRow::default() };
+        let part = |starts: &[u64], broken| {
+            let mut part = Part::new(9);
+            part.rows.extend(starts.iter().map(|start| row(*start)));
+            (part.begin, part.end) = (starts[0], starts[0] + 100);
+            part.latency.record(starts[0]);
+            part.open = Some(OpenRound { offered: 5, ..OpenRound::default() });
+            Part { broken, failed: 1, not_kept: 2, connect_ns: Some(starts[0]), ..part }
+        };
+        let stopped = || Some((0, Broken::Stopped));
+        let cause = || Some((1, Broken::TimedOut));
+        let mut sum = part(&[10, 40], stopped()).with(part(&[20, 30], cause())).with(part(&[15], stopped()));
+        assert_eq!(sum.broken, cause(), "a thread that was stopped is no cause");
+        sum.in_order(4);
+        let starts: Vec<u64> = sum.rows.iter().map(|row| row.start_ns).collect();
+        assert_eq!((starts, sum.not_kept), (vec![10, 15, 20, 30], 3 * 2 + 1));
+        assert_eq!((sum.begin, sum.end, sum.failed, sum.connect_ns), (10, 120, 3, Some(20)));
+        assert_eq!((sum.latency.total(), sum.open.map(|open| open.offered)), (3, Some(15)));
+        assert_eq!(part(&[1], None).with(part(&[2], None)).broken, None);
+        assert_eq!(part(&[1], stopped()).with(part(&[2], None)).broken, stopped());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, Scope};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use msgpath_core::Problem;
@@ -12,7 +12,8 @@ use msgpath_sys::{affinity, clock};
 use crate::team::thread_problem;
 
 use super::connection::Watch;
-use super::loops::{self, Line, Order, Shared};
+use super::loops::{self, Line, Shared};
+use super::orders::CallsOrder;
 use super::part::Part;
 
 /// The main thread looks at the connections this often.
@@ -20,59 +21,56 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After an interruption a reply in progress is awaited so long, ns.
 const GRACE_NS: u64 = 1_000_000_000;
 
-/// The threads, waiting for orders.
+/// The threads, waiting for orders. They end with it.
 pub struct Team {
-    orders: Vec<Sender<Order>>,
+    shared: Arc<Shared>,
+    orders: Vec<Sender<CallsOrder>>,
     parts: Receiver<Part>,
     watches: Vec<Arc<Watch>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Team {
-    /// Starts them in `scope`, pinned to `cpus` in turn; they end when the team is dropped.
+    /// Starts them, pinned to the CPUs of the order in turn.
     ///
     /// # Errors
     /// E00: one of them could not be started.
-    pub fn new<'scope>(
-        scope: &'scope Scope<'scope, '_>,
-        lines: Vec<Line>,
-        shared: &'scope Shared<'scope>,
-        threads: u32,
-        cpus: &[u32],
-    ) -> Result<Self, Problem> {
+    pub fn new(lines: Vec<Line>, shared: &Arc<Shared>) -> Result<Self, Problem> {
         let watches = lines.iter().map(|line| Arc::clone(&line.connection.watch)).collect();
-        let threads = threads.max(1) as usize;
+        let threads = shared.order.threads.max(1) as usize;
         let mut shares: Vec<Vec<Line>> = (0..threads).map(|_| Vec::new()).collect();
         for (at, line) in lines.into_iter().enumerate() {
             shares[at % threads].push(line);
         }
         let (results, parts) = channel();
-        let mut orders = Vec::new();
+        let mut team = Self { shared: Arc::clone(shared), orders: Vec::new(), parts, watches, threads: Vec::new() };
+        let cpus = &shared.order.cpus;
         for (at, mut lines) in shares.into_iter().enumerate() {
-            let (order, ordered) = channel::<Order>();
-            orders.push(order);
-            let results = results.clone();
+            let (order, ordered) = channel::<CallsOrder>();
+            let (results, shared) = (results.clone(), Arc::clone(shared));
             let cpu = cpus.get(at % cpus.len().max(1)).copied();
             let work = move || {
                 if let Some(cpu) = cpu {
                     let _ = affinity::pin(&[cpu]);
                 }
                 for order in ordered {
-                    let part = loops::round(&mut lines, &order, shared);
+                    let part = loops::round(&mut lines, &order, &shared);
                     if part.broken.is_some() {
-                        shared.halt.store(true, Ordering::Relaxed);
+                        shared.over.store(true, Ordering::Relaxed);
                     }
                     if results.send(part).is_err() {
                         break;
                     }
                 }
             };
-            Builder::new().spawn_scoped(scope, work).map_err(|error| thread_problem(&error))?;
+            team.orders.push(order);
+            team.threads.push(Builder::new().spawn(work).map_err(|error| thread_problem(&error))?);
         }
-        Ok(Self { orders, parts, watches })
+        Ok(team)
     }
 
-    /// One round of all threads.
-    pub fn round(&self, order: &Order, shared: &Shared<'_>, timeout_ns: u64) -> Vec<Part> {
+    /// One round of all threads. `stops` is asked now and then whether it is to end early; no other round follows then.
+    pub fn round(&self, order: &CallsOrder, mut stops: impl FnMut() -> bool) -> Part {
         for thread in &self.orders {
             let _ = thread.send(order.clone());
         }
@@ -86,17 +84,31 @@ impl Team {
             }
             let now = clock::now();
             for watch in &self.watches {
-                if watch.silent_since().is_some_and(|since| now.saturating_sub(since) > timeout_ns) {
+                if watch.silent_since().is_some_and(|since| now.saturating_sub(since) > self.shared.order.timeout_ns) {
                     watch.cut(true);
                 }
             }
-            if shared.stop.load(Ordering::Relaxed) || shared.halt.load(Ordering::Relaxed) {
+            if stops() {
+                self.shared.over.store(true, Ordering::Relaxed);
+            }
+            if self.shared.over.load(Ordering::Relaxed) {
                 let since = *over_since.get_or_insert(now);
                 if now - since > GRACE_NS {
                     self.watches.iter().for_each(|watch| watch.cut(false));
                 }
             }
         }
-        parts
+        parts.into_iter().reduce(Part::with).unwrap_or_else(|| Part::new(0))
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.watches.iter().for_each(|watch| watch.cut(false));
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }

@@ -1,53 +1,49 @@
-//! The client: a script of commands becomes calls, and the calls a record.
-//!
-//! A call is built before its time begins, sent by one call of the kernel, and read into a buffer that is there already.
-//! Threads keep their connections for the whole run; between two rounds they wait, and the round is recorded.
+//! A script of commands becomes calls, and the calls a record. The calls are those of an agent, the near end: it keeps its
+//! connections for the whole run, and between two of its rounds the last one is recorded.
 
+mod home;
+mod plan;
 mod target;
 
-pub use msgpath_agent::rpc::client::part::Record;
+pub use msgpath_agent::rpc::client::orders::Record;
+pub use plan::ROUNDS;
 pub use target::{LAB_PORT, Protocol, RpcTarget};
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use msgpath_agent::rpc::client::connection::{Broken, Connection};
-use msgpath_agent::rpc::client::http::{self, Http};
-use msgpath_agent::rpc::client::ledger::Ledger;
-use msgpath_agent::rpc::client::loops::{Line, Order, Shared};
-use msgpath_agent::rpc::client::maker::Draws;
-use msgpath_agent::rpc::client::part::Part;
-use msgpath_agent::rpc::client::redis;
-use msgpath_agent::rpc::client::team::Team;
-use msgpath_agent::rpc::client::wire::{LAB_HEAD, Wire, random_seed};
-use msgpath_agent::{counters, environment, floors, route, speed};
+use msgpath_agent::rpc::client::orders::{Broken, CallOrder, Called, CallsOrder, Speaks};
+use msgpath_agent::rpc::client::wire::random_seed;
+use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
+use msgpath_agent::{environment, route};
 use msgpath_core::doctor::{Doctor, Examine};
 use msgpath_core::gate::Gate;
-use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Extent, Load, Workload};
+use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
 use msgpath_core::schema::{
-    ClockFacts, DeviceKind, EndReport, EndRound, Environment, FAR, NEAR, OpenRound, RoundRecord, Route, RpcFacts,
-    RpcPair, RunEnd, RunHeader, Status,
+    DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RpcFacts, RpcPair, RpcRow, RunEnd,
+    RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Exit, Histogram, PathName, Plan, Problem};
+use msgpath_core::{Exit, Plan, Problem};
 use msgpath_record::RunWriter;
 use msgpath_rpc::Header;
 use msgpath_rpc::command::{Script, Step};
 use msgpath_sys::clock;
 
+use home::Home;
+use plan::{plan, rounds_of};
+
 use super::spent::{Watched, who_listens};
 use crate::execute::Progress;
+use crate::link::Link;
 use crate::others::Others;
+use crate::round::out_of_turn;
 
-/// Rounds of a command where there are calls enough.
-pub const ROUNDS: u64 = 40;
-/// Fewer calls than this are no round of their own.
-const CALLS_A_ROUND: u64 = 50;
-/// More are several rounds: a round is in memory as a whole.
-const MOST_CALLS_A_ROUND: u64 = 250_000;
+/// Between two looks at an interruption.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What is called, how often, and how hard.
 #[derive(Clone, Debug)]
@@ -163,92 +159,35 @@ fn resolve(target: &RpcTarget) -> Result<SocketAddr, Problem> {
     v4.copied().ok_or_else(|| Problem::new("E01", Exit::CannotStart, format!("{} has no address", target.host)))
 }
 
-fn wire(request: &RpcRequest, address: SocketAddr) -> Wire {
-    match request.target.protocol {
-        Protocol::Lab => Wire::Lab {
-            server_ip: match address.ip() {
-                IpAddr::V4(ip) => ip.into(),
-                IpAddr::V6(_) => 0,
-            },
-            server_port: address.port(),
-            pad: if request.plain || request.script.seed1 { 0 } else { Header::ASK },
-        },
-        Protocol::Redis => Wire::Redis,
+/// What the near end is told of the run, which begins at this moment of both clocks.
+fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
+    let RpcTarget { protocol, host, path, .. } = &request.target;
+    let seed1 = request.script.seed1;
+    let speaks = match protocol {
+        Protocol::Lab => Speaks::Lab { pad: if request.plain || seed1 { 0 } else { Header::ASK } },
+        Protocol::Redis => Speaks::Redis,
         Protocol::Http => {
-            let host = if request.target.host.contains(':') {
-                format!("[{}]:{}", request.target.host, request.target.port())
-            } else {
-                format!("{}:{}", request.target.host, request.target.port())
-            };
-            Wire::Http(Http::new(host, request.target.path.clone()))
-        }
-    }
-}
-
-/// Rounds of a command: as many calls in each.
-fn rounds_of(step: &Step, asked: Option<u32>) -> u32 {
-    let usual = (step.calls() / CALLS_A_ROUND).clamp(1, ROUNDS);
-    let least = step.calls().div_ceil(MOST_CALLS_A_ROUND);
-    asked.map_or(usual, u64::from).min(step.calls()).max(least) as u32
-}
-
-/// Bytes of a request, and of its reply as far as it can be known before.
-fn sizes(protocol: Protocol, step: &Step) -> (u64, u64) {
-    let key = step.sent_key().map_or(0, |text| text.bytes() as u64);
-    let value = step.sent_value().map_or(0, |text| text.bytes() as u64);
-    match protocol {
-        Protocol::Lab => {
-            let whole = LAB_HEAD as u64 + step.body_bytes() as u64;
-            (whole, if step.method == "ping" { whole } else { LAB_HEAD as u64 })
-        }
-        // Framing is a few bytes; what was sent is in the calls.
-        Protocol::Redis | Protocol::Http => ((key + value).max(1), 1),
-    }
-}
-
-/// The plan of a script: one case a command.
-fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
-    let case = |step: &Step| {
-        let (size, reply) = sizes(request.target.protocol, step);
-        let size = u32::try_from(size).unwrap_or(u32::MAX);
-        let inflight = if request.load == Load::Closed { 1 } else { request.inflight };
-        Case {
-            reply,
-            connections: request.connections,
-            threads: request.threads,
-            inflight,
-            load: request.load,
-            label: Some(label(request.target.protocol, &step.method)),
-            ..Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(size))
+            let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+            Speaks::Http { host: format!("{host}:{}", request.target.port()), path: path.clone() }
         }
     };
-    let mut cases: Vec<Case> = request.script.steps.iter().map(case).collect();
-    for (id, case) in cases.iter_mut().enumerate() {
-        case.id = id as u32;
-    }
-    let steps = &request.script.steps;
-    let mut plan = Plan {
-        rounds: steps.iter().map(|step| rounds_of(step, request.rounds)).max().unwrap_or(1),
-        extent: Extent::Count(steps.iter().map(Step::calls).max().unwrap_or(1)),
+    CallOrder {
+        address,
+        speaks,
+        steps: request.script.steps.clone(),
+        connections: request.connections,
+        threads: request.threads,
+        cpus: request.cpus.clone(),
+        load: request.load,
+        inflight: if *protocol == Protocol::Http { 1 } else { u64::from(request.inflight) },
         seed: request.seed,
-        trim: 0,
-        message_log: 0,
-        gates: request.gates.clone(),
-        ..Plan::new(Workload::Rpc, cases)
-    };
-    plan.declare(msgpath_paths::traits);
-    plan.placement.set(NEAR, request.cpus.clone());
-    plan.options.between.clone_from(&request.between);
-    plan.validate()?;
-    Ok(plan)
-}
-
-/// What a kind of call is called.
-fn label(protocol: Protocol, method: &str) -> String {
-    match protocol {
-        Protocol::Lab => method.chars().take(64).collect(),
-        Protocol::Redis => redis::command(method),
-        Protocol::Http => http::command(method),
+        register: if seed1 { 1 } else { random_seed(request.seed) },
+        verify: request.verify,
+        records: request.records && *protocol == Protocol::Lab,
+        timeout_ns: request.timeout_ns,
+        connect_timeout_ns: request.connect_timeout_ns,
+        begin,
+        begin_unix_us,
     }
 }
 
@@ -265,64 +204,38 @@ pub fn call(
 ) -> Result<Outcome, Problem> {
     let mut plan = plan(&request)?;
     let address = resolve(&request.target)?;
-    let shared = Shared {
-        stop,
-        halt: AtomicBool::new(false),
-        ledger: request.verify.then(Ledger::default),
-        records: request.records && request.target.protocol == Protocol::Lab,
-        steps: request.script.steps.clone(),
-        load: request.load,
-        seed: request.seed,
-        connections: request.connections,
-        begin: 0,
-        begin_unix_us: 0,
-        inflight: if request.target.protocol == Protocol::Http { 1 } else { u64::from(request.inflight) },
-    };
-    let connect_timeout = Duration::from_nanos(request.connect_timeout_ns);
-    let mut connections = Vec::new();
-    for index in 0..request.connections {
-        connections.push(Connection::open(index, address, connect_timeout)?);
-    }
-    let from = connections[0].stream.local_addr().unwrap_or(address);
+    let begin = begin();
+    let mut near = Link::near_here()?;
+    near.send(&ToEnd::Call(Box::new(order(&request, address, begin))))?;
+    // Connecting takes as long as it may.
+    let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
+    let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
+    let FromEnd::Calling { from, counters } = had(answer)? else { return Err(out_of_turn()) };
     let connected = Connected { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
     let server = request.server.or_else(|| who_listens(address).filter(|_| here));
     plan.baseline = plan.cases[0].path.clone();
-    let mut counters = counters::Reader::new(&request.cpus);
-    let (begin, begin_unix_us) = begin();
-    let shared = Shared { begin, begin_unix_us, ..shared };
-    let mut header = header(&request, plan, &connected, counters.names(), begin_unix_us);
+    let mut header = header(&request, plan, &connected, counters, begin.1, &mut near)?;
     progress.started(&header);
     progress.planned(&header.plan);
     let mut writer = RunWriter::create(&request.folder, &header).map_err(Problem::from)?;
-    let draws = Draws::of(if request.script.seed1 { 1 } else { random_seed(request.seed) }, request.connections);
-    let lines = connections
-        .into_iter()
-        .zip(draws)
-        .map(|(connection, draws)| Line::new(connection, wire(&request, address), draws, &shared))
-        .collect();
+    let processes = [Watched::alone(near.pid()), Watched::server(server)];
     let mut run = Run {
         request: &request,
-        shared: &shared,
-        counters: &mut counters,
+        near: &mut near,
         header: &mut header,
         writer: &mut writer,
         progress,
         listener,
         others: Others::new(),
-        processes: [Watched::own(), Watched::server(server)],
+        processes,
         outcome: Outcome::default(),
         kept: 0,
         done: 0,
     };
     run.others.sample();
-    let result = std::thread::scope(|scope| {
-        let team = Team::new(scope, lines, &shared, request.threads, &request.cpus);
-        let result = team.and_then(|team| run.steps(&team));
-        shared.halt.store(true, Ordering::Relaxed);
-        result
-    });
+    let result = run.steps(stop);
     (run.header.others, run.header.others_unseen) = run.others.finish();
     let mut outcome = run.outcome;
     let status = match (&result, &outcome.problem) {
@@ -348,6 +261,18 @@ pub fn call(
     }
 }
 
+/// What an end answers, if it is neither that something is unavailable nor that it failed.
+fn had(answer: FromEnd) -> Result<FromEnd, Problem> {
+    match answer {
+        FromEnd::Unavailable(reason) => {
+            let what = format!("these calls cannot be made here: {}", reason.why);
+            Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint))
+        }
+        FromEnd::Failed(problem) => Err(problem),
+        answer => Ok(answer),
+    }
+}
+
 /// The header of the run, as far as it is known before the first call.
 fn header(
     request: &RpcRequest,
@@ -355,9 +280,9 @@ fn header(
     connected: &Connected,
     near_counters: Vec<String>,
     begin_unix_us: i64,
-) -> RunHeader {
-    let (cost_ns, step_ns) = clock::measure(100_000);
-    let near = environment::read();
+    agent: &mut Link,
+) -> Result<RunHeader, Problem> {
+    let near = agent.environment.clone();
     let same_machine = connected.same_machine();
     // One machine: what is the machine's is the server's as well. What it runs on another one nobody knows.
     let far = match same_machine {
@@ -368,22 +293,19 @@ fn header(
     let link = nic.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
-    let near_cpu = request.cpus.first().copied();
-    let examine = Examine {
-        end: "near".into(),
-        cpus: request.cpus.clone(),
-        full: false,
-        peer: Some(connected.to.ip()),
-        spin: false,
-        other_cpu: None,
-    };
+    let peer = Some(connected.to.ip());
+    let (end, cpus) = ("near".to_owned(), request.cpus.clone());
     let started = clock::now();
-    let checks = msgpath_agent::doctor::examine(&examine);
+    agent.send(&ToEnd::Examine(Examine { end, cpus, full: false, peer, spin: false, other_cpu: None }))?;
+    let FromEnd::Examined { checks } = had(agent.answer()?.0)? else { return Err(out_of_turn()) };
     let doctor = Doctor { checks, took_ns: clock::now() - started, full: false };
+    let cpu = request.cpus.first().copied();
+    agent.send(&ToEnd::Measure(FloorsOrder { near: cpu, far: None, one_machine: false, size, peer, pieces: None }))?;
+    let FromEnd::Measured { floors, clock } = had(agent.answer()?.0)? else { return Err(out_of_turn()) };
     let rpc = RpcFacts {
         protocol: request.target.protocol.name().into(),
         begin_unix_us,
-        client_step_ns: step_ns.max(1),
+        client_step_ns: clock.step_ns.max(1),
         server_step_ns: if request.target.protocol == Protocol::Lab { 1000 } else { 0 },
         pairs: vec![RpcPair {
             client: connected.from.ip().to_string(),
@@ -400,21 +322,20 @@ fn header(
         version: env!("CARGO_PKG_VERSION").into(),
         target: request.target.to_string(),
         doctor: Some(doctor),
-        floors: Some(floors::measure(near_cpu, None, false, size, Some(connected.to.ip()), None)),
+        floors: Some(*floors),
         rpc: Some(rpc),
         ..RunHeader::new(request.name.clone(), "rpc", plan)
     };
     header.set_hosts([near, far]);
     let end = &mut header.ends[NEAR];
-    (end.clock, end.counters, end.cpus) = (ClockFacts { cost_ns, step_ns }, near_counters, request.cpus.clone());
-    header
+    (end.clock, end.counters, end.cpus) = (clock, near_counters, request.cpus.clone());
+    Ok(header)
 }
 
 /// A run in progress.
 struct Run<'a> {
     request: &'a RpcRequest,
-    shared: &'a Shared<'a>,
-    counters: &'a mut counters::Reader,
+    near: &'a mut Link,
     header: &'a mut RunHeader,
     writer: &'a mut RunWriter,
     progress: &'a mut dyn Progress,
@@ -432,20 +353,20 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// All commands. `Ok(false)`: interrupted, or broken off with the reason in the outcome.
-    fn steps(&mut self, team: &Team) -> Result<bool, Problem> {
+    fn steps(&mut self, stop: &AtomicBool) -> Result<bool, Problem> {
         let rounds: Vec<u32> =
             self.request.script.steps.iter().map(|step| rounds_of(step, self.request.rounds)).collect();
         let of = rounds.iter().map(|rounds| u64::from(*rounds)).sum();
         for (step, rounds) in rounds.into_iter().enumerate() {
             let calls = self.request.script.steps[step].calls();
             for pass in 0..rounds {
-                if self.shared.stop.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
                 let part = |pass: u32| calls * u64::from(pass) / u64::from(rounds);
                 let room = DEFAULT_MESSAGE_LOG.saturating_sub(self.kept);
-                let order = Order { step, calls: part(pass)..part(pass + 1), pass, keep: room as usize };
-                if !self.round(team, &order, of)? {
+                let order = CallsOrder { step, calls: part(pass)..part(pass + 1), pass, keep: room as usize };
+                if !self.round(&order, of, stop)? {
                     return Ok(false);
                 }
             }
@@ -453,22 +374,21 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Measures and records one round. `Ok(false)`: it is the last one.
-    fn round(&mut self, team: &Team, order: &Order, of: u64) -> Result<bool, Problem> {
-        let speed_ns = speed::probe();
-        let (steal, before) = (environment::steal_ticks(), self.counters.read());
+    /// Has one round measured, and records it. `Ok(false)`: it is the last one.
+    fn round(&mut self, order: &CallsOrder, of: u64, stop: &AtomicBool) -> Result<bool, Problem> {
+        self.near.send(&ToEnd::Calls(order.clone()))?;
+        let FromEnd::Ready { .. } = had(self.near.answer()?.0)? else { return Err(out_of_turn()) };
+        let steal = environment::steal_ticks();
         self.processes.iter_mut().for_each(Watched::begin);
-        let parts = team.round(order, self.shared, self.request.timeout_ns);
-        let [near_process, far_process] = self.processes.each_ref().map(Watched::end);
-        let near_kernel = self.counters.read().since(&before);
+        let finishing = self.measure(stop)?;
+        let spent = self.processes.each_ref().map(Watched::end);
         let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
-        let broken = parts.iter().find_map(|part| part.broken.clone().filter(|(_, broken)| is_cause(broken)));
-        let stopped = parts.iter().any(|part| part.broken.is_some());
-        let last_status = parts.iter().map(|part| part.last_status).max().unwrap_or(0);
-        let near =
-            EndRound { kernel: near_kernel, speed_ns: Some(speed_ns), process: near_process, ..EndRound::default() };
-        let far = EndRound { process: far_process, ..EndRound::default() };
-        let (record, rows) = self.join(order, parts, [near, far], steal_ticks)?;
+        if !finishing {
+            self.near.send(&ToEnd::Finish)?;
+        }
+        let mut home = Home::fetch(self.near)?;
+        let (broken, last_status) = (home.called.broken.take(), home.called.last_status);
+        let (record, rows) = self.record(order, home, spent, steal_ticks)?;
         if record.latency.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a call took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
@@ -484,99 +404,93 @@ impl Run<'_> {
             self.others.sample();
             self.progress.round(&record, self.done, of);
         }
-        let goes_on = !stopped && broken.is_none();
-        if let Some((connection, broken)) = broken {
+        let goes_on = broken.is_none();
+        // One that was stopped is a consequence, no cause.
+        if let Some((connection, broken)) = broken.filter(|(_, broken)| *broken != Broken::Stopped) {
             self.outcome.problem = Some(self.problem(connection, broken, order.step, last_status));
         }
         Ok(goes_on)
     }
 
-    /// Brings the threads' parts of a round together.
-    fn join(
+    /// Lets the round go on until it is over. `true`: it was told to end, and reports unasked.
+    fn measure(&mut self, stop: &AtomicBool) -> Result<bool, Problem> {
+        self.near.send(&ToEnd::Go)?;
+        let mut finishing = false;
+        loop {
+            match self.near.hear(LOOK)? {
+                Some((FromEnd::Over, _)) => return Ok(finishing),
+                Some((answer, _)) => return Err(had(answer).err().unwrap_or_else(out_of_turn)),
+                None => {}
+            }
+            if stop.load(Ordering::Relaxed) && !finishing {
+                self.near.send(&ToEnd::Finish)?;
+                finishing = true;
+            }
+        }
+    }
+
+    /// A round as it is recorded, and its rows.
+    fn record(
         &mut self,
-        order: &Order,
-        mut parts: Vec<Part>,
-        [read, far]: [EndRound; 2],
+        order: &CallsOrder,
+        Home { called, histograms, mut rows, records, texts }: Home,
+        spent: [Option<ProcessSpent>; 2],
         steal_ticks: Option<u64>,
-    ) -> Result<(RoundRecord, Vec<msgpath_core::schema::RpcRow>), Problem> {
-        let begin = parts.iter().map(|part| part.begin).min().unwrap_or(u64::MAX);
-        let end = parts.iter().map(|part| part.end).max().unwrap_or(0);
-        let (mut latency, mut service, mut lateness) = (Histogram::new(), Histogram::new(), Histogram::new());
-        let mut near: Option<EndReport> = None;
-        let mut open: Option<OpenRound> = None;
-        let mut rows = Vec::new();
-        for part in &mut parts {
-            latency.merge(&part.latency);
-            service.merge(&part.service);
-            lateness.merge(&part.lateness);
-            match &mut near {
-                Some(sum) => sum.add(&part.report),
-                None => near = Some(part.report),
-            }
-            match (&mut open, &part.open) {
-                (Some(sum), Some(one)) => sum.add(one),
-                (sum @ None, Some(one)) => *sum = Some(one.clone()),
-                _ => {}
-            }
-            self.outcome.failed += part.failed;
-            rows.append(&mut part.rows);
-            let facts = self.header.rpc.as_mut().expect("a run of calls");
-            facts.not_kept += part.not_kept;
-            match &part.server {
-                _ if part.waits_known => facts.server = "msgpath".into(),
-                Some(server) if facts.server.is_empty() => facts.server.clone_from(server),
-                _ => {}
-            }
-            if let Some(bytes) = part.reply_bytes {
-                self.header.plan.cases[order.step].reply = bytes;
-            }
-            part.texts.iter().for_each(|text| self.listener.server_text(text));
+    ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {
+        let Called { mut near, open, start_ns, not_kept, failed, connect_ns, waits_known, server, reply_bytes, .. } =
+            called;
+        let facts = self.header.rpc.as_mut().expect("a run of calls");
+        facts.not_kept += not_kept;
+        match server {
+            _ if waits_known => facts.server = "msgpath".into(),
+            Some(server) if facts.server.is_empty() => facts.server = server,
+            _ => {}
         }
-        let mut records: Vec<Record> = parts.iter_mut().flat_map(|part| part.records.drain(..)).collect();
-        if !records.is_empty() {
-            // Each connection's are in order; T1 brings them together.
-            records.sort_by_key(|record| record.request.t[0]);
-            self.listener.records(&records)?;
+        let case = &mut self.header.plan.cases[order.step];
+        if let Some(bytes) = reply_bytes {
+            case.reply = bytes;
         }
-        rows.sort_by_key(|row| row.start_ns);
-        // Each thread may keep as many as there is room for; together they keep no more.
-        let room = order.keep.min(rows.len());
-        self.header.rpc.as_mut().expect("a run of calls").not_kept += (rows.len() - room) as u64;
-        rows.truncate(room);
         if let Some(bytes) = rows.first().map(|row| row.request_bytes).filter(|_| order.pass == 0)
             && self.request.target.protocol != Protocol::Lab
         {
-            let case = &mut self.header.plan.cases[order.step];
             (case.size, case.pieces) = (bytes, Pieces::whole(bytes as u32));
         }
-        let mut near = near.unwrap_or_default();
-        near.elapsed_ns = end.saturating_sub(begin);
-        self.outcome.sent += near.delivery.sent;
-        self.outcome.answered += near.delivery.received;
-        self.outcome.verified += near.delivery.verified;
-        let planned = order.calls.end - order.calls.start;
+        rows.iter_mut().for_each(|row| (row.case, row.pass) = (order.step as u32, order.pass));
+        texts.iter().for_each(|text| self.listener.server_text(text));
+        if !records.is_empty() {
+            self.listener.records(&records)?;
+        }
+        let delivery = near.report.delivery;
+        self.outcome.sent += delivery.sent;
+        self.outcome.answered += delivery.received;
+        self.outcome.failed += failed;
+        self.outcome.verified += delivery.verified;
         let mut flags = Vec::new();
-        if near.delivery.received < planned {
+        if delivery.received < order.calls.end - order.calls.start {
             flags.push("cut short".to_owned());
         }
         // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
         let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-        if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * near.elapsed_ns.max(1) as f64 {
+        if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * near.report.elapsed_ns.max(1) as f64
+        {
             flags.push("steal".into());
         }
+        let [near_spent, process] = spent;
+        near.process = near_spent;
+        let [latency, service, lateness] = histograms.map(|histogram| histogram.to_sparse());
         let record = RoundRecord {
             case: order.step as u32,
             pass: order.pass,
             position: order.step as u32,
-            start_ns: begin.saturating_sub(self.shared.begin).min(1 << 61),
+            start_ns,
             batch: 1,
-            connect_ns: parts.iter().filter_map(|part| part.connect_ns).max(),
-            ends: vec![EndRound { report: near, ..read }, far],
+            connect_ns,
+            ends: vec![near, EndRound { process, ..EndRound::default() }],
             steal_ticks,
             flags,
-            latency: latency.to_sparse(),
-            service: service.to_sparse(),
-            lateness: lateness.to_sparse(),
+            latency,
+            service,
+            lateness,
             open,
             ..RoundRecord::default()
         };
@@ -647,9 +561,4 @@ fn why_closed(protocol: Protocol, last_status: u32, method: &str) -> String {
         }
         (_, status) => format!("the last reply had status {status}; why it closed is not known"),
     }
-}
-
-/// Whether it is the reason why a run ends, not a consequence.
-fn is_cause(broken: &Broken) -> bool {
-    !matches!(broken, Broken::Stopped)
 }

@@ -1,0 +1,234 @@
+//! An end that calls a server: it connects once, keeps its threads for the whole run, and brings home what each round measured.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use msgpath_core::Unavailable;
+use msgpath_core::schema::EndRound;
+
+use crate::memory::can_be_had;
+use crate::wire::{self, FromEnd, put_histograms};
+use crate::{counters, speed};
+
+use super::connection::Connection;
+use super::http::Http;
+use super::loops::{Line, Shared};
+use super::maker::Draws;
+use super::orders::{Batch, CallOrder, Called, CallsOrder, Speaks};
+use super::part::Part;
+use super::team::Team;
+use super::wire::Wire;
+
+/// A run of calls, connected.
+pub(crate) struct Calling {
+    shared: Arc<Shared>,
+    team: Team,
+    counters: counters::Reader,
+    round: Option<Round>,
+}
+
+/// The round at hand.
+struct Round {
+    order: CallsOrder,
+    speed_ns: u64,
+    before: counters::Sample,
+    /// Once it is over.
+    part: Option<Part>,
+}
+
+/// What is spoken to the server of an order.
+fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
+    match speaks {
+        Speaks::Lab { pad } => Wire::Lab {
+            server_ip: match address.ip() {
+                IpAddr::V4(ip) => ip.into(),
+                IpAddr::V6(_) => 0,
+            },
+            server_port: address.port(),
+            pad: *pad,
+        },
+        Speaks::Redis => Wire::Redis,
+        Speaks::Http { host, path } => Wire::Http(Http::new(host.clone(), path.clone())),
+    }
+}
+
+impl Calling {
+    /// Connects, and makes the threads. Returns what is said to that.
+    ///
+    /// # Errors
+    /// What is said to what cannot be had.
+    pub(crate) fn connect(order: CallOrder) -> Result<(Self, FromEnd), FromEnd> {
+        let refused = |what: &str| FromEnd::Unavailable(Unavailable::new(format!("the near end refused: {what}"), ""));
+        order.check().map_err(refused)?;
+        can_be_had(order.memory()).map_err(FromEnd::Unavailable)?;
+        let timeout = Duration::from_nanos(order.connect_timeout_ns);
+        let open = |index| Connection::open(index, order.address, timeout);
+        let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
+        let connections = connections.map_err(FromEnd::Failed)?;
+        let from = connections.first().and_then(|first| first.stream.local_addr().ok()).unwrap_or(order.address);
+        let (draws, wire) = (Draws::of(order.register, order.connections), wire(&order.speaks, order.address));
+        let shared = Arc::new(Shared::new(order));
+        let lines = connections.into_iter().zip(draws);
+        let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
+        let team = Team::new(lines, &shared).map_err(FromEnd::Failed)?;
+        let counters = counters::Reader::new(&shared.order.cpus);
+        let answer = FromEnd::Calling { from, counters: counters.names() };
+        Ok((Self { shared, team, counters, round: None }, answer))
+    }
+
+    /// Makes a round ready.
+    ///
+    /// # Errors
+    /// It is none of this run.
+    pub(crate) fn prepare(&mut self, order: CallsOrder) -> Result<FromEnd, &'static str> {
+        order.check(&self.shared.order)?;
+        self.round = Some(Round { order, speed_ns: speed::probe(), before: self.counters.read(), part: None });
+        Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
+    }
+
+    /// Measures the round that was made ready; see [`Team::round`]. `false`: there is none.
+    pub(crate) fn go(&mut self, stops: impl FnMut() -> bool) -> bool {
+        let Some(round) = self.round.as_mut().filter(|round| round.part.is_none()) else { return false };
+        round.part = Some(self.team.round(&round.order, stops));
+        true
+    }
+
+    /// Brings the round home: what its calls left behind is said at once, the rest is returned. `None`: there is none.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub(crate) fn report(&mut self, to: &mut impl Write) -> io::Result<Option<(FromEnd, Vec<u8>)>> {
+        let kernel = self.counters.read();
+        let Some((round, mut part)) =
+            self.round.take().and_then(|mut round| round.part.take().map(|part| (round, part)))
+        else {
+            return Ok(None);
+        };
+        part.in_order(round.order.keep);
+        for (batch, bytes) in Batch::all(&part.rows, &part.records, &part.texts) {
+            wire::write(to, &FromEnd::Calls(batch), &bytes)?;
+        }
+        part.report.elapsed_ns = part.end.saturating_sub(part.begin);
+        let mut bytes = Vec::new();
+        let histograms = put_histograms([&part.latency, &part.service, &part.lateness], &mut bytes);
+        let near = EndRound {
+            report: part.report,
+            kernel: kernel.since(&round.before),
+            speed_ns: Some(round.speed_ns),
+            ..EndRound::default()
+        };
+        let called = Called {
+            near,
+            open: part.open,
+            histograms,
+            start_ns: part.begin.saturating_sub(self.shared.order.begin).min(1 << 61),
+            not_kept: part.not_kept,
+            failed: part.failed,
+            connect_ns: part.connect_ns,
+            waits_known: part.waits_known,
+            server: part.server,
+            reply_bytes: part.reply_bytes,
+            last_status: part.last_status,
+            broken: part.broken,
+        };
+        Ok(Some((FromEnd::Called(Box::new(called)), bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
+    use std::thread::JoinHandle;
+
+    use super::*;
+    use crate::rpc::client::orders::Broken;
+    use crate::rpc::client::orders::tests::order;
+    use crate::wire::ToEnd;
+    use crate::{Lease, Peer, Reach, Terms};
+
+    type Ended = JoinHandle<io::Result<()>>;
+
+    /// The coordinator's end of a session.
+    fn session(reach: Reach) -> (UnixStream, Ended) {
+        let (control, mut from) = UnixStream::pair().unwrap();
+        let ended = std::thread::spawn(move || {
+            let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
+            crate::session(&mut from, &mut to, None, peer, &Terms::default(), &Lease::new(Duration::from_secs(60)))
+        });
+        (control, ended)
+    }
+
+    fn says(control: &mut UnixStream, message: ToEnd) {
+        wire::write(control, &message, &[]).unwrap();
+    }
+
+    fn hears(control: &mut UnixStream) -> FromEnd {
+        wire::read(control).unwrap().unwrap().0
+    }
+
+    /// The first round of a run with a server that says nothing, told to go.
+    fn going(order: CallOrder) -> (UnixStream, Ended, TcpListener) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, ToEnd::Call(Box::new(CallOrder { address: server.local_addr().unwrap(), ..order })));
+        let FromEnd::Calling { from, counters } = hears(&mut control) else { panic!("not connected") };
+        assert!(from.ip().is_loopback() && !counters.is_empty(), "{from} {counters:?}");
+        says(&mut control, ToEnd::Calls(CallsOrder { step: 0, calls: 0..3, pass: 0, keep: 9 }));
+        assert!(matches!(hears(&mut control), FromEnd::Ready { .. }));
+        says(&mut control, ToEnd::Go);
+        (control, ended, server)
+    }
+
+    /// What is reported of one call without a reply.
+    fn reported(control: &mut UnixStream) -> Called {
+        let FromEnd::Calls(batch) = hears(control) else { panic!("no rows") };
+        assert_eq!((batch.rows, batch.records), (1, 0));
+        let FromEnd::Called(called) = hears(control) else { panic!("no report") };
+        let sent = called.near.report.delivery;
+        assert_eq!((sent.sent, sent.received, sent.lost), (1, 0, 1));
+        *called
+    }
+
+    #[test]
+    fn silence_is_reported_when_it_was_asked_for() {
+        let (mut control, ended, _server) = going(CallOrder { timeout_ns: 20_000_000, ..order("-k 3 ping") });
+        assert_eq!(hears(&mut control), FromEnd::Over);
+        says(&mut control, ToEnd::Finish);
+        assert_eq!(reported(&mut control).broken, Some((0, Broken::TimedOut)));
+        says(&mut control, ToEnd::Finish);
+        assert!(ended.join().unwrap().is_err(), "it was reported");
+    }
+
+    #[test]
+    fn a_round_ends_when_it_is_told_to_and_with_its_control_channel() {
+        let (mut control, ended, _server) = going(order("-k 3 ping"));
+        says(&mut control, ToEnd::Alive);
+        let (lost, also, _other) = going(order("-k 3 ping"));
+        drop(lost);
+        says(&mut control, ToEnd::Finish);
+        assert_eq!(hears(&mut control), FromEnd::Over);
+        assert_eq!(reported(&mut control).broken, Some((0, Broken::Stopped)));
+        says(&mut control, ToEnd::Bye);
+        assert!(ended.join().unwrap().is_ok() && also.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn only_a_parent_orders_calls_and_only_in_turn() {
+        let call = || ToEnd::Call(Box::new(order("ping")));
+        let (mut control, ended) = session(Reach::Mesh);
+        says(&mut control, call());
+        assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, ToEnd::Calls(CallsOrder { step: 0, calls: 0..1, pass: 0, keep: 1 }));
+        assert!(ended.join().unwrap().is_err());
+        // Nobody listens there; what cannot be is refused before.
+        let (mut control, _) = session(Reach::Own);
+        says(&mut control, call());
+        assert!(matches!(hears(&mut control), FromEnd::Failed(problem) if problem.code == "E01"));
+        says(&mut control, ToEnd::Call(Box::new(CallOrder { connections: 0, ..order("ping") })));
+        assert!(matches!(hears(&mut control), FromEnd::Unavailable(reason) if reason.why.contains("refused")));
+    }
+}

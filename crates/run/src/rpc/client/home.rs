@@ -1,0 +1,45 @@
+//! What the near end brings home of a round of calls.
+
+use msgpath_agent::rpc::client::orders::{Called, Record};
+use msgpath_agent::wire::{FromEnd, read_histograms};
+use msgpath_core::schema::RpcRow;
+use msgpath_core::{Histogram, Problem};
+
+use crate::link::Link;
+use crate::round::out_of_turn;
+
+/// All of it.
+pub(super) struct Home {
+    pub(super) called: Called,
+    /// See [`Called::histograms`].
+    pub(super) histograms: [Histogram; 3],
+    pub(super) rows: Vec<RpcRow>,
+    pub(super) records: Vec<Record>,
+    /// What the server said.
+    pub(super) texts: Vec<String>,
+}
+
+impl Home {
+    /// Takes it from an end that reports.
+    ///
+    /// # Errors
+    /// E17 where it is gone, E03 for what is no report.
+    pub(super) fn fetch(near: &mut Link) -> Result<Self, Problem> {
+        let (mut rows, mut records, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            match near.answer()? {
+                (FromEnd::Calls(batch), bytes) => {
+                    let (more, also) = batch.read(&bytes).ok_or_else(out_of_turn)?;
+                    rows.extend(more);
+                    records.extend(also);
+                    texts.extend(batch.texts);
+                }
+                (FromEnd::Called(called), bytes) => {
+                    let histograms = read_histograms(called.histograms, &bytes).ok_or_else(out_of_turn)?;
+                    return Ok(Self { called: *called, histograms, rows, records, texts });
+                }
+                (answer, _) => return Err(super::had(answer).err().unwrap_or_else(out_of_turn)),
+            }
+        }
+    }
+}
