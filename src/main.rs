@@ -24,6 +24,7 @@ mod request;
 mod runs;
 mod strip;
 mod tools;
+mod tracers;
 mod typed;
 
 use std::process::ExitCode;

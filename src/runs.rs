@@ -55,6 +55,11 @@ pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
         let hint = format!("msgpath watch {name}, with --json for programs");
         return Err(usage(format!("{name} was watched, not measured: it has no rounds")).hint(hint));
     }
+    if msgpath_record::tracers::is_tracers(folder) {
+        let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+        let hint = format!("msgpath show {name}, msgpath report {name}");
+        return Err(usage(format!("{name} has texts of tracers, and no rounds")).hint(hint));
+    }
     let mut run = msgpath_record::read(folder)?;
     // A record from before paths declared their traits says nothing of them.
     if run.header.plan.cases.iter().all(|case| case.traits == Traits::default()) {
@@ -85,12 +90,12 @@ pub(crate) fn with_earlier(run: &Run, summary: &mut Summary) {
     between::add(summary, &summaries);
 }
 
-/// The same of anything that is kept: a run, a mesh, what was watched.
+/// The same of anything that is kept: a run, a mesh, what was watched, texts of tracers.
 ///
 /// # Errors
 /// E08: there is none.
 pub(crate) fn find_any(text: &str) -> Result<(What, PathBuf), Problem> {
-    find_among(text, &[What::Run, What::Mesh, What::Watched])
+    find_among(text, &[What::Run, What::Mesh, What::Watched, What::Tracers])
 }
 
 /// The same, where `@last` and `@-2` count only these kinds.

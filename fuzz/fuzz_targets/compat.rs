@@ -4,6 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use msgpath_courses::classic::bu::{Answer, DelayUnit, Expected, Session, bare, came_back, server_reply};
 use msgpath_courses::classic::css432::{REPETITIONS_END, Row, plausible};
+use msgpath_courses::classic::frames::{Arrival, Layout, Stamp, by_sender};
 use msgpath_courses::classic::lines::Lines;
 use msgpath_courses::classic::primitives::Totals;
 use msgpath_courses::classic::{Receipt, shown};
@@ -62,6 +63,13 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Receipt::parse(receipt.line().as_bytes()), Some(receipt));
     }
     assert!(!shown(rest).contains(char::is_control));
+    for layout in [Layout::Sockets, Layout::Engine] {
+        let stamps = rest.chunks(24).filter_map(|payload| Stamp::read(layout, payload));
+        let arrivals: Vec<Arrival> =
+            stamps.map(|stamp| Arrival { stamp, latency_us: -stamp.sent_us, at_ns: 0, bytes: 60 }).collect();
+        let counted: u64 = by_sender(&arrivals).iter().map(|one| one.frames).sum();
+        assert!(counted <= arrivals.len() as u64 && (counted > 0) == !arrivals.is_empty());
+    }
     for line in String::from_utf8_lossy(rest).lines() {
         if let Some(row) = Row::parse(line) {
             let _ = (row.unit(30_000_000), row.unit(u64::MAX), row.unit(0));

@@ -35,6 +35,7 @@ const MOST_TRIALS: u32 = 10_000;
   msgpath compat css432 csslab5 12864 20000 100 15 1     multi-write of 100 x 15 bytes
   msgpath compat echo hostB 12345 10,1000,10000          the table of ten trials
   msgpath compat primitives 10.0.0.1 9000 1024 4 3       the client of A1, A2 and A3
+  msgpath compat frames eth0 -c 1500                     a receiver of your vehicles' raw frames
 
 The servers: msgpath serve --compat NAME.")]
 pub(super) struct Arguments {
@@ -54,6 +55,8 @@ enum Peer {
     Bu(Bu),
     /// Client of A1, A2 and A3, the network I/O primitives
     Primitives(Primitives),
+    /// Receive raw Ethernet frames of vehicle programs
+    Frames(super::frames::Frames),
     /// Read rows that a client of CSS 432 printed, and name their unit
     Read(Read),
 }
@@ -91,18 +94,22 @@ impl Common {
         looks::glyphs(&self.look)
     }
 
-    /// Prints the text, or the values as JSON. Ends with 130 where somebody interrupted.
     fn print(&self, text: &str, json: &serde_json::Value, stop: &AtomicBool) -> Result<ExitCode> {
-        let mut out = std::io::stdout().lock();
-        match self.look.json {
-            true => writeln!(out, "{json}")?,
-            false => out.write_all(text.as_bytes())?,
-        }
-        Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted.code().into() } else { ExitCode::SUCCESS })
+        print(&self.look, text, json, stop)
     }
 }
 
-fn patience(text: &str) -> Result<Duration, units::ParseError> {
+/// Prints the text, or the values as JSON. Ends with 130 where somebody interrupted.
+pub(super) fn print(look: &Look, text: &str, json: &serde_json::Value, stop: &AtomicBool) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    match look.json {
+        true => writeln!(out, "{json}")?,
+        false => out.write_all(text.as_bytes())?,
+    }
+    Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted.code().into() } else { ExitCode::SUCCESS })
+}
+
+pub(super) fn patience(text: &str) -> Result<Duration, units::ParseError> {
     let ns = units::parse_time_or_seconds(text)?;
     match ns {
         1..=3_600_000_000_000 => Ok(Duration::from_nanos(ns)),
@@ -133,6 +140,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Peer::Discard(peer) => peer.run(stop),
         Peer::Bu(peer) => peer.run(stop),
         Peer::Primitives(peer) => peer.run(stop),
+        Peer::Frames(peer) => peer.run(stop),
         Peer::Read(peer) => peer.run(stop),
     }
 }
@@ -475,12 +483,7 @@ impl Read {
             );
             json.push(serde_json::json!({ "row": row, "bits_per_second": rate, "unit": unit }));
         }
-        let mut stdout = std::io::stdout().lock();
-        match self.look.json {
-            true => writeln!(stdout, "{}", serde_json::json!({ "bytes": self.bytes, "rows": json }))?,
-            false => stdout.write_all(out.as_bytes())?,
-        }
-        Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted.code().into() } else { ExitCode::SUCCESS })
+        print(&self.look, &out, &serde_json::json!({ "bytes": self.bytes, "rows": json }), stop)
     }
 }
 

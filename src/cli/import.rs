@@ -1,4 +1,4 @@
-//! `msgpath import`: logs of the RPC lab and of other programs as a run.
+//! `msgpath import`: logs of the RPC lab and of other programs as a run, and texts of tracers of others.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,13 +17,14 @@ use msgpath_record::utc;
 use super::options::Look;
 use crate::measure::{self, View};
 use crate::place::Place;
-use crate::{runs, typed};
+use crate::problems::usage;
+use crate::{runs, tracers, typed};
 
-/// Logs of the RPC lab, or CSV, as a run
+/// Logs of the RPC lab, or CSV, as a run; texts of strace and perf sched timehist
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub(super) struct Arguments {
-    /// Binary logs of client4 and server4, the JSON that dumplogfile4 writes, or CSV
+    /// Binary logs of client4 and server4, the JSON that dumplogfile4 writes, or CSV; or what a tracer wrote
     #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// What the run is called [default: two words]
@@ -48,9 +49,19 @@ by the id of the call, T1 and both addresses. Nothing is aligned, clamped or inv
 
 CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply \
 sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection \
-and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s.";
+and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s.
+
+Tracers: strace -f -ttt -T -o FILE, strace -c -o FILE, perf sched timehist > FILE. Each text stands by itself: \
+waits for a CPU, calls and their times, threads in the course of time (msgpath report).";
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    if let Some(texts) = tracers::texts(&arguments.files)? {
+        if arguments.wire.is_some() {
+            return Err(usage("--wire is of calls, and these are texts of tracers").into());
+        }
+        let named = (arguments.name.as_deref(), arguments.title.as_ref());
+        return tracers::import(&arguments.files, &texts, named, &arguments.look);
+    }
     let import = read_files(&arguments.files).map_err(Problem::from)?;
     let place = Place::kept(arguments.name.as_deref())?;
     let title = arguments.title.clone().or_else(|| import.title.clone());

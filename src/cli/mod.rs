@@ -10,6 +10,7 @@ mod doctor;
 mod echo;
 mod explain;
 mod export;
+mod frames;
 mod gang;
 pub(crate) mod help;
 mod import;

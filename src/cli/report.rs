@@ -16,7 +16,7 @@ use msgpath_record::store::What;
 use super::watch;
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
-use crate::{meshes, runs};
+use crate::{meshes, runs, tracers};
 
 /// HTML report; two runs: a comparison
 #[derive(Args, Debug)]
@@ -58,6 +58,7 @@ fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
         What::Run => None,
         What::Mesh => Some(meshes::summary(&folder).map(|(header, summary)| html::mesh(&header, &summary))?),
         What::Watched => Some(watch::page(&folder)?),
+        What::Tracers => Some(tracers::page(&folder)?),
     };
     if let Some(page) = page {
         let file = arguments.out.clone().unwrap_or_else(|| folder.join("report.html"));

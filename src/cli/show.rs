@@ -49,6 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         What::Watched => return super::watch::show(&folder, &arguments.look),
+        What::Tracers => return crate::tracers::show(&folder, &arguments.look),
     }
     let run = runs::read(&folder)?;
     let mut summary = runs::summarise(&run)?;

@@ -3,10 +3,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::command::{Home, Output, Running, free_port, msgpath};
+use crate::lab::Lab;
 
 /// A compatible server in progress. It listens at a port of its own choice, which it says.
 struct Server {
@@ -501,4 +503,99 @@ fn rows_of_others_are_read_with_their_unit() {
     assert_eq!((json["rows"][0]["unit"].as_str(), json["rows"][1]["unit"].as_str()), (Some("binary"), Some("si")));
     std::fs::write(home.path().join("none.txt"), "nothing").unwrap();
     home.run("compat read none.txt").ends_with(3).says(&["E50", "no row"]);
+}
+
+/// A sender as students write it: frames by a packet socket, numbers from 1; the third is left out, the fifth sent twice.
+const VEHICLE: &str = "
+import socket, struct, sys, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+head = b'\\xff' * 6 + s.getsockname()[4] + struct.pack('!H', 0x88b5)
+for number in [1, 2, 4, 5, 5, 6]:
+    for sender in [3, 9]:
+        s.send(head + struct.pack('=QIi', time.time_ns() // 1000, sender, number) + bytes(34))
+s.send(head + b'short')
+s.send(head[:12] + struct.pack('!H', 0x88b6) + bytes(46))
+";
+
+/// Frames of somebody else's program over a veth pair, from one namespace to the other.
+#[test]
+fn frames_of_vehicles_are_received() {
+    let home = Home::new();
+    let Some(lab) = Lab::up(&home, "v", "") else { return };
+    let python = Command::new("python3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !python.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: no python3");
+    }
+    let within = |end: &str, program: &Command| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("msgpath-{}-{end}", lab.name())]).arg(program.get_program());
+        command.args(program.get_args()).current_dir(home.path()).stdin(Stdio::null());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    let addresses = within("a", Command::new("ip").args(["-o", "link"])).output().unwrap();
+    let device = String::from_utf8_lossy(&addresses.stdout).lines().find_map(|line| {
+        let name = line.split(": ").nth(1)?;
+        name.contains('@').then(|| name.split('@').next().unwrap_or_default().to_owned())
+    });
+    let device = device.expect("a lab has a veth pair");
+    let receive = |options: &str| {
+        let line = format!("compat frames {device} -t 30s --ascii {options}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // The kernel says a little later that a new link has a carrier.
+        for _ in 0..50 {
+            let running = Running::new(within("b", &home.command(&words)));
+            match running.says_or_ends("listening on", Duration::from_secs(20)) {
+                Ok(running) => return running,
+                Err(output) if output.err.contains("no carrier") => std::thread::sleep(Duration::from_millis(100)),
+                Err(output) => panic!("{}", output.err),
+            }
+        }
+        panic!("{device} has no carrier");
+    };
+    let send = || {
+        let status = within("a", Command::new("python3").args(["-c", VEHICLE, &device])).status().unwrap();
+        assert!(status.success());
+    };
+    let receiver = receive("-c 12");
+    send();
+    let output = receiver.finish(Duration::from_secs(40)).ends_with(0);
+    let listed = output.out.lines().filter(|line| line.starts_with("From sender ")).count();
+    assert_eq!(
+        (listed, output.out.lines().next()),
+        (12, Some(&*format!("[Receiver] Listening on interface: {device}")))
+    );
+    let row = |sender: &str| {
+        let mut rows = output.out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.find(|row| row.first() == Some(&sender) && row.len() > 5).unwrap()[..6].to_vec()
+    };
+    // Frames, numbers, missing, twice, late.
+    assert_eq!(row("3"), ["3", "6", "1-6", "1", "1", "0"], "{}", output.out);
+    assert_eq!(row("9"), ["9", "6", "1-6", "1", "1", "0"]);
+    // A signal ends it, and what came is told all the same.
+    let receiver = receive("-c 1000 --json");
+    send();
+    std::thread::sleep(Duration::from_millis(300));
+    receiver.signal("INT");
+    let heard = receiver.finish(Duration::from_secs(40)).ends_with(130).json();
+    assert_eq!(heard["heard"]["arrivals"].as_array().unwrap().len(), 12);
+    assert_eq!(
+        (heard["heard"]["others"].as_u64(), heard["heard"]["arrivals"][0]["bytes"].as_u64()),
+        (Some(1), Some(64))
+    );
+    // Nothing at all is no success.
+    let line = format!("compat frames {device} -t 200ms");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let quiet = Running::new(within("b", &home.command(&words))).finish(Duration::from_secs(40));
+    quiet.ends_with(4).says(&["no frame came", "started after this"]);
+}
+
+#[test]
+fn a_receiver_of_frames_says_what_it_cannot_do() {
+    let home = Home::new();
+    home.run("compat frames nosuch0").ends_with(3).says(&["no interface nosuch0"]);
+    home.run("compat frames lo --ethertype 0x0800").ends_with(3).says(&["IPv4", "0x88b5"]);
+    home.run("compat frames lo -c 0").ends_with(2).says(&["1 to 1000000"]);
+    home.run("compat frames").ends_with(2);
 }

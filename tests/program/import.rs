@@ -167,3 +167,49 @@ fn stamps_of_other_programs_as_csv() {
     std::fs::write(home.path().join("bad.csv"), "t1,t4\n1,2\nx,3\n").unwrap();
     home.run("import bad.csv").ends_with(3).says(&["E30", "line 3"]);
 }
+
+/// As `strace -f -ttt -T` writes it.
+const CALLS: &str = "\
+812   1700000000.000100 execve(\"./test\", [\"./test\"], 0x7ffd /* 20 vars */) = 0 <0.000400>
+812   1700000000.002000 clone(child_stack=NULL, flags=SIGCHLD) = 813 <0.000100>
+813   1700000000.002100 recvfrom(3,  <unfinished ...>
+812   1700000000.002200 openat(AT_FDCWD, \"/x\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000020>
+813   1700000000.002612 <... recvfrom resumed>\"ab\", 64, 0, NULL, NULL) = 2 <0.000512>
+what is this
+";
+const SCHED: &str = "\
+           time    cpu  task name                       wait time  sch delay   run time
+                        [tid/pid]                          (msec)     (msec)     (msec)
+--------------- ------  ------------------------------  ---------  ---------  ---------
+   79371.874569 [0001]  test[812]                           0.000     11.002      1.148
+   79371.904591 [0000]  test[813/812]                      20.100      0.017      0.024
+";
+
+#[test]
+fn texts_of_tracers_are_shown_by_themselves() {
+    let home = home();
+    std::fs::write(home.path().join("trace.txt"), CALLS).unwrap();
+    std::fs::write(home.path().join("sched.txt"), SCHED).unwrap();
+    let shown = [
+        "at most 11.0 ms: test[812] on CPU 1",
+        "recvfrom: 49.6 % of the time in calls",
+        "512 µs: recvfrom of thread 813, 2.00 ms after the start",
+        "most often openat with ENOENT, 1 of 1",
+        "the first of them line 6: what is this",
+    ];
+    home.run("import sched.txt trace.txt --name traced").ends_with(0).shows(&shown);
+    home.run("show traced").ends_with(0).shows(&shown);
+    let answers = home.run("show @last --json").ends_with(0).json()["answers"].as_array().unwrap().len();
+    assert_eq!(answers, 7);
+    home.run("runs").ends_with(0).shows(&["traced", "import", "sched.txt, trace.txt"]);
+    home.run("report traced").ends_with(0).shows(&["report.html"]);
+    let page = std::fs::read_to_string(home.runs().join("traced/report.html")).unwrap();
+    assert!(page.contains("test[813/812]") && page.contains("When were threads in which calls? (trace.txt)"));
+    // Verbs of runs say what it is; calls and what a tracer saw do not mix; a head alone is nothing.
+    home.run("verify traced").says(&["traced has texts of tracers, and no rounds"]);
+    home.run("import trace.txt client.log").ends_with(2).says(&["trace.txt is of a tracer, client.log is not"]);
+    home.run("import trace.txt --wire 1G").ends_with(2).says(&["--wire is of calls"]);
+    std::fs::write(home.path().join("head.txt"), SCHED.lines().take(3).collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    home.run("import head.txt").ends_with(3).says(&["E31", "head.txt has no calls"]);
+    assert!(!home.run("runs").out.contains("head"));
+}

@@ -49,6 +49,7 @@ pub mod testing_rpc;
 mod testing_trace;
 pub mod threads;
 pub mod throughput;
+pub mod tracers;
 pub mod trials;
 pub mod verify;
 pub mod watch;

@@ -13,6 +13,7 @@ pub mod open_metrics;
 mod programs;
 pub mod svg;
 pub mod terminal;
+pub mod tracers;
 mod view;
 mod words;
 

@@ -14,7 +14,7 @@
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
 //! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
-//! kind as well, see [`watch`].
+//! kind as well, see [`watch`]; so are texts of tracers of others, see [`tracers`].
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ pub mod temporary;
 #[cfg(test)]
 mod test_run;
 mod tools;
+pub mod tracers;
 pub mod utc;
 pub mod watch;
 mod writer;

@@ -12,6 +12,7 @@ use msgpath_core::{Exit, Problem};
 
 use crate::block::{self, Kind};
 use crate::summary::read_summary;
+use crate::tracers::{self, TRACERS_FILE, is_tracers};
 use crate::watch::{REQUESTS_FILE, WATCH_FILE, is_watched, watch_header};
 use crate::{HEADER_FILE, MESH_FILE, PAIRS_FILE, RecordError, mesh_header, reader, temporary, utc};
 
@@ -71,6 +72,7 @@ pub enum What {
     Run,
     Mesh,
     Watched,
+    Tracers,
 }
 
 /// Anything that is kept, as the list shows it.
@@ -86,7 +88,7 @@ pub struct Kept {
     pub started: String,
     /// The verb that wrote it.
     pub verb: String,
-    /// The far end, the hosts, or what was watched.
+    /// The far end, the hosts, what was watched, or the files.
     pub target: String,
     /// Cases in its plan; `None`: it has none.
     pub cases: Option<u64>,
@@ -112,7 +114,8 @@ pub fn kept(root: &Path) -> Vec<Kept> {
             status: run.status,
         })
         .collect();
-    found.extend(folders(root).filter_map(mesh).chain(folders(root).filter_map(watched)));
+    found.extend(folders(root).filter_map(mesh));
+    found.extend(folders(root).filter_map(watched).chain(folders(root).filter_map(traced)));
     found.sort_by_cached_key(|kept| std::cmp::Reverse((kept.started.clone(), changed_of(kept), kept.name.clone())));
     found
 }
@@ -149,18 +152,35 @@ fn watched(folder: PathBuf) -> Option<Kept> {
     })
 }
 
+fn traced(folder: PathBuf) -> Option<Kept> {
+    let header = tracers::header(&folder).ok()?;
+    Some(Kept {
+        what: What::Tracers,
+        name: name_of(&folder),
+        started: header.started,
+        verb: "import".into(),
+        target: header.files.join(", "),
+        cases: None,
+        rounds: None,
+        status: Some(Status::Ok),
+        folder,
+    })
+}
+
 fn changed_of(kept: &Kept) -> Option<SystemTime> {
     let file = match kept.what {
         What::Run => HEADER_FILE,
         What::Mesh => MESH_FILE,
         What::Watched => WATCH_FILE,
+        What::Tracers => TRACERS_FILE,
     };
     fs::metadata(kept.folder.join(file)).and_then(|data| data.modified()).ok()
 }
 
 /// What is in `folder`; `None`: nothing that is kept.
 fn what_is(folder: &Path) -> Option<What> {
-    let files = [(HEADER_FILE, What::Run), (MESH_FILE, What::Mesh), (WATCH_FILE, What::Watched)];
+    let files =
+        [(HEADER_FILE, What::Run), (MESH_FILE, What::Mesh), (WATCH_FILE, What::Watched), (TRACERS_FILE, What::Tracers)];
     files.into_iter().find(|(file, _)| folder.join(file).is_file()).map(|(_, what)| what)
 }
 
@@ -240,7 +260,7 @@ pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
         let runs = list(root);
         return newest(root, text, back, runs.len()).map(|at| runs[at].folder.clone());
     }
-    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file() || is_watched(folder);
+    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file() || is_watched(folder) || is_tracers(folder);
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
     let named = is_name.then(|| root.join(text)).filter(is_run);
     let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));
@@ -483,6 +503,27 @@ mod tests {
         assert!(of("keen-crew", &[]).unwrap_err().why.contains("keen-crow"));
         fs::write(root.join("keen-crow").join(WATCH_FILE), "{}").unwrap();
         assert_eq!(kept(root).len(), 4);
+    }
+
+    #[test]
+    fn texts_of_tracers_are_kept_beside_runs() {
+        use crate::tracers::{SCHEMA, TracersHeader, write};
+        let root = root(&RUNS);
+        let header = TracersHeader {
+            schema: SCHEMA.into(),
+            name: "bold-cat".into(),
+            started: "2020-01-04T00:00:00Z".into(),
+            files: vec!["trace.txt".into()],
+            ..TracersHeader::default()
+        };
+        write(&root.path().join("bold-cat"), &header, &[b"read(3) = 0\n".to_vec()]).unwrap();
+        let newest = &kept(root.path())[0];
+        assert_eq!(
+            (newest.what, newest.name.as_str(), newest.target.as_str()),
+            (What::Tracers, "bold-cat", "trace.txt")
+        );
+        let found = find(root.path(), "@last", &[What::Run, What::Tracers]).unwrap();
+        assert_eq!((found.0, name_of(&found.1)), (What::Tracers, "bold-cat".into()));
     }
 
     #[track_caller]

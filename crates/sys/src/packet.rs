@@ -1,12 +1,14 @@
 //! Raw Ethernet by AF_PACKET sockets (packet(7)): interfaces, a filter in the kernel, frames in and out.
 //!
-//! The sockets are of type SOCK_DGRAM: the kernel writes and removes the Ethernet header. What follows it belongs to this
+//! The sockets of [`open`] are of type SOCK_DGRAM: the kernel writes and removes the Ethernet header. What follows it belongs to this
 //! program and begins with [`Head`], because a frame of less than 60 bytes is padded on a real link and a receiver cannot
 //! tell the padding from the message.
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::net::sockopt;
 
 use crate::msg::MultiHeader;
 use crate::scatter::Scatter;
@@ -161,6 +163,8 @@ const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
 /// PACKET_MULTICAST: above it are frames for other NICs, outgoing copies and the like.
 const PACKET_MULTICAST: u32 = 2;
+/// PACKET_OUTGOING: what programs of this machine send.
+const PACKET_OUTGOING: u32 = 4;
 
 /// The program: a frame for this NIC, with the tag, not from ourselves, at least as long as it claims to be.
 fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
@@ -215,12 +219,16 @@ impl Destination {
 /// # Errors
 /// `PermissionDenied` without it; as socket(2), setsockopt(2) and bind(2).
 pub fn open(interface: i32, ethertype: u16, wanted: Wanted) -> io::Result<OwnedFd> {
+    filtered(libc::SOCK_DGRAM, &Destination::new(interface, ethertype, [0; 6]), &mut program(wanted))
+}
+
+/// Opens a socket of a kind, attaches the filter and binds it.
+fn filtered(kind: libc::c_int, address: &Destination, steps: &mut [libc::sock_filter]) -> io::Result<OwnedFd> {
     // Protocol 0: nothing arrives before the filter is there.
     // SAFETY: no pointers.
-    let fd = check_int(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    let fd = check_int(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: `fd` was just returned and is owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut steps = program(wanted);
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
     // SAFETY: the program points to `steps`, which outlives the call; the kernel copies and checks it.
     check_int(unsafe {
@@ -232,12 +240,66 @@ pub fn open(interface: i32, ethertype: u16, wanted: Wanted) -> io::Result<OwnedF
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
     })?;
-    let address = Destination::new(interface, ethertype, [0; 6]);
     // SAFETY: the pointer and length describe a sockaddr_ll.
     check_int(unsafe {
         libc::bind(fd.as_raw_fd(), (&raw const address.0).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
     })?;
     Ok(fd)
+}
+
+/// Opens a socket that hears whole frames of one EtherType on one interface, whoever sends them: those that come in, and those
+/// that programs of this machine send out there. On loopback, where each of those comes in as well, only that one. `buffer`:
+/// bytes that may wait in the kernel. Needs CAP_NET_RAW.
+///
+/// # Errors
+/// As [`open`].
+pub fn listen(interface: &Interface, ethertype: u16, buffer: usize) -> io::Result<OwnedFd> {
+    // ETH_P_ALL: sockets of one EtherType do not hear what goes out.
+    let address = Destination::new(interface.index, libc::ETH_P_ALL as u16, [0; 6]);
+    let fd = filtered(libc::SOCK_RAW, &address, &mut listener(ethertype, interface.loopback))?;
+    // Who may not go beyond the limit of the machine gets as much as that.
+    sockopt::set_socket_recv_buffer_size_force(&fd, buffer)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&fd, buffer))?;
+    Ok(fd)
+}
+
+/// Frames of an EtherType; without those that go out, where asked for.
+fn listener(ethertype: u16, without_outgoing: bool) -> Vec<libc::sock_filter> {
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = Vec::new();
+    if without_outgoing {
+        steps.extend([step(LOAD_WORD, 0, 0, PACKET_TYPE), step(IF_EQUAL, 3, 0, PACKET_OUTGOING)]);
+    }
+    steps.extend([
+        step(LOAD_HALF, 0, 0, 12),
+        step(IF_EQUAL, 0, 1, u32::from(ethertype)),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ]);
+    steps
+}
+
+/// recvfrom(2) of one frame of [`listen`] that is there already, with its Ethernet header: how many bytes of it `buffer` has,
+/// and whether it was going out.
+///
+/// # Errors
+/// As the manual page; `WouldBlock` where there is none.
+pub fn hear(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut from: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: pointers and lengths describe `buffer`, `from` and `length`, which nobody else touches during the call.
+    let got = check(unsafe {
+        libc::recvfrom(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            libc::MSG_DONTWAIT,
+            (&raw mut from).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok((got, u32::from(from.sll_pkttype) == PACKET_OUTGOING))
 }
 
 /// sendto(2) of one buffer that begins with a [`Head`].
@@ -412,6 +474,30 @@ mod tests {
         assert_eq!((got, &buffer[..length]), (head, b"hello".as_slice()));
         assert_eq!(receive(far.as_fd(), &mut buffer, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert_eq!(receive(near.as_fd(), &mut buffer, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_listener_hears_whole_frames_of_anybody_once() {
+        // An EtherType of its own: nothing else of this machine uses it.
+        const OTHER: u16 = 0x88b4;
+        let lo = Interface::find("lo").unwrap();
+        let listener = match listen(&lo, OTHER, 1 << 16) {
+            Ok(fd) => fd,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return println!("skipped: no CAP_NET_RAW");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let sender = socket(Wanted { tag: 1, not_from: None }).unwrap().1;
+        send_to(sender.as_fd(), b"another type", &Destination::new(lo.index, TYPE, BROADCAST)).unwrap();
+        send_to(sender.as_fd(), b"hello", &Destination::new(lo.index, OTHER, BROADCAST)).unwrap();
+        let mut buffer = [0; 64];
+        let (length, outgoing) = hear(listener.as_fd(), &mut buffer).unwrap();
+        assert_eq!(
+            (&buffer[..6], &buffer[12..length], outgoing),
+            ([0xff; 6].as_slice(), b"\x88\xb4hello".as_slice(), false)
+        );
+        assert_eq!(hear(listener.as_fd(), &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

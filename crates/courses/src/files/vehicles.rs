@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::answers::Part;
+use crate::classic::frames::{self, LISTED};
 use msgpath_analyse::periodic::Engine;
 use msgpath_core::schema::MessageRow;
 use msgpath_core::units::Glyphs;
@@ -19,10 +20,6 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 64.0;
-/// Messages of one receiver that are drawn, and that are listed line by line.
-const LISTED: usize = 300;
-/// Values of the list of delays: 15 senders of 100 messages.
-const DELAYS: usize = 1_500;
 
 /// One engine of one run with its path.
 struct Driven<'a> {
@@ -247,21 +244,10 @@ fn section(text: &mut String, driven: &Driven<'_>) {
         let _ = writeln!(text, "Veículo criado: PID = {pid}");
     }
     let rows = arrivals(driven);
-    let us = |row: &MessageRow| row.latency_ns.unwrap_or(0) / 1_000;
-    if driven.transport == "eth" {
-        let _ = writeln!(text, "[Receiver] Listening on interface: {}", header.plan.options.interface);
-        for (sender, row) in rows.iter().take(LISTED) {
-            let _ = writeln!(text, "From sender {} | Latência: {} us", sender + 1, us(row));
-        }
-    } else {
-        for (_, row) in rows.iter().take(LISTED) {
-            let _ = writeln!(text, "Tempo de ida: {} us", us(row));
-        }
-    }
-    if !rows.is_empty() {
-        let list: Vec<String> = rows.iter().take(DELAYS).map(|(_, row)| us(row).to_string()).collect();
-        let _ = writeln!(text, "Tempos de delay entre envio e recebimento:\n{}", list.join(", "));
-    }
+    let us = |row: &MessageRow| (row.latency_ns.unwrap_or(0) / 1_000) as i64;
+    let rows: Vec<(i64, i64)> = rows.iter().map(|(sender, row)| (i64::from(*sender) + 1, us(row))).collect();
+    let interface = (driven.transport == "eth").then_some(header.plan.options.interface.as_str());
+    text.push_str(&frames::listing(interface, &rows));
     let (all, name) = (&driven.engine.all, name(driven.transport));
     let lines = [("Média", all.mean_ns.map(|ns| ns as u64)), ("Máximo", all.max_ns), ("Mínimo", all.min_ns)];
     for (what, ns) in lines {

@@ -11,6 +11,7 @@ pub(crate) mod page;
 mod png;
 mod scene;
 mod tables;
+mod tracers;
 mod watched;
 
 use msgpath_core::units::Glyphs;
@@ -20,6 +21,7 @@ pub use embed::DEFAULT_EMBED;
 pub use mesh::mesh;
 use page::Page;
 pub use scene::{Earlier, Messages, Scene};
+pub use tracers::tracers;
 pub use watched::{SLOWEST, watched};
 
 /// What a browser may do with the file: show it. It cannot call home, and a hostile name cannot fetch anything.

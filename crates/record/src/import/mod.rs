@@ -51,7 +51,7 @@ pub enum ImportError {
     #[error("the JSON files together have more than {} GiB", MAX_JSON >> 30)]
     TooLarge,
     /// Its first bytes are of nothing that is known.
-    #[error("{} is no log, no JSON of the lab's viewer and no CSV with a column t1", file.display())]
+    #[error("{} is no log, no JSON of the lab's viewer, no CSV with a column t1 and no text of a tracer", file.display())]
     Unknown {
         /// The file.
         file: PathBuf,
@@ -98,7 +98,10 @@ impl From<ImportError> for Problem {
                 .hint("the binary logs from which they were made, which may have any length; or fewer files at once"),
             ImportError::Unknown { begins, .. } => Problem::new("E29", Exit::CannotStart, what)
                 .why(format!("it begins with {begins}"))
-                .hint("a binary log of client4 or server4, the output of dumplogfile4, or CSV whose first line names t1,t2,t3,t4"),
+                .hint(
+                    "a binary log of client4 or server4, the output of dumplogfile4, CSV whose first line names t1,t2,t3,t4, or \
+                     what strace or perf sched timehist wrote",
+                ),
             ImportError::Damaged { .. } => Problem::new("E30", Exit::CannotStart, what)
                 .why("nothing of it is used: what stands before the damage may be wrong as well"),
             ImportError::Nothing { empty: true, .. } => Problem::new("E31", Exit::CannotStart, what)

@@ -1,0 +1,445 @@
+//! What tracers of others printed of threads (`perf sched timehist`, `strace`): their text as it was, and what it says line by line.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tracers.json` | [`TracersHeader`] |
+//! | `1.txt`, `2.txt` ... | the texts as they were, in the order of the header |
+//!
+//! Nothing but the texts is kept: what they say is read from them anew by whoever shows it.
+
+mod number;
+mod strace;
+mod timehist;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use msgpath_core::foreign::shown_bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::RecordError;
+use crate::writer::write_whole;
+
+/// What was imported, within the folder.
+pub const TRACERS_FILE: &str = "tracers.json";
+/// The version of its shape.
+pub const SCHEMA: &str = "msgpath.tracers/1";
+/// The longest text that is read, bytes.
+pub const MAX_TEXT: u64 = 512 << 20;
+/// Texts of one import.
+pub const MAX_TEXTS: usize = 32;
+/// Slices or calls that are kept of a text; those beyond are counted.
+pub const MAX_ROWS: usize = 4_000_000;
+/// Threads, and names of calls or errors, that are told apart in a text.
+pub const MAX_NAMES: usize = 1 << 14;
+/// The largest header that is read, bytes.
+const MAX_HEADER: u64 = 1 << 20;
+/// Bytes of the begin of a file that tell what it is.
+const BEGIN: usize = 8192;
+/// Characters of a line that was not understood which are shown.
+const SHOWN: usize = 120;
+
+/// What was imported, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TracersHeader {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name of its folder.
+    pub name: String,
+    /// When it was imported, RFC 3339 in UTC.
+    pub started: String,
+    /// The version of msgpath that did.
+    pub version: String,
+    /// A title that the user gave.
+    pub title: Option<String>,
+    /// The files as they were typed.
+    pub files: Vec<String>,
+}
+
+/// Who printed a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracer {
+    /// `perf sched timehist`.
+    Timehist,
+    /// `strace`, its calls or its table.
+    Strace,
+}
+
+impl Tracer {
+    /// As its user calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tracer::Timehist => "perf sched timehist",
+            Tracer::Strace => "strace",
+        }
+    }
+}
+
+/// A thread that a text names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id; `None`: a text of one thread that does not say.
+    pub tid: Option<u32>,
+    /// Its process, where the text says that it is another number.
+    pub pid: Option<u32>,
+    /// Its name, where the text has one: the last it had.
+    pub name: String,
+}
+
+/// A thread's time on a CPU, and off it before: a line of `perf sched timehist`. What goes on at `end_ns` is that it leaves the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Position in [`Text::threads`].
+    pub thread: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// When it left the CPU, ns by the tracer's clock.
+    pub end_ns: u64,
+    /// Off the CPU before, ns: 'wait time'. The delay is its last part, where the wait is known.
+    pub wait_ns: u64,
+    /// Runnable after a wake-up, ns: 'sch delay'.
+    pub delay_ns: u64,
+    /// On the CPU, ns: 'run time'.
+    pub run_ns: u64,
+}
+
+/// A system call: a line of `strace`, or two where another thread's came between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Position in [`Text::threads`].
+    pub thread: u32,
+    /// Position in [`Text::names`].
+    pub name: u32,
+    /// When it began, ns; `None`: without `-t`, `-tt`, `-ttt` or `-r`.
+    pub at_ns: Option<u64>,
+    /// How long it took, ns; `None`: without `-T`, or it did not return.
+    pub took_ns: Option<u64>,
+    /// Position of its error in [`Text::names`].
+    pub error: Option<u32>,
+}
+
+/// A row of the table of `strace -c`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The call.
+    pub name: String,
+    /// Its time, ns: of the CPU in the kernel, with `-w` from begin to end.
+    pub ns: u64,
+    /// How many calls.
+    pub calls: u64,
+    /// How many failed.
+    pub errors: u64,
+}
+
+/// What became of the lines of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// All that are not empty.
+    pub all: u64,
+    /// Heads, wake-ups, signals, ends of threads: known, and nothing to be counted.
+    pub others: u64,
+    /// Not understood.
+    pub unknown: u64,
+    /// The first of those: its number from 1, and how it begins.
+    pub first: Option<(u64, String)>,
+    /// Understood, but beyond what is kept: [`MAX_ROWS`], [`MAX_NAMES`].
+    pub not_kept: u64,
+    /// Second halves of calls whose first half is not in the text.
+    pub halves: u64,
+}
+
+/// What a text says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Who printed it.
+    pub tracer: Tracer,
+    /// The file, as it was typed.
+    pub file: String,
+    /// Threads, in the order in which they come.
+    pub threads: Vec<Thread>,
+    /// Names of calls and errors.
+    pub names: Vec<String>,
+    /// Of `perf sched timehist`, in the order of the text.
+    pub slices: Vec<Slice>,
+    /// Of `strace`, in the order in which they ended.
+    pub calls: Vec<Call>,
+    /// Of `strace -c`.
+    pub counted: Vec<Counted>,
+    /// What became of the lines.
+    pub lines: Lines,
+}
+
+impl Text {
+    fn new(tracer: Tracer, file: &str) -> Self {
+        Self {
+            tracer,
+            file: file.into(),
+            threads: Vec::new(),
+            names: Vec::new(),
+            slices: Vec::new(),
+            calls: Vec::new(),
+            counted: Vec::new(),
+            lines: Lines::default(),
+        }
+    }
+
+    /// Whether there is anything to show.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.calls.is_empty() && self.counted.is_empty()
+    }
+}
+
+/// What a line was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// A slice, a call or a row of a table.
+    Row,
+    /// Known, and nothing of it is kept.
+    Other,
+    /// The same as a row, but there is no room.
+    NoRoom,
+    /// The second half of a call without its first.
+    Half,
+    Unknown,
+}
+
+/// Whoever understands the lines of one tracer, in their order.
+trait Lexer {
+    fn line(&mut self, line: &str, text: &mut Text) -> Line;
+    fn end(&mut self, text: &mut Text);
+}
+
+/// Position of `name` in `names`; `None`: there is no room.
+fn position(names: &mut Vec<String>, of: &mut std::collections::HashMap<String, u32>, name: &str) -> Option<u32> {
+    if let Some(at) = of.get(name) {
+        return Some(*at);
+    }
+    if names.len() == MAX_NAMES {
+        return None;
+    }
+    let at = names.len() as u32;
+    names.push(name.to_owned());
+    of.insert(name.to_owned(), at);
+    Some(at)
+}
+
+/// The begin of a file, as far as [`tracer_of`] looks at it; `None`: it cannot be read.
+pub fn begin(file: &Path) -> Option<Vec<u8>> {
+    limited(file, BEGIN as u64).ok()
+}
+
+/// Who printed a text that begins so; `None`: none of them. More than half of its first lines must be understood.
+pub fn tracer_of(begin: &[u8]) -> Option<Tracer> {
+    let begin = &begin[..begin.len().min(BEGIN)];
+    if begin.contains(&0) {
+        return None;
+    }
+    // The last line may be cut.
+    let whole = begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]);
+    [Tracer::Timehist, Tracer::Strace].into_iter().find(|tracer| {
+        let text = parse(*tracer, "", whole);
+        text.lines.unknown * 2 < text.lines.all && (!text.is_empty() || has_head(*tracer, whole))
+    })
+}
+
+/// A head alone: the begin of a table or of a text that has no row yet.
+fn has_head(tracer: Tracer, text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.lines().any(|line| match tracer {
+        Tracer::Timehist => timehist::is_head(line),
+        Tracer::Strace => strace::is_head(line),
+    })
+}
+
+/// What a text says; nothing of it can make this fail.
+pub fn parse(tracer: Tracer, file: &str, bytes: &[u8]) -> Text {
+    let mut text = Text::new(tracer, file);
+    let mut lexer: Box<dyn Lexer> = match tracer {
+        Tracer::Timehist => Box::new(timehist::Timehist::default()),
+        Tracer::Strace => Box::new(strace::Strace::default()),
+    };
+    for (number, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let line = String::from_utf8_lossy(bytes);
+        let line = line.trim_end();
+        if line.trim_start().is_empty() {
+            continue;
+        }
+        text.lines.all += 1;
+        match lexer.line(line, &mut text) {
+            Line::Row => {}
+            Line::Other => text.lines.others += 1,
+            Line::NoRoom => text.lines.not_kept += 1,
+            Line::Half => text.lines.halves += 1,
+            Line::Unknown => {
+                text.lines.unknown += 1;
+                let first = || (number as u64 + 1, shown_bytes(line.as_bytes(), SHOWN));
+                text.lines.first.get_or_insert_with(first);
+            }
+        }
+    }
+    lexer.end(&mut text);
+    text
+}
+
+/// Keeps texts in `folder`, which must not be there yet. Each is what [`parse`] has read.
+///
+/// # Errors
+/// It cannot be written, or there are too many.
+pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result<(), RecordError> {
+    let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
+    if texts.len() != header.files.len() || texts.len() > MAX_TEXTS {
+        return Err(RecordError::Unrecordable(format!("{} texts of {} files", texts.len(), header.files.len())));
+    }
+    fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+    if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
+        return Err(RecordError::NotEmpty { folder: folder.into() });
+    }
+    for (number, text) in texts.iter().enumerate() {
+        let file = folder.join(format!("{}.txt", number + 1));
+        fs::write(&file, text).map_err(|source| cannot(&file, source))?;
+    }
+    let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+    let file = folder.join(TRACERS_FILE);
+    write_whole(&file, &json).map_err(|source| cannot(&file, source))
+}
+
+/// Whether a folder holds such a record.
+pub fn is_tracers(folder: &Path) -> bool {
+    folder.join(TRACERS_FILE).is_file()
+}
+
+/// What was imported, without the texts.
+///
+/// # Errors
+/// There is no such record, or its header cannot be read.
+pub fn header(folder: &Path) -> Result<TracersHeader, RecordError> {
+    let file = folder.join(TRACERS_FILE);
+    let bytes = match limited(&file, MAX_HEADER) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(RecordError::NotARun { folder: folder.into() });
+        }
+        Err(source) => return Err(RecordError::Read { file, source }),
+    };
+    let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
+    let header: TracersHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    match (header.schema == SCHEMA, header.files.len()) {
+        (true, 1..=MAX_TEXTS) => Ok(header),
+        (true, files) => Err(bad(format!("it names {files} files"))),
+        _ => Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema))),
+    }
+}
+
+/// The header, and what the texts say.
+///
+/// # Errors
+/// As [`header`], or a text that cannot be read or is of none of the tracers.
+pub fn read(folder: &Path) -> Result<(TracersHeader, Vec<Text>), RecordError> {
+    let header = header(folder)?;
+    let mut texts = Vec::new();
+    for (number, name) in header.files.iter().enumerate() {
+        let file = folder.join(format!("{}.txt", number + 1));
+        let bytes = limited(&file, MAX_TEXT).map_err(|source| RecordError::Read { file: file.clone(), source })?;
+        let bad = || RecordError::BadHeader { file: file.clone(), why: "it is no text of a tracer".into() };
+        texts.push(parse(tracer_of(&bytes).ok_or_else(bad)?, name, &bytes));
+    }
+    Ok((header, texts))
+}
+
+fn limited(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What fuzzing asks of any text: what is kept stays within the limits and points at what is there, every line has become
+/// something, and whatever is recognised can be read.
+///
+/// # Panics
+/// One of these does not hold.
+pub fn fuzz_text(bytes: &[u8]) {
+    let _ = tracer_of(bytes);
+    for tracer in [Tracer::Timehist, Tracer::Strace] {
+        let Text { threads, names, slices, calls, counted, lines, .. } = parse(tracer, "", bytes);
+        assert!(threads.len() <= MAX_NAMES && names.len() <= MAX_NAMES && counted.len() <= MAX_NAMES);
+        assert!(slices.len() <= MAX_ROWS && calls.len() <= MAX_ROWS);
+        assert!(slices.iter().all(|slice| (slice.thread as usize) < threads.len()));
+        assert!(slices.iter().all(|slice| slice.run_ns <= number::MOST && slice.end_ns <= number::MOST));
+        for call in &calls {
+            assert!((call.thread as usize) < threads.len() && (call.name as usize) < names.len());
+            assert!(call.error.is_none_or(|error| (error as usize) < names.len()));
+            assert!(call.took_ns.is_none_or(|ns| ns <= number::MOST));
+        }
+        assert!(lines.unknown + lines.others + lines.not_kept + lines.halves <= lines.all);
+        assert_eq!(lines.first.is_some(), lines.unknown > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_texts_as_they_were() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a");
+        let texts = vec![timehist::tests::TEXT.as_bytes().to_vec(), strace::tests::TEXT.as_bytes().to_vec()];
+        let written = TracersHeader {
+            schema: SCHEMA.into(),
+            name: "a".into(),
+            files: vec!["sched.txt".into(), "trace.txt".into()],
+            ..TracersHeader::default()
+        };
+        write(&folder, &written, &texts).unwrap();
+        assert!(is_tracers(&folder) && !is_tracers(place.path()));
+        let (back, read_back) = read(&folder).unwrap();
+        assert_eq!(back, written);
+        let of = |text: &Text| (text.tracer, text.file.clone(), text.slices.len() + text.calls.len());
+        assert_eq!(of(&read_back[0]), (Tracer::Timehist, "sched.txt".into(), read_back[0].slices.len()));
+        assert_eq!(of(&read_back[1]), (Tracer::Strace, "trace.txt".into(), read_back[1].calls.len()));
+        assert!(read_back.iter().all(|text| !text.is_empty()));
+        assert!(matches!(write(&folder, &written, &texts), Err(RecordError::NotEmpty { .. })));
+        // What is no text of a tracer is refused, as is a header of another version, and one that names nothing.
+        fs::write(folder.join("2.txt"), "hello\n").unwrap();
+        assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })));
+        let spoilt = |header: TracersHeader| {
+            fs::write(folder.join(TRACERS_FILE), serde_json::to_vec(&header).unwrap()).unwrap();
+            matches!(super::header(&folder), Err(RecordError::BadHeader { .. }))
+        };
+        assert!(spoilt(TracersHeader { schema: "msgpath.tracers/9".into(), ..written.clone() }));
+        assert!(spoilt(TracersHeader { files: Vec::new(), ..written }));
+        assert!(matches!(super::header(place.path()), Err(RecordError::NotARun { .. })));
+    }
+
+    #[test]
+    fn what_is_no_text_of_a_tracer_is_not_taken_for_one() {
+        let csv = b"t1,t2,t3,t4\n1,2,3,4\n5,6,7,8\n";
+        let binary = [1_u8, 2, 3, 0, 0, 0, 7, 10].repeat(12);
+        let json = b"{ \"title\" : \"x\",\n\"events\" : [\n";
+        let prose = "a text that has nothing to do with any call\n".repeat(9);
+        for other in [csv.as_slice(), &binary, json, prose.as_bytes(), b"", b"\n\n", b"\xff\xfe\n"] {
+            assert_eq!(tracer_of(other), None, "{}", String::from_utf8_lossy(other));
+        }
+        assert_eq!(tracer_of(timehist::tests::TEXT.as_bytes()), Some(Tracer::Timehist));
+        assert_eq!(tracer_of(strace::tests::TEXT.as_bytes()), Some(Tracer::Strace));
+        assert_eq!(tracer_of(strace::tests::TABLE.as_bytes()), Some(Tracer::Strace));
+        // Cut in the midst of a line.
+        assert_eq!(tracer_of(&strace::tests::TEXT.as_bytes()[..strace::tests::TEXT.len() / 2]), Some(Tracer::Strace));
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm() {
+        let mut random = msgpath_core::shuffle::SplitMix64::new(7);
+        let texts = [timehist::tests::TEXT, strace::tests::TEXT, strace::tests::TABLE];
+        for round in 0..600 {
+            let mut bytes = texts[round % 3].as_bytes().to_vec();
+            for _ in 0..=round % 9 {
+                let at = (random.next_u64() % bytes.len() as u64) as usize;
+                bytes[at] = b" []<>()=.0-9~\n"[(random.next_u64() % 14) as usize];
+            }
+            fuzz_text(&bytes);
+        }
+    }
+}
