@@ -3,6 +3,8 @@
 
 #[path = "program/agent.rs"]
 mod agent;
+#[path = "program/agents.rs"]
+mod agents;
 #[path = "program/book.rs"]
 mod book;
 #[path = "program/borders.rs"]

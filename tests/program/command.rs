@@ -187,6 +187,17 @@ impl Running {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 
+    /// Waits until so many rounds of the run in `folder` are on the disk; `false`: it ended before.
+    ///
+    /// # Panics
+    /// Neither within the time of a command.
+    #[track_caller]
+    pub(crate) fn meets(&mut self, folder: &Path, rounds: usize) -> bool {
+        let there = || msgpath_record::read(folder).map_or(0, |run| run.rounds.len());
+        assert!(within(LIMIT, || there() >= rounds || self.has_ended()), "{} rounds", there());
+        !self.has_ended()
+    }
+
     /// The processes that it started and that still run.
     pub(crate) fn children(&self) -> Vec<u32> {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use msgpath_core::schema::{NEAR, RoundRecord, Status};
 use msgpath_record::Run;
 
-use crate::command::{Home, Running, free_port, within};
+use crate::command::{Home, free_port};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -52,14 +52,6 @@ fn is_whole(home: &Home, messages: u64) -> Run {
     run
 }
 
-/// Waits until so many rounds are on the disk; `false`: the program ended before.
-fn met(home: &Home, running: &mut Running, rounds: usize) -> bool {
-    let folder = home.runs().join("cut");
-    let there = || msgpath_record::read(&folder).map_or(0, |run| run.rounds.len());
-    assert!(within(LIMIT, || there() >= rounds || running.has_ended()), "{} rounds", there());
-    !running.has_ended()
-}
-
 #[test]
 fn a_run_that_is_killed_again_and_again_has_every_round_once() {
     let home = Home::new();
@@ -68,7 +60,7 @@ fn a_run_that_is_killed_again_and_again_has_every_round_once() {
     for (rounds, signal) in [(1, "KILL"), (6, "KILL"), (9, "INT"), (15, "KILL"), (19, "KILL")] {
         let mut running = home.start(command);
         // A machine that stood still may have let it end.
-        if met(&home, &mut running, rounds) {
+        if running.meets(&home.runs().join("cut"), rounds) {
             running.signal(signal);
         }
         running.finish(LIMIT);
@@ -270,7 +262,7 @@ fn a_run_goes_on_in_its_second_stage() {
 fn a_run_that_goes_on_is_not_resumed_by_a_second_process() {
     let home = Home::new();
     let mut running = home.start("echo -t 60s -r 200 -w 0 --no-ablations --name cut");
-    assert!(met(&home, &mut running, 1));
+    assert!(running.meets(&home.runs().join("cut"), 1));
     home.run("resume cut").ends_with(3).says(&["error[E59]", "is still being recorded"]);
     running.signal("KILL");
     running.finish(LIMIT);
@@ -288,7 +280,7 @@ fn a_far_end_that_was_a_serve_is_called_again() {
     let server = serve(&home);
     let line = LONG.replace("echo", &format!("echo 127.0.0.1:{port}")).replace("unix:send", "tcp:writev");
     let mut running = home.start(&line);
-    let cut_short = met(&home, &mut running, 3);
+    let cut_short = running.meets(&home.runs().join("cut"), 3);
     if cut_short {
         running.signal("KILL");
     }

@@ -1,18 +1,23 @@
 //! What a far end takes from itself before strangers reach it, or on a host that is not the user's alone. Nothing that a
-//! measurement needs, and nothing that would cost one time: a filter of system calls would cost each of them 20 ns, and threads
-//! and processes inherit it from whoever starts them, so that the measuring ones cannot be without it (docs/serve.md).
+//! measurement needs, and nothing that would cost one time. A filter of system calls costs each of them 20 ns, and threads inherit it
+//! from whoever starts them: so it holds for the threads that listen, and those that measure are started by one that was made before
+//! it (docs/serve.md).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
 
 use msgpath_paths::registry::TRANSPORTS;
 use msgpath_sys::confine::{Kept, change_only_beneath, drop_unused_capabilities, no_new_privileges};
+use msgpath_sys::seccomp::refuse_unused;
 
 /// Where message queues are files; a rule for it holds for queues by name.
 const QUEUES: &str = "/dev/mqueue";
 
 static STATE: OnceLock<String> = OnceLock::new();
+static OUTSIDE: OnceLock<Outside> = OnceLock::new();
 
 /// What this process has taken from itself, for people; `None`: nothing.
 pub fn state() -> Option<&'static str> {
@@ -23,26 +28,88 @@ pub fn state() -> Option<&'static str> {
 /// these folders only. What the kernel does not offer, or a transport needs, is left, and said.
 pub fn confine(folders: &[&Path]) {
     STATE.get_or_init(|| {
-        let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        let queues = Path::new(QUEUES);
-        let mut folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
-        folders.extend(queues.is_dir().then(|| queues.to_owned()));
-        let before = working();
-        let levels = [Some(Kept::Files), Some(Kept::Names), None];
-        let level = levels.into_iter().find(|level| tried(&folders, *level).as_ref() == Some(&before));
-        match level.map(|level| take(&folders, level)) {
-            Some(Ok(taken)) => taken.replace(FOLDERS, &shown.join(" and ")),
-            Some(Err(error)) => format!("nothing: {error}"),
-            None => "nothing: a transport would not work".into(),
+        let (says, outside) = taken(folders);
+        if let Some(outside) = outside {
+            let _ = OUTSIDE.set(outside);
         }
+        says
     });
+}
+
+/// Starts a thread that measures: no filter holds for it, where this process has one.
+///
+/// # Errors
+/// No further thread can be had.
+pub fn spawn<T: Send + 'static>(
+    thread: Builder,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    match OUTSIDE.get() {
+        Some(outside) => outside.spawn(thread, work),
+        None => thread.spawn(work),
+    }
+}
+
+/// Does what measures, or looks at how this process measures, in such a thread; without a filter, here.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn outside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    match OUTSIDE.get() {
+        Some(outside) => {
+            let thread = outside.spawn(Builder::new().name("outside".into()), work)?;
+            thread.join().map_err(|_| io::Error::other("the thread ended early"))
+        }
+        None => Ok(work()),
+    }
+}
+
+/// A thread for which the filter does not hold, and which starts others.
+struct Outside(Sender<Box<dyn FnOnce() + Send>>);
+
+impl Outside {
+    /// Made before there is a filter. It ends with this.
+    fn new() -> io::Result<Self> {
+        let (sender, orders) = channel::<Box<dyn FnOnce() + Send>>();
+        Builder::new().name("outside".into()).spawn(move || orders.into_iter().for_each(|order| order()))?;
+        Ok(Self(sender))
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        thread: Builder,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let (sender, started) = channel();
+        let order = move || drop(sender.send(thread.spawn(work)));
+        let gone = || io::Error::other("the thread that starts others has ended");
+        self.0.send(Box::new(order)).map_err(|_| gone())?;
+        started.recv().map_err(|_| gone())?
+    }
 }
 
 /// Stands for the folders in what is said.
 const FOLDERS: &str = "{folders}";
 
+/// Takes as much as leaves every transport working; what that is, and who starts the threads that measure.
+fn taken(folders: &[&Path]) -> (String, Option<Outside>) {
+    let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    let queues = Path::new(QUEUES);
+    let mut folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+    folders.extend(queues.is_dir().then(|| queues.to_owned()));
+    let before = working();
+    let levels = [Some(Kept::Files), Some(Kept::Names), None];
+    let mut all = [true, false].into_iter().flat_map(|filter| levels.map(|level| (level, filter)));
+    let found = all.find(|(level, filter)| tried(&folders, *level, *filter).as_ref() == Some(&before));
+    match found.map(|(level, filter)| take(&folders, level, filter)) {
+        Some(Ok((taken, outside))) => (taken.replace(FOLDERS, &shown.join(" and ")), outside),
+        Some(Err(error)) => (format!("nothing: {error}"), None),
+        None => ("nothing: a transport would not work".into(), None),
+    }
+}
+
 /// Takes it; what was taken.
-fn take(folders: &[PathBuf], level: Option<Kept>) -> io::Result<String> {
+fn take(folders: &[PathBuf], level: Option<Kept>, filter: bool) -> io::Result<(String, Option<Outside>)> {
     no_new_privileges()?;
     let given_up = drop_unused_capabilities()?;
     let mut taken = vec!["no new privileges".to_owned()];
@@ -56,7 +123,12 @@ fn take(folders: &[PathBuf], level: Option<Kept>) -> io::Result<String> {
             format!("Landlock {version}: executes nothing, {what} beneath {FOLDERS} only")
         }
     });
-    Ok(taken.join("; "))
+    let outside = filter.then(Outside::new).transpose()?;
+    taken.push(match filter {
+        true => format!("seccomp: {} system calls refused to threads that do not measure", refuse_unused()?),
+        false => "no seccomp".into(),
+    });
+    Ok((taken.join("; "), outside))
 }
 
 /// Whether each transport works.
@@ -65,27 +137,48 @@ fn working() -> Vec<bool> {
 }
 
 /// The same for a thread that has taken it from itself. `None`: it cannot be taken.
-fn tried(folders: &[PathBuf], level: Option<Kept>) -> Option<Vec<bool>> {
+fn tried(folders: &[PathBuf], level: Option<Kept>, filter: bool) -> Option<Vec<bool>> {
     let folders = folders.to_vec();
-    let tries = move || take(&folders, level).ok().map(|_| working());
-    std::thread::Builder::new().name("confined".into()).spawn(tries).ok()?.join().ok()?
+    let tries = move || take(&folders, level, filter).ok().map(|_outside| working());
+    Builder::new().name("confined".into()).spawn(tries).ok()?.join().ok()?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::read::field;
+
+    /// Filters that hold for the calling thread; `None`: the kernel does not say.
+    fn filters() -> Option<u32> {
+        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+        field(&status, "Seccomp_filters")?.parse().ok()
+    }
 
     #[test]
-    fn every_transport_works_as_before() {
+    fn every_transport_works_as_before_and_threads_that_measure_have_no_filter() {
         std::thread::spawn(|| {
-            let before = working();
-            confine(&[&std::env::temp_dir()]);
-            let state = state().expect("it was said");
-            assert!(state.starts_with("no new privileges"), "{state}");
-            assert_eq!(working(), before, "{state}");
-            println!("{state}");
+            let (before, had) = (working(), filters());
+            let (says, outside) = taken(&[&std::env::temp_dir()]);
+            assert!(says.starts_with("no new privileges"), "{says}");
+            assert_eq!(working(), before, "{says}");
+            println!("{says}");
+            let Some(outside) = outside else { return eprintln!("skipped: {says}") };
+            let Some(had) = had else { return eprintln!("skipped: the kernel does not count filters") };
+            assert_eq!(filters(), Some(had + 1), "those that listen");
+            assert_eq!(std::thread::spawn(filters).join().unwrap(), Some(had + 1), "and those that they start");
+            let measures = Builder::new().name("far-0".into());
+            let named = || (filters(), std::thread::current().name().map(str::to_owned));
+            let found = outside.spawn(measures, named).unwrap().join().unwrap();
+            assert_eq!(found, (Some(had), Some("far-0".into())));
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn where_nothing_was_taken_work_is_done_here() {
+        let here = std::thread::current().id();
+        assert_eq!(outside(|| std::thread::current().id()).unwrap(), here);
+        assert_eq!(spawn(Builder::new(), || 7).unwrap().join().unwrap(), 7);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::Dispatch;
@@ -18,6 +18,7 @@ use msgpath_paths::{AnyChannel, Breaker, Need};
 use msgpath_sys::limits::remedy;
 use msgpath_sys::signal;
 
+use crate::confine;
 use crate::events::Counting;
 use crate::loops::LoopError;
 use crate::memory::can_be_had;
@@ -133,7 +134,7 @@ impl Team {
             };
             let (outcome_in, last) = (outcome_in.clone(), Arc::clone(&last));
             let name = format!("{}-{at}", if own.near { "near" } else { "far" });
-            let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let thread = confine::spawn(Builder::new().name(name), move || {
                 let _ = outcome_in.send((at, run(job, part.channels)));
                 drop((outcome_in, last)); // in this order: whoever sees the end finds the outcome
             });

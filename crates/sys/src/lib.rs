@@ -40,6 +40,7 @@ pub mod ready;
 pub mod ring;
 pub mod scatter;
 pub mod schedstat;
+pub mod seccomp;
 pub mod sigio;
 pub mod signal;
 pub mod socket;

@@ -10,9 +10,12 @@ use super::{Context, read};
 use crate::environment;
 use crate::events;
 
+/// Of the thread that examines, as those are that measure: others of a `serve` have a filter of their own.
+const STATUS: &str = "/proc/thread-self/status";
+
 /// Check 13.
 pub(super) fn kernel(context: &Context) -> Verdict {
-    let status = read::text("/proc/self/status");
+    let status = read::text(STATUS);
     let auditd = context.processes.iter().any(|process| process.name == "auditd");
     let lsm = match read::line("/sys/kernel/security/lsm") {
         Ok(names) => Verdict::ok(format!("security modules {names}")),
@@ -59,7 +62,7 @@ fn traced(status: &str) -> Verdict {
             format!("traced by process {tracer}: every system call stops twice"),
             "run it without strace, ltrace or a debugger",
         ),
-        _ => Verdict::none("/proc/self/status: no TracerPid"),
+        _ => Verdict::none(format!("{STATUS}: no TracerPid")),
     }
 }
 
@@ -70,7 +73,7 @@ fn seccomp(status: &str) -> Verdict {
             let filters = read::field(status, "Seccomp_filters").unwrap_or("?");
             Verdict::ok(format!("seccomp filters {filters}: every system call pays for them"))
         }
-        _ => Verdict::none("/proc/self/status: no Seccomp"),
+        _ => Verdict::none(format!("{STATUS}: no Seccomp")),
     }
 }
 

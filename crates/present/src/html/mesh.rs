@@ -1,29 +1,25 @@
 //! The page of a mesh: findings, matrix, effects of hosts, levels, schedule, pairs without a result.
 
-use std::collections::BTreeMap;
+mod matrix;
 
 use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
-use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::mesh::{MeshHeader, Purpose};
+use msgpath_core::units::three_digits;
 
 use crate::answers::{Answer, Cell, Page, Pictured, Table, cell::Value, html};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 
-/// Above this many hosts a cell of the matrix is a pair of racks; without racks only the slowest hosts are shown.
-const MOST_HOSTS: usize = 500;
 /// Hosts whose effects are drawn, the slowest.
 const EFFECTS: usize = 60;
 /// Pairs in the table, the slowest beyond what their hosts explain.
 const PAIRS: usize = 200;
-/// The matrix, pixels.
-const SIDE: f64 = 900.0;
-const MARGIN: f64 = 110.0;
-/// The largest cell.
-const LARGEST: f64 = 48.0;
-/// Cells with a text of their own when pointed at: more of them would make the page too large.
-const TITLES: usize = 12_000;
-/// A factor that has the strongest colour.
-const STRONGEST: f64 = 3.0;
+/// Rows of any other table: a page of a mesh of ten thousand hosts is one that a browser opens.
+const ROWS: usize = 1_000;
+
+/// How hosts stand in the matrix, few and many of them.
+const FEW: &str = "Hosts stand by rack, then from the fastest to the slowest";
+const MANY: &str =
+    "A cell is two racks, and a click on it opens the hosts of its row; without racks these are the slowest hosts";
 
 /// The page as one HTML file that needs no network.
 pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
@@ -44,11 +40,12 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
         pictures.push(Pictured {
             name: format!("matrix-{}", case.case),
             title: format!("Which pairs are slow? {}", case.name),
-            how: "Hosts stand by rack, then from the fastest to the slowest; a pair has both of its cells, or with --both rows are \
-                  near ends. The stronger the colour, the slower the pair is than the fastest tenth; white was not measured, a \
-                  cross has no result."
-                .into(),
-            panels: vec![matrix(header, summary, case)],
+            how: format!(
+                "{}; a pair has both of its cells, or with --both rows are near ends. The stronger the colour, the slower the pair is \
+                 than the fastest tenth; what has no colour was not measured, a cross, or red, has no result.",
+                if case.hosts.len() > matrix::MOST_HOSTS { MANY } else { FEW }
+            ),
+            panels: matrix::panels(header, summary, case),
         });
         pictures.push(Pictured {
             name: format!("hosts-{}", case.case),
@@ -78,100 +75,6 @@ fn question(code: &str) -> &'static str {
         "M08" => "Which hosts were busy with something else?",
         _ => "What would have been found?",
     }
-}
-
-/// Rows and columns of the matrix: names with the hosts that each stands for, and its rack.
-struct Axis {
-    groups: Vec<(String, String)>,
-    of_host: Vec<Option<usize>>,
-}
-
-fn axis(case: &CaseOfMesh) -> Axis {
-    let rack = |host: &HostEffect| host.rack.clone().unwrap_or_default();
-    let factor = |host: &HostEffect| host.factor.map_or(f64::INFINITY, |[_, factor, _]| factor);
-    let racks = case.hosts.iter().any(|host| host.rack.is_some());
-    if case.hosts.len() > MOST_HOSTS && racks {
-        let mut names: Vec<String> = case.hosts.iter().map(rack).collect();
-        names.sort_unstable();
-        names.dedup();
-        let of_host = case.hosts.iter().map(|host| names.binary_search(&rack(host)).ok()).collect();
-        return Axis { groups: names.into_iter().map(|name| (name.clone(), name)).collect(), of_host };
-    }
-    let mut order: Vec<usize> = (0..case.hosts.len()).collect();
-    order.sort_by(|a, b| {
-        let (a, b) = (&case.hosts[*a], &case.hosts[*b]);
-        rack(a).cmp(&rack(b)).then(factor(a).total_cmp(&factor(b)))
-    });
-    if order.len() > MOST_HOSTS {
-        order.drain(..order.len() - MOST_HOSTS);
-    }
-    let mut of_host = vec![None; case.hosts.len()];
-    order.iter().enumerate().for_each(|(at, host)| of_host[*host] = Some(at));
-    Axis { groups: order.iter().map(|at| (case.hosts[*at].host.clone(), rack(&case.hosts[*at]))).collect(), of_host }
-}
-
-/// The middle of a cell's values.
-fn middle(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn matrix(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Svg {
-    let Axis { groups, of_host } = axis(case);
-    let size = ((SIDE - MARGIN) / groups.len().max(1) as f64).min(LARGEST);
-    let side = MARGIN + size * groups.len() as f64;
-    let own = |pair: &&PairValues| pair.case == case.case && pair.slot.purpose == Purpose::Mesh;
-    let place = |at: u32| of_host.get(at as usize).copied().flatten();
-    let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
-    for pair in summary.pairs.iter().filter(own) {
-        if let (Some(near), Some(far), Some(value)) = (place(pair.slot.near), place(pair.slot.far), pair.p50) {
-            cells.entry((near, far)).or_default().push(value.ns);
-            if header.order.directions == Directions::One {
-                cells.entry((far, near)).or_default().push(value.ns);
-            }
-        }
-    }
-    let mut all: Vec<f64> = cells.values().flatten().copied().collect();
-    all.sort_unstable_by(f64::total_cmp);
-    let fast = all.get(all.len() / 10).copied().unwrap_or(1.0).max(1.0);
-    let mut drawing = Drawing::new(side.max(SIDE / 2.0) + 8.0, side + 8.0);
-    let at = |position: usize| MARGIN + position as f64 * size;
-    let titled = cells.len() <= TITLES;
-    for ((near, far), values) in &mut cells {
-        let ns = middle(values);
-        let strength = ((ns / fast).max(1.0).ln() / STRONGEST.ln()).min(1.0);
-        let title = match titled {
-            true => format!("{} → {}: p50 {}", groups[*near].0, groups[*far].0, Glyphs::Unicode.time(ns)),
-            false => String::new(),
-        };
-        drawing.rectangle("f1", (at(*far), at(*near)), (size, size), 0.12 + 0.88 * strength, &title);
-    }
-    for slot in summary.missing.iter().map(|missing| missing.slot).filter(|slot| slot.purpose == Purpose::Mesh) {
-        if let (Some(near), Some(far)) = (place(slot.near), place(slot.far)) {
-            let (x, y) = (at(far), at(near));
-            drawing.line("t2", (x, y), (x + size, y + size));
-            drawing.line("t2", (x + size, y), (x, y + size));
-        }
-    }
-    let mut before = "";
-    for (position, (name, rack)) in groups.iter().enumerate() {
-        if position > 0 && rack != before {
-            drawing.line("axis", (at(position), MARGIN), (at(position), side));
-            drawing.line("axis", (MARGIN, at(position)), (side, at(position)));
-        }
-        before = rack;
-        if size >= 11.0 {
-            drawing.text("small", (MARGIN - 6.0, at(position) + size / 2.0 + 4.0), Anchor::End, name);
-        }
-    }
-    let label = format!("p50 of the pairs of {} hosts", header.hosts.len());
-    drawing.text(
-        "small",
-        (MARGIN, MARGIN - 12.0),
-        Anchor::Start,
-        &format!("{label}; the fastest tenth is below {}", Glyphs::Unicode.time(fast)),
-    );
-    drawing.finish(&label)
 }
 
 fn effects(case: &CaseOfMesh) -> Svg {
@@ -231,7 +134,7 @@ fn hosts(case: &CaseOfMesh) -> Table {
     let mut sorted: Vec<&HostEffect> = case.hosts.iter().collect();
     let factor = |host: &HostEffect| host.factor.map_or(f64::INFINITY, |[_, factor, _]| factor);
     sorted.sort_by(|a, b| factor(b).total_cmp(&factor(a)));
-    for host in sorted {
+    for host in sorted.iter().take(ROWS) {
         let value = host.factor.map(|[low, value, high]| Value { value, low: Some(low), high: Some(high) });
         table.row([
             Cell::text(host.host.as_str()),
@@ -242,7 +145,12 @@ fn hosts(case: &CaseOfMesh) -> Table {
             Cell::text(host.busy.map_or(String::new(), |share| format!("{:.0} % of the time", share * 100.0))),
         ]);
     }
-    table
+    noted(table, sorted.len(), "hosts, the slowest first")
+}
+
+/// Says what a table leaves out.
+fn noted(table: Table, of: usize, what: &str) -> Table {
+    if of <= ROWS { table } else { table.note(format!("{ROWS} of {of} {what}; msgpath export has all of them.")) }
 }
 
 fn pairs(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Table {
@@ -284,10 +192,10 @@ fn schedule(summary: &MeshSummary) -> Table {
 
 fn missing(header: &MeshHeader, summary: &MeshSummary) -> Table {
     let mut table = Table::new("missing", "Pairs without a result", &["near", "far", "tries", "why"]);
-    for missing in &summary.missing {
+    for missing in summary.missing.iter().take(ROWS) {
         let why = format!("{} {}", missing.problem.what, missing.problem.why);
         let (near, far) = (header.host(missing.slot.near), header.host(missing.slot.far));
         table.row([Cell::text(near), Cell::text(far), Cell::count(missing.tries.into()), Cell::text(why.trim())]);
     }
-    table
+    noted(table, summary.missing.len(), "pairs without a result")
 }

@@ -40,7 +40,7 @@ const BACKLOG: i32 = 4096;
 const ANSWER: Duration = Duration::from_secs(15);
 /// How long a host is waited for whose agent was there before.
 const COMES_BACK: Duration = Duration::from_secs(5);
-/// How long the end waits for agents that come once more, to be told that it is over.
+/// How long the end waits for the next of the agents that come once more, to be told that it is over.
 const LEAVE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
 const LOOK_MS: i32 = 100;
@@ -209,9 +209,14 @@ impl Door {
         }
         let links: Vec<Link> = self.shared.came().agents.iter_mut().filter_map(|agent| agent.link.take()).collect();
         drop(links);
-        let until = Instant::now() + LEAVE;
-        while Instant::now() < until && self.shared.came().agents.iter().any(|agent| !agent.left) {
+        let waiting = || self.shared.came().agents.iter().filter(|agent| !agent.left).count();
+        let (mut left, mut until) = (waiting(), Instant::now() + LEAVE);
+        while left > 0 && Instant::now() < until {
             std::thread::sleep(LOOK);
+            let now = waiting();
+            if now < left {
+                (left, until) = (now, Instant::now() + LEAVE);
+            }
         }
     }
 }
