@@ -709,6 +709,22 @@ mod tests {
         assert!(incoming.is_empty());
     }
 
+    #[test]
+    fn the_seeds_of_the_fuzz_target_are_messages() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/wire");
+        let seeds = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let seeds: Vec<_> = seeds.filter(|seed| seed.to_string_lossy().ends_with("_json")).collect();
+        assert!(seeds.len() > 8, "{seeds:?}");
+        let why = |seed: &std::path::PathBuf| {
+            let text = std::fs::read_to_string(seed).unwrap();
+            let to = serde_json::from_str::<ToEnd>(&text).err()?;
+            let from = serde_json::from_str::<FromEnd>(&text).err()?;
+            let role = serde_json::from_str::<crate::role::Role>(&text).err()?;
+            Some(format!("{}: {to}; {from}; {role}", seed.display()))
+        };
+        assert_eq!(seeds.iter().filter_map(why).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+
     proptest! {
         #[test]
         fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
