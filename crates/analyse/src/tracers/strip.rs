@@ -156,15 +156,15 @@ impl Cells {
         let mut filled = vec![0.0; self.kinds];
         for column in 0..=COLUMNS {
             let mut low = 0.0;
-            for kind in 0..self.kinds {
+            for (kind, (filled, open)) in filled.iter_mut().zip(open.iter_mut()).enumerate() {
                 let at = column * self.kinds + kind;
-                filled[kind] += self.wholly[at];
-                let share = if column == COLUMNS { 0.0 } else { filled[kind] + self.partly[at] };
+                *filled += self.wholly[at];
+                let share = if column == COLUMNS { 0.0 } else { *filled + self.partly[at] };
                 // A rounded sum may leave a trace of what is over.
                 let steps = if share > 1e-9 { (share * STEPS).round().max(1.0) } else { 0.0 };
                 let high = (low + steps / STEPS).min(1.0);
                 let now = (high > low).then_some((low, high));
-                match &mut open[kind] {
+                match open {
                     Some(part) if Some((part.low, part.high)) == now => part.to = column + 1,
                     part => {
                         done.extend(part.take());

@@ -93,8 +93,8 @@ fn drawn(strip: &Strip, tracer: Tracer, hatch: bool) -> Svg {
             name.push('…');
         }
         drawing.text("small", (8.0, y + LANE / 2.0 + 4.0), Anchor::Start, &name);
-        for kind in 0..strip.kinds.len() {
-            shapes(&mut drawing, lane, (kind, &strip.kinds[kind]), look(tracer, kind), y);
+        for (kind, name) in strip.kinds.iter().enumerate() {
+            shapes(&mut drawing, lane, (kind, name.as_str()), look(tracer, kind), y);
         }
     }
     let mut below = match &strip.around {

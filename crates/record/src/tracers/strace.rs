@@ -298,7 +298,9 @@ pub(super) mod tests {
     }
 
     /// Thread, name, begin after the first call, duration, error.
-    fn told(text: &Text) -> Vec<(Option<u32>, &str, Option<u64>, Option<u64>, Option<&str>)> {
+    type Told<'a> = (Option<u32>, &'a str, Option<u64>, Option<u64>, Option<&'a str>);
+
+    fn told(text: &Text) -> Vec<Told<'_>> {
         let begin = text.calls.iter().filter_map(|call| call.at_ns).min();
         let name = |at: u32| text.names[at as usize].as_str();
         let one = |call: &Call| {
