@@ -97,17 +97,21 @@ INLINE void answers(struct conn *conn, struct control *c, u64 now)
 
 /* Datagrams that become ready at once are all there when the first of them is told, one call each. */
 #define AT_ONCE 4
-/* So often in a row there may be one more to be read than waits: a reader has taken it, and has not returned yet. */
+/* A reader may have taken one and not returned yet, and a second one meanwhile; not so often in a row. */
+#define WITH_READERS 2
 #define IN_A_ROW 8
 
-/* What waits is what was seen and not read. Where it is not, nobody knows which datagram is which until these are read. */
-INLINE void check(struct queue *q, u32 taken, u32 waiting)
+/*
+ * What waits is what was seen and not read: at least `low`, and at most `high` but for what readers have. Where it is not, nobody knows
+ * which datagram is which until these are read.
+ */
+INLINE void check(struct queue *q, u32 taken, u32 low, u32 high)
 {
 	u32 have = q->put - taken;
-	q->more = have == waiting + 1 ? q->more + 1 : 0;
-	if (have >= waiting && have <= waiting + 1 && q->more < IN_A_ROW)
+	q->more = have > high ? q->more + 1 : 0;
+	if (have >= low && have <= high + WITH_READERS && q->more < IN_A_ROW)
 		return;
-	q->taken = q->put - waiting;
+	q->taken = q->put - high;
 	q->unknown = q->put;
 	q->more = 0;
 }
@@ -158,11 +162,12 @@ NOINLINE int datagram_ready(struct sock *sk, struct control *c)
 	struct end *e = socket_storage(&ends, sk, 0, 0);
 	struct queue *q = socket_storage(&queues, sk, 0, 0);
 	struct sk_buff *skb = sk->sk_receive_queue.prev;
-	u32 waiting = waiting_at(sk), taken = 0, known = q != 0, how = e && e->datagrams ? WATCHED : 0;
+	u32 waiting = 0, taken = 0, known = q != 0, how = e && e->datagrams ? WATCHED : 0;
 	if (q) {
 		if (!begin_look(q))
 			return 0;
 		taken = q->taken;
+		waiting = waiting_at(sk);
 		/* Kept there, so that the verifier forgets what it was. */
 		q->new = unseen(sk, q->put != taken ? q->last : 0, &skb);
 	}
@@ -184,7 +189,7 @@ NOINLINE int datagram_ready(struct sock *sk, struct control *c)
 	if (!known) {
 		if (!begin_look(q))
 			return 0;
-		waiting = q->new = there ? 1 : 0;
+		q->new = there ? 1 : 0;
 	}
 	u32 role = CLIENT, bytes = skb->len;
 	u64 id = conn ? conn->id : 0;
@@ -205,7 +210,10 @@ NOINLINE int datagram_ready(struct sock *sk, struct control *c)
 		q->put++;
 		q->new--;
 	}
-	check(q, taken, waiting > q->new ? waiting - q->new : 0);
+	if (known) {
+		u32 new = q->new, high = waiting_at(sk);
+		check(q, taken, waiting > new ? waiting - new : 0, high > new ? high - new : 0);
+	}
 	__sync_fetch_and_sub(&q->busy, 1);
 	return id ? datagram_counts(id, role, bytes, here) : 0;
 }
