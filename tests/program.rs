@@ -103,5 +103,9 @@ mod tools;
 mod usage;
 #[path = "program/watch.rs"]
 mod watch;
+#[path = "program/watch_agrees.rs"]
+mod watch_agrees;
+#[path = "program/watch_datagrams.rs"]
+mod watch_datagrams;
 #[path = "program/watch_ends.rs"]
 mod watch_ends;

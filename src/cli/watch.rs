@@ -39,8 +39,8 @@ const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
   sudo msgpath watch -- ./server --threads 4   start a program and watch it until it ends
   msgpath watch brisk-otter                    a record of this kind again
 
-Requests and replies on TCP and Unix stream sockets, paired by turns: what a client sends before it is answered is \
-one request. Of connections to other hosts this machine's share is split. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
+Requests and replies on TCP, UDP and Unix sockets, paired by turns: what a client sends before it is answered is one \
+request. Of connections to other hosts this machine's share is split. Needs CAP_BPF and CAP_PERFMON, kernel 6.3 with BTF.")]
 pub(super) struct Arguments {
     /// A record: a name, or a folder. Left out: programs are watched now
     #[arg(value_name = "RUN", conflicts_with_all = ["pid", "port", "comm", "cgroup", "command"])]
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     /// Processes, with their children; comma separated
     #[arg(short = 'p', long, value_name = "PIDS", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
-    /// TCP ports, either end; comma separated
+    /// TCP and UDP ports, either end; comma separated
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     /// Names of processes, as in /proc/PID/comm; comma separated

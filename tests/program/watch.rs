@@ -51,7 +51,7 @@ pub(crate) fn named<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Se
 static CPU: Mutex<()> = Mutex::new(());
 
 /// Gives the calling thread real-time priority, so that what it does not plant itself does not keep it from its CPU.
-fn real_time(priority: u32) -> bool {
+pub(crate) fn real_time(priority: u32) -> bool {
     let thread = msgpath_sys::affinity::thread_id().to_string();
     let set = Command::new("chrt").args(["-f", "-p", &priority.to_string(), &thread]).status();
     set.is_ok_and(|status| status.success())
@@ -81,13 +81,13 @@ pub(crate) fn serve(listener: &TcpListener, clients: usize, mut planted: impl Fn
     }
 }
 
-fn connect(port: u16) -> TcpStream {
+pub(crate) fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     stream.set_nodelay(true).expect("an option of TCP");
     stream
 }
 
-fn ask(stream: &mut TcpStream, what: u8) -> Duration {
+pub(crate) fn ask(stream: &mut TcpStream, what: u8) -> Duration {
     let begin = Instant::now();
     stream.write_all(&[what]).expect("the server reads");
     stream.read_exact(&mut [0]).expect("the server answers");

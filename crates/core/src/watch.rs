@@ -53,6 +53,7 @@ stages! {
     WorkOnCpu "work: on CPU",
     WorkInterrupts "work: interrupts",
     WorkPageFaults "work: page faults",
+    WorkStolen "work: taken by the hypervisor",
     WorkRunnable "work: runnable, no CPU",
     WorkWaking "work: wake-ups",
     WorkPoll "work: poll",
@@ -221,13 +222,16 @@ pub struct WatchHeader {
 pub struct ServiceCounts {
     /// The number that rows name it by.
     pub service: u32,
-    /// TCP port; 0: Unix sockets.
+    /// TCP or UDP port; 0: Unix sockets.
     pub port: u32,
     /// Process, where there is no port.
     pub process: i32,
     /// Address of the server, where it is on another host.
     #[serde(default)]
     pub host: String,
+    /// Its requests and replies are datagrams.
+    #[serde(default)]
+    pub datagrams: bool,
     /// Requests that were split.
     pub requests: u64,
     /// Requests whose copies of a thread's totals did not fit together.
@@ -360,6 +364,9 @@ pub struct WatchEnd {
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
     #[serde(default)]
     pub stolen: Option<f64>,
+    /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of its own.
+    #[serde(default)]
+    pub steal_split: bool,
 }
 
 #[cfg(test)]

@@ -223,7 +223,8 @@ impl WatchMetrics {
             .servers
             .iter()
             .map(|(name, counts)| {
-                let port = counts.port.to_string();
+                let kind = if counts.datagrams { "/udp" } else { "" };
+                let port = format!("{}{kind}", counts.port);
                 (labels([("run", self.run.as_str()), ("server", name.as_str()), ("port", port.as_str())]), counts)
             })
             .collect();

@@ -16,6 +16,8 @@ typedef long long s64;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
+/* Checked by the verifier once, for whatever numbers it is called with, and not anew for each call. */
+#define APART __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
 
 /* Helper functions, by their numbers in the kernel's interface. */
@@ -59,7 +61,11 @@ HELPER void *(*as_unix_socket)(void *sk) = (void *)178;
 
 /* Only the members that are read; their places are relocated against the running kernel's BTF at load time. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1; char comm[16]; };
+/* What the hypervisor took is kept with a CPU's run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING), which a task's leads to. */
+struct rq { u64 prev_steal_time_rq; };
+struct cfs_rq { struct rq *rq; };
+struct sched_entity { struct cfs_rq *cfs_rq; };
+struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1; struct sched_entity se; char comm[16]; };
 /* The state of a task was `long state` before kernel 5.14. */
 struct task_struct___renamed { u32 __state; };
 struct task_struct___before { long state; };
@@ -68,8 +74,9 @@ struct pt_regs___arm { s32 syscallno; };
 struct in6_addr { union { u32 u6_addr32[4]; } in6_u; };
 typedef struct { void *net; } possible_net_t;
 typedef struct { long long counter; } atomic64_t;
-struct sk_buff { u32 len, data_len; void *data; };
-struct sk_buff_head { struct sk_buff *prev; };
+struct sock;
+struct sk_buff { u32 len, data_len; void *data, *head; struct sock *sk; struct sk_buff *next, *prev; u16 transport_header, network_header; s32 skb_iif; };
+struct sk_buff_head { struct sk_buff *prev; u32 qlen; };
 struct sock_common {
 	u16 skc_family;
 	volatile u8 skc_state;
@@ -91,6 +98,7 @@ struct sock {
 	struct sock_cgroup_data sk_cgrp_data;
 };
 struct tcp_sock { u64 bytes_sent, bytes_received; u32 rcv_nxt, copied_seq; };
+struct udp_sock { struct sk_buff_head reader_queue; };
 struct unix_sock { void *addr; struct sock *peer; };
 struct iov_iter { u8 iter_type; u64 iov_offset; const void *ubuf; const void *__iov; u64 count; u64 nr_segs; };
 struct msghdr { struct iov_iter msg_iter; };

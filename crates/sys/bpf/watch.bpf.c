@@ -13,6 +13,7 @@
 
 #include "watch/sockets.h"
 #include "watch/turns.h"
+#include "watch/datagrams.h"
 
 /* ---- sockets ---- */
 
@@ -61,6 +62,8 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 		return 0;
 	u32 role = CLIENT;
 	struct conn *conn = conn_at(sk, c, SENDS, &role);
+	if (sk->sk_type == SOCK_DGRAM)
+		return bytes >= 0 ? datagram_sent(sk, c, bytes) : 0;
 	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
@@ -136,6 +139,14 @@ INLINE int data_ready(u64 *ctx, int payload)
 SEC("tp_btf/sk_data_ready") int on_sk_data_ready(u64 *ctx) { return data_ready(ctx, 0); }
 SEC("tp_btf/sk_data_ready") int on_sk_data_ready_payload(u64 *ctx) { return data_ready(ctx, 1); }
 
+/* Beside the others, where datagram sockets are watched: it reads addresses in the kernel's memory, which not every kernel allows. */
+SEC("tp_btf/sk_data_ready") int on_sk_data_ready_datagrams(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct control *c = active();
+	return c && sk->sk_type == SOCK_DGRAM ? datagram_ready(sk, c) : 0;
+}
+
 SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
@@ -148,6 +159,8 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 		return 0;
 	u32 role = CLIENT;
 	struct conn *conn = conn_at(sk, c, READS, &role);
+	if (sk->sk_type == SOCK_DGRAM)
+		return datagram_read(sk, c, bytes);
 	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
@@ -167,12 +180,8 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 		turn_away(t, conn->id, &m);
 		request_read(conn, c, t, &m, bytes);
 	} else {
-		if (conn->phase == IDLE && conn->service && !conn->paired) {
-			u32 number = conn->service - 1;
-			struct service *s = map_lookup(&services, &number);
-			if (s)
-				COUNT(s->unasked);
-		}
+		if (conn->phase == IDLE)
+			unasked(conn);
 		reply_read(conn, t, &m, bytes);
 	}
 	if (conn->logged) {
@@ -274,6 +283,8 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 	if (!known_one && !to)
 		return 0;
 	u64 now = monotonic_ns();
+	if (tells_steal() && !c->steal)
+		c->steal = 1;
 	if (from) {
 		s32 call = NO_CALL;
 		u32 new = RUNNABLE;
@@ -288,6 +299,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 				from->taker.pid = next->pid;
 				copy_name(from->taker.name, next->comm);
 			}
+			take_stolen(from, steal_of(prev), now);
 			go(from, new, now);
 			unlock(from);
 		}
@@ -313,6 +325,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 				to->run = *who;
 		}
 		go(to, ON_CPU, now);
+		to->stolen = steal_of(next);
 		to->interrupts = 0;
 		unlock(to);
 	}

@@ -117,7 +117,7 @@ pub struct Bpf {
 }
 
 /// First line of an error and of its causes; the verifier's log is for developers.
-fn brief(error: &dyn std::error::Error) -> String {
+pub(crate) fn brief(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -406,7 +406,7 @@ fn load(ebpf: &mut Ebpf, tracepoint: &str, older: bool, btf: &Btf) -> Result<Str
     }
 }
 
-fn attempt(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), ProgramError> {
+pub(crate) fn attempt(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), ProgramError> {
     program(ebpf, name)?.load(tracepoint, btf)
 }
 

@@ -16,7 +16,9 @@ use aya::programs::BtfTracePoint;
 use aya::{Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times};
 
-use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
+use crate::bpf::{
+    Loaded, Missing, PAYLOAD_SUFFIX, Refusal, attempt, brief, kernel_types, mapped, object, other, program, programs,
+};
 use crate::mapping::Mapping;
 pub use calls::{CallKind, calls};
 pub use event::{Event, KINDS, Role, What};
@@ -47,6 +49,8 @@ const HOOKS: [&str; 18] = [
 ];
 /// Tells when a TCP send begins, since kernel 6.16.
 const SEND_BEGINS: &str = "tcp_sendmsg_locked";
+/// Tells the addresses of datagrams as they arrive: a second program at its tracepoint, which runs where datagram sockets are watched.
+const ARRIVES: (&str, &str) = ("sk_data_ready", "on_sk_data_ready_datagrams");
 /// Those that copy the first bytes of what is sent have a second program, which does so.
 const COPYING: [&str; 2] = [SEND_BEGINS, "sk_data_ready"];
 
@@ -59,7 +63,9 @@ const SILENT: usize = 28;
 const LOST: usize = 32;
 const NO_ROOM: usize = 40;
 const APART: usize = 60;
-const CALL_KINDS: usize = 64;
+const STEAL: usize = 64;
+const DATAGRAMS: usize = 68;
+const CALL_KINDS: usize = 72;
 const CALLS: usize = 512;
 const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
 /// Bits of `follow`.
@@ -108,6 +114,8 @@ pub type Headed = (RequestRow, [u8; HEAD]);
 pub struct Watch {
     ebpf: Ebpf,
     loaded: Loaded,
+    /// Whether [`ARRIVES`] is attached; `None`: it could not be loaded.
+    datagrams: Option<bool>,
     control: Mapping,
     services: Mapping,
     ports: Mapping,
@@ -131,7 +139,7 @@ impl Watch {
         let ports = mapped(&ebpf, "ports", PORTS_SIZE)?;
         let listening = mapped(&ebpf, "listening", PORTS_SIZE)?;
         let copying: &[&str] = if payload { &COPYING } else { &[] };
-        let (loaded, missing) = programs(&mut ebpf, &HOOKS, copying, without, &btf)?;
+        let (loaded, mut missing) = programs(&mut ebpf, &HOOKS, copying, without, &btf)?;
         let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| missing.iter().any(|(one, _)| one == name)).collect();
         if let Some((_, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
             let names = lacking.join(", ");
@@ -139,6 +147,13 @@ impl Watch {
                 "this kernel lacks tracepoints that are there since 6.3: {names} ({why})"
             )));
         }
+        let datagrams = match attempt(&mut ebpf, ARRIVES.1, ARRIVES.0, &btf) {
+            Ok(()) => Some(false),
+            Err(error) => {
+                missing.push(("sk_data_ready of datagrams", brief(&error)));
+                None
+            }
+        };
         let mut ring = |name: &str| {
             let map = ebpf.take_map(name).ok_or_else(|| Refusal::Other(format!("the object has no map {name}")))?;
             RingBuf::try_from(map).map_err(|error| other(&error))
@@ -150,7 +165,7 @@ impl Watch {
         control.u32_at(PAYLOAD).store(u32::from(copies), Ordering::Relaxed);
         let silent = missing.iter().any(|(name, _)| *name == SEND_BEGINS);
         control.u32_at(SILENT).store(u32::from(silent), Ordering::Relaxed);
-        let mut watch = Self { ebpf, loaded, control, services, ports, listening, rows, events };
+        let mut watch = Self { ebpf, loaded, datagrams, control, services, ports, listening, rows, events };
         calls().into_iter().for_each(|(call, _, kind)| {
             if let Some(kind) = kind {
                 watch.set_kind(call, kind);
@@ -170,6 +185,19 @@ impl Watch {
             }
         }
         missing
+    }
+
+    /// Attaches what datagrams need, once a datagram socket is watched, or is `expected` to be.
+    ///
+    /// # Errors
+    /// The kernel does not attach it.
+    pub fn attach_datagrams(&mut self, expected: bool) -> io::Result<()> {
+        let met = expected || self.control.u32_at(DATAGRAMS).load(Ordering::Relaxed) != 0;
+        if met && self.datagrams == Some(false) {
+            self.datagrams = Some(true);
+            program(&mut self.ebpf, ARRIVES.1).and_then(BtfTracePoint::attach).map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 
     /// Recording on or off.
@@ -262,6 +290,7 @@ impl Watch {
         let count = |n: usize| self.services.u64_at(at + COUNTS + n * 8).load(Ordering::Relaxed);
         let bucket = |n: usize| self.services.u64_at(at + HISTOGRAM + n * 8).load(Ordering::Relaxed);
         let (port, process, host) = server(key);
+        let datagrams = key[2] >> 32 != 0;
         let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
         let [requests, torn, incomplete, in_flight, unasked] = [0, 1, 2, 3, 4].map(count);
         let times = Times(times);
@@ -270,6 +299,7 @@ impl Watch {
             port,
             process,
             host,
+            datagrams,
             requests,
             torn,
             incomplete,
@@ -278,6 +308,11 @@ impl Watch {
             framed: 0,
             times,
         }
+    }
+
+    /// Whether the kernel tells of single CPUs what a hypervisor takes; known once a thread that is watched was switched.
+    pub fn tells_steal(&self) -> bool {
+        self.control.u32_at(STEAL).load(Ordering::Relaxed) != 0
     }
 
     /// What was counted of all.
@@ -324,7 +359,9 @@ impl Watch {
     /// /proc does not tell.
     pub fn run_time(&mut self) -> io::Result<(u64, u64)> {
         let (mut ns, mut runs) = (0, 0);
-        for (_, name) in &self.loaded {
+        let own = self.loaded.iter().map(|(_, name)| name.as_str());
+        let attached: Vec<&str> = own.chain((self.datagrams == Some(true)).then_some(ARRIVES.1)).collect();
+        for name in attached {
             let fd = program(&mut self.ebpf, name).and_then(|program| Ok(program.fd()?.try_clone()?));
             let fd = fd.map_err(io::Error::other)?;
             let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
@@ -353,7 +390,7 @@ pub fn count_run_time() -> io::Result<OwnedFd> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| error.io_error)
 }
 
-/// Port, process where there is none, and address of a server on another host: `struct address` of the programs.
+/// Port, process where there is none, and address of a server on another host: `struct address` of the programs, without its kind.
 fn server([hi, lo, port]: [u64; 3]) -> (u32, i32, String) {
     match (hi | lo, port as u32) {
         (_, 0) => (0, lo as u32 as i32, String::new()),
@@ -461,7 +498,8 @@ mod tests {
         let text = |parts: (u32, i32, String)| format!("{} {} {}", parts.0, parts.1, parts.2);
         let v4 = u64::from_ne_bytes([0, 0, 0xff, 0xff, 10, 66, 0, 2]);
         let v6 = [u64::from_ne_bytes([0xfd, 1, 0, 0, 0, 0, 0, 0]), u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, 9])];
-        let servers = [[0, 0, 6379], [0, 812, 0], [0, v4, 80], [v6[0], v6[1], 443]].map(|key| text(server(key)));
+        let servers =
+            [[0, 0, 6379 | 1 << 32], [0, 812, 0], [0, v4, 80], [v6[0], v6[1], 443]].map(|key| text(server(key)));
         assert_eq!(servers, ["6379 0 ", "0 812 ", "80 0 10.66.0.2", "443 0 fd01::9"]);
     }
 
@@ -488,6 +526,7 @@ mod tests {
             assert!(payload || !watch.copies());
             assert!(without.is_empty() || missing.contains(&(SEND_BEGINS, "left out".into())));
             assert_eq!(watch.attach(), Missing::new());
+            assert!(watch.attach_datagrams(true).is_ok() && watch.datagrams == Some(true));
             watch.switch(true);
             let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
             io::Write::write_all(&mut one, b"a").unwrap();

@@ -11,9 +11,9 @@ use super::{ENOUGH, Server};
 use crate::summary::{Confidence, Finding};
 
 /// Codes of all of them.
-pub const CODES: [&str; 17] = [
+pub const CODES: [&str; 18] = [
     "X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16",
-    "X17",
+    "X17", "X18",
 ];
 
 /// Slow requests that take less than so much more than usual ones have no cause of their own.
@@ -35,6 +35,7 @@ fn cause(stage: Stage) -> (&'static str, &'static str) {
         Stage::WorkOnCpu => ("X01", "the server computing (on CPU)"),
         Stage::WorkPageFaults => ("X02", "the server's page faults"),
         Stage::WorkInterrupts => ("X16", "interrupts on the server's CPU while it worked"),
+        Stage::WorkStolen => ("X18", "the hypervisor, which took the server's CPU while it worked"),
         Stage::WorkRunnable => ("X03", "the server being runnable without a CPU while it worked"),
         Stage::RunQueue => ("X03", "the server being runnable without a CPU before it read the request"),
         Stage::ClientRunQueue => ("X03", "the client being runnable without a CPU before it read the reply"),
@@ -215,6 +216,7 @@ mod tests {
             (Stage::ClientQueued, "X11", "busy with other replies"),
             (Stage::Send, "X12", "send call"),
             (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
+            (Stage::WorkStolen, "X18", "took the server's CPU while it worked: 2.0"),
             (Stage::OtherThread, "X13", "another one took over"),
             (Stage::Away, "X17", "the link and the other host: 2.0"),
             (Stage::ClientSoftirq, "X12", "received the reply"),

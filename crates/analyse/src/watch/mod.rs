@@ -70,6 +70,8 @@ pub struct WatchSummary {
     pub cost: Option<Cost>,
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; none: the kernel does not tell.
     pub stolen: Option<f64>,
+    /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of the server's work.
+    pub steal_split: bool,
     /// What the result was to be held to.
     pub gates: Vec<RunGate>,
 }
@@ -84,8 +86,10 @@ pub struct Server {
     pub host: String,
     /// Process of the last row; 0: on another host.
     pub process: i32,
-    /// TCP port; none: Unix sockets.
+    /// TCP or UDP port; none: Unix sockets.
     pub port: Option<u32>,
+    /// Its requests and replies are datagrams.
+    pub datagrams: bool,
     /// Names of its clients; those on other hosts are called so.
     pub clients: Vec<String>,
     /// Requests that were split.
@@ -255,6 +259,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
         gates,
         stolen: end.stolen,
+        steal_split: end.steal_split,
         servers: servers.into_iter().map(|(_, server)| server).collect(),
         cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
     }
@@ -317,6 +322,7 @@ fn server(
         host: counts.host.clone(),
         process: rows.last().map_or(counts.process, |row| row.server_process),
         port: (counts.port > 0).then_some(counts.port),
+        datagrams: counts.datagrams,
         clients: most(rows.iter().map(|row| &row.client_name), CLIENTS).into_iter().map(client).collect(),
         requests: counts.requests,
         per_second: if seconds > 0.0 { counts.requests as f64 / seconds } else { 0.0 },

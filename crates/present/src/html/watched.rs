@@ -37,7 +37,7 @@ pub fn watched(summary: &WatchSummary) -> String {
     }
     if page.answers.is_empty() {
         let nobody =
-            "no request was seen: TCP and Unix stream sockets are watched, and a request must be answered meanwhile";
+            "no request was seen: TCP, UDP and Unix sockets are watched, and a request must be answered meanwhile";
         page.answers.push(Answer::new("What was seen?", Confidence::CantTell, nobody).whole());
     }
     let shown: Vec<&Server> = summary.servers.iter().take(SERVERS).collect();
@@ -145,6 +145,7 @@ fn drawn(stage: Stage) -> (usize, Kind) {
         Stage::WorkOnCpu | Stage::WorkElsewhere => (3, Kind::Handler),
         Stage::WorkInterrupts => (3, Kind::Softirq),
         Stage::WorkPageFaults => (3, Kind::Deliver),
+        Stage::WorkStolen => (3, Kind::Delay),
         Stage::WorkRunnable => (3, Kind::Delay),
         Stage::WorkWaking => (3, Kind::InFlight),
         Stage::WorkPoll | Stage::WorkSocket | Stage::WorkDisk => (3, Kind::Device),
@@ -364,7 +365,12 @@ fn servers(summary: &WatchSummary) -> Table {
         table.row([
             Cell::text(&server.name),
             Cell::text(if server.host.is_empty() { server.process.to_string() } else { "another host".into() }),
-            server.port.map_or_else(|| Cell::text("Unix sockets"), |port| Cell::text(port.to_string())),
+            Cell::text(match (server.port, server.datagrams) {
+                (Some(port), false) => port.to_string(),
+                (Some(port), true) => format!("UDP {port}"),
+                (None, false) => "Unix sockets".into(),
+                (None, true) => "Unix datagram sockets".into(),
+            }),
             Cell::count(server.requests),
             plain(server.per_second, Cell::Number),
             time(server.p50_ns),

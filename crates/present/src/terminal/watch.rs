@@ -38,7 +38,8 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
         page.gap();
         page.text(
             2,
-            "No request was seen. TCP and Unix stream sockets are watched, and a request must be answered meanwhile.",
+            "No request was seen. TCP, UDP and Unix sockets are watched, and a request must be answered meanwhile. Pipes and eventfd \
+             are not: the kernel tells of them only at every system call of every program.",
             Paint::Plain,
         );
         page.text(
@@ -68,7 +69,12 @@ pub fn watch(summary: &WatchSummary, style: Style) -> String {
 
 /// `redis-server (process 812), port 6379: 99985 requests, 9998/s, from redis-benchmark`; another host has no process here.
 fn head(server: &Server) -> String {
-    let port = server.port.map_or_else(|| "Unix sockets".into(), |port| format!("port {port}"));
+    let port = match (server.port, server.datagrams) {
+        (Some(port), false) => format!("port {port}"),
+        (Some(port), true) => format!("UDP port {port}"),
+        (None, false) => "Unix sockets".into(),
+        (None, true) => "Unix datagram sockets".into(),
+    };
     let clients =
         if server.clients.is_empty() { String::new() } else { format!(", from {}", server.clients.join(", ")) };
     let process =
@@ -257,10 +263,12 @@ impl Page {
             self.text(2, &text, Paint::Dim);
         }
         if let Some(stolen) = summary.stolen.filter(|stolen| *stolen >= STOLEN) {
-            let text = format!(
-                "the hypervisor took {} % of the CPUs' time meanwhile: it is in what is called on CPU",
-                three_digits(100.0 * stolen)
-            );
+            let whose = match summary.steal_split {
+                true => "of a server's work it is a stage; of other stages it is a part",
+                false => "this kernel does not tell of which request, and it is in what is called on CPU",
+            };
+            let text =
+                format!("the hypervisor took {} % of the CPUs' time meanwhile: {whose}", three_digits(100.0 * stolen));
             self.text(2, &text, Paint::Yellow);
         }
         let text = match &summary.cost {

@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// They go into no table that is exported.
-pub(crate) static REQUESTS: [Request; 69] = [
+pub(crate) static REQUESTS: [Request; 70] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC; where the client is on another host, the request is being received", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply; where the client is on another host, until the send call of the reply has ended", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
@@ -74,7 +74,7 @@ pub(crate) static REQUESTS: [Request; 69] = [
     Request::stored("client", "", "thread that read the reply; 0: on another host", signed!(client, i32, u32)),
     Request::stored("client_process", "", "its process", signed!(client_process, i32, u32)),
     Request::stored("faults", "", "page faults of the server's thread during the work", stored!(Itself, faults)),
-    Request::stored("port", "", "TCP port; 0: Unix socket", stored!(Itself, port)),
+    Request::stored("port", "", "TCP or UDP port; 0: Unix socket", stored!(Itself, port)),
     stage!("send_ns", Send),
     stage!("send_out_ns", SendOut),
     stage!("softirq_ns", Softirq),
@@ -87,6 +87,7 @@ pub(crate) static REQUESTS: [Request; 69] = [
     stage!("work_on_cpu_ns", WorkOnCpu),
     stage!("work_interrupts_ns", WorkInterrupts),
     stage!("work_page_faults_ns", WorkPageFaults),
+    stage!("work_stolen_ns", WorkStolen),
     stage!("work_runnable_ns", WorkRunnable),
     stage!("work_waking_ns", WorkWaking),
     stage!("work_poll_ns", WorkPoll),

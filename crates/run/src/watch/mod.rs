@@ -171,6 +171,8 @@ fn follow(
             sampling.follow(watch, &services);
             cost.follow(watch, &services, now - begin);
             slices.follow(&services, now);
+            // Where it cannot be, they are not seen; `missing` has only what could not be loaded.
+            let _ = watch.attach_datagrams(false);
         }
         if now - shown >= SHOW {
             shown = now;
@@ -197,6 +199,7 @@ fn follow(
         no_room: totals.no_room,
         rows_not_kept: 0,
         stolen: stolen(ticks),
+        steal_split: watch.tells_steal(),
         slices: slices.finish(&services, over),
         services,
         cost,

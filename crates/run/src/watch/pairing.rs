@@ -23,9 +23,9 @@ const MOST_KEPT: usize = 1 << 16;
 const LOOKED_AT: u32 = 6;
 /// The first kind of total in which a thread is blocked, and those before it.
 const ON_CPU: usize = 0;
-const RUNNABLE: usize = 3;
-const WAKING: usize = 4;
-const BLOCKED: usize = 5;
+const RUNNABLE: usize = 4;
+const WAKING: usize = 5;
+const BLOCKED: usize = 6;
 
 /// What was found in the events of a moment.
 #[derive(Debug, Default)]

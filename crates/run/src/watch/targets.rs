@@ -19,6 +19,9 @@ const MOST_DESCRIPTORS: usize = 4_096;
 const MOST_NAMESPACES: usize = 256;
 /// Listening, in /proc/net/tcp.
 const LISTENING: &str = "0A";
+/// Sockets over IP, as /proc/PID/net has them.
+const TCP: [&str; 2] = ["net/tcp", "net/tcp6"];
+const UDP: [&str; 2] = ["net/udp", "net/udp6"];
 
 pub(super) struct Targets {
     ports: Vec<u16>,
@@ -81,16 +84,19 @@ impl Targets {
         }
         self.again(watch);
         let inside: Vec<i32> = self.cgroups.iter().flat_map(Cgroup::processes).collect();
-        let listening = listening(self.known.iter().chain(&inside));
+        let folders = folders(self.known.iter().chain(&inside));
+        let (listening, datagrams) = (ports(&folders, TCP, listens), ports(&folders, UDP, is_bound));
         listening.values().for_each(|port| watch.set_listening(*port));
         // What comes to a process is known by its port, before the process has seen it.
-        let own: BTreeSet<u16> = self
-            .known
-            .iter()
-            .flat_map(|pid| sockets(*pid))
-            .filter_map(|inode| listening.get(&inode).copied())
-            .collect();
-        own.into_iter().for_each(|port| watch.watch_port(port));
+        let sockets: Vec<u64> = self.known.iter().flat_map(|pid| sockets(*pid)).collect();
+        let own = |ports: &BTreeMap<u64, u16>| -> BTreeSet<u16> {
+            sockets.iter().filter_map(|inode| ports.get(inode).copied()).collect()
+        };
+        let own_datagrams = own(&datagrams);
+        let expected = !own_datagrams.is_empty() || datagrams.values().any(|port| self.ports.contains(port));
+        own(&listening).into_iter().chain(own_datagrams).for_each(|port| watch.watch_port(port));
+        // Where it cannot be, datagrams are not seen, which the result says.
+        let _ = watch.attach_datagrams(expected);
         if self.known.len() >= MOST_WATCHED {
             let what = format!("more than {MOST_WATCHED} processes are meant");
             return Err(Problem::new("E61", Exit::CannotStart, what).hint("fewer: --pid, --port"));
@@ -159,8 +165,8 @@ fn inode(link: &str) -> Option<u64> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// TCP ports on which somebody listens in this network namespace and in those of the processes, by the inodes of the sockets.
-fn listening<'a>(processes: impl Iterator<Item = &'a i32>) -> BTreeMap<u64, u16> {
+/// Folders of /proc, one for this network namespace and for each of those of the processes.
+fn folders<'a>(processes: impl Iterator<Item = &'a i32>) -> Vec<String> {
     let mut namespaces: BTreeSet<_> = std::fs::read_link("/proc/self/ns/net").into_iter().collect();
     let mut folders = vec!["/proc/self".to_owned()];
     for process in processes.take(MOST_PROCESSES) {
@@ -170,20 +176,35 @@ fn listening<'a>(processes: impl Iterator<Item = &'a i32>) -> BTreeMap<u64, u16>
         }
     }
     folders
+}
+
+/// Ports of the sockets in these tables, by inode, as far as `of` a line has one.
+fn ports(folders: &[String], tables: [&str; 2], of: fn(&str) -> Option<(u64, u16)>) -> BTreeMap<u64, u16> {
+    folders
         .iter()
-        .flat_map(|folder| ["net/tcp", "net/tcp6"].map(|file| format!("{folder}/{file}")))
+        .flat_map(|folder| tables.map(|table| format!("{folder}/{table}")))
         .filter_map(|file| std::fs::read_to_string(file).ok())
-        .flat_map(|text| text.lines().skip(1).take(MOST_SOCKETS).filter_map(listens).collect::<Vec<_>>())
+        .flat_map(|text| text.lines().skip(1).take(MOST_SOCKETS).filter_map(of).collect::<Vec<_>>())
         .collect()
 }
 
-/// Inode and port of a listening socket, of a line of /proc/net/tcp.
-fn listens(line: &str) -> Option<(u64, u16)> {
+/// Inode, port and state of a socket, of a line of /proc/net/tcp or udp.
+fn socket(line: &str) -> Option<(u64, u16, &str)> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
     let inode = fields.nth(5)?.parse().ok()?;
-    (state == LISTENING).then(|| Some((inode, u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?)))?
+    Some((inode, u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, state))
+}
+
+/// Of a socket that listens.
+fn listens(line: &str) -> Option<(u64, u16)> {
+    socket(line).filter(|(.., state)| *state == LISTENING).map(|(inode, port, _)| (inode, port))
+}
+
+/// Of a datagram socket.
+fn is_bound(line: &str) -> Option<(u64, u16)> {
+    socket(line).map(|(inode, port, _)| (inode, port))
 }
 
 #[cfg(test)]
@@ -215,7 +236,12 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let own = sockets(std::process::id() as i32);
-        assert!(listening(std::iter::empty()).iter().any(|(inode, listens)| *listens == port && own.contains(inode)));
+        let listening = ports(&folders(std::iter::empty()), TCP, listens);
+        assert!(listening.iter().any(|(inode, listens)| *listens == port && own.contains(inode)));
+        let bound = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (port, own) = (bound.local_addr().unwrap().port(), sockets(std::process::id() as i32));
+        let datagrams = ports(&folders(std::iter::empty()), UDP, is_bound);
+        assert!(datagrams.iter().any(|(inode, bound)| *bound == port && own.contains(inode)));
         assert!(processes().contains_key(&(std::process::id() as i32)));
     }
 }

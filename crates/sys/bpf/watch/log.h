@@ -24,8 +24,8 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 {
 	int first = !conn->begun;
 	conn->begun = 1;
-	/* Of a connection to another host one half is missing. */
-	if (!c->payload || conn->far)
+	/* Of a connection to another host one half is missing; datagrams are messages as they are. */
+	if (!c->payload || conn->far || conn->datagrams)
 		return;
 	u32 *found = conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;

@@ -34,13 +34,36 @@ INLINE int above(const struct address *a, const struct address *b)
 #define PORT_OF(sk) ((sk)->__sk_common.skc_num)
 #define FAR_PORT(sk) __builtin_bswap16((sk)->__sk_common.skc_dport)
 
+/* Two addresses, of which the first is that of a socket; which end this is. */
+INLINE int join(struct key *key, struct sock *sk, const struct address *own, const struct address *far)
+{
+	/* Every network namespace has a loopback of its own. */
+	if (is_loopback(own))
+		key->net = (u64)sk->__sk_common.skc_net.net;
+	int side = above(own, far);
+	key->a = side ? *far : *own;
+	key->b = side ? *own : *far;
+	return side;
+}
+
+/* The addresses of a socket that is connected; -1: it is not. */
+INLINE int key_of_addresses(struct sock *sk, struct key *key)
+{
+	u16 family = sk->__sk_common.skc_family;
+	if (family != AF_INET && family != AF_INET6)
+		return -1;
+	struct address own = {}, far = {};
+	address_of(&own, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr, PORT_OF(sk));
+	address_of(&far, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr, FAR_PORT(sk));
+	return far.port ? join(key, sk, &own, &far) : -1;
+}
+
 /* The connection of a socket, the same for both of its ends, and which end it is (0, 1); -1: nothing that is watched. */
 INLINE int key_of(struct sock *sk, struct key *key)
 {
 	u16 family = sk->__sk_common.skc_family;
-	if (sk->sk_type != SOCK_STREAM)
+	if (sk->sk_type != SOCK_STREAM && (family != AF_UNIX || sk->sk_type != SOCK_SEQPACKET))
 		return -1;
-	key->family = family;
 	if (family == AF_UNIX) {
 		struct unix_sock *u = as_unix_socket(sk);
 		if (!u)
@@ -53,28 +76,17 @@ INLINE int key_of(struct sock *sk, struct key *key)
 		key->b.lo = own < peer ? peer : own;
 		return own > peer;
 	}
-	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
+	if (sk->sk_protocol != IPPROTO_TCP)
 		return -1;
 	key->family = AF_INET;
-	struct address own = {}, far = {};
-	address_of(&own, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr, PORT_OF(sk));
-	address_of(&far, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr, FAR_PORT(sk));
-	if (!far.port)
-		return -1;
-	/* Every network namespace has a loopback of its own. */
-	if (is_loopback(&own))
-		key->net = (u64)sk->__sk_common.skc_net.net;
-	int side = above(&own, &far);
-	key->a = side ? far : own;
-	key->b = side ? own : far;
-	return side;
+	return key_of_addresses(sk, key);
 }
 
 /* The kernel gives ports from here on to whoever connects, unless it is told another range (ip_local_port_range). */
 #define FIRST_OF_CLIENTS 32768
 
-/* Which end is the server, as far as sockets tell: 1 or 2, 0 is not known. */
-INLINE u32 server_of(struct sock *sk, u32 side)
+/* Which end is the server, as far as sockets tell: 1 or 2, 0 is not known. The ports are those of this end and of the other one. */
+INLINE u32 server_of(struct sock *sk, u32 side, u32 own, u32 far)
 {
 	if (sk->__sk_common.skc_family == AF_UNIX) {
 		/* An accepted socket has the address of the one that listened; a client's usually has none. */
@@ -84,15 +96,15 @@ INLINE u32 server_of(struct sock *sk, u32 side)
 			return 0;
 		return u->addr ? side + 1 : 2 - side;
 	}
-	int here = bit(&listening, PORT_OF(sk)), there = bit(&listening, FAR_PORT(sk));
+	int listens = sk->sk_type == SOCK_STREAM, here = listens && bit(&listening, own), there = listens && bit(&listening, far);
 	if (here == there) {
 		/* Whoever asks for a port means the server's. */
-		here = bit(&ports, PORT_OF(sk));
-		there = bit(&ports, FAR_PORT(sk));
+		here = bit(&ports, own);
+		there = bit(&ports, far);
 	}
 	if (here == there) {
-		here = PORT_OF(sk) < FIRST_OF_CLIENTS;
-		there = FAR_PORT(sk) < FIRST_OF_CLIENTS;
+		here = own < FIRST_OF_CLIENTS;
+		there = far < FIRST_OF_CLIENTS;
 	}
 	if (here == there)
 		return 0;
@@ -118,7 +130,7 @@ NOINLINE int of_watched_cgroup(struct sock *sk)
 }
 
 /* The same of the current task. */
-NOINLINE int in_watched_cgroup(void)
+APART int in_watched_cgroup(void)
 {
 	for (int level = 0; level < CGROUP_LEVELS; level++) {
 		u64 id = ancestor_cgroup(level);
@@ -139,16 +151,26 @@ INLINE int belongs(struct sock *sk, struct control *c, int mine)
 	return c->follow & CGROUPS && (of_watched_cgroup(sk) || (mine && in_watched_cgroup()));
 }
 
-INLINE void serves(struct conn *conn, struct sock *sk, u32 side, u32 server)
+/* It is a socket of a port that is watched. */
+INLINE int is_asked(struct sock *sk)
+{
+	u16 family = sk->__sk_common.skc_family;
+	return (family == AF_INET || family == AF_INET6) && (bit(&ports, PORT_OF(sk)) || bit(&ports, FAR_PORT(sk)));
+}
+
+INLINE void serves(struct conn *conn, u32 side, u32 server, u32 own, u32 far)
 {
 	conn->server = server;
-	if (server && sk->__sk_common.skc_family != AF_UNIX)
-		conn->port = server == side + 1 ? PORT_OF(sk) : FAR_PORT(sk);
+	if (server)
+		conn->port = server == side + 1 ? own : far;
 }
 
 /* A number for a new connection: its place is free, or was used longest ago of some. */
-INLINE u64 new_number(struct control *c)
+APART u64 new_number(void)
 {
+	struct control *c = active();
+	if (!c)
+		return 0;
 	u64 number = 0, longest_ago = ~0ull;
 	for (int tries = 0; tries < 8 && longest_ago; tries++) {
 		u64 next = COUNT(c->next_conn) + 1ull;
@@ -163,32 +185,31 @@ INLINE u64 new_number(struct control *c)
 	return number;
 }
 
-/* Decides about a socket that is not known yet, or was not interesting so far. `mine`: the current process uses it. */
-NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
+/* Of how a pair of addresses is looked at: the current process uses it; a socket was made for it; its socket is watched. */
+enum { MINE = 1, MADE = 2, WATCHED = 4 };
+
+/* The connection of two addresses, made where it is watched and not known yet. `side`: which of them this end has. */
+NOINLINE struct conn *conn_between(struct sock *sk, struct control *c, struct key *key, u32 side, u32 how)
 {
-	struct key key = {};
-	u32 zero = 0;
-	int side = key_of(sk, &key);
-	struct end *e = socket_storage(&ends, sk, 0, STORAGE_CREATE);
-	if (!e)
-		return 0;
-	e->epoch = c->epoch;
-	e->process = mine ? PROCESS : 0;
-	if (side < 0)
-		return 0;
-	int apart = c->apart && key.family == AF_INET;
-	u64 *id = apart ? 0 : map_lookup(&pairs, &key);
-	int asked = id != 0;
-	if (!asked && key.family == AF_INET)
-		asked = bit(&ports, PORT_OF(sk)) || (!apart && bit(&ports, FAR_PORT(sk)));
-	if (!asked && !belongs(sk, c, mine))
+	u32 zero = 0, datagrams = sk->sk_type == SOCK_DGRAM;
+	int inet = sk->__sk_common.skc_family != AF_UNIX, apart = c->apart && inet;
+	u32 own = side ? key->b.port : key->a.port, far = side ? key->a.port : key->b.port;
+	/* Both ends of datagrams are found again by their addresses: if each is on its own, under one of its own. */
+	if (apart && datagrams)
+		key->family |= 0x1000u << (side & 1);
+	int kept = !apart || datagrams;
+	u64 *id = kept ? map_lookup(&pairs, key) : 0;
+	int asked = id || how & WATCHED;
+	if (!asked && inet)
+		asked = bit(&ports, own) || (!apart && bit(&ports, far));
+	if (!asked && !belongs(sk, c, how & MINE))
 		return 0;
 	struct conn *conn = id ? conn_of(*id) : 0;
-	if (!conn || conn->seen & 1u << (side & 1)) {
+	if (!conn || (how & MADE && conn->seen & 1u << (side & 1))) {
 		/* A new one, or an address that was used before. */
 		if (conn)
 			conn->id = 0;
-		u64 number = new_number(c);
+		u64 number = new_number();
 		u32 place = number % CONNS;
 		void *blank = map_lookup(&blank_conn, &zero);
 		if (!blank || map_update(&conns, &place, blank, ANY) || !(conn = map_lookup(&conns, &place))) {
@@ -197,24 +218,52 @@ NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
 		}
 		conn->id = number;
 		conn->t_ready = monotonic_ns();
-		conn->other = side ? key.a : key.b;
-		if (!apart && map_update(&pairs, &key, &number, id ? ANY : NO_EXIST)) {
+		conn->other = side ? key->a : key->b;
+		conn->datagrams = datagrams;
+		if (kept && map_update(&pairs, key, &number, id ? ANY : NO_EXIST)) {
 			/* At the same time the other end was seen on another CPU. */
 			conn->id = 0;
-			id = map_lookup(&pairs, &key);
+			id = map_lookup(&pairs, key);
 			conn = id ? conn_of(*id) : 0;
 			if (!conn)
 				return 0;
 		} else {
 			COUNT(c->connections);
 		}
-		__sync_fetch_and_add(&c->epoch, 1);
+		/* Of datagrams each tells its connection. */
+		if (!datagrams)
+			__sync_fetch_and_add(&c->epoch, 1);
 	}
 	if (!conn->server)
-		serves(conn, sk, side, server_of(sk, side));
-	__sync_fetch_and_or(&conn->seen, 1u << (side & 1));
+		serves(conn, side, server_of(sk, side, own, far), own, far);
+	if (!(conn->seen & 1u << (side & 1)))
+		__sync_fetch_and_or(&conn->seen, 1u << (side & 1));
 	if (conn->seen == BOTH)
 		conn->far = 0;
+	return conn;
+}
+
+/* Decides about a socket that is not known yet, or was not interesting so far. `mine`: the current process uses it. */
+NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
+{
+	struct end *e = socket_storage(&ends, sk, 0, STORAGE_CREATE);
+	if (!e)
+		return 0;
+	e->epoch = c->epoch;
+	e->process = mine ? PROCESS : 0;
+	/* What comes to it tells who is at the other end (datagrams.h). */
+	if (sk->sk_type == SOCK_DGRAM) {
+		if (!e->datagrams)
+			e->datagrams = is_asked(sk) || belongs(sk, c, mine);
+		if (e->datagrams && !c->datagrams)
+			c->datagrams = 1;
+		return 0;
+	}
+	struct key key = {};
+	int side = key_of(sk, &key);
+	struct conn *conn = side < 0 ? 0 : conn_between(sk, c, &key, side, MADE | (mine ? MINE : 0));
+	if (!conn)
+		return 0;
 	e->side = side & 1;
 	e->conn = conn->id;
 	return e;
@@ -244,8 +293,10 @@ INLINE struct conn *conn_at(struct sock *sk, struct control *c, int what, u32 *r
 	if (!conn)
 		return 0;
 	/* Where nobody knows: who sends first asks. */
-	if (!conn->server)
-		serves(conn, sk, e->side, what == SENDS ? 2 - e->side : e->side + 1);
+	if (!conn->server) {
+		int inet = sk->__sk_common.skc_family != AF_UNIX;
+		serves(conn, e->side, what == SENDS ? 2 - e->side : e->side + 1, inet ? PORT_OF(sk) : 0, inet ? FAR_PORT(sk) : 0);
+	}
 	*role = ROLE(conn, e);
 	return conn;
 }
@@ -253,7 +304,7 @@ INLINE struct conn *conn_at(struct sock *sk, struct control *c, int what, u32 *r
 /* The other end has not done anything here, where it would have by now: it is on another host. */
 INLINE int is_alone(struct conn *conn, struct control *c)
 {
-	return conn->seen != BOTH && (c->apart || !is_loopback(&conn->other));
+	return conn->seen != BOTH && conn->other.port && (c->apart || !is_loopback(&conn->other));
 }
 
 /* From here on nothing is expected of the other end. */

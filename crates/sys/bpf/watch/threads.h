@@ -24,6 +24,27 @@ INLINE void set_place(s32 pid, u64 place, int on)
 		__sync_fetch_and_and(four, ~(0xffffull << shift));
 }
 
+/* Where the kernel keeps it. */
+INLINE int tells_steal(void)
+{
+	struct cfs_rq *queue = 0;
+	struct rq *rq = 0;
+	return EXISTS(queue->rq) && EXISTS(rq->prev_steal_time_rq);
+}
+
+/*
+ * What the hypervisor has taken so far of the CPU on which this task is, as the kernel has seen it: it looks at every switch, at
+ * every tick, and where a task becomes runnable there. 0 where it does not.
+ */
+INLINE u64 steal_of(struct task_struct *task)
+{
+	if (!tells_steal())
+		return 0;
+	struct cfs_rq *queue = task->se.cfs_rq;
+	struct rq *rq = queue ? queue->rq : 0;
+	return rq ? rq->prev_steal_time_rq : 0;
+}
+
 /* The current thread, known from now on. */
 NOINLINE struct thread *own(struct control *c)
 {
@@ -40,6 +61,7 @@ NOINLINE struct thread *own(struct control *c)
 		t->state = ON_CPU;
 		t->since = monotonic_ns();
 		t->tgid = PROCESS;
+		t->stolen = steal_of(current_task());
 		current_name(t->name, sizeof(t->name));
 		set_place(pid, place, 1);
 		return t;
@@ -78,6 +100,25 @@ INLINE void go(struct thread *t, u32 state, u64 now)
 	t->state = state;
 }
 
+/*
+ * Takes from the time on the CPU what the hypervisor took of it. Where the kernel has seen that late, as much as is not copied yet: no
+ * copy must be larger than a later one. Where the thread is locked.
+ */
+INLINE void take_stolen(struct thread *t, u64 stolen, u64 now)
+{
+	u64 taken = stolen > t->stolen ? stolen - t->stolen : 0;
+	u64 open = t->state == ON_CPU && now > t->since ? now - t->since : 0;
+	s64 whole = t->ns[ON_CPU] + open - t->copied;
+	t->stolen = stolen;
+	if (whole <= 0)
+		return;
+	if (taken > (u64)whole)
+		taken = whole;
+	/* Of an open interval this may be less than nothing, until the interval is added. */
+	t->ns[ON_CPU] -= taken;
+	t->ns[STOLEN] += taken;
+}
+
 /* The totals up to now, as they are. The mark's time is that of the totals. */
 INLINE void copy_totals(struct thread *t, struct mark *m, u64 now)
 {
@@ -100,8 +141,20 @@ INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 		if (seq & 1)
 			continue;
 		copy_totals(t, m, now);
-		if (__sync_fetch_and_add(&t->seq, 0) == seq)
+		if (__sync_fetch_and_add(&t->seq, 0) == seq) {
+			t->copied = m->ns[ON_CPU];
 			return 1;
+		}
+	}
+	return 0;
+}
+
+NOINLINE int stolen_so_far(struct thread *t, u64 now)
+{
+	u64 stolen = steal_of(current_task());
+	if (stolen != t->stolen && lock(t)) {
+		take_stolen(t, stolen, now);
+		unlock(t);
 	}
 	return 0;
 }
@@ -109,13 +162,16 @@ INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 /* Of the current thread, which only interrupts change meanwhile, on this CPU: nothing but the compiler must be kept in order. */
 INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 {
+	stolen_so_far(t, now);
 	for (int tries = 0; tries < 4; tries++) {
 		u64 seq = *(volatile u64 *)&t->seq;
 		asm volatile("" ::: "memory");
 		copy_totals(t, m, now);
 		asm volatile("" ::: "memory");
-		if (*(volatile u64 *)&t->seq == seq)
+		if (*(volatile u64 *)&t->seq == seq) {
+			t->copied = m->ns[ON_CPU];
 			return;
+		}
 	}
 }
 
@@ -153,7 +209,9 @@ INLINE void parts_of(u64 *parts, const struct mark *from, const struct mark *to,
 	parts[0] = blocked(from, to, row);
 	parts[1] = between(from, to, WAKING, row);
 	parts[2] = between(from, to, RUNNABLE, row);
-	parts[3] = between(from, to, ON_CPU, row) + between(from, to, INTERRUPT, row) + between(from, to, PAGING, row);
+	parts[3] = 0;
+	UNROLL for (int i = ON_CPU; i < RUNNABLE; i++)
+		parts[3] += between(from, to, i, row);
 }
 
 /* The thread did something on this connection: what it did before on another one is over. Totals are up to date in `m`. */

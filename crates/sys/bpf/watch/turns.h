@@ -65,6 +65,15 @@ NOINLINE int finish(struct conn *conn, struct control *c)
 	return 0;
 }
 
+/* The server has sent what nobody had asked for. */
+INLINE void unasked(struct conn *conn)
+{
+	u32 number = conn->service - 1;
+	struct service *s = conn->service ? map_lookup(&services, &number) : 0;
+	if (s && !conn->paired)
+		COUNT(s->unasked);
+}
+
 INLINE void incomplete(struct conn *conn)
 {
 	u32 number = conn->service - 1;
@@ -169,6 +178,7 @@ INLINE u32 service_of(struct conn *conn, struct control *c, s32 process, int awa
 		key = conn->other;
 	else if (!key.port)
 		key.lo = (u32)process;
+	key.kind = conn->datagrams;
 	u32 *known = map_lookup(&numbers, &key);
 	if (known)
 		return *known + 1;
@@ -329,7 +339,7 @@ INLINE void reply_from_afar(struct conn *conn, struct control *c, u64 now)
 	if (received < conn->t_sent)
 		received = conn->t_sent;
 	/* The reply may be here before the call that has sent the request is over. */
-	u64 out = conn->t_out > conn->t_sent && conn->t_out < received ? conn->t_out : received;
+	u64 out = conn->t_out >= conn->t_sent && conn->t_out < received ? conn->t_out : received;
 	row->flags = 0;
 	row->t0 = conn->t_sent;
 	row->out = out - conn->t_sent;

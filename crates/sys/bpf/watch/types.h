@@ -10,7 +10,10 @@
 #define AF_INET 2
 #define AF_INET6 10
 #define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+#define SOCK_SEQPACKET 5
 #define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 #define TCP_ESTABLISHED 1
 #define TCP_FIN_WAIT1 4
 #define TCP_CLOSE 7
@@ -23,7 +26,7 @@
 
 /* ---- what a thread does ---- */
 
-enum { ON_CPU, INTERRUPT, PAGING, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
+enum { ON_CPU, INTERRUPT, PAGING, STOLEN, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
 #define NO_CALL -1
 #define CALLS 512
 
@@ -44,6 +47,8 @@ struct thread {
 	u64 seq;                 /* odd while the totals change */
 	u64 since;               /* when the state began */
 	u64 ns[KINDS];
+	u64 stolen;              /* what the hypervisor had taken of its CPU when that was looked at last */
+	u64 copied;              /* its total on the CPU when it was copied last */
 	u32 state;
 	s32 call;                /* in which it blocks */
 	s32 tgid;
@@ -58,12 +63,13 @@ struct thread {
 	u64 run_ended;
 	struct last last[2];     /* by role */
 	char name[16];
-	u64 gap[13];             /* no two threads share a line of the cache */
+	u64 gap[8];             /* no two threads share a line of the cache */
 };
 
 /* ---- connections ---- */
 
-struct address { u64 hi, lo; u32 port; u32 zero; };
+/* `kind`: 1 of a server of datagrams. */
+struct address { u64 hi, lo; u32 port; u32 kind; };
 struct key { struct address a, b; u64 net; u64 family; };
 
 /* From data being ready to a thread having it. */
@@ -127,7 +133,9 @@ struct conn {
 	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
 	u64 t_sent, t_out, t_ready, t_first;
 	struct waiting waiting[2]; /* by role */
-	u32 done_is, zero;
+	u32 done_is;
+	u32 datagrams;           /* it is a pair of addresses between which datagrams go */
+	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
 	struct mark read, done, handed_from, handed_to;
 	/* The log of the connection (log.h). */
 	u32 begun;               /* a turn has begun */
@@ -141,8 +149,29 @@ struct conn {
 	struct row row;
 };
 
+/* Datagrams of one socket that wait and are told apart. */
+#define QUEUE 64
+
+/* A datagram: its connection, the end at which it has arrived, how long it is. */
+struct datagram { u64 conn; u32 role, bytes; };
+
+/* What is kept with a datagram socket: what waits there, in its order. */
+struct queue {
+	u32 put, taken;          /* datagrams that were seen, and that were read */
+	u32 unknown;             /* of those before this one nobody knows which is which */
+	u32 more;                /* so often in a row one more was to be read than waited */
+	u32 busy;                /* somebody looks at what waits */
+	s32 reader;              /* the thread that received last */
+	u64 last;                /* the datagram that was seen last */
+	u64 open;                /* of other hosts: the connection whose request was read last, while it is the only one */
+	u64 opened;              /* when */
+	u32 unanswered;          /* requests of other hosts that were read and not answered */
+	u32 new;                 /* datagrams that were found just now */
+	struct datagram waiting[QUEUE];
+};
+
 /* What is kept with a socket. */
-struct end { u64 conn; u32 side; u32 epoch; s32 process; u32 zero; };
+struct end { u64 conn; u32 side; u32 epoch; s32 process; u32 datagrams; };
 
 /* ---- the log ---- */
 
@@ -210,6 +239,8 @@ struct control {
 	u32 next_conn, next_thread;
 	u32 far;                 /* a connection to another host was seen */
 	u32 apart;               /* the other ends of connections are left alone, as if they were on other hosts */
+	u32 steal;               /* the kernel tells what a hypervisor takes */
+	u32 datagrams;           /* a datagram socket is watched */
 	u8 kinds[CALLS];         /* of the calls by their numbers */
 };
 
@@ -228,6 +259,7 @@ MAP(processes, HASH, 0, 4096, s32, u32);
 /* By their ids. */
 MAP(cgroups, HASH, 0, 64, u64, u32);
 MAP(ends, SK_STORAGE, NO_PREALLOC, 0, s32, struct end);
+MAP(queues, SK_STORAGE, NO_PREALLOC, 0, s32, struct queue);
 MAP(pairs, LRU_HASH, 0, 16384, struct key, u64);
 /* By number, modulo the size. */
 MAP(conns, ARRAY, 0, CONNS, u32, struct conn);

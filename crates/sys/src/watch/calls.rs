@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CallKind {
-    Poll = 5,
-    Socket = 6,
-    Lock = 7,
-    Disk = 8,
-    Sleep = 9,
+    Poll = 6,
+    Socket = 7,
+    Lock = 8,
+    Disk = 9,
+    Sleep = 10,
 }
 
 /// System calls in which threads usually block: number here, name, and what it means; none: just its name.

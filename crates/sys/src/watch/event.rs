@@ -5,7 +5,7 @@ use msgpath_core::watch::Culprit;
 use super::{culprit_at, name_at, u32_at, u64_at};
 
 /// Kinds of thread states, as in the programs.
-pub const KINDS: usize = 12;
+pub const KINDS: usize = 13;
 /// Bytes of an event without what was copied.
 pub(super) const EVENT_SIZE: usize = CULPRITS + 2 * 32 + 16;
 const TOTALS: usize = 32;
