@@ -1021,9 +1021,9 @@ pub struct EndRound {
 pub struct ProcessSpent {
     /// CPU time, ns.
     pub cpu_ns: u64,
-    /// Voluntary context switches.
+    /// Voluntary context switches, without those of threads that ended meanwhile.
     pub voluntary_switches: u64,
-    /// Involuntary context switches.
+    /// Involuntary ones, likewise.
     pub involuntary_switches: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,

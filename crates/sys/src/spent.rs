@@ -1,19 +1,18 @@
 //! What processes have spent so far, read from outside: `/proc/PID/stat`, `/proc/PID/task/TID/status`, `/proc/PID/io`.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use crate::process::cpu_time;
 use crate::task_stat::TaskStat;
 
 /// What a process has spent since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// CPU time, ns.
     pub cpu_ns: u64,
-    /// Voluntary context switches of the threads that it has now.
-    pub voluntary: u64,
-    /// Involuntary ones.
-    pub involuntary: u64,
+    /// Voluntary and involuntary context switches of each thread that it has now, by the thread's id.
+    pub switches: BTreeMap<u32, (u64, u64)>,
     /// Page faults without I/O.
     pub minor_faults: u64,
     /// Page faults with I/O.
@@ -22,13 +21,26 @@ pub struct Spent {
     pub io: Option<(u64, u64)>,
 }
 
+impl Spent {
+    /// Voluntary and involuntary context switches since `before`, of the threads that there are now: one that has ended
+    /// took its own with it.
+    pub fn switches_since(&self, before: &Spent) -> (u64, u64) {
+        self.switches.iter().fold((0, 0), |sum, (thread, now)| {
+            let then = before.switches.get(thread).copied().unwrap_or_default();
+            (sum.0 + now.0.saturating_sub(then.0), sum.1 + now.1.saturating_sub(then.1))
+        })
+    }
+}
+
 /// What these processes have spent together; `None`: one of them is gone.
 pub fn of(pids: &[u32]) -> Option<Spent> {
     let all: Option<Vec<Spent>> = pids.iter().map(|pid| one(*pid)).collect();
-    all?.into_iter().reduce(|sum, one| Spent {
+    all?.into_iter().reduce(|mut sum, mut one| Spent {
         cpu_ns: sum.cpu_ns + one.cpu_ns,
-        voluntary: sum.voluntary + one.voluntary,
-        involuntary: sum.involuntary + one.involuntary,
+        switches: {
+            sum.switches.append(&mut one.switches);
+            sum.switches
+        },
         minor_faults: sum.minor_faults + one.minor_faults,
         major_faults: sum.major_faults + one.major_faults,
         io: sum.io.zip(one.io).map(|(sum, one)| (sum.0 + one.0, sum.1 + one.1)),
@@ -39,12 +51,13 @@ fn one(pid: u32) -> Option<Spent> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let stat = TaskStat::parse(&stat)?;
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let tasks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-    let switches = tasks.map(|status| switches(&status)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let switches = tasks.filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        Some((task.file_name().to_str()?.parse().ok()?, switches(&status)))
+    });
     Some(Spent {
         cpu_ns: cpu_time(pid)?,
-        voluntary: switches.0,
-        involuntary: switches.1,
+        switches: switches.collect(),
         minor_faults: stat.number(10)?,
         major_faults: stat.number(12)?,
         io: fs::read_to_string(format!("/proc/{pid}/io")).ok().and_then(|text| io(&text)),
@@ -84,14 +97,25 @@ mod tests {
     #[test]
     fn what_this_process_spends_grows() {
         let own = [std::process::id()];
+        let thread = u32::try_from(crate::affinity::thread_id()).unwrap();
         let before = of(&own).unwrap();
         // Pages that were never touched.
         let pages = vec![1_u8; 8 << 20];
         std::thread::sleep(std::time::Duration::from_millis(1));
         let after = of(&own).unwrap();
         assert!(after.cpu_ns > before.cpu_ns && after.minor_faults > before.minor_faults, "{before:?} {after:?}");
-        assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
+        // Threads of other tests come and go; this one stays, and it has slept.
+        assert!(after.switches[&thread].0 > before.switches[&thread].0, "{before:?} {after:?}");
+        assert!(after.switches_since(&before).0 > 0, "{before:?} {after:?}");
         assert_eq!(pages.iter().filter(|byte| **byte == 1).count(), pages.len());
         assert_eq!((of(&[std::process::id(), u32::MAX]), of(&[])), (None, None));
+    }
+
+    #[test]
+    fn a_thread_that_ended_takes_nothing_from_the_others() {
+        let with = |all: &[(u32, (u64, u64))]| Spent { switches: all.iter().copied().collect(), ..Spent::default() };
+        let before = with(&[(1, (10, 1)), (2, (5_000, 50))]);
+        assert_eq!(with(&[(1, (13, 2)), (3, (4, 0))]).switches_since(&before), (7, 1));
+        assert_eq!(with(&[]).switches_since(&before), (0, 0));
     }
 }

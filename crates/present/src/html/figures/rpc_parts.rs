@@ -4,6 +4,7 @@ use msgpath_analyse::rpc::{RpcBand, RpcKind, RpcPart, RpcStage};
 use msgpath_core::units::three_digits;
 
 use super::super::G;
+use super::stages::HATCH;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short};
 use crate::svg::{Anchor, Drawing, Svg};
 use crate::words;
@@ -67,9 +68,6 @@ pub(super) fn column(stage: RpcStage) -> &'static str {
         RpcStage::BothPaths => "both_paths",
     }
 }
-
-/// The pattern of hatched parts; needed once in a page.
-pub(super) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Nothing };
