@@ -311,10 +311,12 @@ impl Glyphs {
         } else {
             (1e9, "s")
         };
-        if unit == "ns" && ns.abs() >= 9.995 {
-            return (format!("{ns:.0}"), unit);
+        let whole = unit == "ns" && ns.abs() >= 9.995;
+        let value = if whole { format!("{ns:.0}") } else { three_digits(ns / scale) };
+        match value.strip_prefix('-') {
+            Some(size) if self != Glyphs::Ascii => (format!("−{size}"), unit),
+            _ => (value, unit),
         }
-        (three_digits(ns / scale), unit)
     }
 
     /// `±` or `+/-`.
@@ -583,6 +585,7 @@ mod tests {
         assert_eq!(u.time(999_600.0), "1.00 ms");
         assert_eq!(u.time(4_120_000.0), "4.12 ms");
         assert_eq!(Glyphs::Ascii.time(8_100.0), "8.10 us");
+        assert_eq!((u.time(-2.15e6).as_str(), Glyphs::Ascii.time(-850.4).as_str()), ("−2.15 ms", "-850 ns"));
         assert_eq!(size(65_536), "64 KiB");
         assert_eq!(size(1_500), "1500 B");
         assert_eq!(size_short(1 << 20), "1M");

@@ -31,15 +31,15 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let open = case.quantiles.iter().find(|quantile| !quantile.is_interval())?;
     let why = match open.range {
-        Range::NotYet => "too few messages so far",
-        _ => open.why.as_deref()?,
+        Range::NotYet => ": too few messages so far".into(),
+        _ => format!(" has no 95 % interval ({})", open.why.as_deref()?),
     };
     let rounds: Vec<&SparseHistogram> =
         input.rounds[case.case.id as usize].iter().map(|round| &round.latency).collect();
     let estimate = if case.open.is_some() { estimate_queued } else { estimate };
     let estimated = estimate(&rounds, &Pooled::new(&rounds), open.p)?;
     let header = &input.run.header;
-    let head = format!("{}{}: {why}", prefix(input, case), name(open.p));
+    let head = format!("{}{}{why}", prefix(input, case), name(open.p));
     let numbers = |seconds: f64| {
         [
             ("needed_messages", estimated.needed),
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn too_few_rounds_are_cured_by_rounds() {
         let run = Build::echo(&["tcp:send"], &[64]).rounds(3).run();
-        assert!(sentences(&run, "V09")[0].contains("p50: 3 rounds"));
+        assert!(sentences(&run, "V09")[0].contains("p50 has no 95 % interval (3 rounds)."));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use msgpath_core::units::Glyphs;
 use msgpath_present::answers::Pictured;
+use msgpath_present::html::figures::tick_name;
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 
 use crate::answers::tools::{Beside, beside};
@@ -59,7 +60,7 @@ fn panel(rows: &[Row]) -> Option<Svg> {
     let x = Scale::log((low, high), (LEFT, WIDTH - RIGHT));
     for tick in time_ticks(low, high) {
         drawing.line("grid", (x.at(tick), TOP), (x.at(tick), bottom));
-        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &Glyphs::Unicode.time(tick));
+        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &tick_name(tick));
     }
     for (at, row) in rows.iter().enumerate() {
         let y = TOP + ROW * (at as f64 + 0.5);

@@ -12,6 +12,7 @@ use msgpath_core::units::Glyphs;
 use msgpath_present::answers::Pictured;
 
 use super::File;
+use msgpath_present::html::figures::tick_name;
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 
 /// Size of a panel, and what is left free around its frame, pixels.
@@ -77,7 +78,7 @@ fn frame(range: (f64, f64), name: &str, below: &str) -> (Drawing, Scale) {
     for tick in time_ticks(range.0, range.1) {
         let y = up.at(tick);
         drawing.line("grid", (LEFT, y), (width - RIGHT, y));
-        drawing.text("m", (LEFT - 7.0, y + 4.0), Anchor::End, &time(tick));
+        drawing.text("m", (LEFT - 7.0, y + 4.0), Anchor::End, &tick_name(tick));
     }
     drawing.line("axis", (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM));
     drawing.text("m", (LEFT, TOP - 14.0), Anchor::Start, name);

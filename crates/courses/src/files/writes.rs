@@ -6,6 +6,7 @@ use msgpath_core::units::Glyphs;
 use msgpath_present::answers::Pictured;
 
 use super::File;
+use msgpath_present::html::figures::tick_name;
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 
 const WIDTH: f64 = 760.0;
@@ -44,7 +45,7 @@ fn draw(all: &[Waits]) -> Option<Svg> {
     let x = Scale::log((low, high), (LEFT, WIDTH - RIGHT));
     for tick in time_ticks(low, high) {
         drawing.line("grid", (x.at(tick), TOP), (x.at(tick), bottom));
-        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &Glyphs::Unicode.time(tick));
+        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &tick_name(tick));
     }
     for (timer, name) in TIMERS {
         drawing.line("axis mark", (x.at(timer), TOP - 6.0), (x.at(timer), bottom));

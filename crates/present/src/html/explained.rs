@@ -13,7 +13,8 @@ use crate::words;
 pub(crate) fn tables(page: &mut Page, summary: &Summary) {
     for stages in &summary.attribution {
         let case = summary.cases.iter().find(|case| case.case.id == stages.case);
-        let name = case.map_or_else(String::new, |case| format!(", {} {}", case.case.path, words::message(&case.case)));
+        let name =
+            case.map_or_else(String::new, |case| format!(", {} {}", case.case.path, words::message_at(&case.case)));
         page.section(&format!("Where the time goes{name}"));
         page.note(&known(stages));
         if let Some(why) = &stages.why {

@@ -128,7 +128,7 @@ impl Page {
     /// Heading and table of stages.
     fn split(&mut self, summary: &Summary, stages: &CaseStages) {
         let case = summary.cases.iter().find(|case| case.case.id == stages.case);
-        let what = |case: &CaseSummary| format!("{} {}, ", case.case.path, words::message(&case.case));
+        let what = |case: &CaseSummary| format!("{} {}, ", case.case.path, words::message_at(&case.case));
         let messages = words::counted(stages.messages, "traced message");
         self.heading(&format!("where the time goes   {}{messages}", case.map_or_else(String::new, what)));
         if let Some(why) = &stages.why {

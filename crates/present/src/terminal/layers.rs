@@ -71,7 +71,7 @@ fn added(adds: &Estimate) -> Added {
 
 pub(super) fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
     match added(adds) {
-        Added::Known => signed(adds.value, glyphs),
+        Added::Known => glyphs.time(adds.value),
         Added::AtMost(high) => format!("at most {}", glyphs.time(high.max(0.0))),
         Added::Unknown => "n/a".into(),
     }
@@ -79,16 +79,8 @@ pub(super) fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
 
 pub(super) fn interval(estimate: &Estimate, glyphs: Glyphs) -> String {
     match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) => format!("{}..{}", signed(low, glyphs), signed(high, glyphs)),
+        (Some(low), Some(high)) => format!("{}..{}", glyphs.time(low), glyphs.time(high)),
         _ => "no interval".into(),
-    }
-}
-
-/// A time that may be below 0.
-fn signed(ns: f64, glyphs: Glyphs) -> String {
-    match ns < 0.0 {
-        true => format!("-{}", glyphs.time(-ns)),
-        false => glyphs.time(ns),
     }
 }
 
@@ -110,7 +102,7 @@ mod tests {
         let handler = Layer { name: "tcp:send, service time 20.0 µs".into(), adds: Some(below), ..layer.clone() };
         summary.layers = vec![handler, Layer { adds: Some(unknown), ..layer.clone() }, layer];
         let narrow = layers(&run, &summary, Style { width: 80, ..Style::default() });
-        assert!(narrow.contains("-66.2 µs..-60.1 µs") && narrow.contains("at most 104 µs"), "{narrow}");
+        assert!(narrow.contains("−66.2 µs..−60.1 µs") && narrow.contains("at most 104 µs"), "{narrow}");
         let text = layers(&run, &summary, Style { width: 100, ..Style::default() });
         let row = text.lines().find(|line| line.contains("1.00 µs..3.00 µs")).unwrap();
         let (value, range) =

@@ -27,7 +27,7 @@ pub fn stage_bars(run: &Run, summary: &Summary, logged: &dyn Messages, style: St
     };
     let mut page = Page::new(style);
     let messages = words::counted(stages.messages, "logged message");
-    page.heading(&format!("where the time goes   {} {}, {messages}", case.path, words::message(&case)));
+    page.heading(&format!("where the time goes   {} {}, {messages}", case.path, words::message_at(&case)));
     let bands = chosen(&stages.bands);
     let mut table = Table::new().column("stage", Align::Left);
     for (at, band) in bands.iter().enumerate() {

@@ -76,7 +76,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let several = traced().nth(1).is_some();
     for attributed in traced().take(CASES) {
         let case = scene.summary.cases.iter().find(|case| case.case.id == attributed.case);
-        let name = case.map_or_else(String::new, |case| format!("{}, {}", case.case.path, words::message(&case.case)));
+        let name =
+            case.map_or_else(String::new, |case| format!("{}, {}", case.case.path, words::message_at(&case.case)));
         for band in bands(attributed) {
             let title = if several { format!("{name}: {}", band.name) } else { band.name.clone() };
             views.push((title, 1));

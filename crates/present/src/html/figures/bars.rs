@@ -93,7 +93,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         };
         data.row([
             bar.name.into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
             datum(Some(bar.value)),
             datum(bar.low),

@@ -135,7 +135,7 @@ fn numbers(scene: &Scene<'_>) -> DataTable {
     for case in scene.measured() {
         let mut row = vec![
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
         ];
         for price in &PRICES {

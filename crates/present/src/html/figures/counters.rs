@@ -47,7 +47,7 @@ fn cycles(scene: &Scene<'_>) -> Drawn {
         let value = of(case).map_or(Datum::Missing, |value| Datum::Number(value, words::per_message(value)));
         let heads = [
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
         ];
         data.row(heads.into_iter().chain([value]));
@@ -104,7 +104,7 @@ fn kernel(scene: &Scene<'_>) -> Drawn {
         });
         let heads = [
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
         ];
         data.row(heads.into_iter().chain(values));
@@ -139,7 +139,7 @@ fn lines_of(grid: &Grid, name: &(&str, &str), value: impl Fn(&CaseSummary) -> Op
                 .map(|(case, value)| Point {
                     x: case.case.size as f64,
                     y: value,
-                    title: format!("{path}, {}: {} {each}", words::message(&case.case), words::per_message(value)),
+                    title: format!("{path}, {}: {} {each}", words::message_at(&case.case), words::per_message(value)),
                     ..Point::default()
                 })
                 .collect();

@@ -16,7 +16,7 @@ use crate::words;
 pub(super) const FIGURE: Figure = Figure {
     name: "load",
     question: "How much load before it falls over?",
-    how: "Latency from the intended send, against the rate that was offered. A tick below a point is the rate achieved; a rate that was not sustained has no latency. The shaded column is the 95 % interval of the knee, where the quantile named has doubled.",
+    how: "Latency from the intended send, against the rate that was offered. A tick below a point is the rate achieved; a rate that was not sustained has no latency. A line across marks the knee, where the quantile named has doubled; where its 95 % interval is known, a column is shaded.",
     draw: picture,
 };
 
@@ -87,13 +87,13 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
     let mut chart = Chart::new((960.0, 420.0), &x, &y);
     let (left, right, top, bottom) = chart.frame();
     if let Some(knee) = &curve.knee_per_s {
-        let from = knee.low.map_or(left, |low| chart.x.at(low)).clamp(left, right);
-        let to = knee.high.map_or(right, |high| chart.x.at(high)).clamp(left, right);
-        chart.drawing.rectangle("f1", (from, top), ((to - from).max(1.0), bottom - top), 0.12, "");
+        if knee.low.is_some() || knee.high.is_some() {
+            let from = knee.low.map_or(left, |low| chart.x.at(low)).clamp(left, right);
+            let to = knee.high.map_or(right, |high| chart.x.at(high)).clamp(left, right);
+            chart.drawing.rectangle("f1", (from, top), ((to - from).max(1.0), bottom - top), 0.12, "");
+        }
         let at = chart.x.at(knee.value).clamp(left, right);
         chart.drawing.line("whisker t1", (at, top), (at, bottom));
-        let name = format!("{} doubled", words::quantile_name(curve.knee_p));
-        chart.drawing.text("f1", (at - 6.0, top + 14.0), Anchor::End, &name);
     }
     let overloaded = curve.overloaded_per_s.map_or(right, |rate| chart.x.at(rate));
     for point in &curve.points {
@@ -113,6 +113,11 @@ fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
         chart.drawing.text("f2", (overloaded.min(right), bottom - 12.0), Anchor::End, "not sustained");
     }
     chart.lines(&lines);
+    if let Some(knee) = &curve.knee_per_s {
+        let at = chart.x.at(knee.value).clamp(left, right);
+        let name = format!("{} doubled", words::quantile_name(curve.knee_p));
+        chart.drawing.text("f1 over", (at - 6.0, (top + bottom) / 2.0), Anchor::End, &name);
+    }
     Some(chart.finish(&format!("Latency of {of} against the rate offered")))
 }
 
@@ -128,6 +133,15 @@ mod tests {
         insta::assert_snapshot!("load", drawn(&FIGURE, &Scene::new(&run, &summary)));
         let (run, summary) = fixture::echo();
         assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");
+    }
+
+    #[test]
+    fn a_knee_without_an_interval_shades_nothing() {
+        let (run, mut summary) = fixture::load_curve();
+        let knee = summary.load_curves[0].knee_per_s.as_mut().unwrap();
+        (knee.low, knee.high) = (None, None);
+        let text = drawn(&FIGURE, &Scene::new(&run, &summary));
+        assert!(text.contains("p99 doubled") && !text.contains("<rect class=\"f1\""), "{text}");
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         for row in &chosen.slowest {
             data.row([
                 case.case.path.to_string().into(),
-                words::message(&case.case).into(),
+                words::message_at(&case.case).into(),
                 Datum::Number(row.start_ns as f64, G.time(row.start_ns as f64)),
                 Datum::count(row.connection.into()),
                 Datum::Number(row.sequence as f64, row.sequence.to_string()),
@@ -119,7 +119,7 @@ fn panel(case: &CaseSummary, chosen: &Chosen) -> Option<Svg> {
         "data-geo",
         &format!("{{\"left\":{LEFT},\"right\":{right},\"top\":{TOP},\"bottom\":{bottom},\"from\":{from},\"to\":{to}}}"),
     );
-    let name = format!("{}, {}", case.case.path, words::message(&case.case));
+    let name = format!("{}, {}", case.case.path, words::message_at(&case.case));
     drawing.text("b", (0.0, 13.0), Anchor::Start, &name);
     time_ticks_left(&mut drawing, (low * 0.9, high * 1.15), &y, LEFT, WIDTH - RIGHT);
     drawing.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));

@@ -66,7 +66,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         for (at, hump) in row.ridge.humps.iter().enumerate() {
             data.row([
                 row.case.case.path.to_string().into(),
-                words::message(&row.case.case).into(),
+                words::message_at(&row.case.case).into(),
                 Datum::count(row.case.case.threads.into()),
                 Datum::count(at as u64 + 1),
                 Datum::ns(hump.at_ns),
@@ -163,10 +163,14 @@ fn draw(rows: &[Row], (low, high): (f64, f64), time: &str) -> Svg {
                     continue;
                 }
                 free = x.at(hump.at_ns) + 90.0;
-                let text = format!("{} {}", G.time(hump.at_ns), words::percent(hump.share));
+                let text = format!("{}: {}", G.time(hump.at_ns), words::percent(hump.share));
                 let bin = ridge.bins.iter().find(|bin| (bin.from_ns as f64..bin.to_ns as f64).contains(&hump.at_ns));
                 let top = bin.map_or(base, |bin| height(bin.count));
-                drawing.text("m", (x.at(hump.at_ns), top - 4.0), Anchor::Middle, &text);
+                let (at, anchor) = match x.at(hump.at_ns) {
+                    at if at > WIDTH - RIGHT - 40.0 => (WIDTH - RIGHT, Anchor::End),
+                    at => (at, Anchor::Middle),
+                };
+                drawing.text("m", (at, top - 4.0), anchor, &text);
             }
         }
     }

@@ -33,7 +33,7 @@ struct View {
 }
 
 fn describe(case: &CaseSummary) -> String {
-    format!("{}, {}", case.case.path, words::message(&case.case))
+    format!("{}, {}", case.case.path, words::message_at(&case.case))
 }
 
 fn quantile(case: &CaseSummary, p: f64) -> Option<Point> {

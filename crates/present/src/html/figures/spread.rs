@@ -41,7 +41,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         let p50 = words::quantile(case, 0.5).and_then(|quantile| quantile.ns);
         data.row([
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
             Datum::maybe_ns(case.fastest_ns.map(|ns| ns as f64)),
             Datum::maybe_ns(p50.map(|ns| ns as f64)),

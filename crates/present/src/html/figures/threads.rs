@@ -76,7 +76,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
         let ns = |ns: Option<u64>| Datum::maybe_ns(ns.map(|ns| ns as f64));
         data.row([
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
             ns(p50.ns),
             ns(p50.lo_ns),
@@ -130,7 +130,7 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
         let datum = |value: Option<f64>| value.map_or(Datum::Missing, |value| Datum::Number(value, print(value)));
         data.row([
             case.case.path.to_string().into(),
-            words::message(&case.case).into(),
+            words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
             datum(Some(rate.value)),
             datum(rate.low),
