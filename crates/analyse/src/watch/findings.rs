@@ -47,9 +47,9 @@ fn cause(stage: Stage) -> (&'static str, &'static str) {
         Stage::Queued => ("X09", "the request waiting while the server's thread was busy with other connections"),
         Stage::Held => ("X10", "the reply being held back while the server's thread worked on other requests"),
         Stage::ClientQueued => ("X11", "the client being busy with other replies"),
-        Stage::OtherThread | Stage::WorkElsewhere | Stage::ClientOtherThread => {
-            ("X13", "a thread that was not followed: another one took over")
-        }
+        Stage::OtherThread => ("X13", "the request waiting until another thread of the server took it over"),
+        Stage::WorkElsewhere => ("X13", "work in a thread that was not followed"),
+        Stage::ClientOtherThread => ("X13", "the reply waiting until another thread of the client took it over"),
         Stage::Send => ("X12", "the client's send call, the stack and the receive softirq"),
         Stage::Reply => ("X12", "the reply's send call, the stack and the receive softirq"),
         Stage::SendOut => ("X12", "the client's send call and the transmit stack"),
@@ -217,7 +217,7 @@ mod tests {
             (Stage::Send, "X12", "send call"),
             (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
             (Stage::WorkStolen, "X18", "took the server's CPU while it worked: 2.0"),
-            (Stage::OtherThread, "X13", "another one took over"),
+            (Stage::OtherThread, "X13", "another thread of the server took it over: 2.0"),
             (Stage::Away, "X17", "the link and the other host: 2.0"),
             (Stage::ClientSoftirq, "X12", "received the reply"),
         ] {

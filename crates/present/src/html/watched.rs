@@ -3,13 +3,14 @@
 
 use msgpath_analyse::attribution::stage::Kind;
 use msgpath_analyse::summary::Confidence;
-use msgpath_analyse::watch::{Band, Heat, Server, WatchSummary};
+use msgpath_analyse::watch::{Band, Heat, Server, Slow, WatchSummary};
 use msgpath_core::units::three_digits;
 use msgpath_core::watch::Stage;
 
 use super::G;
-use super::figures::lanes::{Bar, Lanes};
+use super::figures::lanes::{Bar, Lanes, wide};
 use super::figures::stages::{colour, hatched};
+use super::figures::tick_name;
 use crate::answers::{Answer, Cell, Page, Pictured, Table, cell::Value, html};
 use crate::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 use crate::words;
@@ -197,11 +198,13 @@ fn slowest(server: &Server) -> Svg {
     let longest = rows.iter().map(|slow| slow.total_ns).max().unwrap_or(1).max(1) as f64;
     let bottom = 24.0 + ROW * rows.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 22.0);
-    let x = Scale::linear((0.0, longest), (LEFT, WIDTH - RIGHT));
+    let said = |slow: &Slow| format!("{} {}", G.time(slow.total_ns as f64), slow.stage);
+    let room = rows.iter().map(|slow| wide(&said(slow)) + 8.0).fold(RIGHT, f64::max);
+    let x = Scale::linear((0.0, longest), (LEFT, WIDTH - room));
     let step = crate::svg::round_step(longest / 8.0);
     for tick in (0..=16).map(|tick| f64::from(tick) * step).take_while(|tick| *tick <= longest * 1.0001) {
         drawing.line("grid", (x.at(tick), 16.0), (x.at(tick), bottom));
-        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &G.time(tick));
+        drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &tick_name(tick));
     }
     for (row, slow) in rows.iter().enumerate() {
         let y = 20.0 + ROW * row as f64;
@@ -212,15 +215,14 @@ fn slowest(server: &Server) -> Svg {
             let (_, kind) = drawn(*stage);
             let to = from + *ns as f64;
             let title = format!("{}: {} of {}", stage.words(), G.time(*ns as f64), G.time(slow.total_ns as f64));
-            let wide = (x.at(to) - x.at(from)).max(0.4);
-            drawing.rectangle(&format!("stage st{}", colour(kind)), (x.at(from), y), (wide, ROW - 4.0), 1.0, &title);
-            if hatched(kind) && wide > 2.0 {
-                drawing.rectangle("hatched", (x.at(from), y), (wide, ROW - 4.0), 1.0, "");
+            let long = (x.at(to) - x.at(from)).max(0.4);
+            drawing.rectangle(&format!("stage st{}", colour(kind)), (x.at(from), y), (long, ROW - 4.0), 1.0, &title);
+            if hatched(kind) && long > 2.0 {
+                drawing.rectangle("hatched", (x.at(from), y), (long, ROW - 4.0), 1.0, "");
             }
             from = to;
         }
-        let text = format!("{} {}", G.time(slow.total_ns as f64), slow.stage);
-        drawing.text("small", (x.at(from) + 6.0, y + 12.0), Anchor::Start, &text);
+        drawing.text("small", (x.at(from) + 6.0, y + 12.0), Anchor::Start, &said(slow));
     }
     drawing.finish(&format!("The stages of the {} slowest requests to {}", rows.len(), server.name))
 }
@@ -242,11 +244,11 @@ fn histogram(server: &Server) -> Svg {
     for bin in bins.iter().filter(|bin| bin.count > 0) {
         let title = format!("{} to {}: {} requests", G.time(bin.from_ns), G.time(bin.to_ns), bin.count);
         let (left, top) = (x.at(bin.from_ns), y.at(bin.count as f64));
-        let wide = (x.at(bin.to_ns) - left - 1.0).max(0.6);
-        drawing.rectangle("f1", (left, top), (wide, HEIGHT - BOTTOM - top), 0.75, &title);
+        let long = (x.at(bin.to_ns) - left - 1.0).max(0.6);
+        drawing.rectangle("f1", (left, top), (long, HEIGHT - BOTTOM - top), 0.75, &title);
     }
     for tick in time_ticks(low, high) {
-        drawing.text("m", (x.at(tick), HEIGHT - BOTTOM + 18.0), Anchor::Middle, &G.time(tick));
+        drawing.text("m", (x.at(tick), HEIGHT - BOTTOM + 18.0), Anchor::Middle, &tick_name(tick));
     }
     for (name, ns) in [("p50", server.p50_ns), ("p99", server.p99_ns), ("p99.9", server.p999_ns)] {
         if let Some(ns) = ns {
@@ -268,7 +270,7 @@ fn heat(server: &Server) -> Svg {
     let y = Scale::log((*low_ns, *high_ns), (bottom, top));
     for tick in time_ticks(*low_ns, *high_ns) {
         drawing.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
-        drawing.text("m", (LEFT - 8.0, y.at(tick) + 4.0), Anchor::End, &G.time(tick));
+        drawing.text("m", (LEFT - 8.0, y.at(tick) + 4.0), Anchor::End, &tick_name(tick));
     }
     for (column, row, count) in cells {
         let from = seconds * *column as f64 / *columns as f64;

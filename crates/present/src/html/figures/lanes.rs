@@ -83,12 +83,21 @@ impl Lanes<'_> {
         let (begin, end) = ((LEFT, middle(0)), (right, middle(self.names.len().saturating_sub(1))));
         drawing.dot("f0", begin, 4.0, self.begins.1);
         drawing.dot("f0", end, 4.0, self.ends.1);
-        drawing.text("small", (begin.0 + 9.0, begin.1 + 4.0), Anchor::Start, self.begins.0);
-        drawing.text("small", (end.0 - 9.0, end.1 + 4.0), Anchor::End, self.ends.0);
+        // Where bars stand in their place the dots have their notes only.
+        let free = |row: usize, from: f64, to: f64| {
+            let own = self.bars.iter().zip(&spans).filter(|(bar, _)| bar.lane == Some(row));
+            own.map(|(_, span)| span).all(|span| span.1 <= from || to <= span.0)
+        };
+        if free(0, begin.0, begin.0 + 9.0 + wide(self.begins.0)) {
+            drawing.text("small", (begin.0 + 9.0, begin.1 + 4.0), Anchor::Start, self.begins.0);
+        }
+        if free(self.names.len().saturating_sub(1), end.0 - 9.0 - wide(self.ends.0), end.0) {
+            drawing.text("small", (end.0 - 9.0, end.1 + 4.0), Anchor::End, self.ends.0);
+        }
         let mut before: Option<(f64, f64)> = Some(begin);
         for (bar, (start, end)) in self.bars.iter().zip(&spans) {
             let Some(row) = bar.lane else { continue };
-            let (y, wide) = (TOP + LANE * row as f64 + (LANE - BAR) / 2.0, (end - start).max(0.0));
+            let (y, long) = (TOP + LANE * row as f64 + (LANE - BAR) / 2.0, (end - start).max(0.0));
             let middle = y + BAR / 2.0;
             // The step from one lane to the next.
             if let Some((x, from_y)) = before.filter(|(_, from_y)| (from_y - middle).abs() > 1.0) {
@@ -97,9 +106,9 @@ impl Lanes<'_> {
             before = Some((*end, middle));
             let title = format!("{}: {}, {}", bar.title, G.time(bar.ns), words::percent(bar.ns / self.total_ns));
             let class = format!("stage st{}", bar.colour);
-            drawing.rectangle(&class, (*start, y), (wide.max(0.6), BAR), 1.0, &title);
-            if bar.hatched && wide > 2.0 {
-                drawing.rectangle("hatched", (*start, y), (wide, BAR), 1.0, "");
+            drawing.rectangle(&class, (*start, y), (long.max(0.6), BAR), 1.0, &title);
+            if bar.hatched && long > 2.0 {
+                drawing.rectangle("hatched", (*start, y), (long, BAR), 1.0, "");
             }
         }
         if let Some((x, y)) = before {
@@ -113,7 +122,6 @@ impl Lanes<'_> {
     /// the first bar of the lane, or behind the last.
     fn labels(&self, drawing: &mut Drawing, spans: &[(f64, f64)]) {
         let right = WIDTH - RIGHT;
-        let wide = |text: &str| text.chars().count() as f64 * LETTER;
         for row in 0..self.names.len() {
             let middle = TOP + LANE * row as f64 + LANE / 2.0 + 4.0;
             let own: Vec<usize> = (0..self.bars.len())
@@ -153,6 +161,11 @@ impl Lanes<'_> {
             }
         }
     }
+}
+
+/// About how wide a label is, pixels.
+pub(crate) fn wide(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
 }
 
 #[cfg(test)]
