@@ -13,6 +13,20 @@ use crate::svg::escape;
 pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
     let mut page = Page::new();
     page.raw(&format!("<h1>{}</h1>\n", escape(&answers.title)));
+    write(page, answers, 0, pictures)
+}
+
+/// The same for a page with one question: its first answer is the heading.
+pub(crate) fn answered(answers: &Answers, pictures: &[Pictured]) -> String {
+    let Some(first) = answers.answers.first() else { return html(answers, pictures) };
+    let mut page = Page::new();
+    page.raw(&format!("<p class=\"subject\">{}</p>\n", escape(&answers.title)));
+    page.headline(first.confidence, &first.text, first.next.first());
+    write(page, answers, 1, pictures)
+}
+
+/// What comes below the heading, which has `told` of the answers.
+fn write(mut page: Page, answers: &Answers, told: usize, pictures: &[Pictured]) -> String {
     if !answers.missing.is_empty() {
         page.raw("<ul class=\"verdict\">\n");
         for missing in &answers.missing {
@@ -26,7 +40,7 @@ pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
         picture(&mut page, "picture-1", first, true);
         page.raw("</div>\n");
     }
-    for (number, answer) in answers.answers.iter().enumerate() {
+    for (number, answer) in answers.answers.iter().enumerate().skip(told) {
         page.listed(&format!("question-{}", number + 1), &answer.question);
         page.raw(&format!("<div id=\"question-{}\">\n", number + 1));
         page.heading(&format!("{}. {}", number + 1, answer.question));

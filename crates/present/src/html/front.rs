@@ -32,7 +32,7 @@ pub(crate) fn write(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary], 
     } else {
         match answers.split_first() {
             Some((first, others)) => {
-                headline(page, first);
+                page.headline(first.confidence, &first.text, first.next.first());
                 page.raw("<ul class=\"verdict\">\n");
                 for finding in others.iter().take(SENTENCES) {
                     page.computed(finding.confidence, &finding.text, &[]);
@@ -76,38 +76,6 @@ fn plain(scene: &Scene<'_>, cases: &[&CaseSummary]) -> String {
 fn subject(page: &mut Page, scene: &Scene<'_>, cases: &[&CaseSummary]) {
     let text = format!("{} · {} · run {}", title(scene, cases), scene.summary.target, scene.summary.name);
     page.raw(&format!("<p class=\"subject\">{}</p>\n", escape(&text)));
-}
-
-fn headline(page: &mut Page, finding: &Finding) {
-    let (first, rest) = first_sentence(&finding.text);
-    page.raw(&format!(
-        "<h1 class=\"{}\"><span class=\"tag\">{}</span>{}</h1>\n",
-        class(finding.confidence),
-        escape(finding.confidence.word()),
-        escape(first)
-    ));
-    if !rest.is_empty() {
-        page.raw(&format!("<p>{}</p>\n", escape(rest)));
-    }
-    next(page, finding.next.first());
-}
-
-/// The first sentence of a finding, and what follows it. A full stop within brackets or a number ends nothing.
-fn first_sentence(text: &str) -> (&str, &str) {
-    let mut depth = 0_i32;
-    for (at, c) in text.char_indices() {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        if depth == 0 && at > 40 && text[at..].starts_with(". ") {
-            return (&text[..=at], text[at + 2..].trim());
-        }
-    }
-    (text, "")
-}
-
-fn next(page: &mut Page, command: Option<&String>) {
-    if let Some(command) = command {
-        page.raw(&format!("<p class=\"next\">next: <code>{}</code></p>\n", escape(command)));
-    }
 }
 
 /// What voids the numbers or cuts them short is never folded.
@@ -229,17 +197,4 @@ pub(crate) fn findings(page: &mut Page, summary: &Summary) {
         page.computed(finding.confidence, &finding.text, &finding.next);
     }
     page.raw("</ul>\n");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_headline_is_one_sentence() {
-        let text = "Slow messages are slow because the receiver waited (95 %: 5.20 ms. to 5.95 ms). Meanwhile ran: x.";
-        assert_eq!(first_sentence(text).1, "Meanwhile ran: x.");
-        assert!(first_sentence(text).0.ends_with("5.95 ms)."));
-        assert_eq!(first_sentence("Half came back within 4.2 µs."), ("Half came back within 4.2 µs.", ""));
-    }
 }

@@ -6,7 +6,7 @@ use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
 use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::units::three_digits;
 
-use crate::answers::{Answer, Cell, Page, Pictured, Table, cell::Value, html};
+use crate::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
 
 /// Hosts whose effects are drawn, the slowest.
@@ -61,7 +61,7 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
     if !summary.missing.is_empty() {
         page.tables.push(missing(header, summary));
     }
-    html(&page, &pictures)
+    answered(&page, &pictures)
 }
 
 fn question(code: &str) -> &'static str {

@@ -117,6 +117,19 @@ impl Page {
         self.raw(&format!("<h2>{}</h2>\n", escape(text)));
     }
 
+    /// The sentence that answers, as the heading of the page, and what to type next.
+    pub(crate) fn headline(&mut self, confidence: Confidence, text: &str, next: Option<&String>) {
+        let (first, rest) = first_sentence(text);
+        let (class, tag) = (class(confidence), escape(confidence.word()));
+        self.raw(&format!("<h1 class=\"{class}\"><span class=\"tag\">{tag}</span>{}</h1>\n", escape(first)));
+        if !rest.is_empty() {
+            self.raw(&format!("<p>{}</p>\n", escape(rest)));
+        }
+        if let Some(command) = next {
+            self.raw(&format!("<p class=\"next\">next: <code>{}</code></p>\n", escape(command)));
+        }
+    }
+
     pub(crate) fn note(&mut self, text: &str) {
         self.raw(&format!("<p class=\"mut\">{}</p>\n", escape(text)));
     }
@@ -168,5 +181,30 @@ impl Page {
             self.raw("</tr>\n");
         }
         self.raw("</table></div>\n");
+    }
+}
+
+/// The first sentence of a finding, and what follows it. A full stop within brackets or a number ends nothing.
+fn first_sentence(text: &str) -> (&str, &str) {
+    let mut depth = 0_i32;
+    for (at, c) in text.char_indices() {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        if depth == 0 && at > 40 && text[at..].starts_with(". ") {
+            return (&text[..=at], text[at + 2..].trim());
+        }
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_is_one_sentence() {
+        let text = "Slow messages are slow because the receiver waited (95 %: 5.20 ms. to 5.95 ms). Meanwhile ran: x.";
+        assert_eq!(first_sentence(text).1, "Meanwhile ran: x.");
+        assert!(first_sentence(text).0.ends_with("5.95 ms)."));
+        assert_eq!(first_sentence("Half came back within 4.2 µs."), ("Half came back within 4.2 µs.", ""));
     }
 }

@@ -11,7 +11,7 @@ use super::G;
 use super::figures::lanes::{Bar, Lanes, wide};
 use super::figures::stages::{colour, hatched};
 use super::figures::tick_name;
-use crate::answers::{Answer, Cell, Page, Pictured, Table, cell::Value, html};
+use crate::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
 use crate::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 use crate::words;
 
@@ -49,7 +49,7 @@ pub fn watched(summary: &WatchSummary) -> String {
     }
     page.tables.push(servers(summary));
     page.tables.push(seen(summary));
-    html(&page, &pictures)
+    answered(&page, &pictures)
 }
 
 fn answers(server: &Server) -> Vec<Answer> {
@@ -436,7 +436,7 @@ mod tests {
     fn the_page_has_what_was_found_and_its_pictures() {
         let page = watched(&fixture::watched());
         for part in [
-            "What makes slow requests to redis-server slow?",
+            "<h1 class=\"sure\"><span class=\"tag\">sure</span>",
             "woken by lock-holder",
             "Where is a request to redis-server at every moment?",
             "What did the slowest requests to redis-server wait for?",

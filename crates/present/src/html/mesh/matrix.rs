@@ -8,8 +8,9 @@ use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
 use msgpath_core::units::{Glyphs, three_digits};
 
 use crate::html::encode::base64;
+use crate::html::figures::lanes::wide;
 use crate::html::png;
-use crate::svg::{Anchor, Drawing, Svg};
+use crate::svg::{Anchor, Drawing, Svg, escape};
 
 /// Above this many hosts a cell of the matrix is a pair of racks; without racks only the slowest hosts are shown.
 pub(super) const MOST_HOSTS: usize = 500;
@@ -18,6 +19,10 @@ const SIDE: f64 = 900.0;
 const MARGIN: f64 = 110.0;
 /// The largest cell.
 const LARGEST: f64 = 48.0;
+/// From one colour of the key to the next.
+const KEY: f64 = 56.0;
+/// Characters of a column's name.
+const NAME: usize = 11;
 /// A row of the hosts of a rack.
 const ROW: f64 = 15.0;
 /// Cells of all cases with a shape and a text of their own when pointed at: more of them are drawn as images, or the page would be too
@@ -166,6 +171,27 @@ struct Grid {
     missing: BTreeSet<(usize, usize)>,
 }
 
+/// How strong the colour of a p50 is that is so many times that of the fastest tenth, 0 to 1.
+fn strength(times: f64) -> f64 {
+    (times.max(1.0).ln() / STRONGEST.ln()).min(1.0)
+}
+
+fn opacity(times: f64) -> f64 {
+    0.12 + 0.88 * strength(times)
+}
+
+/// The name of a column, leaning over it.
+fn column(drawing: &mut Drawing, (x, y): (f64, f64), name: &str) {
+    let short = match name.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.into(),
+    };
+    drawing.raw(&format!(
+        "<text class=\"small\" transform=\"translate({x:.1} {y:.1}) rotate(-60)\">{}</text>",
+        escape(&short)
+    ));
+}
+
 /// The middle of a cell's values.
 fn middle(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
@@ -182,14 +208,14 @@ impl Grid {
         link: Option<&dyn Fn(usize) -> String>,
     ) {
         let cell = (size, height);
-        let strength = |ns: f64| ((ns / fast).max(1.0).ln() / STRONGEST.ln()).min(1.0);
         let at = |row: usize, column: usize| (MARGIN + column as f64 * cell.0, top + row as f64 * cell.1);
         let mut pixels = if titled { Vec::new() } else { vec![0; self.rows.len() * self.columns.len()] };
         let mut linked = None;
         for ((row, column), values) in &mut self.cells {
             let ns = middle(values);
             if !titled {
-                pixels[row * self.columns.len() + column] = 1 + (strength(ns) * f64::from(SHADES - 1)).round() as u8;
+                pixels[row * self.columns.len() + column] =
+                    1 + (strength(ns / fast) * f64::from(SHADES - 1)).round() as u8;
                 continue;
             }
             if let (Some(link), true) = (link, linked != Some(*row)) {
@@ -197,7 +223,7 @@ impl Grid {
                 linked = Some(*row);
             }
             let title = format!("{} → {}: p50 {}", self.rows[*row], self.columns[*column], Glyphs::Unicode.time(ns));
-            drawing.rectangle("f1", at(*row, *column), cell, 0.12 + 0.88 * strength(ns), &title);
+            drawing.rectangle("f1", at(*row, *column), cell, opacity(ns / fast), &title);
         }
         if linked.is_some() {
             drawing.raw("</a>");
@@ -256,7 +282,8 @@ fn id(case: &CaseOfMesh, rack: Option<usize>) -> String {
 fn matrix(grid: &mut Grid, axis: &Axis, case: &CaseOfMesh, look: Look) -> Svg {
     let Look { size, fast, .. } = look;
     let side = MARGIN + size * axis.groups.len() as f64;
-    let mut drawing = Drawing::new(side.max(SIDE / 2.0) + 8.0, side + 8.0);
+    let racks = if axis.racks { 0.0 } else { axis.groups.iter().map(|(_, rack)| wide(rack)).fold(0.0, f64::max) };
+    let mut drawing = Drawing::new(side.max(SIDE / 2.0) + 8.0 + racks, side + 8.0);
     let to_hosts = |rack: usize| id(case, Some(rack));
     if axis.racks {
         drawing.attribute("id", &id(case, None));
@@ -267,22 +294,33 @@ fn matrix(grid: &mut Grid, axis: &Axis, case: &CaseOfMesh, look: Look) -> Svg {
     let at = |position: usize| MARGIN + position as f64 * size;
     let mut before = "";
     for (position, (name, rack)) in axis.groups.iter().enumerate() {
-        if position > 0 && rack != before && !axis.racks {
-            drawing.line("axis", (at(position), MARGIN), (at(position), side));
-            drawing.line("axis", (MARGIN, at(position)), (side, at(position)));
+        if rack != before && !axis.racks {
+            if position > 0 {
+                drawing.line("axis", (at(position), MARGIN), (at(position), side));
+                drawing.line("axis", (MARGIN, at(position)), (side, at(position)));
+            }
+            drawing.text("m", (side + 6.0, at(position) + 13.0), Anchor::Start, rack);
         }
         before = rack;
         if size >= 11.0 {
-            drawing.text("small", (MARGIN - 6.0, at(position) + size / 2.0 + 4.0), Anchor::End, name);
+            let middle = at(position) + size / 2.0 + 4.0;
+            drawing.text("small", (MARGIN - 6.0, middle), Anchor::End, name);
+            column(&mut drawing, (middle, MARGIN - 6.0), name);
         }
     }
     let label = format!("p50 of the pairs of {} hosts", case.hosts.len());
     drawing.text(
         "small",
-        (MARGIN, MARGIN - 12.0),
+        (MARGIN, 12.0),
         Anchor::Start,
-        &format!("{label}; the fastest tenth is below {}", Glyphs::Unicode.time(fast)),
+        &format!("{label}. Times slower than {}:", Glyphs::Unicode.time(fast)),
     );
+    for (place, times) in [1.0, 1.2, 1.5, 2.0, STRONGEST].into_iter().enumerate() {
+        let x = MARGIN + place as f64 * KEY;
+        drawing.rectangle("f1", (x, 20.0), (14.0, 12.0), opacity(times), "");
+        let more = if times == STRONGEST { " and more" } else { "" };
+        drawing.text("small", (x + 18.0, 30.0), Anchor::Start, &format!("{}{more}", three_digits(times)));
+    }
     drawing.finish(&label)
 }
 
