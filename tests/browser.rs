@@ -9,6 +9,8 @@ mod chromium;
 #[allow(dead_code)] // the other tests use the rest of it
 #[path = "program/command.rs"]
 mod command;
+#[path = "browser/racks.rs"]
+mod racks;
 #[path = "browser/reading.rs"]
 mod reading;
 #[path = "browser/runs.rs"]

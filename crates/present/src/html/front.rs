@@ -5,7 +5,7 @@ use msgpath_analyse::summary::{CaseSummary, Finding, Warning};
 use msgpath_core::schema::NEAR;
 
 use super::figures::{self, Done};
-use super::page::{Page, class};
+use super::page::Page;
 use super::scene::Scene;
 use super::{G, compared, tables};
 use crate::svg::escape;
