@@ -11,6 +11,12 @@ use crate::check_int;
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+/// SOF_TIMESTAMPING_{TX,RX}_{HARDWARE,SOFTWARE}, linux/net_tstamp.h.
+const TX_HARDWARE: u32 = 1;
+const TX_SOFTWARE: u32 = 1 << 1;
+const RX_HARDWARE: u32 = 1 << 2;
+const RX_SOFTWARE: u32 = 1 << 3;
 
 /// An offload that has a reading command of its own; the number after it is the command that switches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +56,29 @@ impl Offload {
             Self::TcpSegmentation => "tso",
             Self::Segmentation => "gso",
             Self::Receive => "gro",
+        }
+    }
+}
+
+/// Who can stamp a device's packets (SO_TIMESTAMPING, the kernel's timestamping.rst).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamping {
+    /// The device, with its own clock: packets sent, packets received.
+    pub hardware: (bool, bool),
+    /// The kernel: packets sent, packets received.
+    pub software: (bool, bool),
+    /// Number of the device's clock, /dev/ptpN; `None`: it has none.
+    pub clock: Option<u32>,
+}
+
+impl Stamping {
+    /// Of `so_timestamping` and `phc_index` in struct ethtool_ts_info.
+    fn of(offered: u32, clock: i32) -> Self {
+        let has = |bit| offered & bit != 0;
+        Self {
+            hardware: (has(TX_HARDWARE), has(RX_HARDWARE)),
+            software: (has(TX_SOFTWARE), has(RX_SOFTWARE)),
+            clock: u32::try_from(clock).ok(),
         }
     }
 }
@@ -103,7 +132,16 @@ impl Ethtool {
         Ok((words[5], words[8]))
     }
 
-    /// `N` is the size of the command's structure in words: all of those above consist of `u32` only.
+    /// Who can stamp its packets.
+    ///
+    /// # Errors
+    /// As [`Ethtool::offload`].
+    pub fn stamping(&self, device: &str) -> io::Result<Stamping> {
+        let words = self.ask::<11>(device, ETHTOOL_GET_TS_INFO)?; // struct ethtool_ts_info
+        Ok(Stamping::of(words[1], words[2].cast_signed()))
+    }
+
+    /// `N` is the size of the command's structure in words: all of those above consist of words of 32 bits only.
     fn ask<const N: usize>(&self, device: &str, command: u32) -> io::Result<[u32; N]> {
         let mut words = [0_u32; N];
         words[0] = command;
@@ -152,5 +190,18 @@ mod tests {
         assert!(ethtool.receive_coalescing("lo").is_err(), "lo has no interrupts");
         assert!(ethtool.rings("no such device").is_err());
         assert!(ethtool.offload("a name that is far too long", Offload::Receive).is_err());
+    }
+
+    #[test]
+    fn who_stamps_packets_is_told() {
+        let ethtool = Ethtool::open().unwrap();
+        let loopback = ethtool.stamping("lo").unwrap();
+        assert_eq!((loopback.hardware, loopback.clock), ((false, false), None), "there is no device");
+        assert!(loopback.software.1, "the kernel stamps what it receives");
+        assert!(ethtool.stamping("no such device").is_err());
+        // As a card with a clock has it: all four and SOF_TIMESTAMPING_RAW_HARDWARE.
+        let card = Stamping::of(0x5f, 0);
+        assert_eq!(card, Stamping { hardware: (true, true), software: (true, true), clock: Some(0) });
+        assert_eq!(Stamping::of(RX_SOFTWARE, -1).hardware, (false, false));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use msgpath_core::schema::{DeviceKind, Route};
 use msgpath_core::units::{BitUnits, bits_per_second};
-use msgpath_sys::ethtool::{Ethtool, Offload};
+use msgpath_sys::ethtool::{Ethtool, Offload, Stamping};
 use msgpath_sys::netlink::{Family, Netlink, attributes};
 
 use super::verdict::Verdict;
@@ -47,6 +47,10 @@ pub(super) fn route(context: &Context) -> Verdict {
         Err(error) => parts.push(Verdict::none(format!("ethtool: {error}"))),
         Ok(ethtool) => {
             parts.push(Verdict::ok(offloads(&ethtool, &link.name)));
+            parts.push(match ethtool.stamping(&link.name) {
+                Ok(stamping) => Verdict::ok(stamps(stamping)),
+                Err(error) => Verdict::none(format!("stamps: {error}")),
+            });
             match ethtool.receive_coalescing(&link.name) {
                 Ok((us, _)) => parts.push(judge_coalescing(&link.name, us)),
                 Err(error) => parts.push(Verdict::none(format!("coalescing: {error}"))),
@@ -113,6 +117,17 @@ fn offloads(ethtool: &Ethtool, device: &str) -> String {
         Err(_) => format!("{name} n/a"),
     });
     named.join(", ")
+}
+
+/// Who could stamp packets: msgpath takes the stamps of the two programs, which have the wake-up of the receiver in them.
+fn stamps(Stamping { hardware, software, clock }: Stamping) -> String {
+    match (hardware, clock) {
+        ((true, true), Some(clock)) => {
+            format!("packets could be stamped by the device, whose clock is /dev/ptp{clock}")
+        }
+        _ if software.1 => "packets could be stamped by the kernel, not by the device".into(),
+        _ => "nobody could stamp packets".into(),
+    }
 }
 
 fn judge_coalescing(device: &str, us: u32) -> Verdict {
@@ -259,6 +274,17 @@ mod tests {
             assert_eq!(state(kind), CheckState::Warn, "{kind:?}");
         }
         assert_eq!((state(DeviceKind::Nic), state(DeviceKind::Virtual)), (CheckState::Ok, CheckState::Ok));
+    }
+
+    #[test]
+    fn who_could_stamp_packets_is_said() {
+        let card = Stamping { hardware: (true, true), software: (true, true), clock: Some(1) };
+        assert!(stamps(card).contains("by the device, whose clock is /dev/ptp1"));
+        // A clock that nobody can read is of no use.
+        assert!(stamps(Stamping { clock: None, ..card }).contains("by the kernel, not by the device"));
+        assert!(
+            stamps(Stamping { hardware: (false, false), software: (false, false), clock: None }).contains("nobody")
+        );
     }
 
     #[test]
