@@ -5,6 +5,7 @@ pub mod busy_poll;
 pub mod epoll;
 pub mod eventfd;
 pub mod futex;
+pub mod gro;
 pub mod poll;
 pub mod quickack;
 pub mod semaphore;
@@ -24,7 +25,7 @@ use std::io;
 
 use msgpath_sys::clock;
 
-use crate::channel::{Channel, Receive, RingEnd};
+use crate::channel::{Channel, Polled, RingEnd};
 
 /// What a wait returns when its slice is over.
 fn slice_over() -> io::Error {
@@ -35,7 +36,7 @@ fn slice_over() -> io::Error {
 /// byte: a zero-copy completion on the error queue wakes pollers as well. That is an empty receive call, and the wait
 /// goes on.
 #[inline(always)]
-fn receive_when_ready<C: Receive>(
+fn receive_when_ready<C: Polled>(
     channel: &mut C,
     buffer: &mut [u8],
     mut ready: impl FnMut(&C) -> io::Result<bool>,
