@@ -169,6 +169,21 @@ fn datagrams_that_are_handed_over_together_are_taken_with_few_calls() {
 }
 
 #[test]
+fn what_is_mapped_is_said() {
+    let home = Home::new();
+    if !is_here(&home, "tcp:zerocopy/zc-receive") {
+        return;
+    }
+    let line = format!("compare -l 64,64K -x tcp:zerocopy/zc-receive,tcp:send/zc-receive {SHORT} --json");
+    let output = home.run(&line).ends_with(0).json();
+    let cases =
+        output["cases"].as_array().unwrap().iter().filter(|case| case["case"]["path"] == "tcp:zerocopy/zc-receive");
+    let mapped: Vec<u64> = cases.map(|case| number(&case["ends"][1]["calls"]["mapped_bytes"])).collect();
+    assert!(mapped.len() >= 2 && mapped.contains(&0) && mapped.iter().any(|bytes| *bytes > 0), "{mapped:?}");
+    assert_eq!(codes(&output, "findings").iter().filter(|code| **code == "W132").count(), 4, "{output}");
+}
+
+#[test]
 fn queues_of_system_v_are_removed_also_after_a_kill() {
     let home = Home::new();
     if !is_here(&home, "sysvmsg:send") {

@@ -130,6 +130,9 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
     if case.traits.copies == Copies::Once {
         return (Some(travelled), "by the kernel: one copy each direction, from memory to memory".into());
     }
+    if case.traits.maps {
+        return (None, "n/a: what the kernel maps it does not copy (W132)".into());
+    }
     if case.traits.lends {
         return (Some(travelled), "by the kernel: one copy out, each direction; the sender's pages are lent".into());
     }
@@ -179,6 +182,7 @@ mod tests {
         assert_eq!(of("tcp:send", |_| ()).0, Some(4000.0));
         assert_eq!(of("shm:ring/spin", |_| ()).0, Some(4000.0));
         assert_eq!(of("pipe:no-such", |_| ()).0, None);
+        assert_eq!(of("tcp:zerocopy/zc-receive", |_| ()).0, None);
         for once in ["pipe:splice", "pipe:vmsplice", "tcp:sendfile", "procvm:fetch/futex"] {
             assert_eq!(of(once, |_| ()).0, Some(2000.0), "{once}");
         }

@@ -94,6 +94,9 @@ pub struct Traits {
     /// A receive call takes several messages where the kernel has joined them.
     #[serde(skip_serializing_if = "is_default")]
     pub coalesces: bool,
+    /// Pages are mapped into the receiver instead of copied, where they can be.
+    #[serde(skip_serializing_if = "is_default")]
+    pub maps: bool,
     /// The far end of an echo sends the pages back as they came, and never touches the payload.
     #[serde(skip_serializing_if = "is_default")]
     pub untouched: bool,

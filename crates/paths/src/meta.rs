@@ -57,6 +57,8 @@ pub trait Part {
     const UNTOUCHED: bool = false;
     /// Waits: one receive call takes several messages where the kernel has joined them.
     const COALESCES: bool = false;
+    /// Waits: pages are mapped into the receiver instead of copied, where they can be.
+    const MAPS: bool = false;
     /// Waits: the receive call waits by itself, whatever it does with what comes.
     const IN_CALL: bool = false;
     /// Send methods: zero copy is asked for in a way that the kernel ignores.

@@ -259,6 +259,7 @@ pub fn mark<P: Part>(traits: &mut Traits) {
     traits.lends |= P::LENDS;
     traits.untouched |= P::UNTOUCHED;
     traits.coalesces |= P::COALESCES;
+    traits.maps |= P::MAPS;
 }
 
 /// What is true of a path, as its parts declare it; of their part nothing where one of them is not known.
@@ -319,7 +320,7 @@ mod program {
         block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, gro::Gro, poll::Poll,
         quickack::QuickAck, semaphore::Semaphore, sigio::SigIo, signalfd::Signalfd, sigqueue::Sigqueue, spin::Spin,
         sysv_semaphore::SysvSemaphore, uring::Uring, uring_fixed::UringFixed, uring_futex::UringFutex,
-        uring_message::UringMessage, uring_multishot::UringMultishot, uring_sqpoll::UringSqpoll,
+        uring_message::UringMessage, uring_multishot::UringMultishot, uring_sqpoll::UringSqpoll, zc_receive::ZcReceive,
     };
 
     crate::registry! {
@@ -333,7 +334,8 @@ mod program {
                 uring::Uring, UringZc
             ],
             waits(table) [
-                Block, Spin, Poll, Epoll, BusyPoll, Uring, UringFixed, UringSqpoll, UringMultishot, SigIo, QuickAck, Gro
+                Block, Spin, Poll, Epoll, BusyPoll, Uring, UringFixed, UringSqpoll, UringMultishot, SigIo, QuickAck, Gro,
+                ZcReceive
             ];
         Pipe(Pipe):
             methods [Write, Writes, Writev, Flatten, Vmsplice, Splice, uring::Uring],

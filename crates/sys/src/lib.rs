@@ -23,6 +23,7 @@ pub mod futex;
 pub mod ktls;
 pub mod limits;
 pub mod listening;
+pub mod mapped_receive;
 mod mapping;
 pub mod memory;
 pub mod mqueue;

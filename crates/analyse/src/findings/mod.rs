@@ -56,6 +56,7 @@ mod littles_law;
 mod local_route;
 mod loss_by_place;
 mod lost_messages;
+mod mapped_share;
 mod merged_signals;
 mod missed_deadlines;
 pub mod modes;
@@ -218,6 +219,7 @@ pub const DETECTORS: &[Detector] = &[
     lent_pages::DETECTOR,
     untouched::DETECTOR,
     joined_datagrams::DETECTOR,
+    mapped_share::DETECTOR,
     polled_queue::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,

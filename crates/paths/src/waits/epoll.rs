@@ -41,7 +41,7 @@ impl<C: Polled> Wait<C> for Epoll {
             Some(epoll) => epoll,
             none => none.insert(poll::Epoll::new(channel.recv_fd())?),
         };
-        receive_when_ready(channel, buffer, |_| epoll.wait(slice_ms))
+        receive_when_ready(channel, buffer, |_| epoll.wait(slice_ms), C::recv_now)
     }
 
     fn join(&mut self, channel: &mut C) -> Result<(), Unavailable> {

@@ -20,6 +20,7 @@ pub mod uring_futex;
 pub mod uring_message;
 pub mod uring_multishot;
 pub mod uring_sqpoll;
+pub mod zc_receive;
 
 use std::io;
 
@@ -32,7 +33,7 @@ fn slice_over() -> io::Error {
     io::Error::from(io::ErrorKind::WouldBlock)
 }
 
-/// Waits with `ready` (which returns false when the time is over), then receives. A descriptor can be ready without a
+/// Waits with `ready` (which returns false when the time is over), then receives with `receive`, which does not wait. A descriptor can be ready without a
 /// byte: a zero-copy completion on the error queue wakes pollers as well. That is an empty receive call, and the wait
 /// goes on.
 #[inline(always)]
@@ -40,6 +41,7 @@ fn receive_when_ready<C: Polled>(
     channel: &mut C,
     buffer: &mut [u8],
     mut ready: impl FnMut(&C) -> io::Result<bool>,
+    mut receive: impl FnMut(&mut C, &mut [u8]) -> io::Result<usize>,
 ) -> io::Result<usize> {
     let mut since = None;
     loop {
@@ -48,7 +50,7 @@ fn receive_when_ready<C: Polled>(
             return Err(slice_over());
         }
         channel.counts().recv_calls += 1;
-        match channel.recv_now(buffer) {
+        match receive(channel, buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 channel.counts().recv_empty += 1;
                 let since = *since.get_or_insert_with(clock::now);

@@ -32,6 +32,7 @@ impl<C: Polled> Wait<C> for Poll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();
-        receive_when_ready(channel, buffer, |channel| poll::poll(channel.recv_fd(), Interest::Read, slice_ms))
+        let ready = |channel: &C| poll::poll(channel.recv_fd(), Interest::Read, slice_ms);
+        receive_when_ready(channel, buffer, ready, C::recv_now)
     }
 }
