@@ -77,7 +77,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 25] = [
+const NAMES: [(&str, &str); 26] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -91,6 +91,7 @@ const NAMES: [(&str, &str); 25] = [
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
+    ("crates/sys/src/ethtool.rs", "names of offloads"),
     ("crates/run/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),
@@ -159,7 +160,7 @@ fn names_of_parts_stand_in_their_files() {
 /// Most packages that the program is built from, its own among them, and most instances of the loop in which both sending and
 /// waiting are measured. More of either is paid for in every build: it wants a reason, and a new number here. One for each send
 /// method of a family, and for each bell of shared memory, where nothing enters the kernel; 153 when every wait had its own.
-const MOST: (usize, usize) = (125, 31);
+const MOST: (usize, usize) = (125, 37);
 
 #[test]
 fn what_is_built_is_bounded() {

@@ -103,10 +103,120 @@ fn other_paths_carry_what_is_sent() {
     home.run("echo -x pipe-packet:write -l 5000").ends_with(2).says(&["4096"]);
 }
 
+/// Codes of the findings or warnings of a run, as often as they come.
+fn codes<'a>(output: &'a Value, of: &str) -> Vec<&'a str> {
+    output[of].as_array().unwrap().iter().filter_map(|said| said["code"].as_str()).collect()
+}
+
+#[test]
+fn pages_that_are_lent_or_never_touched_come_back_as_they_were() {
+    let home = Home::new();
+    let lend = ["tcp:sendfile", "unix:sendfile/epoll", "procvm:fetch", "procvm:fetch/spin"];
+    let touch_nothing = ["pipe:splice", "tcp:splice", "unix:splice"];
+    let line = |paths: &[&str], rest: &str| format!("{rest} -x {} {SHORT} --json", paths.join(","));
+    let all = [&lend[..], &touch_nothing[..], &["sysvmsg:send", "sysvmsg:send/spin"]].concat();
+    let here: Vec<&str> = all.into_iter().filter(|path| is_here(&home, path)).collect();
+    let output = home.run(&line(&here, "compare -l 64,4K")).ends_with(0).json();
+    assert!(output["cases"].as_array().unwrap().len() >= 2 * here.len());
+    for case in output["cases"].as_array().unwrap() {
+        assert!(case["delivery"]["verified"].as_u64() > Some(0), "{case}");
+        assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{case}");
+    }
+    let warnings = codes(&output, "warnings");
+    let said = |code: &str| warnings.iter().filter(|other| **other == code).count();
+    assert_eq!((said("W121"), said("W130")), (1, 1), "{warnings:?}");
+    // Nobody answers: whatever was lent must not be written again before it was read.
+    let here: Vec<&str> = ["tcp:sendfile", "unix:sendfile", "procvm:fetch", "sysvmsg:send"]
+        .into_iter()
+        .filter(|path| is_here(&home, path))
+        .collect();
+    // Often enough that each buffer is used again.
+    let often = format!("stream -x {} -l 8000 --sndbuf 128K --rcvbuf 128K -w 0 -c 3000 -r 2", here.join(","));
+    let output = home.run(&(often + " --no-ablations --no-extend --no-save --json")).ends_with(0).json();
+    for case in output["cases"].as_array().unwrap() {
+        assert!(case["delivery"]["verified"].as_u64() > Some(0), "{case}");
+    }
+    // Several in flight, one that comes in parts, and by a schedule.
+    home.run(&line(&["tcp:splice", "tcp:sendfile"], "compare -l 64K --inflight 4")).ends_with(0);
+    home.run("echo -x procvm:fetch --rate 2k -t 200ms -r 2 -w 0 --no-save").ends_with(0);
+    home.run("stream -x pipe:splice -l 4K -w 0 --no-save").ends_with(3).says(&["in a stream nothing goes back"]);
+    home.run("echo -x tcp:splice --reply 128 -w 0 --no-save").ends_with(3).says(&["as long as it came"]);
+    home.run("echo -x tcp:splice/epoll").ends_with(2).says(&["in its own call"]);
+}
+
+#[test]
+fn datagrams_that_are_handed_over_together_are_taken_with_few_calls() {
+    let home = Home::new();
+    if !is_here(&home, "udp:gso/gro") {
+        return;
+    }
+    // The first message of a round starts the clock, and those that came with it take no call any more.
+    let line = "stream -l 1200 -x udp:gso/gro,udp:send/gro,udp:gso --rcvbuf 4M -w 0 -c 8000 -r 4 --no-ablations --no-extend \
+                --no-save --json";
+    let output = home.run(line).ends_with(0).json();
+    let calls = |case: usize| {
+        let case = &output["cases"][case];
+        (number(&case["delivery"]["received"]), number(&case["ends"][1]["calls"]["recv_calls"]))
+    };
+    let (received, reads) = calls(0);
+    assert!(received > 2 * reads && reads > 0, "{received} datagrams, {reads} calls");
+    for case in [1, 2] {
+        let (received, reads) = calls(case);
+        assert!(reads + 4 >= received && received > 0, "{case}: {received} datagrams, {reads} calls");
+    }
+    assert_eq!(codes(&output, "findings").iter().filter(|code| **code == "W131").count(), 2, "{output}");
+    home.run(&format!("echo -x udp:gso/gro,udp:gso -l 64 {SHORT}")).ends_with(0);
+}
+
+#[test]
+fn what_is_mapped_is_said() {
+    let home = Home::new();
+    if !is_here(&home, "tcp:zerocopy/zc-receive") {
+        return;
+    }
+    let line = format!("compare -l 64,64K -x tcp:zerocopy/zc-receive,tcp:send/zc-receive {SHORT} --json");
+    let output = home.run(&line).ends_with(0).json();
+    let cases =
+        output["cases"].as_array().unwrap().iter().filter(|case| case["case"]["path"] == "tcp:zerocopy/zc-receive");
+    let mapped: Vec<u64> = cases.map(|case| number(&case["ends"][1]["calls"]["mapped_bytes"])).collect();
+    assert!(mapped.len() >= 2 && mapped.contains(&0) && mapped.iter().any(|bytes| *bytes > 0), "{mapped:?}");
+    assert_eq!(codes(&output, "findings").iter().filter(|code| **code == "W132").count(), 4, "{output}");
+}
+
+#[test]
+fn queues_of_system_v_are_removed_also_after_a_kill() {
+    let home = Home::new();
+    if !is_here(&home, "sysvmsg:send") {
+        return;
+    }
+    // Who has sent to a queue or received from it stands in the list: messages in flight are needed to be found there.
+    let of = |processes: &[u32]| -> usize {
+        let list = std::fs::read_to_string("/proc/sysvipc/msg").unwrap_or_default();
+        let words = |line: &str| line.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>();
+        let mine =
+            |line: &&str| words(line).get(5..7).is_some_and(|ends| ends.iter().any(|pid| processes.contains(pid)));
+        list.lines().skip(1).filter(mine).count()
+    };
+    for signal in ["INT", "KILL"] {
+        let mut running = home.start("echo -x sysvmsg:send -l 64 -t 60s -r 2 -w 0 --no-save");
+        let begun = within(Duration::from_secs(30), || of(&running.children()) == 2);
+        assert!(begun, "no queues of {:?}", running.children());
+        let ends = running.children();
+        assert_eq!(ends.len(), 2, "near and far");
+        if signal == "KILL" {
+            running.send_to("KILL", ends[1]);
+        } else {
+            running.signal("INT");
+        }
+        assert!(within(Duration::from_secs(30), || of(&ends) == 0), "{signal}: {} queues are left", of(&ends));
+        assert!(within(Duration::from_secs(30), || running.has_ended()), "{signal}: it goes on");
+    }
+}
+
 #[test]
 fn what_was_never_run_here_says_so() {
     let home = Home::new();
-    for (path, part) in [("vsock:send", "vsock"), ("sctp:send", "SCTP")] {
+    for (path, part) in [("vsock:send", "vsock"), ("sctp:send", "SCTP"), ("ktls:send", "TLS records")] {
         if !is_here(&home, path) {
             home.run(&format!("echo -x {path}")).ends_with(3).says(&[part]);
         }

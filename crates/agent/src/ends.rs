@@ -13,7 +13,7 @@ use msgpath_paths::{AnyMethod, AnyWait, Channel, End, Method, Wait};
 use crate::event_loop::{self, EventLoop};
 use crate::loops::{
     Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Windows, acknowledge, acknowledged, echo_far,
-    echo_near, echo_near_batch, echo_near_window, stream_receive, stream_send,
+    echo_near, echo_near_batch, echo_near_window, relay_far, stream_receive, stream_send,
 };
 use crate::open::{Flow, Generator, open_receive, open_send};
 
@@ -158,6 +158,9 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
 
     fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
         let FarWork { messages, inbox, answer, stamps, delivery } = work;
+        if self[0].method.relays() {
+            return relay_far(self, inbox, range, answer, stamps, delivery);
+        }
         echo_far(self, messages, inbox, range, answer, stamps, delivery)
     }
 }

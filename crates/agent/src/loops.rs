@@ -614,6 +614,55 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     Ok(())
 }
 
+/// [`echo_far`] of ends that send back what they never touch: [`Method::relay`]. The near end compares.
+///
+/// # Errors
+/// [`LoopError`].
+pub fn relay_far<C: Channel, S: Method<C>, W: Wait<C>>(
+    ends: &mut [End<C, S, W>],
+    inbox: &mut Inbox,
+    (first, count): (u64, u64),
+    answer: &Answer<'_>,
+    stamps: &mut FarStamps,
+    delivery: &mut Delivery,
+) -> Done {
+    if !answer.same_bytes {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "what is not touched goes back as it came").into());
+    }
+    let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
+    let message = inbox.message;
+    for turn in first..first + count {
+        for End { channel, method, .. } in ends.iter_mut() {
+            channel.limits().look()?;
+            receive(channel, &mut Relayed(method), inbox.rest(0), message, false)?;
+            if stamping && stamps.arrived.len() < stamps.arrived.capacity() {
+                stamps.arrived.push(clock::now());
+            }
+            delivery.received += 1;
+            if answer.service.is_some() {
+                answer.service.work(turn);
+            }
+            if leaving && stamps.left.len() < stamps.left.capacity() {
+                stamps.left.push(clock::now());
+            }
+            method.send(channel)?;
+            method.flush(channel)?;
+            delivery.sent += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Receiving by [`Method::relay`]: of the buffer only the size counts.
+struct Relayed<'a, S>(&'a mut S);
+
+impl<C: Channel, S: Method<C>> Wait<C> for Relayed<'_, S> {
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.relay(channel, buffer.len())
+    }
+}
+
 /// Sender of a stream: `count` messages on each connection in turn. No clock in the loop.
 ///
 /// # Errors

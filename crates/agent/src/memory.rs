@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use msgpath_core::Unavailable;
 use msgpath_core::plan::{Stamps, Workload};
 use msgpath_core::units::size;
-use msgpath_paths::{Family, is_lossy, transport};
+use msgpath_paths::{Family, is_lossy, most_unread, traits, transport};
 use msgpath_rpc::command::Step;
 use msgpath_sys::memory;
 
@@ -26,12 +26,16 @@ const PER_REPLY: u64 = 72 << 10;
 impl RoundOrder {
     /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
     pub fn memory(&self) -> u64 {
-        // A working set for each direction, each rounded up to a power of two, and what a pipe of the size that was asked for
-        // holds of pages that are lent.
-        let lent = match transport(&self.path.transport).map(|transport| transport.meta().family) {
-            Some(Family::Pipe) => self.options.send_buffer.unwrap_or(0).saturating_mul(2 * u64::from(self.connections)),
+        // A working set for each direction, each rounded up to a power of two, and what may be unread of pages that are lent.
+        let unread = match transport(&self.path.transport).map(|transport| transport.meta().family) {
+            Some(Family::Pipe) => self.options.send_buffer.unwrap_or(0),
+            Some(Family::Socket) if traits(&self.path).lends && !self.is_bounded() => {
+                most_unread(&self.options).unwrap_or(0)
+            }
+            Some(Family::Process) => 8 * self.largest().max(PER_CONNECTION),
             _ => 0,
         };
+        let lent = unread.saturating_mul(2 * u64::from(self.connections));
         self.bytes(u64::from(self.inflight) + 3, self.working_set.saturating_mul(4).saturating_add(lent))
     }
 
@@ -200,6 +204,12 @@ pub(crate) mod tests {
         assert!(many.memory() < 256 << 20, "10,000 connections: {}", many.memory());
         let bulk = RoundOrder { workload: Workload::Stream, pieces: Pieces::whole(1 << 20), ..usual };
         assert!(bulk.memory() < 256 << 20, "a stream of 1 MiB on 16 connections: {}", bulk.memory());
+        let options =
+            ChannelOptions { send_buffer: Some(1 << 20), receive_buffer: Some(1 << 20), ..Default::default() };
+        let lent = RoundOrder { options, ..order("tcp:sendfile") };
+        assert!(lent.memory() < 1 << 20, "who answers has read it: {}", lent.memory());
+        let lent = RoundOrder { workload: Workload::Stream, ..lent };
+        assert!(lent.memory() > 4 << 20, "what both buffers hold is lent: {}", lent.memory());
     }
 
     #[test]

@@ -949,7 +949,8 @@ mod tests {
             let own = Self { does, most, came: Arc::clone(&came), stop: Arc::clone(&stop) };
             let (path, options) = (order.path.clone(), order.options.clone());
             std::thread::spawn(move || {
-                let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &pattern };
+                let inflight = Layout::UNANSWERED;
+                let layout = Layout { pieces: Pieces::whole(64), inflight, copies: 1, content: &pattern };
                 let _ = with_ends(&path, channels, layout, &options, own);
             });
             Self { does, most, came, stop }

@@ -185,7 +185,14 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };
     let program = job.order.program.as_ref().map(|program| Payload::of_program(pieces, &program.talk, false));
     let content = |at| program.as_ref().map_or_else(|| pattern(at), |payload| payload.at(at));
-    let layout = Layout { pieces, inflight: job.order.inflight, copies, content: &content };
+    let inflight = match job.role {
+        // One acknowledgement, or nothing.
+        Role::Receiver | Role::OpenReceiver => 1,
+        Role::OpenSender | Role::OpenEcho => Layout::UNANSWERED,
+        _ if job.order.is_bounded() => job.order.inflight,
+        _ => Layout::UNANSWERED,
+    };
+    let layout = Layout { pieces, inflight, copies, content: &content };
     let (order, ready) = (Arc::clone(&job.order), job.ready.clone());
     let (path, options) = (&order.path, &order.options);
     let result = match (job.role, order.dispatch) {

@@ -426,7 +426,16 @@ pub struct RoundOrder {
     pub program: Option<Box<ProgramOrder>>,
 }
 
+/// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
+pub const OPEN_BUFFERS: u32 = 64;
+
 impl RoundOrder {
+    /// Whether never more messages are in flight than `inflight` says: not in a stream, and of a schedule only those below
+    /// [`OPEN_BUFFERS`] are told.
+    pub fn is_bounded(&self) -> bool {
+        self.workload == Workload::Echo && self.inflight < OPEN_BUFFERS
+    }
+
     /// The reply: cut like the message where it is as long.
     pub fn reply_pieces(&self) -> Pieces {
         if self.reply == self.pieces.total() { self.pieces } else { Pieces::whole(self.reply as u32) }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use msgpath_agent::loops::{
     Answer, Arrivals, FarStamps, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window,
-    stream_receive, stream_send,
+    relay_far, stream_receive, stream_send,
 };
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_core::Delivery;
+use msgpath_core::plan::ChannelOptions;
 use msgpath_core::units::Pieces;
 use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, all, with_ends};
@@ -59,22 +60,32 @@ impl Driver for Far<'_> {
         let mut inbox = Inbox::new(self.0.len(), self.0.len(), ends[0].channel.framed(), 1);
         let finish = AtomicBool::new(true);
         let service = Service::new(None, 0);
-        let answer = Answer { same_bytes: false, finish: &finish, service: &service };
+        let relays = ends[0].method.relays();
+        let answer = Answer { same_bytes: relays, finish: &finish, service: &service };
         let mut stamps = FarStamps { arrived: Vec::with_capacity(500), left: Vec::with_capacity(500) };
         let mut delivery = Delivery::default();
         let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
-        echo_far(&mut ends, &messages, &mut inbox, (0, FIRST), &answer, &mut stamps, &mut delivery).unwrap();
+        let mut echo = |ends: &mut [End<C, S, W>], inbox: &mut Inbox, range, delivery: &mut Delivery| match relays {
+            true => relay_far(ends, inbox, range, &answer, &mut stamps, delivery).unwrap(),
+            false => echo_far(ends, &messages, inbox, range, &answer, &mut stamps, delivery).unwrap(),
+        };
+        echo(&mut ends, &mut inbox, (0, FIRST), &mut delivery);
         allocations(|| {
-            let range = (FIRST, 2 * COUNT);
-            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
+            echo(&mut ends, &mut inbox, (FIRST, 2 * COUNT), &mut delivery);
             let range = (FIRST + 2 * COUNT, COUNT);
             stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
         })
     }
 }
 
+/// Where pages are lent, each message that can be unread has a buffer of its own: few of them.
+fn options(entry: &msgpath_paths::Entry) -> ChannelOptions {
+    let few = msgpath_paths::traits(&entry.name).lends.then_some(64 << 10);
+    ChannelOptions { send_buffer: few, receive_buffer: few, ..Need::local(64).options }
+}
+
 fn pair(entry: &msgpath_paths::Entry, size: u64) -> (AnyChannel, AnyChannel) {
-    let mut need = Need::local(size);
+    let mut need = Need { options: options(entry), ..Need::local(size) };
     need.wakes = entry.wakes();
     need.inflight = 2;
     // Longer than a busy machine keeps a thread from its CPU: what may be lost is given up then.
@@ -94,8 +105,8 @@ fn no_measured_loop_allocates() {
         }
         let pieces = Pieces::of(4, 16);
         let payload = Payload::new(pieces);
-        let layout = Layout { pieces, inflight: 2, copies: 1, content: &pattern };
-        let options = Need::local(64).options;
+        let layout = Layout { pieces, inflight: Layout::UNANSWERED, copies: 1, content: &pattern };
+        let options = options(&entry);
         let lossy = entry.transport.meta().lossy;
         let (near, far) = pair(&entry, pieces.total());
         std::thread::scope(|scope| {

@@ -127,6 +127,18 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
     if case.traits.copies == Copies::Unknown {
         return (None, format!("n/a: how often {} copies is not known", case.path.transport));
     }
+    if case.traits.copies == Copies::Once {
+        return (Some(travelled), "by the kernel: one copy each direction, from memory to memory".into());
+    }
+    if case.traits.maps {
+        return (None, "n/a: what the kernel maps it does not copy (W132)".into());
+    }
+    if case.traits.lends {
+        return (Some(travelled), "by the kernel: one copy out, each direction; the sender's pages are lent".into());
+    }
+    if case.traits.untouched && plan.workload == Workload::Echo {
+        return (Some(travelled), "by the kernel: one copy in and one out, at the near end alone".into());
+    }
     let mut in_and_out = 2.0 * travelled;
     let mut why = String::from("by the kernel: one copy in and one out, each direction");
     if let Some(zero) = zerocopy(rounds) {
@@ -169,7 +181,11 @@ mod tests {
     fn copies_are_counted_as_far_as_known() {
         assert_eq!(of("tcp:send", |_| ()).0, Some(4000.0));
         assert_eq!(of("shm:ring/spin", |_| ()).0, Some(4000.0));
-        assert_eq!(of("pipe:splice", |_| ()).0, None);
+        assert_eq!(of("pipe:no-such", |_| ()).0, None);
+        assert_eq!(of("tcp:zerocopy/zc-receive", |_| ()).0, None);
+        for once in ["pipe:splice", "pipe:vmsplice", "tcp:sendfile", "procvm:fetch/futex"] {
+            assert_eq!(of(once, |_| ()).0, Some(2000.0), "{once}");
+        }
         assert_eq!(of("eth:send", |_| ()).0, None);
         let (bytes, why) =
             of("tcp:flatten", |round| round.near_mut().calls.copied_bytes = 1000 * round.near().delivery.sent);

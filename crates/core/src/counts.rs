@@ -34,6 +34,9 @@ pub struct CallCounts {
     /// counts them; a long one counts more than once.
     #[serde(default)]
     pub redirected: u64,
+    /// Bytes that were mapped into the receiver, not copied by the kernel (wait `zc-receive`).
+    #[serde(default)]
+    pub mapped_bytes: u64,
 }
 
 impl CallCounts {
@@ -51,6 +54,7 @@ impl CallCounts {
         self.signals += other.signals;
         self.dropped += other.dropped;
         self.redirected += other.redirected;
+        self.mapped_bytes += other.mapped_bytes;
     }
 
     /// What was counted since `before`.
@@ -68,6 +72,7 @@ impl CallCounts {
             signals: self.signals - before.signals,
             dropped: self.dropped - before.dropped,
             redirected: self.redirected - before.redirected,
+            mapped_bytes: self.mapped_bytes - before.mapped_bytes,
         }
     }
 

@@ -33,7 +33,7 @@ impl Stack {
     }
 }
 
-/// Who copies a message, once in and once out.
+/// Who copies a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Copies {
@@ -44,6 +44,8 @@ pub enum Copies {
     Kernel,
     /// The program, into shared memory and out of it.
     Program,
+    /// The kernel, once: from the memory of one process into that of the other.
+    Once,
 }
 
 /// What is true of a path.
@@ -89,6 +91,15 @@ pub struct Traits {
     /// Pages are lent, not copied: what the sender writes into its buffer after the call is what the receiver reads.
     #[serde(skip_serializing_if = "is_default")]
     pub lends: bool,
+    /// A receive call takes several messages where the kernel has joined them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub coalesces: bool,
+    /// Pages are mapped into the receiver instead of copied, where they can be.
+    #[serde(skip_serializing_if = "is_default")]
+    pub maps: bool,
+    /// The far end of an echo sends the pages back as they came, and never touches the payload.
+    #[serde(skip_serializing_if = "is_default")]
+    pub untouched: bool,
     /// The send method that hands all pieces over in one call; empty: there is none here, or this is it.
     #[serde(skip_serializing_if = "is_default")]
     pub joined_method: String,

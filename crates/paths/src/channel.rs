@@ -12,11 +12,13 @@ use msgpath_core::schema::{Granted, TcpInfo};
 use msgpath_core::{CallCounts, Unavailable};
 use msgpath_sys::packet::{self, Destination, Head};
 use msgpath_sys::sockmap::Sockmap;
-use msgpath_sys::{clock, mqueue, msg, ring, socket};
+use msgpath_sys::{clock, mqueue, msg, ring, socket, sysvmsg};
 use rustix::net::sockopt;
 
 use crate::layer::Layered;
 use crate::meta::Family;
+pub use crate::transports::procvm::ProcessEnd;
+pub use crate::transports::sysvmsg::SysvQueues;
 
 /// How long a channel waits, and who may end the waiting.
 #[derive(Clone, Debug)]
@@ -73,13 +75,21 @@ impl Limits {
     }
 }
 
-/// Ends every wait in a socket from outside: shuts it down.
-pub struct Breaker(OwnedFd);
+/// Ends every wait in a channel from outside.
+pub enum Breaker {
+    /// Shuts a socket down for both directions; whoever waits in it sees the end.
+    Socket(OwnedFd),
+    /// Removes queues; whoever waits at one sees the end.
+    Queues([sysvmsg::Queue; 2]),
+}
 
 impl Breaker {
-    /// Shuts the socket down for both directions; whoever waits in it sees the end.
+    /// Ends them.
     pub fn shut(&self) {
-        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+        match self {
+            Breaker::Socket(fd) => drop(rustix::net::shutdown(fd, rustix::net::Shutdown::Both)),
+            Breaker::Queues(queues) => queues.iter().for_each(|queue| queue.remove()),
+        }
     }
 }
 
@@ -126,9 +136,9 @@ pub(crate) fn grant(end: &str, option: &str, asked: Option<String>, granted: Str
     Granted { end: end.into(), option: option.into(), asked: asked.unwrap_or_else(|| "-".into()), granted, same }
 }
 
-/// A channel that can be received from by a call on a descriptor.
+/// A channel that can be received from by a call.
 pub trait Receive: Channel {
-    /// Prepares the descriptor for [`Receive::recv_now`].
+    /// Prepares the channel for [`Receive::recv_now`].
     ///
     /// # Errors
     /// As fcntl(2).
@@ -143,6 +153,10 @@ pub trait Receive: Channel {
     /// # Errors
     /// `WouldBlock` where nothing is there.
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// A channel for which descriptors stand that can be polled.
+pub trait Polled: Receive {
     /// What to poll.
     fn recv_fd(&self) -> BorrowedFd<'_>;
     /// Neither sending nor receiving waits from now on, where the channel can do that: see [`Channel::pause`].
@@ -159,7 +173,7 @@ pub trait Receive: Channel {
 }
 
 /// A channel with descriptors that write(2) and read(2) work on.
-pub trait Fds: Receive {
+pub trait Fds: Polled {
     /// To write to.
     fn write_fd(&self) -> BorrowedFd<'_>;
 }
@@ -302,6 +316,9 @@ impl Receive for Socket {
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         msg::recv_now(self.fd.as_fd(), buffer)
     }
+}
+
+impl Polled for Socket {
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -382,6 +399,9 @@ impl Receive for Pipe {
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         msg::read(self.read.as_fd(), buffer)
     }
+}
+
+impl Polled for Pipe {
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
@@ -467,8 +487,40 @@ impl Receive for Queue {
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read.receive(buffer)
     }
+}
+
+impl Polled for Queue {
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
+    }
+}
+
+/// A channel whose receiver looks into shared memory, and sleeps on a word there.
+pub trait Looks: Channel {
+    /// Whether a sender wakes a receiver that sleeps.
+    fn wakes(&self) -> bool;
+    /// Takes a message, if one is there.
+    ///
+    /// # Errors
+    /// What stands there is no message, or one longer than the buffer.
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+    /// Sleeps until one may be there or the time is over.
+    ///
+    /// # Errors
+    /// As futex(2).
+    fn sleep(&mut self, timeout: Duration) -> io::Result<()>;
+}
+
+impl Looks for RingEnd {
+    fn wakes(&self) -> bool {
+        self.ring.notifies()
+    }
+    #[inline(always)]
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.ring.try_recv(buffer)
+    }
+    fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
+        self.ring.sleep_for_message(timeout)
     }
 }
 
@@ -621,6 +673,9 @@ impl Receive for Packet {
     fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         packet::receive(self.fd.as_fd(), buffer, false).map(|(_, length)| length)
     }
+}
+
+impl Polled for Packet {
     fn recv_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -634,8 +689,12 @@ pub enum AnyChannel {
     Pipe(Pipe),
     /// Message queues.
     Queue(Queue),
+    /// System V message queues.
+    SystemV(SysvQueues),
     /// Shared-memory rings.
     Ring(RingEnd),
+    /// Memory of both processes.
+    Process(ProcessEnd),
     /// Raw Ethernet.
     Packet(Packet),
     /// A protocol that a library speaks over a socket.
@@ -643,11 +702,12 @@ pub enum AnyChannel {
 }
 
 impl AnyChannel {
-    /// What ends the waits of this channel from outside, where it is a socket.
+    /// What ends the waits of this channel from outside, where something does.
     pub fn breaker(&self) -> Option<Breaker> {
         match self {
-            AnyChannel::Socket(socket) => socket.fd.try_clone().ok().map(Breaker),
-            AnyChannel::Layer(layer) => layer.socket.try_clone().ok().map(Breaker),
+            AnyChannel::Socket(socket) => socket.fd.try_clone().ok().map(Breaker::Socket),
+            AnyChannel::Layer(layer) => layer.socket.try_clone().ok().map(Breaker::Socket),
+            AnyChannel::SystemV(queues) => Some(Breaker::Queues(queues.both())),
             _ => None,
         }
     }
@@ -690,6 +750,8 @@ impl AnyChannel {
             AnyChannel::Queue(queue) => {
                 AnyChannel::Queue(Queue::new(queue.read.try_clone()?, queue.write.try_clone()?, queue.limits.clone()))
             }
+            AnyChannel::SystemV(queues) => AnyChannel::SystemV(queues.duplicate()),
+            AnyChannel::Process(end) => AnyChannel::Process(end.duplicate()?),
             AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate()?, end.limits.clone())),
             AnyChannel::Layer(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
             AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
@@ -704,7 +766,9 @@ impl AnyChannel {
             AnyChannel::Socket(_) => Family::Socket,
             AnyChannel::Pipe(_) => Family::Pipe,
             AnyChannel::Queue(_) => Family::Queue,
+            AnyChannel::SystemV(_) => Family::SystemV,
             AnyChannel::Ring(_) => Family::Ring,
+            AnyChannel::Process(_) => Family::Process,
             AnyChannel::Packet(_) => Family::Packet,
             AnyChannel::Layer(_) => Family::Layer,
         }

@@ -1,7 +1,7 @@
 //! One end of a path: channel, send method and wait together.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use msgpath_core::units::Pieces;
 use msgpath_core::{Unavailable, ZeroCopyCounts, plan::ChannelOptions};
@@ -15,7 +15,8 @@ use crate::meta::Part;
 pub struct Layout<'a> {
     /// Buffers of a message.
     pub pieces: Pieces,
-    /// Messages in flight at most.
+    /// Messages in flight at most: when one more is made, the first of them has been answered. [`Layout::UNANSWERED`]: nobody
+    /// answers, or what is in flight is not bounded.
     pub inflight: u32,
     /// Copies of a message's buffers that are used in turn; 1: always the same ones.
     pub copies: usize,
@@ -24,6 +25,25 @@ pub struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// Nothing says that a message was read.
+    pub const UNANSWERED: u32 = u32::MAX;
+
+    /// With as many copies as are needed where pages are lent: a buffer is used again when the receiver has read it. `most`: messages
+    /// that can be on their way unread, and one more.
+    #[must_use]
+    pub fn lent(self, most: u64) -> Self {
+        Self { copies: self.copies.max(most.min(self.inflight.into()) as usize), ..self }
+    }
+
+    /// The message in one buffer of a file, and the file.
+    ///
+    /// # Errors
+    /// As [`Scatter::in_file`].
+    pub fn in_file(self) -> io::Result<(OwnedFd, Scatter)> {
+        let (file, message) = Scatter::in_file(self.pieces.total() as usize, self.copies)?;
+        Ok((file, self.fill(message)))
+    }
+
     /// The message in one buffer.
     pub fn whole(self) -> Scatter {
         self.filled(Pieces::whole(self.pieces.total() as u32), &[])
@@ -45,15 +65,18 @@ impl Layout<'_> {
     }
 
     fn filled(self, pieces: Pieces, head: &[u8]) -> Scatter {
-        let sizes: Vec<usize> = pieces.sizes().collect();
-        let mut message = Scatter::behind(&sizes, self.copies, head);
+        self.fill(Scatter::behind(&pieces.sizes().collect::<Vec<_>>(), self.copies, head))
+    }
+
+    fn fill(self, mut message: Scatter) -> Scatter {
         // A working set may have a thousand copies: the bytes are made once.
-        let content: Vec<u8> = (0..pieces.total() as usize).map(self.content).collect();
+        let content: Vec<u8> = (0..message.len()).map(self.content).collect();
         for _ in 0..message.copies() {
             let mut rest = content.as_slice();
-            for (at, size) in sizes.iter().enumerate() {
-                let (own, later) = rest.split_at(*size);
-                message.piece_mut(at).copy_from_slice(own);
+            for at in 0..message.count() {
+                let piece = message.piece_mut(at);
+                let (own, later) = rest.split_at(piece.len());
+                piece.copy_from_slice(own);
                 rest = later;
             }
             message.turn();
@@ -103,6 +126,21 @@ pub trait Method<C: Channel> {
     /// As the system call.
     fn drain(&mut self, _channel: &mut C) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Whether the far end of an echo receives by [`Method::relay`].
+    #[inline(always)]
+    fn relays(&self) -> bool {
+        false
+    }
+
+    /// Takes up to `most` bytes of what arrives for the next [`Method::send`], past the program, and waits for it as a receive call
+    /// does. 0: the other end has closed.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the channel's slice is over; `Unsupported`: it does not do that.
+    fn relay(&mut self, _channel: &mut C, _most: usize) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
     /// Zero-copy bookkeeping, where the method asks for zero copy.
@@ -211,6 +249,14 @@ impl<C: Channel> Method<C> for AnyMethod<C> {
 
     fn drain(&mut self, channel: &mut C) -> io::Result<()> {
         (**self).drain(channel)
+    }
+
+    fn relays(&self) -> bool {
+        (**self).relays()
+    }
+
+    fn relay(&mut self, channel: &mut C, most: usize) -> io::Result<usize> {
+        (**self).relay(channel, most)
     }
 
     fn zerocopy(&self) -> ZeroCopyCounts {

@@ -53,6 +53,14 @@ pub trait Part {
     const PAGES: bool = false;
     /// Send methods: pages are lent until the receiver has read them.
     const LENDS: bool = false;
+    /// Send methods: the far end of an echo sends back what came without touching it: [`crate::Method::relay`] receives there.
+    const UNTOUCHED: bool = false;
+    /// Waits: one receive call takes several messages where the kernel has joined them.
+    const COALESCES: bool = false;
+    /// Waits: pages are mapped into the receiver instead of copied, where they can be.
+    const MAPS: bool = false;
+    /// Waits: the receive call waits by itself, whatever it does with what comes.
+    const IN_CALL: bool = false;
     /// Send methods: zero copy is asked for in a way that the kernel ignores.
     const ASKS_IN_VAIN: bool = false;
 
@@ -74,8 +82,12 @@ pub enum Family {
     Pipe,
     /// POSIX message queues, one for each direction.
     Queue,
+    /// System V message queues, one for each direction.
+    SystemV,
     /// Rings in shared memory.
     Ring,
+    /// Memory of both processes, which the receiver reads from the sender's.
+    Process,
     /// Raw Ethernet: every frame names the MAC address that it goes to.
     Packet,
     /// A protocol that a library speaks over a socket.

@@ -56,6 +56,20 @@ pub struct Listed {
     pub wakes: Wakes,
     /// It gathers: [`Part::JOINS`].
     pub joins: bool,
+    /// The far end of an echo does not receive: [`Part::UNTOUCHED`].
+    pub untouched: bool,
+    /// It waits in the call: [`Part::IN_CALL`].
+    pub in_call: bool,
+}
+
+impl Listed {
+    /// Why this send method does not go with a wait.
+    fn goes_with(&self, wait: &Listed) -> Result<(), &'static str> {
+        match self.untouched && !wait.in_call {
+            true => Err("what it moves past the program it waits for in its own call, as block does"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The parts of one family of channels.
@@ -147,6 +161,8 @@ macro_rules! registry {
             spins: <$part as $crate::Part>::SPINS,
             wakes: <$part as $crate::Part>::WAKES,
             joins: <$part as $crate::Part>::JOINS,
+            untouched: <$part as $crate::Part>::UNTOUCHED,
+            in_call: <$part as $crate::Part>::IN_CALL,
         }),*]
     };
     (@own $family:ident, $channel:ty, $channels:ident) => {
@@ -241,6 +257,9 @@ pub fn mark<P: Part>(traits: &mut Traits) {
     traits.asks_in_vain |= P::ASKS_IN_VAIN;
     traits.pages |= P::PAGES;
     traits.lends |= P::LENDS;
+    traits.untouched |= P::UNTOUCHED;
+    traits.coalesces |= P::COALESCES;
+    traits.maps |= P::MAPS;
 }
 
 /// What is true of a path, as its parts declare it; of their part nothing where one of them is not known.
@@ -274,52 +293,65 @@ fn of_parts(path: &PathName) -> Traits {
             _ => String::new(),
         };
         traits.joined_method = other(parts.methods.iter().filter(fits).find(|listed| listed.joins), &path.method);
+        let own = parts.methods.iter().find(|listed| listed.meta.name == path.method);
+        let goes = |wait: &&Listed| own.is_none_or(|method| method.goes_with(wait).is_ok());
         traits.spinning_wait = match traits.spins {
             true => String::new(),
-            false => other(parts.waits.iter().filter(fits).find(|listed| listed.spins), &path.wait),
+            false => other(parts.waits.iter().filter(fits).filter(goes).find(|listed| listed.spins), &path.wait),
         };
     }
     traits
 }
 
 mod program {
-    use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
+    use crate::channel::{Packet, Pipe, ProcessEnd, Queue, RingEnd, Socket, SysvQueues};
     use crate::layer::Layered;
     use crate::methods::{
-        flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
-        vmsplice::Vmsplice, write::Write, writes::Writes, writev::Writev, zerocopy::ZeroCopy,
-        zerocopy_unset::ZeroCopyUnset,
+        fetch::Fetch, flatten::Flatten, gso::Gso, ring::RingCopy, send::Send, sendfile::Sendfile, sendmmsg::Sendmmsg,
+        sendmsg::Sendmsg, splice::Splice, uring, uring_zc::UringZc, vmsplice::Vmsplice, write::Write, writes::Writes,
+        writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes, pipe_packet::PacketPipes,
-        sctp::Sctp, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
-        vsock::Vsock,
+        eth::Eth, fifo::Fifo, ktls::Ktls, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
+        pipe_packet::PacketPipes, procvm::ProcessMemory, sctp::Sctp, shm::Shm, sockmap::Sockmap, sysvmsg::SysvMessages,
+        tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock,
     };
     use crate::waits::{
-        block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, poll::Poll,
+        block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, gro::Gro, poll::Poll,
         quickack::QuickAck, semaphore::Semaphore, sigio::SigIo, signalfd::Signalfd, sigqueue::Sigqueue, spin::Spin,
         sysv_semaphore::SysvSemaphore, uring::Uring, uring_fixed::UringFixed, uring_futex::UringFutex,
-        uring_message::UringMessage, uring_multishot::UringMultishot, uring_sqpoll::UringSqpoll,
+        uring_message::UringMessage, uring_multishot::UringMultishot, uring_sqpoll::UringSqpoll, zc_receive::ZcReceive,
     };
 
     crate::registry! {
         transports: [
-            Tcp, Mptcp, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq, Shm, Eth
+            Tcp, Mptcp, Ktls, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq,
+            SysvMessages, Shm, ProcessMemory, Eth
         ];
         Socket(Socket):
-            methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
+            methods [
+                Send, Write, Writes, Writev, Sendmsg, Flatten, Splice, Sendfile, ZeroCopy, ZeroCopyUnset, Sendmmsg, Gso,
+                uring::Uring, UringZc
+            ],
             waits(table) [
-                Block, Spin, Poll, Epoll, BusyPoll, Uring, UringFixed, UringSqpoll, UringMultishot, SigIo, QuickAck
+                Block, Spin, Poll, Epoll, BusyPoll, Uring, UringFixed, UringSqpoll, UringMultishot, SigIo, QuickAck, Gro,
+                ZcReceive
             ];
         Pipe(Pipe):
-            methods [Write, Writes, Writev, Flatten, Vmsplice, uring::Uring],
+            methods [Write, Writes, Writev, Flatten, Vmsplice, Splice, uring::Uring],
             waits(table) [Block, Spin, Poll, Epoll, Uring, UringFixed, UringSqpoll, SigIo];
         Queue(Queue):
             methods [Send],
             waits(table) [Block, Spin, Poll, Epoll];
+        SystemV(SysvQueues):
+            methods [Send],
+            waits(table) [Block, Spin];
         Ring(RingEnd):
             methods [RingCopy],
             waits(direct) [Futex, Spin, Eventfd, Semaphore, SysvSemaphore, Sigqueue, Signalfd, UringMessage, UringFutex];
+        Process(ProcessEnd):
+            methods [Fetch],
+            waits(table) [Futex, Spin];
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits(table) [Block, Spin, Poll, Epoll, SigIo];
@@ -386,11 +418,11 @@ pub struct Entry {
     pub wait: &'static Meta,
 }
 
-/// The send methods and the waits that make sense on a transport.
-fn fitting(meta: &TransportMeta) -> (Vec<&'static Meta>, Vec<&'static Meta>) {
-    let pick = |lists: fn(&'static FamilyParts) -> &'static [Listed]| -> Vec<&'static Meta> {
+/// The send methods and the waits that make sense on a transport; not each goes with each.
+fn fitting(meta: &TransportMeta) -> (Vec<&'static Listed>, Vec<&'static Listed>) {
+    let pick = |lists: fn(&'static FamilyParts) -> &'static [Listed]| -> Vec<&'static Listed> {
         let own = FAMILIES.iter().filter(|parts| parts.family == meta.family).flat_map(lists);
-        own.filter(|listed| (listed.fits)(meta).is_ok()).map(|listed| listed.meta).collect()
+        own.filter(|listed| (listed.fits)(meta).is_ok()).collect()
     };
     (pick(|parts| parts.methods), pick(|parts| parts.waits))
 }
@@ -401,7 +433,8 @@ pub fn all() -> Vec<Entry> {
     for transport in transports() {
         let (methods, waits) = fitting(transport.meta());
         for method in methods {
-            out.extend(waits.iter().map(|wait| Entry::new(transport, method, wait)));
+            let waits = waits.iter().filter(|wait| method.goes_with(wait).is_ok());
+            out.extend(waits.map(|wait| Entry::new(transport, method.meta, wait.meta)));
         }
     }
     out
@@ -417,9 +450,10 @@ impl Entry {
     pub fn find(name: &PathName) -> Option<Entry> {
         let transport = transport(&name.transport)?;
         let (methods, waits) = fitting(transport.meta());
-        let method = methods.into_iter().find(|meta| meta.name == name.method)?;
-        let wait = waits.into_iter().find(|meta| meta.name == name.wait)?;
-        Some(Self::new(transport, method, wait))
+        let method = methods.into_iter().find(|listed| listed.meta.name == name.method)?;
+        let wait = waits.into_iter().find(|listed| listed.meta.name == name.wait)?;
+        method.goes_with(wait).ok()?;
+        Some(Self::new(transport, method.meta, wait.meta))
     }
 
     /// What both ends must prepare for this path: how senders wake receivers.
@@ -483,22 +517,24 @@ impl Entry {
         let (near, local) = self.transport.connect(&addresses[0], &need).map_err(explained)?;
         let far = offer.accept(&[local], std::time::Duration::from_secs(1)).map_err(failed)?;
         let layout = Layout { pieces: msgpath_core::units::Pieces::of(1, 64), inflight: 1, copies: 1, content: &|_| 0 };
-        with_senders(&self.name, vec![near], layout, &need.options, SendOne)?.map_err(failed)?;
-        let received = with_receivers(&self.name, far, layout, &need.options, ReceiveOne)?.map_err(failed)?;
+        let receive = || with_receivers(&self.name, far, layout, &need.options, ReceiveOne);
+        let received = with_senders(&self.name, vec![near], layout, &need.options, SendOne(receive))?;
+        let received = received.map_err(failed)??.map_err(failed)?;
         if received == 64 { Ok(()) } else { Err(Unavailable::new(format!("{received} of 64 bytes arrived"), "")) }
     }
 }
 
-struct SendOne;
+/// Sends a message and does what it holds while the end is still there: what was sent may be lent.
+struct SendOne<F>(F);
 
-impl SenderDriver for SendOne {
-    type Out = std::io::Result<()>;
+impl<F: FnOnce() -> O, O> SenderDriver for SendOne<F> {
+    type Out = std::io::Result<O>;
     fn drive<C: Channel, S: Method<C>>(self, mut ends: Vec<End<C, S, AnyWait<C>>>) -> Self::Out {
-        // The end may close: what it sent stays in the channel.
         let End { channel, method, .. } = &mut ends[0];
         method.slot(channel)?;
         method.send(channel)?;
-        method.flush(channel)
+        method.flush(channel)?;
+        Ok((self.0)())
     }
 }
 
@@ -557,13 +593,18 @@ pub fn resolve(spec: &PathSpec, default_transport: Option<&str>) -> Result<PathN
         }
     }
     let (methods, waits) = fitting(meta);
-    for (part, own) in [(&name.method, methods), (&name.wait, waits)] {
+    for (part, own) in [(&name.method, &methods), (&name.wait, &waits)] {
         let known = listed.iter().any(|listed| listed.meta.name == part);
-        if known && !own.iter().any(|meta| meta.name == part) {
-            let names: Vec<&str> = own.iter().map(|meta| meta.name).collect();
+        if known && !own.iter().any(|listed| listed.meta.name == part) {
+            let names: Vec<&str> = own.iter().map(|listed| listed.meta.name).collect();
             let why = format!("{part} is not made for {transport_name}, which has {}", names.join(", "));
             return Err(unknown(name.to_string(), why));
         }
+    }
+    let method = methods.iter().find(|listed| *listed.meta.name == name.method);
+    let wait = waits.iter().find(|listed| *listed.meta.name == name.wait);
+    if let Some(Err(why)) = method.zip(wait).map(|(method, wait)| method.goes_with(wait)) {
+        return Err(unknown(name.to_string(), format!("{} does not go with {}: {why}", name.method, name.wait)));
     }
     Err(unknown(name.to_string(), String::new()))
 }
@@ -595,6 +636,8 @@ mod tests {
         assert!(problem.hint.starts_with("tcp:send "), "{problem}");
         let reason = resolve(&"unix:zerocopy".parse().unwrap(), None).unwrap_err();
         assert!(reason.why.contains("ignored"), "{reason}");
+        let reason = resolve(&"tcp:splice/epoll".parse().unwrap(), None).unwrap_err();
+        assert!(reason.why.contains("in its own call"), "{reason}");
     }
 
     #[test]

@@ -11,15 +11,17 @@ use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Need, Wait
 
 const SIZE: u32 = 64;
 
-struct Sends;
+/// Sends a message, and asks what was heard of it while the end is still there: it may be lent.
+struct Sends<F>(F);
 
-impl Driver for Sends {
-    type Out = ();
-    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) {
+impl<F: FnOnce() -> u8> Driver for Sends<F> {
+    type Out = u8;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> u8 {
         let End { channel, method, .. } = &mut ends[0];
         method.slot(channel).unwrap();
         method.send(channel).unwrap();
         method.flush(channel).unwrap();
+        (self.0)()
     }
 }
 
@@ -40,8 +42,8 @@ fn joined(path: &PathName, near: Vec<AnyChannel>, far: Vec<AnyChannel>, need: &N
     let contents: [fn(usize) -> u8; 4] = [|_| 10, |_| 11, |_| 12, |_| 13];
     for (at, (near, far)) in near.into_iter().zip(far).enumerate() {
         let layout = Layout { pieces: Pieces::of(1, SIZE), inflight: 1, copies: 1, content: &contents[at] };
-        with_ends(path, vec![near], layout, &need.options, Sends).unwrap();
-        let heard = with_ends(path, vec![far], layout, &need.options, Receives).unwrap();
+        let heard = || with_ends(path, vec![far], layout, &need.options, Receives).unwrap();
+        let heard = with_ends(path, vec![near], layout, &need.options, Sends(heard)).unwrap();
         assert_eq!(heard, 10 + at as u8, "{path}");
     }
 }

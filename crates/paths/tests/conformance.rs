@@ -110,6 +110,10 @@ fn need(entry: &Entry, size: u64) -> Need {
     need.wakes = entry.wakes();
     need.limits.slice = Duration::from_millis(50);
     need.limits.stall = PATIENCE;
+    if msgpath_paths::traits(&entry.name).lends {
+        // Each message that can be unread has a buffer of its own: fewer of them.
+        (need.options.send_buffer, need.options.receive_buffer) = (Some(64 << 10), Some(64 << 10));
+    }
     need
 }
 
@@ -135,7 +139,7 @@ fn attempt(
     let patience = if entry.transport.meta().lossy { LOST } else { PATIENCE };
     let need = need(entry, pieces.total());
     let (near, far) = connect(entry, &need);
-    let layout = Layout { pieces, inflight: 1, copies: 1, content: &|_| 0 };
+    let layout = Layout { pieces, inflight: Layout::UNANSWERED, copies: 1, content: &|_| 0 };
     let (path, options) = (entry.name.clone(), need.options.clone());
     let (receives, ended) = mpsc::channel();
     let receiver = std::thread::spawn(move || {
@@ -201,8 +205,9 @@ fn every_wait_gives_up_after_its_slice_or_sees_the_end() {
         let (near, far) = connect(&entry, &need(&entry, 64));
         let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };
         let options = Need::local(64).options;
-        // A blocking read of a pipe has no limit in time: it ends when the other end closes.
-        let kept = (entry.transport.meta().family != msgpath_paths::Family::Pipe).then_some(near);
+        // A blocking read of a pipe or a System V queue has no limit in time: it ends when the other end closes.
+        let unlimited = [msgpath_paths::Family::Pipe, msgpath_paths::Family::SystemV];
+        let kept = (!unlimited.contains(&entry.transport.meta().family)).then_some(near);
         let got = msgpath_paths::with_ends(&entry.name, vec![far], layout, &options, ExpectNothing).unwrap();
         match (got, kept) {
             (Err(error), _) => assert!(nothing_came(&error), "{}: {error}", entry.name),

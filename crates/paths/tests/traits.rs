@@ -44,5 +44,9 @@ fn parts_declare_what_is_true_of_a_path() {
     );
     let polls = of("tcp:send/busy-poll");
     assert!(polls.never_sleeps() && !polls.spins && polls.spinning_wait == "spin", "{polls:?}");
+    let splice = of("tcp:splice");
+    assert!(splice.untouched && !splice.lends && splice.spinning_wait.is_empty(), "{splice:?}");
+    assert!(of("tcp:sendfile").lends && of("pipe:vmsplice").lends && of("procvm:fetch").lends);
+    assert_eq!((of("procvm:fetch").spinning_wait.as_str(), of("sysvmsg:send").stack), ("spin", Stack::Plain));
     assert_eq!(of("no:such"), msgpath_core::Traits::default());
 }

@@ -278,6 +278,9 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
     if stream {
         entry.transport.streams()?;
     }
+    if case.traits.untouched {
+        goes_back_untouched(case, stream)?;
+    }
     if case.traits.program && !entry.transport.reaches_programs() {
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
@@ -317,6 +320,19 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
     }
     entry.transport.suits(options, largest)?;
     entry.probe()
+}
+
+/// Whether the far end can send back what comes without touching it.
+fn goes_back_untouched(case: &Case, stream: bool) -> Result<(), Unavailable> {
+    let (why, hint) = match () {
+        () if stream => {
+            ("in a stream nothing goes back, and untouched means that it does", "echo, or another send method")
+        }
+        () if case.reply != case.size => ("what is not touched goes back as long as it came", "without --reply"),
+        () if case.traits.program => ("what a program of others touches is not known", "another send method"),
+        () => return Ok(()),
+    };
+    Err(Unavailable::new(why, hint))
 }
 
 /// Gives the cases that are left their ids, and the ablations those of the cases that they explain.

@@ -277,9 +277,13 @@ impl Link {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Ends a far end that this process started and that does not answer: it is our own child.
+    /// Ends a far end that this process started: it is our own child. Its input ends first, so that it removes what it has made in the
+    /// system; where it does not answer any more, it is killed.
     pub fn end_child(&mut self) {
-        if let Some(child) = &mut self.child {
+        self.to = Box::new(io::sink());
+        if let Some(child) = self.child.as_mut()
+            && !launch::ends_by_itself(child)
+        {
             match self.found {
                 Some(_) => launch::end_now(child),
                 // An agent of this program ignores what asks it to end.
@@ -301,10 +305,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         let _ = wire::write(&mut self.to, &ToEnd::Bye, &[]);
         // Its input ends as well: a launcher may wait for that.
-        self.to = Box::new(io::sink());
-        if self.child.as_mut().is_some_and(|child| !launch::ends_by_itself(child)) {
-            self.end_child();
-        }
+        self.end_child();
     }
 }
 

@@ -10,11 +10,7 @@ use msgpath_core::schedule::seed;
 use crate::link::Pair;
 use crate::observe::Tracer;
 use crate::round::{Round, RoundError, round};
-use msgpath_agent::wire::ProgramOrder;
-use msgpath_agent::wire::{self, Own, RoundOrder};
-
-/// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
-const OPEN_BUFFERS: u32 = 64;
+use msgpath_agent::wire::{self, OPEN_BUFFERS, Own, ProgramOrder, RoundOrder};
 
 /// Makes the orders of a plan.
 #[derive(Clone, Copy, Debug)]

@@ -82,6 +82,30 @@ pub fn vmsplice(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     check(unsafe { libc::vmsplice(fd.as_raw_fd(), &vector, 1, 0) })
 }
 
+/// sendfile(2): pages of a file go into a socket as they are. Until the receiver has them, whatever is written into the file is what
+/// the receiver sees.
+///
+/// # Errors
+/// As the manual page.
+#[inline(always)]
+pub fn sendfile(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: u64, bytes: usize) -> io::Result<usize> {
+    let mut offset = from as libc::off_t;
+    // SAFETY: `offset` is valid to read and to write to.
+    check(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut offset, bytes) })
+}
+
+/// splice(2) of up to so many bytes; one of the two is a pipe. What lies in between is moved page by page, not copied to the program.
+/// 0: nobody writes any more.
+///
+/// # Errors
+/// As the manual page; `WouldBlock` after SO_RCVTIMEO or SO_SNDTIMEO.
+#[inline(always)]
+pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    let no_offset = std::ptr::null_mut();
+    // SAFETY: no offsets; the rest are numbers.
+    check(unsafe { libc::splice(from.as_raw_fd(), no_offset, to.as_raw_fd(), no_offset, most, libc::SPLICE_F_MOVE) })
+}
+
 /// read(2).
 ///
 /// # Errors
@@ -206,5 +230,44 @@ mod tests {
     fn a_page_that_is_lent_is_seen_as_it_is_when_it_is_read() {
         assert_eq!(after_a_change(write), b'A', "write() copies");
         assert_eq!(after_a_change(vmsplice), b'B', "vmsplice() copied");
+    }
+
+    /// What a receiver on this machine finds of a page of a file that is sent and then changed.
+    fn after_a_change_of_the_file(from: impl AsFd, to: impl AsFd) -> u8 {
+        let (file, mut message) = Scatter::in_file(4096, 2).unwrap();
+        message.turn();
+        message.piece_mut(0).fill(b'A');
+        assert_eq!(message.offset(), 4096);
+        assert_eq!(sendfile(from.as_fd(), file.as_fd(), message.offset(), 4096).unwrap(), 4096);
+        message.piece_mut(0).fill(b'B');
+        let mut buffer = [0; 4096];
+        let mut got = 0;
+        while got < buffer.len() {
+            got += recv(to.as_fd(), &mut buffer[got..]).unwrap();
+        }
+        buffer[4000]
+    }
+
+    #[test]
+    fn a_file_that_is_sent_is_seen_as_it_is_when_it_is_received() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert_eq!(after_a_change_of_the_file(near, far), b'B', "sendfile() copied");
+        // Unix sockets take pages since 6.5.
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!([b'A', b'B'].contains(&after_a_change_of_the_file(near, far)));
+    }
+
+    #[test]
+    fn what_is_spliced_goes_on_as_it_came() {
+        let ((reader, writer), (last, first)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        assert_eq!(write(writer.as_fd(), b"two parts").unwrap(), 9);
+        assert_eq!(splice(reader.as_fd(), first.as_fd(), 4).unwrap(), 4);
+        assert_eq!(splice(reader.as_fd(), first.as_fd(), 100).unwrap(), 5);
+        drop(writer);
+        assert_eq!(splice(reader.as_fd(), first.as_fd(), 100).unwrap(), 0);
+        let mut buffer = [0; 16];
+        assert_eq!((read(last.as_fd(), &mut buffer).unwrap(), &buffer[..9]), (9, b"two parts".as_slice()));
     }
 }

@@ -284,6 +284,28 @@ impl Ring {
         Ok(Self { bell, ..Self::on(Arc::clone(&self.memory), self.out, self.notify) })
     }
 
+    /// Slots of one direction: that many messages can be in it.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Where this process has it: the same bytes stand there as where the other end has it.
+    pub fn address(&self) -> u64 {
+        self.memory.mapping.base().addr() as u64
+    }
+
+    /// For messages that only say where more is to be read: one more of those taken out was read. A ring without a bell.
+    #[inline(always)]
+    pub fn note_read(&self) {
+        self.memory.mapping.u32_at(BELLS + (1 - self.out) * (LINE + PLACE)).fetch_add(1, Ordering::Release);
+    }
+
+    /// Messages that were put in and are not noted by the other end as read.
+    pub fn unread(&self) -> u32 {
+        let read = self.memory.mapping.u32_at(BELLS + self.out * (LINE + PLACE)).load(Ordering::Acquire);
+        (self.tail.number as u32).wrapping_sub(read)
+    }
+
     /// Where the bells of this end have theirs: of the direction in which it sends, and of the other.
     pub(crate) fn places(&self) -> [Place; 2] {
         [self.out, 1 - self.out].map(|direction| Place { memory: Arc::clone(&self.memory), direction })

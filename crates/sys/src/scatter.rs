@@ -3,6 +3,10 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::hint::black_box;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::mapping::Mapping;
 
 /// Bytes before the first buffer of a message that has a head.
 const HEAD_ROOM: usize = 64;
@@ -37,6 +41,9 @@ impl Drop for Block {
 pub struct Scatter {
     /// Own the memory of `vectors`; never read.
     _blocks: Vec<Block>,
+    _file: Option<Mapping>,
+    /// Bytes from one copy to the next in a file.
+    stride: usize,
     /// Copy after copy, buffer after buffer.
     vectors: Vec<libc::iovec>,
     /// The same with the head before the first buffer of each copy; empty without a head.
@@ -50,7 +57,8 @@ pub struct Scatter {
     begin: usize,
 }
 
-// SAFETY: the blocks are owned heap memory; nothing else holds their addresses except calls that borrow `self`.
+// SAFETY: the blocks are owned heap memory, a mapping is this process's; nothing else holds their addresses except calls that borrow
+// `self`.
 unsafe impl Send for Scatter {}
 
 impl Scatter {
@@ -92,16 +100,40 @@ impl Scatter {
             // into it exists.
             unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), start, head.len()) };
         }
-        let total = sizes.iter().sum();
-        let mut scatter = Self { _blocks: blocks, vectors, framed, count, total, copy: 0, mask: copies - 1, begin: 0 };
-        for _ in 0..copies {
-            for piece in 0..count {
-                scatter.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
-                scatter.piece_mut(piece).fill(0);
+        let (total, mask) = (sizes.iter().sum(), copies - 1);
+        Self { _blocks: blocks, _file: None, stride: 0, vectors, framed, count, total, copy: 0, mask, begin: 0 }
+            .touched()
+    }
+
+    /// One buffer of `size` bytes in at least so many copies, all in one memfd, which is returned as well: what sendfile(2) takes them
+    /// from, each at its [`Scatter::offset`].
+    ///
+    /// # Errors
+    /// No memfd, or not enough memory.
+    pub fn in_file(size: usize, copies: usize) -> io::Result<(OwnedFd, Self)> {
+        let copies = copies.max(1).next_power_of_two();
+        let stride = size.max(1).next_multiple_of(if size >= 4096 { 4096 } else { 64 });
+        let length = stride.checked_mul(copies).ok_or(io::ErrorKind::InvalidInput)?.next_multiple_of(4096);
+        let (fd, mapping) = Mapping::create_sealed("msgpath-messages", length)?;
+        let base = mapping.base();
+        let vector = |at: usize| libc::iovec { iov_base: base.wrapping_add(at * stride).cast(), iov_len: size };
+        let vectors = (0..copies).map(vector).collect();
+        let (framed, mask) = (Vec::new(), copies - 1);
+        let (_blocks, _file) = (Vec::new(), Some(mapping));
+        let scatter = Self { _blocks, _file, stride, vectors, framed, count: 1, total: size, copy: 0, mask, begin: 0 };
+        Ok((fd, scatter.touched()))
+    }
+
+    /// Every page is there.
+    fn touched(mut self) -> Self {
+        for _ in 0..self.copies() {
+            for piece in 0..self.count {
+                self.piece_mut(piece).fill(1); // pre-fault: zeroed pages are not there yet
+                self.piece_mut(piece).fill(0);
             }
-            scatter.turn();
+            self.turn();
         }
-        scatter
+        self
     }
 
     /// Writes the array of iovecs of the copy in use once more, as a program does that builds it for every message.
@@ -118,6 +150,12 @@ impl Scatter {
         self.copy = (self.copy + 1) & self.mask;
         self.begin = self.copy * self.count;
         self
+    }
+
+    /// Where the copy in use begins in its file.
+    #[inline(always)]
+    pub fn offset(&self) -> u64 {
+        (self.copy * self.stride) as u64
     }
 
     /// Number of copies.
@@ -140,7 +178,8 @@ impl Scatter {
     #[inline]
     pub fn piece(&self, at: usize) -> &[u8] {
         let vector = &self.vectors[self.begin + at];
-        // SAFETY: base and length describe the block of the same index, which `self` owns.
+        // SAFETY: base and length describe the block of the same index, or a part of the mapping, which `self` owns; of a file other
+        // processes have no descriptor.
         unsafe { std::slice::from_raw_parts(vector.iov_base.cast(), vector.iov_len) }
     }
 
@@ -209,6 +248,21 @@ mod tests {
             assert_eq!((scatter.piece(1)[7], scatter.piece(0)[0]), (copy, 0));
             assert_eq!(scatter.vectors_after(8).len(), 1);
             scatter.turn();
+        }
+    }
+
+    #[test]
+    fn copies_in_a_file_stand_at_their_offsets() {
+        for (size, stride) in [(1, 64), (64, 64), (100, 128), (4097, 8192)] {
+            let (_file, mut scatter) = Scatter::in_file(size, 3).unwrap();
+            assert_eq!((scatter.copies(), scatter.len(), scatter.count()), (4, size, 1));
+            let first = scatter.piece(0).as_ptr().addr();
+            for copy in 0..4_usize {
+                assert_eq!(scatter.offset(), (copy * stride) as u64);
+                assert_eq!(scatter.piece(0).as_ptr().addr(), first + copy * stride);
+                scatter.turn().piece_mut(0).fill(1);
+            }
+            assert_eq!(scatter.offset(), 0);
         }
     }
 

@@ -165,7 +165,7 @@ pub fn is_mptcp(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
 }
 
 /// The first four bytes of an option.
-fn option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
+pub(crate) fn option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
     let mut value = 0_i32;
     let mut length = size_of::<i32>() as libc::socklen_t;
     // SAFETY: `value` and `length` are valid to write to, and `length` is the size of `value`: of a longer option the kernel

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use msgpath_core::{CallCounts, PathName, Unavailable};
-use msgpath_paths::channel::{Packet, Receive, Socket};
+use msgpath_paths::channel::{Packet, Polled, Receive, Socket};
 use msgpath_paths::transports::eth::{ethertypes, interface, parse_mac};
 use msgpath_paths::waits::{block::Block, epoll::Epoll, poll::Poll, sigio::SigIo, spin::Spin};
 use msgpath_paths::{Limits, NewWait};
@@ -166,11 +166,7 @@ pub fn receive(
     }
 }
 
-fn by_wait<C: Receive>(
-    channel: C,
-    order: &Order,
-    deliver: &mut impl Deliver,
-) -> Result<(CallCounts, u64), Unavailable> {
+fn by_wait<C: Polled>(channel: C, order: &Order, deliver: &mut impl Deliver) -> Result<(CallCounts, u64), Unavailable> {
     match order.path.wait.as_str() {
         "block" => socket::<C, Block>(channel, order, deliver),
         "poll" => socket::<C, Poll>(channel, order, deliver),

@@ -76,7 +76,7 @@ impl Counted {
 /// Names of the calls that msgpath's paths make.
 fn name(number: u64, machine: &str) -> Option<&'static str> {
     /// Name, number on x86_64 (absent from the others: 999), number in the table that aarch64 and riscv64 share.
-    const CALLS: [(&str, u64, u64); 46] = [
+    const CALLS: [(&str, u64, u64); 50] = [
         ("read", 0, 63),
         ("write", 1, 64),
         ("poll", 7, 999),
@@ -107,6 +107,10 @@ fn name(number: u64, machine: &str) -> Option<&'static str> {
         ("pselect6", 270, 72),
         ("vmsplice", 278, 75),
         ("splice", 275, 76),
+        ("sendfile", 40, 71),
+        ("msgsnd", 69, 189),
+        ("msgrcv", 70, 188),
+        ("process_vm_readv", 310, 270),
         ("epoll_pwait", 281, 22),
         ("signalfd4", 289, 74),
         ("recvmmsg", 299, 243),

@@ -18,8 +18,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         format!("with {} pages are lent: what is written into a buffer after the call is what arrives", list(&paths)),
         "one message in flight hides it, because the reply proves that the message was read; a stream that fills one \
          buffer again and again sends other bytes than it meant, without an error. msgpath uses as many buffers in turn as \
-         the pipe can hold",
-        "in a program of your own the same, or write(), which copies",
+         messages can be on their way unread",
+        "in a program of your own the same, or write() or send(), which copy",
         [("paths", paths.len() as f64)],
     )]
 }
@@ -30,6 +30,10 @@ mod tests {
 
     #[test]
     fn speaks_of_every_path_that_lends() {
+        let run = Build::echo(&["tcp:sendfile", "procvm:fetch/futex"], &[64]).run();
+        let expected = "with procvm:fetch/futex and tcp:sendfile pages are lent: what is written into a buffer after the call is what \
+                        arrives";
+        assert_eq!(sentences(&run, "W121"), [expected]);
         let run = Build::echo(&["pipe:write", "pipe:vmsplice", "fifo:vmsplice/spin"], &[65_536]).run();
         let expected = "with fifo:vmsplice/spin and pipe:vmsplice pages are lent: what is written into a buffer after the \
                         call is what arrives";

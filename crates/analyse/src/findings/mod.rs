@@ -46,6 +46,7 @@ mod hidden_waiting;
 mod ignored_zero_copy;
 mod in_cache;
 mod interrupts;
+mod joined_datagrams;
 mod knee;
 mod late_receiver;
 mod layer_adds;
@@ -55,6 +56,7 @@ mod littles_law;
 mod local_route;
 mod loss_by_place;
 mod lost_messages;
+mod mapped_share;
 mod merged_signals;
 mod missed_deadlines;
 pub mod modes;
@@ -123,6 +125,7 @@ mod throttled;
 mod too_few_to_say;
 mod trying;
 mod unfair_threads;
+mod untouched;
 mod user_mode_only;
 mod waking;
 mod wording;
@@ -214,6 +217,9 @@ pub const DETECTORS: &[Detector] = &[
     fell_back::DETECTOR,
     not_redirected::DETECTOR,
     lent_pages::DETECTOR,
+    untouched::DETECTOR,
+    joined_datagrams::DETECTOR,
+    mapped_share::DETECTOR,
     polled_queue::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,

@@ -1,10 +1,14 @@
 //! One file per send method; what several of them share is here.
 
+pub mod fetch;
 pub mod flatten;
+pub mod gso;
 pub mod ring;
 pub mod send;
+pub mod sendfile;
 pub mod sendmmsg;
 pub mod sendmsg;
+pub mod splice;
 pub mod uring;
 pub mod uring_zc;
 pub mod vmsplice;
@@ -17,6 +21,7 @@ pub mod zerocopy_unset;
 use std::io;
 
 use msgpath_sys::clock;
+use msgpath_sys::ring::Ring;
 
 use crate::channel::Channel;
 
@@ -62,4 +67,28 @@ fn the_rest<C: Channel>(
         channel.counts().send_calls += 1;
         last = call(channel, done);
     }
+}
+
+/// Puts a message into the ring of a channel that had no room for it, as soon as there is some.
+#[cold]
+pub(crate) fn wait_for_room<C: Channel>(
+    channel: &mut C,
+    ring: impl Fn(&mut C) -> &mut Ring,
+    message: &[u8],
+) -> io::Result<()> {
+    let (since, notifies) = (clock::now(), ring(channel).notifies());
+    let mut spins = 0_u32;
+    while !ring(channel).try_send(message)? {
+        if notifies {
+            let slice = channel.limits().slice;
+            ring(channel).sleep_for_space(slice)?;
+        } else {
+            std::hint::spin_loop();
+        }
+        spins = spins.wrapping_add(1);
+        if notifies || spins.is_multiple_of(1024) {
+            channel.limits().again(io::Error::from(io::ErrorKind::WouldBlock), since)?;
+        }
+    }
+    Ok(())
 }

@@ -3,17 +3,16 @@
 use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
-use msgpath_sys::clock;
 use msgpath_sys::scatter::Scatter;
 
-use crate::channel::{Channel, RingEnd};
+use super::wait_for_room;
+use crate::channel::RingEnd;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
 /// `ring`.
 pub struct RingCopy {
     message: Scatter,
-    notify: bool,
 }
 
 impl Part for RingCopy {
@@ -25,8 +24,8 @@ impl Part for RingCopy {
 }
 
 impl NewMethod<RingEnd> for RingCopy {
-    fn new(channel: &mut RingEnd, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
-        Ok(Self { message: layout.whole(), notify: channel.ring.notifies() })
+    fn new(_: &mut RingEnd, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole() })
     }
 }
 
@@ -41,26 +40,6 @@ impl Method<RingEnd> for RingCopy {
         if channel.ring.try_send(self.message.piece(0))? {
             return Ok(());
         }
-        self.wait_for_room(channel)
-    }
-}
-
-impl RingCopy {
-    #[cold]
-    fn wait_for_room(&mut self, channel: &mut RingEnd) -> io::Result<()> {
-        let since = clock::now();
-        let mut spins = 0_u32;
-        while !channel.ring.try_send(self.message.piece(0))? {
-            if self.notify {
-                channel.ring.sleep_for_space(channel.limits().slice)?;
-            } else {
-                std::hint::spin_loop();
-            }
-            spins = spins.wrapping_add(1);
-            if self.notify || spins.is_multiple_of(1024) {
-                channel.limits().again(io::Error::from(io::ErrorKind::WouldBlock), since)?;
-            }
-        }
-        Ok(())
+        wait_for_room(channel, |channel| &mut channel.ring, self.message.piece(0))
     }
 }

@@ -4,11 +4,11 @@ use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::msg::{self, SendFlags};
-use msgpath_sys::packet;
 use msgpath_sys::scatter::Scatter;
+use msgpath_sys::{packet, sysvmsg};
 
 use super::hand_over;
-use crate::channel::{Channel, Packet, Queue, Socket};
+use crate::channel::{Channel, Packet, Queue, Socket, SysvQueues};
 use crate::end::{Layout, Method, NewMethod};
 use crate::layer::Layered;
 use crate::meta::{Meta, Part};
@@ -21,7 +21,7 @@ pub struct Send {
 impl Part for Send {
     const META: Meta = Meta {
         name: "send",
-        summary: "one send() of one buffer (mq: mq_send; eth: sendto; layers: the call of their library)",
+        summary: "one send() of one buffer (mq: mq_send; sysvmsg: msgsnd; eth: sendto; layers: the call of their library)",
         manual: "The whole message in one buffer, one call. The kernel copies it.",
     };
     const IN_EVENT_LOOP: bool = true;
@@ -62,6 +62,25 @@ impl Method<Queue> for Send {
     fn send(&mut self, channel: &mut Queue) -> io::Result<()> {
         channel.counts().send_calls += 1;
         channel.outgoing().send(self.message.piece(0))
+    }
+}
+
+impl NewMethod<SysvQueues> for Send {
+    fn new(_: &mut SysvQueues, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole_behind(&sysvmsg::head()) })
+    }
+}
+
+impl Method<SysvQueues> for Send {
+    #[inline(always)]
+    fn slot(&mut self, _: &mut SysvQueues) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut SysvQueues) -> io::Result<()> {
+        let total = self.message.len();
+        hand_over(channel, total, |channel, _| channel.send(&self.message).map(|()| total))
     }
 }
 

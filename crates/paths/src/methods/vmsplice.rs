@@ -1,4 +1,4 @@
-//! `vmsplice`: the pages of the message go into the pipe as they are. As many buffers in turn as the pipe can hold messages.
+//! `vmsplice`: the pages of the message go into the pipe as they are. As many buffers in turn as the pipe can hold unread messages.
 
 use std::io;
 use std::time::Duration;
@@ -26,8 +26,9 @@ impl Part for Vmsplice {
         summary: "one vmsplice() of one buffer: its pages go into the pipe, the reader copies them out",
         manual: "The sender copies nothing: the pipe holds the program's own pages until the reader has copied them. A buffer \
                  that is changed before that sends what it was changed to, without an error, and a ping-pong hides it, \
-                 because the reply proves that the message was read (W121). msgpath uses as many buffers in turn as the \
-                 pipe can hold messages, and at the end waits until it is empty.",
+                 because the reply proves that the message was read (W121). Where nobody answers, msgpath uses as many \
+                 buffers in turn as the pipe can hold messages; else as many as are in flight. At the end it waits until the \
+                 pipe is empty.",
     };
     const LENDS: bool = true;
 
@@ -38,16 +39,15 @@ impl Part for Vmsplice {
 
 /// Buffers of so many bytes that are needed so that none is used again before the reader has it: a message that is in the pipe
 /// fills a slot for each page at least, and when the buffer's turn comes again, all others were handed over after it.
-fn buffers(room: u64, message: u64) -> usize {
+fn buffers(room: u64, message: u64) -> u64 {
     let (slots, pages) = (room.div_ceil(PAGE), message.div_ceil(PAGE).max(1));
-    (slots / pages + 2) as usize
+    slots / pages + 2
 }
 
 impl NewMethod<Pipe> for Vmsplice {
     fn new(channel: &mut Pipe, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let room = channel.room().ok_or_else(|| Unavailable::new("the pipe does not say how much it holds", ""))?;
-        let copies = layout.copies.max(buffers(room, layout.pieces.total()));
-        Ok(Self { message: Layout { copies, ..layout }.whole() })
+        Ok(Self { message: layout.lent(buffers(room, layout.pieces.total())).whole() })
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         {
             let (room, pages) = (slots * 4096, bytes.div_ceil(4096));
             // The others, whole in the pipe, and one slot of the buffer in question: more than there are.
-            let others = buffers(room, bytes) as u64 - 1;
+            let others = buffers(room, bytes) - 1;
             assert!(others * pages + 1 > slots, "{slots} slots, {bytes} bytes");
         }
     }

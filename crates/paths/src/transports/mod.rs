@@ -3,14 +3,17 @@
 mod admission;
 pub mod eth;
 pub mod fifo;
+pub mod ktls;
 pub mod mptcp;
 pub mod mq;
 pub mod netlink;
 pub mod pipe;
 pub mod pipe_packet;
+pub mod procvm;
 pub mod sctp;
 pub mod shm;
 pub mod sockmap;
+pub mod sysvmsg;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
@@ -160,6 +163,32 @@ pub(crate) fn take_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
         _ => None,
     });
     Ok(passed.flatten().collect())
+}
+
+/// Says some numbers over a Unix socket.
+pub(crate) fn tell<const N: usize>(socket: &OwnedFd, numbers: [u64; N]) -> io::Result<()> {
+    let bytes = numbers.map(u64::to_le_bytes);
+    let bytes = bytes.as_flattened();
+    match net::send(socket, bytes, net::SendFlags::NOSIGNAL)? == bytes.len() {
+        true => Ok(()),
+        false => Err(io::Error::from(io::ErrorKind::WriteZero)),
+    }
+}
+
+/// Hears the numbers that the other end [`tell`]s.
+pub(crate) fn hear<const N: usize>(socket: &OwnedFd) -> io::Result<[u64; N]> {
+    let mut bytes = [[0; size_of::<u64>()]; N];
+    let mut done = 0;
+    while done < size_of_val(&bytes) {
+        if !poll(socket.as_fd(), Interest::Read, 5_000)? {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        match net::recv(socket, &mut bytes.as_flattened_mut()[done..], net::RecvFlags::DONTWAIT)?.0 {
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            more => done += more,
+        }
+    }
+    Ok(bytes.map(u64::from_le_bytes))
 }
 
 /// The number in a one-number file of /proc.

@@ -37,8 +37,11 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-static KIND: Kind =
-    Kind { protocol: Some(ipproto::SCTP), framed: true, nodelay: |fd: &OwnedFd, on| sctp_nodelay(fd.as_fd(), on) };
+static KIND: Kind = Kind {
+    framed: true,
+    nodelay: |fd: &OwnedFd, on| sctp_nodelay(fd.as_fd(), on),
+    ..Kind::like_tcp(Some(ipproto::SCTP))
+};
 
 /// What a refused socket means.
 fn refused(error: &io::Error) -> Unavailable {

@@ -50,19 +50,21 @@ pub(super) struct Kind {
     pub framed: bool,
     /// Its TCP_NODELAY.
     pub nodelay: fn(&OwnedFd, bool) -> io::Result<()>,
+    /// What is done to a connection before its first message.
+    pub begin: fn(&OwnedFd) -> io::Result<()>,
 }
 
 impl Kind {
     /// TCP, or what has its options.
     pub(super) const fn like_tcp(protocol: Option<Protocol>) -> Self {
-        Self { protocol, framed: false, nodelay: |fd, on| Ok(sockopt::set_tcp_nodelay(fd, on)?) }
+        Self { protocol, framed: false, nodelay: |fd, on| Ok(sockopt::set_tcp_nodelay(fd, on)?), begin: |_| Ok(()) }
     }
 }
 
 /// TCP itself.
 pub(super) static TCP: Kind = Kind::like_tcp(None);
 
-/// Sets what was asked of a connection.
+/// Sets what was asked of a connection, and begins it.
 pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
     (kind.nodelay)(fd, need.options.nodelay)?;
     if need.options.hold_cork {
@@ -71,7 +73,8 @@ pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
     if let Some(name) = &need.options.congestion {
         sockopt::set_tcp_congestion(fd, name)?;
     }
-    set_buffers(fd.as_fd(), &need.options)
+    set_buffers(fd.as_fd(), &need.options)?;
+    (kind.begin)(fd)
 }
 
 /// A socket of the family of `address`, bound to `local` if given.

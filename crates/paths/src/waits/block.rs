@@ -18,6 +18,7 @@ impl Part for Block {
         summary: "the receive call sleeps until something is there",
         manual: "One call a message. The thread sleeps and is woken: the wake-up is part of the round trip.",
     };
+    const IN_CALL: bool = true;
 }
 
 impl<C: Receive> NewWait<C> for Block {

@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::poll;
 
 use super::receive_when_ready;
-use crate::channel::Receive;
+use crate::channel::Polled;
 use crate::end::{Doors, NewWait, Wait};
 use crate::meta::{Meta, Part};
 
@@ -25,7 +25,7 @@ impl Part for Epoll {
     const IN_EVENT_LOOP: bool = true;
 }
 
-impl<C: Receive> NewWait<C> for Epoll {
+impl<C: Polled> NewWait<C> for Epoll {
     fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         let failed = |error: io::Error| Unavailable::new(format!("epoll: {error}"), "");
         channel.never_block().map_err(failed)?;
@@ -33,7 +33,7 @@ impl<C: Receive> NewWait<C> for Epoll {
     }
 }
 
-impl<C: Receive> Wait<C> for Epoll {
+impl<C: Polled> Wait<C> for Epoll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();
@@ -41,7 +41,7 @@ impl<C: Receive> Wait<C> for Epoll {
             Some(epoll) => epoll,
             none => none.insert(poll::Epoll::new(channel.recv_fd())?),
         };
-        receive_when_ready(channel, buffer, |_| epoll.wait(slice_ms))
+        receive_when_ready(channel, buffer, |_| epoll.wait(slice_ms), C::recv_now)
     }
 
     fn join(&mut self, channel: &mut C) -> Result<(), Unavailable> {

@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::clock;
 
 use super::slice_over;
-use crate::channel::{Channel, RingEnd};
+use crate::channel::Looks;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
 
@@ -22,23 +22,23 @@ impl Part for Futex {
     const WAKES: Wakes = Wakes::Futex;
 }
 
-impl NewWait<RingEnd> for Futex {
-    fn new(channel: &mut RingEnd, _: &ChannelOptions) -> Result<Self, Unavailable> {
-        if channel.ring.notifies() { Ok(Self) } else { Err(Unavailable::new("the ring was made without wake-ups", "")) }
+impl<C: Looks> NewWait<C> for Futex {
+    fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        if channel.wakes() { Ok(Self) } else { Err(Unavailable::new("the ring was made without wake-ups", "")) }
     }
 }
 
-impl Wait<RingEnd> for Futex {
+impl<C: Looks> Wait<C> for Futex {
     #[inline(always)]
-    fn recv(&mut self, channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(received) = channel.ring.try_recv(buffer)? {
+    fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(received) = channel.look(buffer)? {
             return Ok(received);
         }
         let slice = channel.limits().slice;
         let start = clock::now();
         loop {
-            channel.ring.sleep_for_message(slice)?;
-            if let Some(received) = channel.ring.try_recv(buffer)? {
+            channel.sleep(slice)?;
+            if let Some(received) = channel.look(buffer)? {
                 return Ok(received);
             }
             if clock::now() - start > slice.as_nanos() as u64 {

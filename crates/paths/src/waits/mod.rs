@@ -5,6 +5,7 @@ pub mod busy_poll;
 pub mod epoll;
 pub mod eventfd;
 pub mod futex;
+pub mod gro;
 pub mod poll;
 pub mod quickack;
 pub mod semaphore;
@@ -19,26 +20,28 @@ pub mod uring_futex;
 pub mod uring_message;
 pub mod uring_multishot;
 pub mod uring_sqpoll;
+pub mod zc_receive;
 
 use std::io;
 
 use msgpath_sys::clock;
 
-use crate::channel::{Channel, Receive, RingEnd};
+use crate::channel::{Channel, Polled, RingEnd};
 
 /// What a wait returns when its slice is over.
 fn slice_over() -> io::Error {
     io::Error::from(io::ErrorKind::WouldBlock)
 }
 
-/// Waits with `ready` (which returns false when the time is over), then receives. A descriptor can be ready without a
+/// Waits with `ready` (which returns false when the time is over), then receives with `receive`, which does not wait. A descriptor can be ready without a
 /// byte: a zero-copy completion on the error queue wakes pollers as well. That is an empty receive call, and the wait
 /// goes on.
 #[inline(always)]
-fn receive_when_ready<C: Receive>(
+fn receive_when_ready<C: Polled>(
     channel: &mut C,
     buffer: &mut [u8],
     mut ready: impl FnMut(&C) -> io::Result<bool>,
+    mut receive: impl FnMut(&mut C, &mut [u8]) -> io::Result<usize>,
 ) -> io::Result<usize> {
     let mut since = None;
     loop {
@@ -47,7 +50,7 @@ fn receive_when_ready<C: Receive>(
             return Err(slice_over());
         }
         channel.counts().recv_calls += 1;
-        match channel.recv_now(buffer) {
+        match receive(channel, buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 channel.counts().recv_empty += 1;
                 let since = *since.get_or_insert_with(clock::now);

@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::poll::{self, Interest};
 
 use super::receive_when_ready;
-use crate::channel::Receive;
+use crate::channel::Polled;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
@@ -21,17 +21,18 @@ impl Part for Poll {
     };
 }
 
-impl<C: Receive> NewWait<C> for Poll {
+impl<C: Polled> NewWait<C> for Poll {
     fn new(channel: &mut C, _: &ChannelOptions) -> Result<Self, Unavailable> {
         channel.never_block().map_err(|error| Unavailable::new(format!("O_NONBLOCK: {error}"), ""))?;
         Ok(Self)
     }
 }
 
-impl<C: Receive> Wait<C> for Poll {
+impl<C: Polled> Wait<C> for Poll {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let slice_ms = channel.limits().poll_ms();
-        receive_when_ready(channel, buffer, |channel| poll::poll(channel.recv_fd(), Interest::Read, slice_ms))
+        let ready = |channel: &C| poll::poll(channel.recv_fd(), Interest::Read, slice_ms);
+        receive_when_ready(channel, buffer, ready, C::recv_now)
     }
 }

@@ -7,7 +7,7 @@ use msgpath_sys::clock;
 use msgpath_sys::sigio::{self, Signals};
 
 use super::slice_over;
-use crate::channel::Receive;
+use crate::channel::Polled;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Family, Meta, Part, TransportMeta};
 
@@ -32,14 +32,15 @@ impl Part for SigIo {
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
         match transport.family {
             Family::Queue => Err("message queues raise no SIGIO; what they have is mq_notify()"),
-            Family::Ring => Err("shared memory is no descriptor, and no signal comes from it"),
+            Family::SystemV => Err("no descriptor stands for a System V queue, and no signal comes from it"),
+            Family::Ring | Family::Process => Err("shared memory is no descriptor, and no signal comes from it"),
             Family::Layer => Err("what a layer waits for, its library decides"),
             Family::Socket | Family::Pipe | Family::Packet => Ok(()),
         }
     }
 }
 
-impl<C: Receive> NewWait<C> for SigIo {
+impl<C: Polled> NewWait<C> for SigIo {
     fn new(channel: &mut C, options: &ChannelOptions) -> Result<Self, Unavailable> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::Unsupported => Unavailable::new("this descriptor ignores O_ASYNC", "the wait epoll"),
@@ -51,7 +52,7 @@ impl<C: Receive> NewWait<C> for SigIo {
     }
 }
 
-impl<C: Receive> Wait<C> for SigIo {
+impl<C: Polled> Wait<C> for SigIo {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
         let signals = match &mut self.signals {

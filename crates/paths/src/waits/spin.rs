@@ -6,7 +6,7 @@ use msgpath_core::{Unavailable, plan::ChannelOptions};
 use msgpath_sys::clock;
 
 use super::slice_over;
-use crate::channel::{Channel, Receive, RingEnd};
+use crate::channel::{Channel, Looks, ProcessEnd, Receive, RingEnd};
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
@@ -83,6 +83,19 @@ impl NewWait<RingEnd> for Spin {
 impl Wait<RingEnd> for Spin {
     #[inline(always)]
     fn recv(&mut self, channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
-        spin(channel, |channel| channel.ring.try_recv(buffer))
+        spin(channel, |channel| channel.look(buffer))
+    }
+}
+
+impl NewWait<ProcessEnd> for Spin {
+    fn new(_: &mut ProcessEnd, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self)
+    }
+}
+
+impl Wait<ProcessEnd> for Spin {
+    #[inline(always)]
+    fn recv(&mut self, channel: &mut ProcessEnd, buffer: &mut [u8]) -> io::Result<usize> {
+        spin(channel, |channel| channel.look(buffer))
     }
 }

@@ -129,7 +129,7 @@ fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
     ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-pub(crate) static END: [End; 45] = [
+pub(crate) static END: [End; 46] = [
     End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
     End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
     End::shown("bytes_received", Int64, "bytes", "payload received", |_, end| end.bytes_received.into()),
@@ -152,6 +152,9 @@ pub(crate) static END: [End; 45] = [
     End::shown("signals", Int64, "", "signals that the handler took", |_, end| end.calls.signals.into()),
     End::shown("dropped", Int64, "", "frames dropped by a full buffer", |_, end| end.calls.dropped.into()),
     End::shown("redirected", Int64, "", "messages that BPF handed over", |_, end| end.calls.redirected.into()),
+    End::shown("mapped_bytes", Int64, "bytes", "mapped, not copied by the kernel", |_, end| {
+        end.calls.mapped_bytes.into()
+    }),
     End::shown("user_ns", Int64, "ns", "CPU time in user mode", |_, end| nonzero(end.user_ns).into()).or_empty(NO_TICK),
     End::shown("system_ns", Int64, "ns", "CPU time in the kernel", |_, end| nonzero(end.system_ns).into())
         .or_empty(NO_TICK),

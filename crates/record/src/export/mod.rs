@@ -151,7 +151,7 @@ fn counted(run: &Run, round: &RoundRecord) -> [Counted; 2] {
 }
 
 /// What is counted of system calls: a field of the report, and its columns.
-const CALLS: [&str; 13] = [
+const CALLS: [&str; 14] = [
     "calls",
     "send_calls",
     "recv_calls",
@@ -165,6 +165,7 @@ const CALLS: [&str; 13] = [
     "signals",
     "dropped",
     "redirected",
+    "mapped_bytes",
 ];
 
 /// Whether a field of an end's report is known: where nobody read its counters, what the stamps and lengths of calls tell.

@@ -244,7 +244,8 @@ fn calls_since(after: &CallCounts, before: &CallCounts) -> CallCounts {
         && after.copied_bytes >= before.copied_bytes
         && after.signals >= before.signals
         && after.dropped >= before.dropped
-        && after.redirected >= before.redirected;
+        && after.redirected >= before.redirected
+        && after.mapped_bytes >= before.mapped_bytes;
     if grew { after.since(before) } else { CallCounts::default() }
 }
 
