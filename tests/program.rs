@@ -5,6 +5,8 @@
 mod agent;
 #[path = "program/agents.rs"]
 mod agents;
+#[path = "program/agreement.rs"]
+mod agreement;
 #[path = "program/book.rs"]
 mod book;
 #[path = "program/borders.rs"]

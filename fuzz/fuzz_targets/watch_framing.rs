@@ -11,7 +11,7 @@ use msgpath_core::framing::Framing;
 #[path = "../../crates/run/src/watch/framing/mod.rs"]
 mod framing;
 
-const FRAMINGS: [&str; 6] = ["http", "resp", "postgres", "line", "u16be", "1:u32le-9"];
+const FRAMINGS: [&str; 7] = ["http", "resp", "postgres", "line", "u16be", "1:u32le-9", "rpc"];
 
 fn framer(protocol: Protocol, requests: bool, born: bool) -> Framer {
     if requests { Framer::requests(protocol, born) } else { Framer::replies(protocol) }

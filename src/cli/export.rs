@@ -2,18 +2,19 @@
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use msgpath_analyse::watch::{Choice, summarise};
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::html::figures::{self, FIGURES, Figure};
-use msgpath_present::{export as analysed, html};
+use msgpath_present::{export as analysed, html, json};
 use msgpath_record::Run;
-use msgpath_record::export::{EXPORTERS, Exporter, exporter};
+use msgpath_record::export::{EXPORTERS, Exporter, WATCHED_EXPORTERS, exporter};
 use msgpath_record::store::What;
 
 use crate::problems::{cannot_write, usage};
@@ -114,7 +115,7 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 }
 
 /// A mesh: its tables, its metrics, or all that it says.
-fn of_a_mesh(folder: &std::path::Path, arguments: &Arguments) -> Result<ExitCode> {
+fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let (_header, summary) = meshes::summary(folder)?;
     let text = match arguments.to.name() {
         "openmetrics" => analysed::openmetrics(&summary),
@@ -142,6 +143,57 @@ fn of_a_mesh(folder: &std::path::Path, arguments: &Arguments) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
+/// What was watched: its requests, its metrics, or all that it says.
+fn of_watched(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
+    let name = arguments.to.name();
+    let watched = msgpath_record::watch::read(folder).map_err(Problem::from)?;
+    let format = WATCHED_EXPORTERS.iter().find(|format| format.name == name);
+    let write: Writing = match (name, format) {
+        ("json", _) => text(json::watched(&summarise(&watched, Choice::default())) + "\n"),
+        ("openmetrics", _) => text(super::watch::metrics(&watched).text()),
+        (_, Some(format)) => Box::new(move |out: &mut dyn Write| match (format.export)(&watched, out) {
+            Err(error) if error.is_broken_pipe() => Ok(()),
+            written => Ok(written.map_err(Problem::from)?),
+        }),
+        _ => {
+            let known: Vec<&str> = WATCHED_EXPORTERS.iter().map(|format| format.name).collect();
+            return Err(usage(format!("what was watched is not exported as {name}"))
+                .hint(format!("--to {}, json or openmetrics", known.join(", ")))
+                .into());
+        }
+    };
+    written(arguments, format.is_some_and(|format| format.binary), write)
+}
+
+/// Writes something.
+type Writing = Box<dyn FnOnce(&mut dyn Write) -> Result<()>>;
+
+fn text(text: String) -> Writing {
+    Box::new(move |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+/// Into the file that is named, or to standard output, which is no terminal where the bytes are nothing for one.
+fn written(arguments: &Arguments, binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<ExitCode> {
+    if let Some(file) = &arguments.out {
+        let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
+        write(&mut out)?;
+        out.flush().map_err(|error| cannot_write(file, &error))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stdout = std::io::stdout();
+    if binary && stdout.is_terminal() {
+        let name = arguments.to.name();
+        return Err(usage(format!("{name} is not for a terminal"))
+            .hint(format!("msgpath export {} --to {name} -o FILE", arguments.run))
+            .into());
+    }
+    let mut out = BufWriter::new(stdout.lock());
+    write(&mut out)?;
+    // A pipe that nobody reads is no error: whoever starts the verbs knows.
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(figure) = arguments.figure {
         let svg = drawn(&arguments.run, figure)?;
@@ -151,29 +203,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (what, folder) = runs::find_among(&arguments.run, &[What::Run, What::Mesh])?;
-    if what == What::Mesh {
-        return of_a_mesh(&folder, arguments);
+    let (what, folder) = runs::find_among(&arguments.run, &[What::Run, What::Mesh, What::Watched])?;
+    match what {
+        What::Mesh => return of_a_mesh(&folder, arguments),
+        What::Watched => return of_watched(&folder, arguments),
+        _ => {}
     }
     let run = runs::read(&folder)?;
     let format = arguments.to;
-    if let Some(file) = &arguments.out {
-        let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
-        format.write(&run, &mut out)?;
-        out.flush().map_err(|error| cannot_write(file, &error))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let stdout = std::io::stdout();
     let binary = matches!(format, Format::Record(format) if format.binary());
-    if binary && stdout.is_terminal() {
-        let name = format.name();
-        return Err(usage(format!("{name} is not for a terminal"))
-            .hint(format!("msgpath export {} --to {name} -o FILE", arguments.run))
-            .into());
-    }
-    let mut out = BufWriter::new(stdout.lock());
-    format.write(&run, &mut out)?;
-    // A pipe that nobody reads is no error: whoever starts the verbs knows.
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    written(arguments, binary, |out| format.write(&run, out))
 }

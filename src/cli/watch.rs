@@ -16,7 +16,7 @@ use msgpath_core::{Exit, Problem, units};
 use msgpath_present::open_metrics::WatchMetrics;
 use msgpath_present::{Style, html, terminal};
 use msgpath_record::store::What;
-use msgpath_record::watch::{MOST_ROWS, read};
+use msgpath_record::watch::{MOST_ROWS, Watched, read};
 use msgpath_run::watch::{Live, WatchRequest, watch};
 
 use super::options::Look;
@@ -79,8 +79,8 @@ pub(super) struct Arguments {
     /// Stop when so many requests have a row
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value_t = MOST_ROWS)]
     rows: u64,
-    /// How messages are told apart: auto, http, resp, postgres, line, or a length in front of each: u32be, 2:u16le-4. auto
-    /// recognises the first three, and goes by turns elsewhere
+    /// How messages are told apart: auto, http, resp, postgres, rpc, line, or a length in front of each: u32be, 2:u16le-4. auto
+    /// recognises the first four, and goes by turns elsewhere
     #[arg(long, value_name = "FRAMING", default_value = "auto", conflicts_with = "no_payload")]
     framing: Framing,
     /// Read nothing of what is sent: messages are turns, and have no names
@@ -185,6 +185,18 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     }
     watched?;
     shown(&place.folder, arguments)
+}
+
+/// What a record says, for a monitoring system.
+pub(super) fn metrics(watched: &Watched) -> WatchMetrics {
+    let (header, end) = (&watched.header, watched.end.clone().unwrap_or_default());
+    let name = |counts: &ServiceCounts| {
+        let row = watched.rows.iter().rev().find(|row| row.service == counts.service);
+        row.map_or_else(|| counts.host.clone(), |row| counts.named(&row.server_name))
+    };
+    let servers = end.services.iter().map(|counts| (name(counts), counts.clone())).collect();
+    let (run, target) = (header.name.clone(), header.command.join(" "));
+    WatchMetrics { run, target, seconds: end.duration_ns as f64 / 1e9, servers }
 }
 
 /// What was counted so far. Names come with rows, of which a second may have none.

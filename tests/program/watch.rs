@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,8 @@ const SLOW: Duration = Duration::from_millis(120);
 
 /// Why programs cannot be watched here.
 pub(crate) fn unavailable() -> Option<String> {
-    match msgpath_run::watch::available() {
-        Ok(()) => None,
-        Err(why) => Some(why.to_string()),
-    }
+    static WHY: OnceLock<Option<String>> = OnceLock::new();
+    WHY.get_or_init(|| msgpath_run::watch::available().err().map(|why| why.to_string())).clone()
 }
 
 macro_rules! skip_without_bpf {
@@ -152,11 +150,26 @@ pub(crate) fn is_sound(result: &Value, requests: u64) {
 
 /// The cause is the largest stage and the first sentence, and `words` are in it; the client's own clock agrees.
 fn finds(planted: impl FnMut() + Send + 'static, stage: &str, code: &str, words: &[&str]) {
+    finds_with(|| {}, planted, stage, code, words);
+}
+
+/// The same; the client's thread does `before` at first.
+fn finds_with(
+    before: impl FnOnce() + Send + 'static,
+    planted: impl FnMut() + Send + 'static,
+    stage: &str,
+    code: &str,
+    words: &[&str],
+) {
     let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     let (mut own, result) = watch(port, move || {
         let server = named("planted", move || serve(&listener, 1, planted));
-        let times = named("asker", move || client(port)).join().expect("the client");
+        let client = move || {
+            before();
+            client(port)
+        };
+        let times = named("asker", client).join().expect("the client");
         server.join().expect("the server");
         times
     });
@@ -263,6 +276,49 @@ fn a_planted_hog_is_found_by_name() {
     };
     finds(plant, "work_runnable", "X03", &[&format!("on CPU {cpu} behind cpu-hog")]);
     end.send(None).expect("the hog is there");
+    hog.join().expect("the hog");
+}
+
+/// The reply is there, and the client's CPU is somebody else's: the server is not to blame.
+#[test]
+fn a_client_without_its_cpu_is_told_from_a_slow_server() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let [cpu, other, ..] = msgpath_sys::affinity::allowed()[..] else { return println!("skipped: one CPU") };
+    let (wake, woken) = channel::<Sender<()>>();
+    let (tell, given) = channel();
+    let hog = named("cpu-hog", move || {
+        msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
+        tell.send(real_time(2)).expect("somebody waits");
+        while let Ok(has_the_cpu) = woken.recv() {
+            drop(has_the_cpu);
+            spin();
+        }
+    });
+    if !given.recv().expect("the hog is there") {
+        return println!("skipped: chrt does not give real-time priority");
+    }
+    let take = move |cpu| {
+        msgpath_sys::affinity::pin(&[cpu]).expect("a CPU that is allowed");
+        real_time(1);
+    };
+    let mut first = true;
+    let plant = move || {
+        if std::mem::take(&mut first) {
+            take(other);
+        }
+        let (has_the_cpu, has_it) = channel();
+        wake.send(has_the_cpu).expect("the hog is there");
+        // It says nothing: it lets go.
+        assert!(has_it.recv().is_err());
+    };
+    finds_with(
+        move || take(cpu),
+        plant,
+        "client_run_queue",
+        "X03",
+        &["the client being runnable", &format!("on CPU {cpu} behind cpu-hog")],
+    );
     hog.join().expect("the hog");
 }
 
@@ -440,7 +496,13 @@ fn a_record_is_held_to_limits_and_kept_beside_runs() {
     home.run("show @last").ends_with(0).shows(&["planted"]);
     home.run("watch @last").ends_with(1).shows(&["planted"]);
     home.run("report kept").ends_with(0).shows(&["kept/report.html"]);
-    home.run("export kept").ends_with(2).says(&["was watched, not measured"]);
+    let csv = home.run("export kept").ends_with(0).out;
+    assert!(csv.starts_with("t0_ns,total_ns,connection,") && csv.lines().count() > 100, "{csv}");
+    home.run("export kept --to json").ends_with(0).shows(&["\"schema\":\"msgpath.watch/1\""]);
+    home.run("export kept --to openmetrics").ends_with(0).shows(&["msgpath_watched_requests_total{", "# EOF"]);
+    home.run("export kept --to perfetto -o kept.pftrace").ends_with(0);
+    assert!(home.path().join("kept.pftrace").metadata().is_ok_and(|file| file.len() > 10_000));
+    home.run("export kept --to hgrm").ends_with(2).says(&["is not exported as hgrm", "openmetrics"]);
     home.run("verify @last").ends_with(2);
 }
 
@@ -822,7 +884,9 @@ fn what_cannot_be_watched_is_said() {
     skip_without_bpf!();
     home.run("watch --pid 4194303").ends_with(3).says(&["error[E61]", "there is no process 4194303"]);
     home.run("watch --cgroup /no/such/group").ends_with(3).says(&["error[E61]", "no cgroup /no/such/group"]);
-    home.run("watch --port 1 --without sk_data_ready").ends_with(3).says(&["since 6.3: sk_data_ready"]);
+    home.run("watch --port 1 --without sk_data_ready,tcp_probe")
+        .ends_with(3)
+        .says(&["since 6.3: sk_data_ready; and tcp_probe"]);
     home.run("watch --comm no-such-name").ends_with(3).says(&["no process is called no-such-name"]);
     home.run("watch -- /no/such/program").ends_with(3).says(&["error[E61]", "cannot be started"]);
     home.run("watch --port 1 -t 300ms --name a").ends_with(4).shows(&["No request was seen"]);

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use crate::command::free_port;
+use crate::agreement;
+use crate::command::{Home, free_port};
 use crate::watch::{
     PLANTED, ask, connect, is_sound, named, real_time, serve, server, skip_without_bpf, watch_what, watch_with,
 };
@@ -46,6 +47,49 @@ fn the_p99_of_the_client_is_that_of_watch() {
         let seen = Duration::from_nanos(seen["total_ns"].as_u64().expect("a time"));
         assert!(*own >= seen && *own < seen.mul_f64(1.01), "the client says {own:?}, watch says {seen:?}");
     }
+}
+
+/// Our own echo says of each message what watch says of it: how long it took, and how long the server worked.
+#[test]
+fn our_own_echo_and_watch_agree() {
+    skip_without_bpf!();
+    let home = Home::new();
+    let output = home.msgpath(&agreement::arguments(env!("CARGO_BIN_EXE_msgpath"), "2ms", "30", "4")).ends_with(0);
+    let Some((traced, both)) = agreement::messages(&home.runs()) else {
+        panic!("records that cannot be read: {} {}", output.out, output.err)
+    };
+    if traced == 0 {
+        return println!("skipped: explain traces nothing here: {}", output.err);
+    }
+    // Where a task of the machine comes between the client's stamp and its call it cannot be told which message it is.
+    assert!(both.len() * 10 >= traced * 8, "{} of {traced}", both.len());
+    let ratios = [agreement::median(&both, |times| times.total), agreement::median(&both, |times| times.work)];
+    println!("{} of {traced} messages, watch's time over the echo's: {ratios:?}", both.len());
+    assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.05), "{ratios:?}");
+}
+
+/// A server that reads and writes through io_uring makes no calls for it: the sockets tell.
+#[test]
+fn a_server_on_io_uring_is_split() {
+    skip_without_bpf!();
+    let program = env!("CARGO_BIN_EXE_msgpath");
+    let echo = ["-x", "tcp:uring/uring", "--service-time", "1ms", "-c", "40", "-r", "3", "-w", "0", "-q"];
+    let plain = Home::new().msgpath(&echo);
+    if plain.code != Some(0) {
+        return println!("skipped: {}", plain.err);
+    }
+    let result =
+        Home::new().msgpath(&[&["watch", "--json", "-q", "--", program][..], &echo].concat()).ends_with(0).json();
+    let servers = result["servers"].as_array().expect("servers").iter().filter(|server| !server["port"].is_null());
+    let [requests, incomplete, torn] = ["requests", "incomplete", "torn"]
+        .map(|name| servers.clone().map(|server| server[name].as_u64().expect("a count")).sum::<u64>());
+    println!("{requests} requests, {incomplete} incomplete, {torn} torn");
+    assert!(requests >= 3 * 40 && (incomplete + torn) * 20 <= requests, "{result:#}");
+    // The server computes for a millisecond.
+    let work = servers.filter_map(|server| {
+        server["stages"].as_array()?.iter().find(|stage| stage["stage"] == "work_on_cpu")?["typical_ns"].as_f64()
+    });
+    assert!(work.fold(0.0, f64::max) > 900_000.0, "{result:#}");
 }
 
 /// Ticks that the hypervisor has taken of all CPUs, of 10 ms each; `None`: the kernel does not tell.

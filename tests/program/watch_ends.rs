@@ -99,6 +99,37 @@ fn a_cgroup_is_watched_with_those_below_it() {
     );
 }
 
+/// Answers 60 requests of its own, and says which process it is.
+const INSIDE: &str = "
+import os, socket, threading, time
+one, other = socket.socketpair()
+def serve():
+    while what := other.recv(100): other.sendall(what)
+threading.Thread(target=serve).start()
+time.sleep(0.3)
+for n in range(60): one.sendall(b'n'); one.recv(100)
+one.close()
+print('process', os.getpid())
+";
+
+/// A program in a pid namespace of its own is seen from the first one, whatever it is called inside.
+#[test]
+fn programs_in_other_pid_namespaces_are_watched() {
+    skip_without_bpf!();
+    let unshared = ["unshare", "--pid", "--fork", "python3", "-c"];
+    if !Command::new("unshare").args(&unshared[1..]).arg("1").status().is_ok_and(|status| status.success()) {
+        return println!("skipped: no unshare that makes a pid namespace, or no python3");
+    }
+    let command = [&["watch", "--json", "--"][..], &unshared, &[INSIDE]].concat();
+    let output = Home::new().msgpath(&command).ends_with(0).says(&["process 1\n"]);
+    let result = output.json();
+    println!("{result:#}");
+    let server = server(&result);
+    // The first request of a connection that nobody knew may be seen in part only.
+    assert!(server["requests"].as_u64().is_some_and(|requests| (58..=60).contains(&requests)), "{server:#}");
+    assert_ne!(server["process"], 1);
+}
+
 /// Both ends of a link between two namespaces, each watched as if the other one were on another host.
 #[test]
 fn of_a_connection_to_another_host_each_end_is_split() {
@@ -158,6 +189,32 @@ for n in range(60):
 peer.close()
 print(sorted(took)[54])
 ";
+
+/// Kernels before 6.3 tell of TCP alone, where both ends are here: what is sent is known when it arrives.
+#[test]
+fn still_older_kernels_see_tcp_within_the_machine() {
+    skip_without_bpf!();
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let without = "--without sk_data_ready,sock_recv_length,sock_send_length,sched_switch";
+    let ((), result) = watch_with(without, port, move || {
+        let server = named("planted", move || serve(&listener, 1, || thread::sleep(PLANTED)));
+        named("asker", move || client(port)).join().expect("the client");
+        server.join().expect("the server");
+    });
+    is_sound(&result, 90);
+    let missing = result["missing"].as_array().expect("a list");
+    assert!(
+        ["sock_recv_length", "tcp_sendmsg_locked"].iter().all(|name| missing.contains(&(*name).into())),
+        "{missing:?}"
+    );
+    let server = server(&result);
+    assert_eq!(
+        (&server["findings"][0]["code"], &server["framed"], &server["in_flight"]),
+        (&"X06".into(), &0.into(), &0.into())
+    );
+    assert_eq!((&server["name"], &server["clients"][0]), (&"planted".into(), &"asker".into()));
+}
 
 /// Kernels before 6.16 do not tell when a TCP send begins, those before 5.18 not in which state a thread leaves its CPU.
 #[test]

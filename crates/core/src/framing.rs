@@ -15,6 +15,8 @@ pub enum Framing {
     Resp,
     /// PostgreSQL, version 3 of its protocol.
     Postgres,
+    /// The RPC lab's messages.
+    Rpc,
     /// A message is a line.
     Line,
     /// A length stands in front of each message.
@@ -39,11 +41,12 @@ const FURTHEST: u8 = 64;
 /// What may be added to it.
 const MOST_ADDED: i32 = 1 << 16;
 
-const NAMES: [(Framing, &str); 5] = [
+const NAMES: [(Framing, &str); 6] = [
     (Framing::Auto, "auto"),
     (Framing::Http, "http"),
     (Framing::Resp, "resp"),
     (Framing::Postgres, "postgres"),
+    (Framing::Rpc, "rpc"),
     (Framing::Line, "line"),
 ];
 
@@ -141,7 +144,7 @@ impl FromStr for Framing {
             return Ok(*framing);
         }
         text.parse().map(Framing::Prefix).map_err(|why| {
-            format!("{why}; --framing takes auto, http, resp, postgres, line, or a length in front of each message: u32be, 2:u16le-4")
+            format!("{why}; --framing takes auto, http, resp, postgres, rpc, line, or a length in front of each message: u32be, 2:u16le-4")
         })
     }
 }
@@ -153,7 +156,9 @@ mod tests {
 
     #[test]
     fn framings_as_people_type_them() {
-        for text in ["auto", "http", "resp", "postgres", "line", "u8", "u32be", "u16le-4", "1:u32be-4", "4:u64le+8"] {
+        for text in
+            ["auto", "http", "resp", "postgres", "rpc", "line", "u8", "u32be", "u16le-4", "1:u32be-4", "4:u64le+8"]
+        {
             assert_eq!(text.parse::<Framing>().unwrap().to_string(), text);
         }
         for text in [

@@ -367,6 +367,9 @@ pub struct WatchEnd {
     /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of its own.
     #[serde(default)]
     pub steal_split: bool,
+    /// Tracepoints that were needed later on and that this kernel lacks, and why.
+    #[serde(default)]
+    pub missing: Vec<(String, String)>,
 }
 
 #[cfg(test)]

@@ -62,15 +62,13 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 		return 0;
 	u32 role = CLIENT;
 	struct conn *conn = conn_at(sk, c, SENDS, &role);
-	if (sk->sk_type == SOCK_DGRAM)
-		return bytes >= 0 ? datagram_sent(sk, c, bytes) : 0;
 	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
 	struct mark m;
 	mark_own(t, &m, monotonic_ns());
 	t->sending = 0;
-	if (conn->logged && sk->__sk_common.skc_family != AF_UNIX)
+	if (LOGGED(conn) && sk->__sk_common.skc_family != AF_UNIX)
 		log_sent(conn, role, t, &m, bytes > 0 ? bytes : 0);
 	if (bytes > 0) {
 		if (c->silent && is_alone(conn, c))
@@ -86,7 +84,8 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 	return 0;
 }
 
-INLINE int data_ready(u64 *ctx, int payload)
+/* `came`: so many bytes, where nothing tells what is sent (before kernel 6.3). */
+INLINE int data_ready(u64 *ctx, int payload, u32 came)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct control *c = active();
@@ -110,10 +109,16 @@ INLINE int data_ready(u64 *ctx, int payload)
 		now = m.t;
 	}
 	if (role == SERVER) {
+		/* Nobody saw the reply to the one before leave for another host. */
+		if (came && conn->phase == SERVED && is_alone(conn, c))
+			incomplete(conn);
+		conn->asked += came;
 		request_ready(conn, c, now);
 	} else {
 		if (conn->phase == SERVED && sender)
 			reply_begins(conn, sender, &m);
+		if (came && sender)
+			did(sender, conn->id, SERVER, &m);
 		if (conn->phase == SENDING)
 			reply_ready(conn, now);
 		else if (conn->phase == SENT && is_alone(conn, c))
@@ -136,33 +141,14 @@ INLINE int data_ready(u64 *ctx, int payload)
 	return 0;
 }
 
-SEC("tp_btf/sk_data_ready") int on_sk_data_ready(u64 *ctx) { return data_ready(ctx, 0); }
-SEC("tp_btf/sk_data_ready") int on_sk_data_ready_payload(u64 *ctx) { return data_ready(ctx, 1); }
+SEC("tp_btf/sk_data_ready") int on_sk_data_ready(u64 *ctx) { return data_ready(ctx, 0, 0); }
+SEC("tp_btf/sk_data_ready") int on_sk_data_ready_payload(u64 *ctx) { return data_ready(ctx, 1, 0); }
 
-/* Beside the others, where datagram sockets are watched: it reads addresses in the kernel's memory, which not every kernel allows. */
-SEC("tp_btf/sk_data_ready") int on_sk_data_ready_datagrams(u64 *ctx)
+/* The current thread has received from a connection; 0 bytes: there will be no more. */
+INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 {
-	struct sock *sk = (void *)ctx[0];
-	struct control *c = active();
-	return c && sk->sk_type == SOCK_DGRAM ? datagram_ready(sk, c) : 0;
-}
-
-SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
-{
-	struct sock *sk = (void *)ctx[0];
-	s32 bytes = ctx[1];
-	/* A reader that was shut down is told by 0 bytes; negative results are errors, of which -EAGAIN is usual. */
-	if (bytes < 0 || ctx[2] & MSG_PEEK)
-		return 0;
-	struct control *c = active();
-	if (!c)
-		return 0;
-	u32 role = CLIENT;
-	struct conn *conn = conn_at(sk, c, READS, &role);
-	if (sk->sk_type == SOCK_DGRAM)
-		return datagram_read(sk, c, bytes);
-	struct thread *t = conn ? own(c) : 0;
-	if (!conn || !t)
+	struct thread *t = own(c);
+	if (!t)
 		return 0;
 	if (!bytes) {
 		/* The other end has closed. */
@@ -184,13 +170,72 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 			unasked(conn);
 		reply_read(conn, t, &m, bytes);
 	}
-	if (conn->logged) {
+	if (LOGGED(conn)) {
 		log_read(conn, role, t, &m, bytes);
 		if (role == SERVER)
 			t->block.ns = t->run.ns = 0;
 	}
 	did(t, conn->id, role, &m);
 	return 0;
+}
+
+SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	s32 bytes = ctx[1];
+	/* A reader that was shut down is told by 0 bytes; negative results are errors, of which -EAGAIN is usual. */
+	if (bytes < 0 || ctx[2] & MSG_PEEK)
+		return 0;
+	struct control *c = active();
+	if (!c)
+		return 0;
+	u32 role = CLIENT;
+	struct conn *conn = conn_at(sk, c, READS, &role);
+	return conn ? received(conn, c, role, bytes) : 0;
+}
+
+/*
+ * Before kernel 6.3 TCP alone tells of data that arrives and of data that is read, and nothing tells of what is sent: it is known when it
+ * arrives, which it does within the send call where both ends are here.
+ */
+SEC("tp_btf/tcp_probe") int on_tcp_probe(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct sk_buff *skb = (void *)ctx[1];
+	struct control *c = active();
+	if (!c)
+		return 0;
+	struct end *e = end_of(sk, c, 0);
+	struct tcp_sock *tcp = as_tcp_socket(sk);
+	u8 header = 0;
+	if (!e || !tcp || read_kernel(&header, sizeof(header), skb->data + 12))
+		return 0;
+	header = header >> 4 << 2;
+	if (skb->len <= header)
+		return 0;
+	if (!e->counts) {
+		e->counts = 1;
+		e->copied = tcp->copied_seq;
+	}
+	return data_ready(ctx, 0, skb->len - header);
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust") int on_tcp_rcv_space_adjust(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct control *c = active();
+	if (!c)
+		return 0;
+	u32 role = CLIENT;
+	struct conn *conn = conn_at(sk, c, READS, &role);
+	struct end *e = conn ? end_of(sk, c, 1) : 0;
+	struct tcp_sock *tcp = as_tcp_socket(sk);
+	if (!conn || !e || !tcp || !e->counts)
+		return 0;
+	u32 copied = tcp->copied_seq, bytes = copied - e->copied;
+	e->copied = copied;
+	/* Nothing was taken that was only looked at. */
+	return bytes ? received(conn, c, role, bytes) : 0;
 }
 
 SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
@@ -226,10 +271,50 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 		return 0;
 	if (conn->phase >= SERVED)
 		incomplete(conn);
-	if (conn->logged)
+	if (LOGGED(conn))
 		log_gone(conn, monotonic_ns());
 	conn->id = 0;
 	return 0;
+}
+
+/* ---- datagrams ---- */
+
+/* Beside the others, loaded where datagram sockets are watched: they read addresses in the kernel's memory, which not every kernel allows. */
+
+SEC("tp_btf/sk_data_ready") int on_sk_data_ready_datagrams(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct control *c = active();
+	return c && sk->sk_type == SOCK_DGRAM ? datagram_ready(sk, c) : 0;
+}
+
+SEC("tp_btf/sock_recv_length") int on_sock_recv_length_datagrams(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	s32 bytes = ctx[1];
+	struct control *c = active();
+	if (!c || sk->sk_type != SOCK_DGRAM || bytes < 0 || ctx[2] & MSG_PEEK)
+		return 0;
+	return datagram_read(sk, c, bytes);
+}
+
+SEC("tp_btf/sock_send_length") int on_sock_send_length_datagrams(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	s32 bytes = ctx[1];
+	struct control *c = active();
+	return c && sk->sk_type == SOCK_DGRAM && bytes >= 0 ? datagram_sent(sk, c, bytes) : 0;
+}
+
+/* At every packet of the machine: only where datagrams go to other hosts by sockets that are not connected. */
+SEC("tp_btf/net_dev_queue") int on_net_dev_queue(u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[0];
+	struct control *c = active();
+	struct sock *sk = skb->sk;
+	if (!c || !sk)
+		return 0;
+	return sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP ? datagram_leaves(sk, c, skb) : 0;
 }
 
 /* ---- threads ---- */

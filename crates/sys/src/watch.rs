@@ -5,6 +5,7 @@
 
 mod calls;
 mod event;
+mod extra;
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -13,20 +14,23 @@ use std::sync::atomic::Ordering;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
-use aya::{Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times};
 
-use crate::bpf::{
-    Loaded, Missing, PAYLOAD_SUFFIX, Refusal, attempt, brief, kernel_types, mapped, object, other, program, programs,
-};
+use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
 pub use calls::{CallKind, calls};
 pub use event::{Event, KINDS, Role, What};
+use extra::Extra;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 
-/// Without these there are no requests.
-const NEEDED: [&str; 4] = ["sk_data_ready", "sock_recv_length", "sock_send_length", "sched_switch"];
+/// These are there since kernel 6.3.
+const NEWER: [&str; 3] = ["sk_data_ready", "sock_recv_length", "sock_send_length"];
+/// They tell of TCP within this machine where those are not.
+const OLDER: [&str; 2] = ["tcp_probe", "tcp_rcv_space_adjust"];
+/// Without it there are no stages.
+const SWITCHES: &str = "sched_switch";
 const HOOKS: [&str; 18] = [
     "sk_data_ready",
     "sock_recv_length",
@@ -49,8 +53,6 @@ const HOOKS: [&str; 18] = [
 ];
 /// Tells when a TCP send begins, since kernel 6.16.
 const SEND_BEGINS: &str = "tcp_sendmsg_locked";
-/// Tells the addresses of datagrams as they arrive: a second program at its tracepoint, which runs where datagram sockets are watched.
-const ARRIVES: (&str, &str) = ("sk_data_ready", "on_sk_data_ready_datagrams");
 /// Those that copy the first bytes of what is sent have a second program, which does so.
 const COPYING: [&str; 2] = [SEND_BEGINS, "sk_data_ready"];
 
@@ -65,12 +67,15 @@ const NO_ROOM: usize = 40;
 const APART: usize = 60;
 const STEAL: usize = 64;
 const DATAGRAMS: usize = 68;
-const CALL_KINDS: usize = 72;
+const ADDRESSES: usize = 72;
+const CALL_KINDS: usize = 76;
 const CALLS: usize = 512;
 const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
 /// Bits of `follow`.
 const PROCESSES: u32 = 1;
 const CGROUPS: u32 = 2;
+/// A bit of `addresses`.
+const WANTED: u32 = 1;
 
 /// Servers that are told apart; the last stands for all further ones.
 pub const SERVICES: usize = 32;
@@ -114,14 +119,33 @@ pub type Headed = (RequestRow, [u8; HEAD]);
 pub struct Watch {
     ebpf: Ebpf,
     loaded: Loaded,
-    /// Whether [`ARRIVES`] is attached; `None`: it could not be loaded.
-    datagrams: Option<bool>,
+    datagrams: Extra,
+    addresses: Extra,
     control: Mapping,
     services: Mapping,
     ports: Mapping,
     listening: Mapping,
     rows: RingBuf<MapData>,
     events: RingBuf<MapData>,
+}
+
+/// The object with the programs of every tracepoint that there is; `older`: those that do where there are none of [`NEWER`].
+fn load(payload: bool, older: bool, without: &[String], btf: &Btf) -> Result<(Ebpf, Loaded, Missing), Refusal> {
+    let (looks_into, unix_sockets) = (u32::from(payload), u32::from(!older));
+    let mut loader = EbpfLoader::new();
+    loader.override_global("looks_into", &looks_into, true).override_global("unix_sockets", &unix_sockets, true);
+    let mut ebpf = object(&mut loader, btf, OBJECT)?;
+    let copying: &[&str] = if payload { &COPYING } else { &[] };
+    let newer = |name: &&&str| NEWER.contains(*name) || **name == SEND_BEGINS;
+    let mut hooks: Vec<&'static str> = HOOKS.iter().filter(|name| !older || !newer(name)).copied().collect();
+    if older {
+        hooks.extend(OLDER);
+    }
+    let (loaded, mut missing) = programs(&mut ebpf, &hooks, copying, without, btf)?;
+    if older {
+        missing.push((SEND_BEGINS, "of no use without the others".into()));
+    }
+    Ok((ebpf, loaded, missing))
 }
 
 impl Watch {
@@ -133,27 +157,31 @@ impl Watch {
     /// What is needed could not be loaded.
     pub fn open(payload: bool, without: &[String]) -> Result<(Self, Missing), Refusal> {
         let btf = kernel_types()?;
-        let mut ebpf = object(&mut EbpfLoader::new(), &btf, OBJECT)?;
+        let (mut ebpf, mut loaded, mut missing) = load(payload, false, without, &btf)?;
+        let lacks = |missing: &Missing, names: &[&str]| -> Vec<(&'static str, String)> {
+            missing.iter().filter(|(name, _)| names.contains(name)).cloned().collect()
+        };
+        let newer = lacks(&missing, &NEWER);
+        if !newer.is_empty() {
+            (ebpf, loaded, missing) = load(false, true, without, &btf)?;
+        }
+        let needed = lacks(&missing, &[&OLDER[..], &[SWITCHES]].concat());
+        if let Some((_, why)) = needed.first() {
+            let names = |all: &Missing| all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let instead = if newer.is_empty() {
+                String::new()
+            } else {
+                format!("tracepoints that are there since 6.3: {}; and ", names(&newer))
+            };
+            return Err(Refusal::Other(format!("this kernel lacks {instead}{} ({why})", names(&needed))));
+        }
+        missing.extend(newer);
         let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
         let services = mapped(&ebpf, "services", SERVICES * SERVICE_SIZE)?;
         let ports = mapped(&ebpf, "ports", PORTS_SIZE)?;
         let listening = mapped(&ebpf, "listening", PORTS_SIZE)?;
-        let copying: &[&str] = if payload { &COPYING } else { &[] };
-        let (loaded, mut missing) = programs(&mut ebpf, &HOOKS, copying, without, &btf)?;
-        let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| missing.iter().any(|(one, _)| one == name)).collect();
-        if let Some((_, why)) = missing.iter().find(|(name, _)| NEEDED.contains(name)) {
-            let names = lacking.join(", ");
-            return Err(Refusal::Other(format!(
-                "this kernel lacks tracepoints that are there since 6.3: {names} ({why})"
-            )));
-        }
-        let datagrams = match attempt(&mut ebpf, ARRIVES.1, ARRIVES.0, &btf) {
-            Ok(()) => Some(false),
-            Err(error) => {
-                missing.push(("sk_data_ready of datagrams", brief(&error)));
-                None
-            }
-        };
+        let datagrams = Extra::of_datagrams(without);
+        let addresses = Extra::of_addresses(without);
         let mut ring = |name: &str| {
             let map = ebpf.take_map(name).ok_or_else(|| Refusal::Other(format!("the object has no map {name}")))?;
             RingBuf::try_from(map).map_err(|error| other(&error))
@@ -165,7 +193,7 @@ impl Watch {
         control.u32_at(PAYLOAD).store(u32::from(copies), Ordering::Relaxed);
         let silent = missing.iter().any(|(name, _)| *name == SEND_BEGINS);
         control.u32_at(SILENT).store(u32::from(silent), Ordering::Relaxed);
-        let mut watch = Self { ebpf, loaded, datagrams, control, services, ports, listening, rows, events };
+        let mut watch = Self { ebpf, loaded, datagrams, addresses, control, services, ports, listening, rows, events };
         calls().into_iter().for_each(|(call, _, kind)| {
             if let Some(kind) = kind {
                 watch.set_kind(call, kind);
@@ -187,17 +215,24 @@ impl Watch {
         missing
     }
 
-    /// Attaches what datagrams need, once a datagram socket is watched, or is `expected` to be.
-    ///
-    /// # Errors
-    /// The kernel does not attach it.
-    pub fn attach_datagrams(&mut self, expected: bool) -> io::Result<()> {
-        let met = expected || self.control.u32_at(DATAGRAMS).load(Ordering::Relaxed) != 0;
-        if met && self.datagrams == Some(false) {
-            self.datagrams = Some(true);
-            program(&mut self.ebpf, ARRIVES.1).and_then(BtfTracePoint::attach).map_err(io::Error::other)?;
+    /// Loads what datagrams need, so that it is there without delay. What cannot be had is returned with the reason.
+    pub fn load_datagrams(&mut self) -> Missing {
+        self.datagrams.load(&mut self.ebpf)
+    }
+
+    /// Attaches what datagrams need, once a datagram socket is watched, or is `expected` to be. What cannot be had is returned with the
+    /// reason, once.
+    pub fn attach_datagrams(&mut self, expected: bool) -> Missing {
+        let set = |at: usize| self.control.u32_at(at).load(Ordering::Relaxed);
+        let (met, wanted) = (expected || set(DATAGRAMS) != 0, set(ADDRESSES) & WANTED != 0);
+        let mut missing = Missing::new();
+        if met {
+            missing.extend(self.datagrams.attach(&mut self.ebpf));
         }
-        Ok(())
+        if wanted {
+            missing.extend(self.addresses.attach(&mut self.ebpf));
+        }
+        missing
     }
 
     /// Recording on or off.
@@ -359,10 +394,11 @@ impl Watch {
     /// /proc does not tell.
     pub fn run_time(&mut self) -> io::Result<(u64, u64)> {
         let (mut ns, mut runs) = (0, 0);
-        let own = self.loaded.iter().map(|(_, name)| name.as_str());
-        let attached: Vec<&str> = own.chain((self.datagrams == Some(true)).then_some(ARRIVES.1)).collect();
+        let extra = self.datagrams.attached().chain(self.addresses.attached());
+        let attached: Vec<String> =
+            self.loaded.iter().map(|(_, name)| name.clone()).chain(extra.map(String::from)).collect();
         for name in attached {
-            let fd = program(&mut self.ebpf, name).and_then(|program| Ok(program.fd()?.try_clone()?));
+            let fd = program(&mut self.ebpf, &name).and_then(|program| Ok(program.fd()?.try_clone()?));
             let fd = fd.map_err(io::Error::other)?;
             let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
             let field = |name: &str| -> u64 {
@@ -373,6 +409,16 @@ impl Watch {
             runs += field("run_cnt");
         }
         Ok((ns, runs))
+    }
+}
+
+#[cfg(test)]
+impl Watch {
+    /// Instructions that the verifier has walked through of each program: what loading it costs.
+    fn verified(&mut self) -> Vec<(String, u32)> {
+        let names: Vec<String> = self.ebpf.programs().map(|(name, _)| name.to_owned()).collect();
+        let mut count = |name: &str| program(&mut self.ebpf, name).ok()?.info().ok()?.verified_instruction_count();
+        names.into_iter().filter_map(|name| count(&name).map(|verified| (name, verified))).collect()
     }
 }
 
@@ -467,6 +513,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
 
 #[cfg(test)]
 mod tests {
+    use super::extra::State;
     use super::*;
 
     #[test]
@@ -505,12 +552,29 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let without = ["sk_data_ready", "sock_send_length"].map(String::from);
+        let without = ["sk_data_ready", "sock_send_length", "tcp_probe"].map(String::from);
         match Watch::open(false, &without) {
-            Err(Refusal::Other(why)) => assert!(why.contains("since 6.3: sk_data_ready, sock_send_length"), "{why}"),
+            Err(Refusal::Other(why)) => {
+                assert!(why.contains("since 6.3: sk_data_ready, sock_send_length; and tcp_probe (left out)"), "{why}");
+            }
             Err(refusal) => println!("skipped: {refusal:?}"),
             Ok(_) => panic!("it cannot do without"),
         }
+    }
+
+    /// Where the newer tracepoints are not there, TCP's own do.
+    #[test]
+    fn the_programs_for_older_kernels_load() {
+        let without = NEWER.map(String::from);
+        let (mut watch, missing) = match Watch::open(true, &without) {
+            Ok(opened) => opened,
+            Err(refusal) => return println!("skipped: {refusal:?}"),
+        };
+        assert!(missing.iter().any(|(name, _)| *name == SEND_BEGINS) && !watch.copies(), "{missing:?}");
+        assert!(NEWER.iter().all(|name| missing.contains(&(*name, "left out".into()))), "{missing:?}");
+        assert_eq!(watch.attach(), Missing::new());
+        assert_eq!(watch.attach_datagrams(true).len(), 1);
+        watch.verified().into_iter().for_each(|(name, count)| println!("{name}: {count} instructions verified"));
     }
 
     /// Every program of the object passes the verifier of this kernel, or its tracepoint is not there.
@@ -526,7 +590,10 @@ mod tests {
             assert!(payload || !watch.copies());
             assert!(without.is_empty() || missing.contains(&(SEND_BEGINS, "left out".into())));
             assert_eq!(watch.attach(), Missing::new());
-            assert!(watch.attach_datagrams(true).is_ok() && watch.datagrams == Some(true));
+            assert_eq!((watch.attach_datagrams(true), watch.datagrams.state), (Missing::new(), State::Attached));
+            let addresses = watch.addresses.attach(&mut watch.ebpf);
+            assert_eq!((addresses, watch.addresses.state), (Missing::new(), State::Attached));
+            watch.verified().into_iter().for_each(|(name, count)| println!("{name}: {count} instructions verified"));
             watch.switch(true);
             let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
             io::Write::write_all(&mut one, b"a").unwrap();

@@ -256,7 +256,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         cut_short: watched.damage.clone().or_else(|| {
             watched.end.is_none().then(|| "watching was cut short: only the rows that were written are known".into())
         }),
-        missing: header.missing.iter().map(|(name, _)| name.clone()).collect(),
+        missing: header.missing.iter().chain(&end.missing).map(|(name, _)| name.clone()).collect(),
         gates,
         stolen: end.stolen,
         steal_split: end.steal_split,
@@ -423,7 +423,8 @@ fn asked(rows: &[&RequestRow]) -> Vec<Asked> {
     all
 }
 
-fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
+/// The connections of rows, those with most requests first.
+pub fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
     let mut all: Vec<Connection> = grouped(rows, |row| row.connection)
         .into_iter()
         .map(|(connection, rows)| {

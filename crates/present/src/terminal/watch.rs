@@ -1,6 +1,6 @@
 //! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
 
-use msgpath_analyse::watch::{Server, Slow, WatchSummary};
+use msgpath_analyse::watch::{Server, Slow, WatchSummary, connections};
 use msgpath_core::units::three_digits;
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 
@@ -16,10 +16,13 @@ const BAR: usize = 8;
 const LEAST: f64 = 0.01;
 /// Kinds of requests that are shown.
 const ASKED: usize = 8;
+/// Kernels that lack it (before 6.3) tell of TCP alone.
+const TELLS_OF_SOCKETS: &str = "sock_recv_length";
 /// From this share on what the hypervisor takes is said.
 const STOLEN: f64 = 0.01;
-/// Lines of the live view.
+/// Servers of the live view, and connections of each.
 const LIVE: usize = 6;
+const LIVE_CONNECTIONS: usize = 3;
 
 /// The result.
 pub fn watch(summary: &WatchSummary, style: Style) -> String {
@@ -258,8 +261,11 @@ impl Page {
             self.text(2, &text, Paint::Dim);
         }
         if !summary.missing.is_empty() {
-            let text =
+            let mut text =
                 format!("this kernel lacks {}: what it bounds is part of its neighbours", summary.missing.join(", "));
+            if summary.missing.iter().any(|name| name == TELLS_OF_SOCKETS) {
+                text += "; of sockets it tells of TCP between programs of this machine alone";
+            }
             self.text(2, &text, Paint::Dim);
         }
         if let Some(stolen) = summary.stolen.filter(|stolen| *stolen >= STOLEN) {
@@ -291,7 +297,8 @@ impl Page {
     }
 }
 
-/// A line for each server, while programs are watched: what was counted so far, and where the rows of the last second went.
+/// A line for each server, while programs are watched: what was counted so far, and where the rows of the last second went; and one for its
+/// connections with most requests in that second.
 pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], style: Style) -> String {
     let mut page = Page::new(style);
     let glyphs = style.glyphs;
@@ -317,6 +324,19 @@ pub fn watching(seconds: f64, services: &[ServiceCounts], rows: &[RequestRow], s
             slowest.unwrap_or_default()
         )
         .into()]);
+        // Those of the last second; one alone is the server's line once more.
+        let connections = connections(&own);
+        for one in connections.iter().take(LIVE_CONNECTIONS).filter(|_| connections.len() > 1) {
+            page.line(&[Paint::Dim.span(format!(
+                "     connection {} from {}  {}/s  p50 {}  p99 {}   slowest: {}",
+                one.connection,
+                one.client,
+                one.requests,
+                glyphs.time(one.p50_ns),
+                glyphs.time(one.p99_ns),
+                one.stage
+            ))]);
+        }
     }
     page.finish()
 }
@@ -356,8 +376,14 @@ mod tests {
             ServiceCounts { port: 6379, requests: 5, times: Times(vec![(100, 5)]), ..ServiceCounts::default() };
         let mut row = RequestRow { total_ns: 100, port: 6379, ..RequestRow::default() };
         row.stages[Stage::WorkOnCpu as usize] = 100;
-        let text = watching(3.0, &[service], &[row], Style { width: 80, ..Style::default() });
+        let text = watching(3.0, &[service], &[row.clone()], Style { width: 80, ..Style::default() });
         assert!(text.starts_with("3 s  :6379  5 requests  p50 100 ns") && text.contains("work: on CPU"), "{text}");
         assert!(text.lines().count() == 1 && watching(1.0, &[], &[], Style::default()).contains("no request yet"));
+        let service = ServiceCounts { port: 6379, requests: 9, ..ServiceCounts::default() };
+        let other =
+            RequestRow { connection: 7, client_name: *b"app\0\0\0\0\0\0\0\0\0\0\0\0\0", weight: 8, ..row.clone() };
+        let text = watching(3.0, &[service], &[row, other], Style { width: 80, ..Style::default() });
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 3 && lines[1].contains("connection 7 from app  8/s  p50 100 ns"), "{text}");
     }
 }

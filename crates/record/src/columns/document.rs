@@ -54,7 +54,7 @@ fn the_document_has_these_columns() {
         ("messages", table(&MESSAGES)),
         ("calls", table(&CALLS)),
         ("events", table(&EVENTS).replace("| int64 |", "|  |")),
-        ("requests", table(&REQUESTS).replace("| int64 |", "|  |")),
+        ("requests", table(&REQUESTS).replace("| key | int64 |", "| key | text |")),
         ("case", table(&of_case::<MessageRow>())),
         ("rounds", table(RUN.iter().chain(&ROUND))),
         ("ends", table(&END)),

@@ -222,6 +222,26 @@ impl<R> Column<R> {
         !matches!(self.shown, Shown::No)
     }
 
+    /// What is stored of a row that belongs to no case: numbers as they are, keys as text.
+    pub(crate) fn bare<'a>(&self, row: &'a R) -> Cell<'a> {
+        match &self.stored {
+            Some(Stored::Number(_, get, _)) => get(row).filter(|value| Some(*value) != self.nothing()).into(),
+            Some(Stored::Key(key, _)) => Cell::Text(String::from_utf8_lossy(without_zeros(key(row)))),
+            None => Cell::Empty,
+        }
+    }
+
+    /// Whether it is stored as a key.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "other formats have no types"))]
+    pub(crate) fn is_key(&self) -> bool {
+        matches!(self.stored, Some(Stored::Key(..)))
+    }
+
+    /// The number that stands for no number.
+    fn nothing(&self) -> Option<u64> {
+        (self.name == "block_call").then_some(u16::MAX.into())
+    }
+
     /// The cell of a row in an export.
     pub(crate) fn cell<'a>(&self, context: &'a Context<'a>, row: &'a R) -> Cell<'a> {
         match (&self.shown, &self.stored) {

@@ -51,7 +51,7 @@ macro_rules! part {
     };
 }
 
-/// They go into no table that is exported.
+/// Exported as they are stored.
 pub(crate) static REQUESTS: [Request; 70] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC; where the client is on another host, the request is being received", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply; where the client is on another host, until the send call of the reply has ended", stored!(Itself, total_ns)).required(),

@@ -17,6 +17,7 @@ mod parquet_table;
 mod perfetto;
 mod rpc_csv;
 mod rpc_json;
+mod watched;
 
 use std::io::{self, Write};
 
@@ -31,6 +32,7 @@ use crate::{RecordError, Run};
 
 #[cfg(feature = "parquet")]
 pub use parquet_table::{TableColumn, TableValues, write_table};
+pub use watched::{WATCHED_EXPORTERS, WatchedExporter};
 
 /// A format.
 pub trait Exporter: Sync {

@@ -24,7 +24,7 @@ use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_record::utc;
 use msgpath_record::watch::WatchWriter;
-use msgpath_sys::bpf::grace;
+use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
 use msgpath_sys::watch::{Watch, calls};
 
@@ -116,7 +116,7 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
     if request.no_peers {
         watch.leave_peers_alone();
     }
-    targets.apply(&mut watch)?;
+    missing.extend(targets.apply(&mut watch)?);
     let header = WatchHeader {
         schema: SCHEMA.into(),
         name: request.name.clone(),
@@ -159,6 +159,7 @@ fn follow(
     let mut slices = Slices::new(begin);
     let (mut rows, mut recent) = (Vec::new(), Vec::new());
     let (mut followed, mut shown) = (begin, begin);
+    let mut missing = Missing::new();
     loop {
         std::thread::sleep(TICK);
         requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
@@ -171,8 +172,7 @@ fn follow(
             sampling.follow(watch, &services);
             cost.follow(watch, &services, now - begin);
             slices.follow(&services, now);
-            // Where it cannot be, they are not seen; `missing` has only what could not be loaded.
-            let _ = watch.attach_datagrams(false);
+            missing.extend(watch.attach_datagrams(false));
         }
         if now - shown >= SHOW {
             shown = now;
@@ -203,6 +203,7 @@ fn follow(
         slices: slices.finish(&services, over),
         services,
         cost,
+        missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
     })
 }
 

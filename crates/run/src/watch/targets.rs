@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::bpf::Missing;
 use msgpath_sys::watch::Watch;
 
 use super::WatchRequest;
@@ -71,9 +72,11 @@ impl Targets {
         words.join(", ")
     }
 
+    /// What cannot be seen of them is returned with the reason.
+    ///
     /// # Errors
     /// E61: there are too many processes.
-    pub(super) fn apply(&mut self, watch: &mut Watch) -> Result<(), Problem> {
+    pub(super) fn apply(&mut self, watch: &mut Watch) -> Result<Missing, Problem> {
         for port in &self.ports {
             watch.watch_port(*port);
         }
@@ -95,13 +98,14 @@ impl Targets {
         let own_datagrams = own(&datagrams);
         let expected = !own_datagrams.is_empty() || datagrams.values().any(|port| self.ports.contains(port));
         own(&listening).into_iter().chain(own_datagrams).for_each(|port| watch.watch_port(port));
-        // Where it cannot be, datagrams are not seen, which the result says.
-        let _ = watch.attach_datagrams(expected);
+        // What a program will do that is not started yet, nobody knows; others may begin with datagrams later.
+        let mut missing = if self.command.is_some() { watch.load_datagrams() } else { Missing::new() };
+        missing.extend(watch.attach_datagrams(expected));
         if self.known.len() >= MOST_WATCHED {
             let what = format!("more than {MOST_WATCHED} processes are meant");
             return Err(Problem::new("E61", Exit::CannotStart, what).hint("fewer: --pid, --port"));
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Processes that have come meanwhile.

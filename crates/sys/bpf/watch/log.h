@@ -15,7 +15,7 @@ INLINE void sign(struct conn *conn)
 	conn->out_of_turn++;
 	conn->signs++;
 	conn->clean = 0;
-	if (conn->logged)
+	if (LOGGED(conn))
 		conn->paired = 1;
 }
 
@@ -25,7 +25,7 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	int first = !conn->begun;
 	conn->begun = 1;
 	/* Of a connection to another host one half is missing; datagrams are messages as they are. */
-	if (!c->payload || conn->far || conn->datagrams)
+	if (!looks_into || !c->payload || conn->far || conn->datagrams)
 		return;
 	u32 *found = conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
@@ -252,7 +252,7 @@ NOINLINE int log_gone(struct conn *conn, u64 now)
 /* The other end is on another host: what it does is not in the log. */
 INLINE void leave_log(struct conn *conn, u64 now)
 {
-	if (conn->logged)
+	if (LOGGED(conn))
 		log_gone(conn, now);
 	conn->logged = conn->paired = 0;
 }

@@ -65,7 +65,7 @@ INLINE int key_of(struct sock *sk, struct key *key)
 	if (sk->sk_type != SOCK_STREAM && (family != AF_UNIX || sk->sk_type != SOCK_SEQPACKET))
 		return -1;
 	if (family == AF_UNIX) {
-		struct unix_sock *u = as_unix_socket(sk);
+		struct unix_sock *u = unix_sockets ? as_unix_socket(sk) : 0;
 		if (!u)
 			return -1;
 		u64 own = (u64)sk, peer = (u64)u->peer;
@@ -89,6 +89,8 @@ INLINE int key_of(struct sock *sk, struct key *key)
 INLINE u32 server_of(struct sock *sk, u32 side, u32 own, u32 far)
 {
 	if (sk->__sk_common.skc_family == AF_UNIX) {
+		if (!unix_sockets)
+			return 0;
 		/* An accepted socket has the address of the one that listened; a client's usually has none. */
 		struct unix_sock *u = as_unix_socket(sk);
 		struct unix_sock *peer = u && u->peer ? as_unix_socket(u->peer) : 0;

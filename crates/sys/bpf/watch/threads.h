@@ -58,6 +58,7 @@ NOINLINE struct thread *own(struct control *c)
 		if (!t || __sync_val_compare_and_swap(&t->pid, 0, pid))
 			continue;
 		__builtin_memset(&t->seq, 0, sizeof(*t) - __builtin_offsetof(struct thread, seq));
+		t->owes = 0;
 		t->state = ON_CPU;
 		t->since = monotonic_ns();
 		t->tgid = PROCESS;
@@ -175,14 +176,11 @@ INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 	}
 }
 
-/* What a thread did between two marks. A total that went back makes the row worthless. */
-INLINE u64 between(const struct mark *from, const struct mark *to, int kind, struct row *row)
+/* What a thread did between two marks. A total that went back, which makes a row worthless, leaves `wrong` below 0. */
+INLINE u64 between(const struct mark *from, const struct mark *to, int kind, s64 *wrong)
 {
 	s64 ns = to->ns[kind] - from->ns[kind];
-	if (ns < 0) {
-		row->flags |= TORN;
-		return 0;
-	}
+	*wrong |= ns;
 	return ns;
 }
 
@@ -195,23 +193,21 @@ INLINE u64 until(u64 from, u64 to, struct row *row)
 	return to - from;
 }
 
-INLINE u64 blocked(const struct mark *from, const struct mark *to, struct row *row)
-{
-	u64 ns = 0;
-	UNROLL for (int i = POLL; i < KINDS; i++)
-		ns += between(from, to, i, row);
-	return ns;
-}
-
 /* How a thread came to read what was ready: blocked until the wake-up call, in flight, in the run queue, on the CPU. */
 INLINE void parts_of(u64 *parts, const struct mark *from, const struct mark *to, struct row *row)
 {
-	parts[0] = blocked(from, to, row);
-	parts[1] = between(from, to, WAKING, row);
-	parts[2] = between(from, to, RUNNABLE, row);
-	parts[3] = 0;
+	u64 blocked = 0, on_cpu = 0;
+	s64 wrong = 0;
+	UNROLL for (int i = POLL; i < KINDS; i++)
+		blocked += between(from, to, i, &wrong);
 	UNROLL for (int i = ON_CPU; i < RUNNABLE; i++)
-		parts[3] += between(from, to, i, row);
+		on_cpu += between(from, to, i, &wrong);
+	parts[0] = blocked;
+	parts[1] = between(from, to, WAKING, &wrong);
+	parts[2] = between(from, to, RUNNABLE, &wrong);
+	parts[3] = on_cpu;
+	if (wrong < 0)
+		row->flags |= TORN;
 }
 
 /* The thread did something on this connection: what it did before on another one is over. Totals are up to date in `m`. */

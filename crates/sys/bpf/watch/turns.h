@@ -147,7 +147,7 @@ INLINE void client_sends(struct conn *conn, struct control *c, struct sock *sk, 
 		conn->row.flags |= AGAIN;
 	if (conn->phase == READY)
 		sign(conn);
-	if (conn->logged)
+	if (LOGGED(conn))
 		conn->paired = 1;
 }
 
@@ -169,6 +169,20 @@ INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
 	ready_for(conn, SERVER, now);
 }
 
+/* The number of a server + 1, given to it where it has none. */
+INLINE u32 numbered(struct control *c, struct address *key)
+{
+	u32 *known = map_lookup(&numbers, key);
+	if (known)
+		return *known + 1;
+	u32 number = COUNT(c->services);
+	if (number >= SERVICES - 1)
+		number = SERVICES - 1; /* all that find no room, together */
+	map_update(&numbers, key, &number, NO_EXIST);
+	known = map_lookup(&numbers, key);
+	return (known ? *known : number) + 1;
+}
+
 /* `away`: the server is on another host. */
 INLINE u32 service_of(struct conn *conn, struct control *c, s32 process, int away)
 {
@@ -179,15 +193,7 @@ INLINE u32 service_of(struct conn *conn, struct control *c, s32 process, int awa
 	else if (!key.port)
 		key.lo = (u32)process;
 	key.kind = conn->datagrams;
-	u32 *known = map_lookup(&numbers, &key);
-	if (known)
-		return *known + 1;
-	u32 number = COUNT(c->services);
-	if (number >= SERVICES - 1)
-		number = SERVICES - 1; /* all that find no room, together */
-	map_update(&numbers, &key, &number, NO_EXIST);
-	known = map_lookup(&numbers, &key);
-	return (known ? *known : number) + 1;
+	return numbered(c, &key);
 }
 
 INLINE void request_read(struct conn *conn, struct control *c, struct thread *t, const struct mark *m, u32 bytes)
@@ -247,29 +253,33 @@ INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark 
 	s32 pid = CURRENT;
 	struct last *last = &t->last[SERVER];
 	u64 held = 0, elsewhere = 0;
+	s64 wrong = 0;
 	/* It answers although the client has sent what it has not read: something earlier. */
 	if (conn->asked > conn->got)
 		sign(conn);
 	if (pid == conn->reads) {
 		int away = conn->done_is && last->conn != conn->id && last->at.t > conn->done.t;
 		UNROLL for (int i = 0; i < KINDS; i++) {
-			row->work[i] = between(&conn->read, m, i, row);
+			u64 ns = between(&conn->read, m, i, &wrong);
 			/* What it did on a CPU for others is not work on this request; where it slept meanwhile, it waited for something. */
 			if (away && i <= WAKING) {
-				u64 others = between(&conn->done, &last->at, i, row);
-				row->work[i] -= others;
+				u64 others = between(&conn->done, &last->at, i, &wrong);
+				ns -= others;
 				held += others;
 			}
+			row->work[i] = ns;
 		}
 	} else if (conn->hands == pid) {
 		row->flags |= HANDED;
 		UNROLL for (int i = 0; i < KINDS; i++)
-			row->work[i] = between(&conn->read, &conn->handed_from, i, row) + between(&conn->handed_to, m, i, row);
+			row->work[i] = between(&conn->read, &conn->handed_from, i, &wrong) + between(&conn->handed_to, m, i, &wrong);
 	} else {
 		UNROLL for (int i = 0; i < KINDS; i++)
 			row->work[i] = 0;
 		elsewhere = until(conn->read.t, m->t, row);
 	}
+	if (wrong < 0)
+		row->flags |= TORN;
 	row->held = held;
 	row->elsewhere = elsewhere;
 	row->block = t->block;

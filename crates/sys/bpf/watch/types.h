@@ -43,7 +43,7 @@ enum { CLIENT, SERVER };
 
 struct thread {
 	s32 pid;                 /* 0: the place is free */
-	u32 unused;
+	u32 owes;                /* requests that it has read, of which nobody knows whose they were */
 	u64 seq;                 /* odd while the totals change */
 	u64 since;               /* when the state began */
 	u64 ns[KINDS];
@@ -136,6 +136,7 @@ struct conn {
 	u32 done_is;
 	u32 datagrams;           /* it is a pair of addresses between which datagrams go */
 	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
+	u32 excused, spare;      /* of datagrams: what the client reads next answers a request that was not seen */
 	struct mark read, done, handed_from, handed_to;
 	/* The log of the connection (log.h). */
 	u32 begun;               /* a turn has begun */
@@ -157,21 +158,35 @@ struct datagram { u64 conn; u32 role, bytes; };
 
 /* What is kept with a datagram socket: what waits there, in its order. */
 struct queue {
-	u32 put, taken;          /* datagrams that were seen, and that were read */
+	u32 put, taken;          /* datagrams that were told apart, and those of them that were read */
+	s32 early;               /* read before they were told apart; below 0: so many will be read that were gone when one looked */
 	u32 unknown;             /* of those before this one nobody knows which is which */
 	u32 more;                /* so often in a row one more was to be read than waited */
 	u32 busy;                /* somebody looks at what waits */
 	s32 reader;              /* the thread that received last */
+	u32 serves;              /* requests arrive here */
+	u32 service;             /* its number + 1 */
+	u32 new;                 /* datagrams that were found just now */
 	u64 last;                /* the datagram that was seen last */
+	u64 peer;                /* its connection */
 	u64 open;                /* of other hosts: the connection whose request was read last, while it is the only one */
 	u64 opened;              /* when */
 	u32 unanswered;          /* requests of other hosts that were read and not answered */
-	u32 new;                 /* datagrams that were found just now */
+	s32 sender;              /* the thread whose datagram was given to a device, while its call is not over */
+	struct key to;           /* the addresses of that datagram */
+	u32 side;                /* which of them this end has */
+	u32 many;                /* several threads receive */
 	struct datagram waiting[QUEUE];
 };
 
 /* What is kept with a socket. */
-struct end { u64 conn; u32 side; u32 epoch; s32 process; u32 datagrams; };
+struct end {
+	u64 conn;
+	u32 side, epoch;
+	s32 process;
+	u32 datagrams;
+	u32 counts, copied;      /* before kernel 6.3: up to where it was read is known; that place in the stream */
+};
 
 /* ---- the log ---- */
 
@@ -226,6 +241,9 @@ struct service {
 /* Bits of `follow`. */
 #define PROCESSES 1
 #define CGROUPS 2
+/* Bits of `addresses`. */
+#define WANTED 1
+#define TOLD 2
 
 struct control {
 	u32 on;
@@ -241,6 +259,7 @@ struct control {
 	u32 apart;               /* the other ends of connections are left alone, as if they were on other hosts */
 	u32 steal;               /* the kernel tells what a hypervisor takes */
 	u32 datagrams;           /* a datagram socket is watched */
+	u32 addresses;           /* where datagrams go: WANTED to be known, TOLD */
 	u8 kinds[CALLS];         /* of the calls by their numbers */
 };
 
@@ -278,6 +297,12 @@ struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 20); } rows SEC(".maps");
 struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 23); } events SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Whether what is sent may be looked into. Set before loading: where it is 0, the verifier takes out what depends on it. */
+const volatile u32 looks_into = 1;
+#define LOGGED(conn) (looks_into && (conn)->logged)
+/* The same of Unix sockets, which kernels before 5.16 do not tell about. */
+const volatile u32 unix_sockets = 1;
 
 INLINE struct control *active(void)
 {

@@ -11,6 +11,7 @@ mod kernel;
 mod lanes;
 #[cfg(test)]
 mod tests;
+pub(super) mod watched;
 mod wire;
 
 use std::collections::HashMap;

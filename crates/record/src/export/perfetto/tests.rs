@@ -9,6 +9,7 @@ use msgpath_core::varint;
 
 use super::*;
 use crate::export::tests::exported;
+use crate::export::watched::tests::exported as exported_watched;
 use crate::{RunWriter, test_run};
 
 /// How a field lies on the wire.
@@ -413,4 +414,23 @@ fn the_kernel_has_tracks_of_its_own() {
     );
     let instants: Vec<_> = read.instants.iter().map(|(track, name, ns)| (track.as_str(), name.as_str(), *ns)).collect();
     assert_eq!(instants, [("CPU 1, events", "net_dev_start_xmit", 25), ("CPU 1, events", "sched_waking", 40)]);
+}
+
+#[test]
+fn watched_requests_are_slices_with_their_stages() {
+    let read = read(&exported_watched("perfetto"));
+    assert_eq!(read.processes, ["server port 80, "]);
+    let slice =
+        |track: &str, name: &str, from, to, depth| Slice { track: track.into(), name: name.into(), from, to, depth };
+    let (first, second) = ("connection 3, slot 0", "connection 3, slot 1");
+    for expected in [
+        slice(first, "GET /", 0, 50, 0),
+        slice(first, "send call to data ready", 0, 20, 1),
+        slice(first, "work: lock (futex)", 20, 50, 1),
+        slice(second, "request", 40, 90, 0),
+        slice(first, "request", 200, 250, 0),
+    ] {
+        assert!(read.slices.contains(&expected), "{expected:?} is not in {:?}", read.slices);
+    }
+    assert_eq!(read.slices.len(), 9);
 }

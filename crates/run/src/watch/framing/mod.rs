@@ -8,6 +8,7 @@ mod http;
 mod plain;
 mod postgres;
 mod resp;
+mod rpc;
 
 use std::collections::VecDeque;
 
@@ -27,6 +28,7 @@ pub(crate) enum Protocol {
     Http,
     Resp,
     Postgres,
+    Rpc,
     Line,
     Prefix(Prefix),
 }
@@ -39,6 +41,7 @@ impl Protocol {
             Framing::Http => Some(Self::Http),
             Framing::Resp => Some(Self::Resp),
             Framing::Postgres => Some(Self::Postgres),
+            Framing::Rpc => Some(Self::Rpc),
             Framing::Line => Some(Self::Line),
             Framing::Prefix(prefix) => Some(Self::Prefix(prefix)),
         }
@@ -50,6 +53,8 @@ impl Protocol {
             Some(Self::Http)
         } else if resp::begins(bytes) {
             Some(Self::Resp)
+        } else if rpc::begins(bytes) {
+            Some(Self::Rpc)
         } else if postgres::begins(bytes, born) {
             Some(Self::Postgres)
         } else {
@@ -63,6 +68,7 @@ impl Protocol {
             Self::Http => http::name(bytes),
             Self::Resp => resp::name(bytes),
             Self::Postgres => postgres::name(bytes),
+            Self::Rpc => rpc::name(bytes),
             Self::Line => words(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default()),
             Self::Prefix(_) => Name::default(),
         }
@@ -122,6 +128,7 @@ enum Rules {
     Http(http::Http),
     Resp(resp::Resp),
     Postgres(postgres::Postgres),
+    Rpc,
     Line,
     Prefix(Prefix),
 }
@@ -132,6 +139,7 @@ impl Rules {
             Self::Http(http) => http.step(bytes, expected),
             Self::Resp(resp) => resp.step(bytes),
             Self::Postgres(postgres) => postgres.step(bytes, open, expected),
+            Self::Rpc => rpc::step(bytes),
             Self::Line => plain::line(bytes),
             Self::Prefix(prefix) => plain::prefix(*prefix, bytes),
         }
@@ -161,6 +169,7 @@ impl Framer {
             Protocol::Http => Rules::Http(http::Http::requests()),
             Protocol::Resp => Rules::Resp(resp::Resp::requests()),
             Protocol::Postgres => Rules::Postgres(postgres::Postgres::requests(born)),
+            Protocol::Rpc => Rules::Rpc,
             Protocol::Line => Rules::Line,
             Protocol::Prefix(prefix) => Rules::Prefix(prefix),
         })
@@ -172,6 +181,7 @@ impl Framer {
             Protocol::Http => Rules::Http(http::Http::replies()),
             Protocol::Resp => Rules::Resp(resp::Resp::replies()),
             Protocol::Postgres => Rules::Postgres(postgres::Postgres::replies()),
+            Protocol::Rpc => Rules::Rpc,
             Protocol::Line => Rules::Line,
             Protocol::Prefix(prefix) => Rules::Prefix(prefix),
         })

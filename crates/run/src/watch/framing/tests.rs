@@ -1,4 +1,5 @@
 use super::*;
+use msgpath_rpc::{Header, Marker, Method, RPC_HEADER_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -114,6 +115,13 @@ fn postgres_reply() -> impl Strategy<Value = Sent> {
     ]
 }
 
+/// A message of the RPC lab, with a longer header than is known.
+fn rpc_message(size: usize) -> Vec<u8> {
+    let marker = Marker { header: RPC_HEADER_BYTES as u32 + 24, body: size as u32 };
+    let header = Header { rpcid: 7, method: Method::new("write"), ..Header::default() };
+    [&marker.to_bytes()[..], &header.to_bytes(), &[1; 24], &body(size)].concat()
+}
+
 /// Protocol, whether requests are meant, and what is sent.
 fn any_stream() -> impl Strategy<Value = (Protocol, bool, Vec<Sent>)> {
     fn of<S: Strategy<Value = Sent> + 'static>(
@@ -132,6 +140,8 @@ fn any_stream() -> impl Strategy<Value = (Protocol, bool, Vec<Sent>)> {
         of(Protocol::Resp, false, resp_reply()),
         of(Protocol::Postgres, true, postgres_request()),
         of(Protocol::Postgres, false, postgres_reply()),
+        of(Protocol::Rpc, true, (0_usize..5000).prop_map(|size| sent(rpc_message(size), "write"))),
+        of(Protocol::Rpc, false, (0_usize..5000).prop_map(|size| sent(rpc_message(size), "write"))),
         of(Protocol::Line, true, Just(sent("get x\r\n", "get x"))),
         of(Protocol::Prefix(prefix), false, (0_usize..5000).prop_map(move |size| sent(prefixed(size), ""))),
     ]
@@ -195,7 +205,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered(pieces in vec((vec(any::<u8>(), 0..60), 0_u64..50), 0..8), which in 0_usize..6, requests: bool, born: bool) {
         let prefix: Prefix = "1:u32le-9".parse().unwrap();
-        let protocol = [Protocol::Http, Protocol::Resp, Protocol::Postgres, Protocol::Line, Protocol::Prefix(prefix), Protocol::Resp][which];
+        let protocol = [Protocol::Http, Protocol::Resp, Protocol::Postgres, Protocol::Line, Protocol::Prefix(prefix), Protocol::Rpc][which];
         let mut framer = if requests { Framer::requests(protocol, born) } else { Framer::replies(protocol) };
         let (mut frames, mut sent) = (Vec::new(), 0);
         for (bytes, hole) in pieces {
@@ -217,6 +227,7 @@ fn protocols_are_recognised_by_a_request() {
     assert_eq!(of(b"*1\r\n$4\r\nPING\r\n"), Some(Protocol::Resp));
     assert_eq!(of(&typed(b'Q', b"select 1\0")), Some(Protocol::Postgres));
     assert_eq!(of(&typed(b'Q', b"select 1\0")[..9]), Some(Protocol::Postgres));
+    assert_eq!((of(&rpc_message(9)), of(&rpc_message(9)[..16])), (Some(Protocol::Rpc), Some(Protocol::Rpc)));
     let extended = [typed(b'P', b"\0begin\0\0\0"), typed(b'S', b"")].concat();
     assert_eq!(of(&extended), Some(Protocol::Postgres));
     let startup = [&[0, 0, 0, 9, 0, 3, 0, 0][..], b"\0"].concat();
@@ -253,6 +264,9 @@ fn what_cannot_be_paired_is_lost() {
     assert!(lost(Protocol::Resp, true, &strings(&[b"subscribe", b"x"])));
     assert!(lost(Protocol::Resp, true, &strings(&[b"client", b"reply", b"off"])));
     assert!(lost(Protocol::Postgres, true, b"Z\0\0\0\x04"));
+    let mut spoilt = rpc_message(9);
+    spoilt[13] ^= 1;
+    assert!(lost(Protocol::Rpc, true, &spoilt));
     assert!(lost(Protocol::Http, true, &[b'a'; LIMIT]));
     let mut head = framer(Protocol::Http, true);
     assert_eq!(head.known(b"GET / HT", &mut Vec::new()), Ok(()));
