@@ -283,7 +283,7 @@ fn of_parts(path: &PathName) -> Traits {
 }
 
 mod program {
-    use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket};
+    use crate::channel::{Packet, Pipe, Queue, RingEnd, Socket, XskEnd};
     use crate::layer::Layered;
     use crate::methods::{
         flatten::Flatten, ring::RingCopy, send::Send, sendmmsg::Sendmmsg, sendmsg::Sendmsg, uring, uring_zc::UringZc,
@@ -291,9 +291,9 @@ mod program {
         zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes, pipe_packet::PacketPipes,
-        sctp::Sctp, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq,
-        vsock::Vsock,
+        eth::Eth, eth_ring::EthRing, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
+        pipe_packet::PacketPipes, sctp::Sctp, shm::Shm, sockmap::Sockmap, tcp::Tcp, udp::Udp, unix::Unix,
+        unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock, xdp::Xdp,
     };
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, poll::Poll,
@@ -304,7 +304,8 @@ mod program {
 
     crate::registry! {
         transports: [
-            Tcp, Mptcp, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq, Shm, Eth
+            Tcp, Mptcp, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq, Shm, Eth,
+            EthRing, Xdp
         ];
         Socket(Socket):
             methods [Send, Write, Writes, Writev, Sendmsg, Flatten, ZeroCopy, ZeroCopyUnset, Sendmmsg, uring::Uring, UringZc],
@@ -323,6 +324,12 @@ mod program {
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits(table) [Block, Spin, Poll, Epoll, SigIo];
+        PacketRing(Packet):
+            methods [Send],
+            waits(table) [Poll, Spin, Epoll, SigIo];
+        Xsk(XskEnd):
+            methods [Send],
+            waits(table) [Poll, Spin, Epoll];
         Layer(Layered):
             methods [Send],
             waits(table) [Block];
@@ -469,8 +476,8 @@ impl Entry {
     }
 
     fn try_it(&self) -> Result<(), Unavailable> {
-        // Both ends of a layer talk before the first message: its own probe has a thread for each.
-        if self.transport.meta().family == Family::Layer {
+        // Both ends of a layer talk before the first message, those of AF_XDP are on two devices: their own probes know.
+        if matches!(self.transport.meta().family, Family::Layer | Family::Xsk) {
             return self.transport.probe();
         }
         let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");

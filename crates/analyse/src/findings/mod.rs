@@ -24,6 +24,7 @@ mod client_saturated;
 mod cold_first_call;
 mod conditions;
 mod control_differed;
+mod copied_frames;
 mod copied_zero_copy;
 mod counters;
 mod counting_costs;
@@ -215,6 +216,7 @@ pub const DETECTORS: &[Detector] = &[
     not_redirected::DETECTOR,
     lent_pages::DETECTOR,
     polled_queue::DETECTOR,
+    copied_frames::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

@@ -34,7 +34,7 @@ impl Part for SigIo {
             Family::Queue => Err("message queues raise no SIGIO; what they have is mq_notify()"),
             Family::Ring => Err("shared memory is no descriptor, and no signal comes from it"),
             Family::Layer => Err("what a layer waits for, its library decides"),
-            Family::Socket | Family::Pipe | Family::Packet => Ok(()),
+            Family::Socket | Family::Pipe | Family::Packet | Family::PacketRing | Family::Xsk => Ok(()),
         }
     }
 }
