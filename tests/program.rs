@@ -21,6 +21,8 @@ mod compare;
 mod compat;
 #[path = "program/corrupt.rs"]
 mod corrupt;
+#[path = "program/device.rs"]
+mod device;
 #[path = "program/documents.rs"]
 mod documents;
 #[path = "program/echo.rs"]

@@ -115,6 +115,8 @@ impl ShapeOptions {
                 reorder_ppm: self.reorder,
                 offloads: self.offloads,
                 netem: self.netem,
+                // A lab that stays has no process that could hold the programs.
+                napi: None,
             },
         }
     }

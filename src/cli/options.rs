@@ -208,7 +208,7 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port", "launch"])]
     pub(crate) between: Option<String>,
     /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
-    /// mtu=1400,offloads=off,netem=no
+    /// mtu=1400,offloads=off,netem=no,napi=on
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     pub(crate) link: Option<Shape>,
     /// Speed of the wire between the ends in bits a second, where their devices do not tell it: 54M

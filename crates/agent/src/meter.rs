@@ -52,6 +52,7 @@ impl<'a> Meter<'a> {
             elapsed_ns: end - self.start,
             delivery: delivery.since(&self.delivery),
             tcp: tcp.reduce(TcpInfo::plus),
+            polled_queue: each(ends, |channel| channel.polled_queue()).into_iter().flatten().min(),
             ..EndReport::default()
         };
         add_usage(&mut report, &self.usage, &usage);

@@ -130,7 +130,11 @@ impl Calls {
             for part in 0..=20 {
                 let t = piece.from_ns + (piece.to_ns - piece.from_ns) / 20 * part;
                 let (truth, found) = (self.theta(t as f64), piece.theta(t));
-                assert!((truth - found).abs() <= piece.within_ns, "{truth} at {t}: {found} in {piece:?}");
+                let within = piece.within(t);
+                assert!(
+                    within <= piece.within_ns && (truth - found).abs() <= within,
+                    "{truth} at {t}: {found} in {piece:?}"
+                );
             }
         }
     }

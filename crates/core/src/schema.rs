@@ -916,6 +916,10 @@ pub struct EndReport {
     pub zerocopy: ZeroCopyCounts,
     /// TCP_INFO, where the transport is TCP.
     pub tcp: Option<TcpInfo>,
+    /// Where the kernel was asked to poll a device's queue: the id of the one by which the last message came, 0 where there was
+    /// none; the least of its connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polled_queue: Option<u32>,
 }
 
 impl EndReport {
@@ -937,6 +941,10 @@ impl EndReport {
         self.zerocopy.add(&one.zerocopy);
         self.tcp = match (self.tcp, one.tcp) {
             (Some(a), Some(b)) => Some(a.plus(b)),
+            (a, b) => a.or(b),
+        };
+        self.polled_queue = match (self.polled_queue, one.polled_queue) {
+            (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
     }

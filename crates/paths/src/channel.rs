@@ -10,7 +10,6 @@ use std::time::Duration;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{Granted, TcpInfo};
 use msgpath_core::{CallCounts, Unavailable};
-use msgpath_sys::packet::{self, Destination, Head};
 use msgpath_sys::sockmap::Sockmap;
 use msgpath_sys::{clock, mqueue, msg, ring, socket, sysvmsg};
 use rustix::net::sockopt;
@@ -19,6 +18,12 @@ use crate::layer::Layered;
 use crate::meta::Family;
 pub use crate::transports::procvm::ProcessEnd;
 pub use crate::transports::sysvmsg::SysvQueues;
+
+mod packet;
+mod xsk;
+
+pub use packet::Packet;
+pub use xsk::{MODE, XskEnd};
 
 /// How long a channel waits, and who may end the waiting.
 #[derive(Clone, Debug)]
@@ -113,6 +118,11 @@ pub trait Channel: Send + 'static {
     fn cookie(&self) -> Option<u64> {
         None
     }
+    /// Where the kernel was asked to poll a device's queue in the receive call: the id of the queue by which the last packet came;
+    /// 0: by none, and nothing is polled.
+    fn polled_queue(&self) -> Option<u32> {
+        None
+    }
     /// Bytes of the message in flight that were handed over before there was no room; only where sending never waits.
     #[inline(always)]
     fn begun(&self) -> usize {
@@ -126,6 +136,8 @@ pub trait Channel: Send + 'static {
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted>;
 }
 
+/// The option of [`Granted`] that says by which device queue packets come, where that is to be polled.
+pub const NAPI: &str = "NAPI";
 /// The option of [`Granted`] that says whether a connection that was to be one of MPTCP is.
 const MPTCP: &str = "TCP_IS_MPTCP";
 /// That which says that a BPF program hands the messages over.
@@ -262,6 +274,10 @@ impl Channel for Socket {
     fn cookie(&self) -> Option<u64> {
         msgpath_sys::cookie::cookie(self.fd()).ok()
     }
+    fn polled_queue(&self) -> Option<u32> {
+        let read = |option| socket::get(self.fd(), option).unwrap_or(0);
+        (read(socket::IntOption::BusyPoll) != 0).then(|| read(socket::IntOption::NapiId) as u32)
+    }
     #[inline(always)]
     fn begun(&self) -> usize {
         self.begun.unwrap_or(0)
@@ -288,11 +304,11 @@ impl Channel for Socket {
                 list.push(grant(end, "TCP_CONGESTION", options.congestion.clone(), name));
             }
         }
-        let read = |option| socket::get(self.fd(), option).unwrap_or(0);
-        let busy = read(socket::IntOption::BusyPoll);
-        if busy != 0 {
+        if let Some(queue) = self.polled_queue() {
+            let busy = socket::get(self.fd(), socket::IntOption::BusyPoll).unwrap_or(0);
             list.push(grant(end, "SO_BUSY_POLL", Some(options.busy_poll_us.to_string()), busy.to_string()));
-            list.push(grant(end, "NAPI", None, read(socket::IntOption::NapiId).to_string()));
+            // As far as anything has come by now.
+            list.push(grant(end, NAPI, None, queue.to_string()));
         }
         if let Ok(Some(is)) = socket::is_mptcp(self.fd()) {
             list.push(grant(end, MPTCP, Some("1".into()), u8::from(is).to_string()));
@@ -575,112 +591,6 @@ impl Channel for RingEnd {
     }
 }
 
-/// A socket that takes frames of its own connection and sends to one NIC.
-pub struct Packet {
-    fd: OwnedFd,
-    to: Destination,
-    /// What outgoing frames begin with, but for their length.
-    tag: u32,
-    interface: String,
-    counts: CallCounts,
-    limits: Limits,
-}
-
-impl Packet {
-    /// A socket of [`packet::open`], where its frames go and their tag.
-    ///
-    /// # Errors
-    /// As setsockopt(2).
-    pub fn new(fd: OwnedFd, to: Destination, tag: u32, interface: &str, limits: Limits) -> io::Result<Self> {
-        socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
-        Ok(Self { fd, to, tag, interface: interface.into(), counts: CallCounts::default(), limits })
-    }
-
-    /// The socket.
-    #[inline(always)]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// Where frames go.
-    #[inline(always)]
-    pub fn to(&self) -> &Destination {
-        &self.to
-    }
-
-    /// A device whose queue is full (ENOBUFS) has room again soon: the frame is sent again.
-    pub(crate) fn later(error: io::Error) -> io::Error {
-        if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) {
-            return io::Error::from(io::ErrorKind::WouldBlock);
-        }
-        error
-    }
-
-    /// The head of a message of so many bytes.
-    ///
-    /// # Errors
-    /// It does not fit in a frame.
-    pub fn head(&self, length: u64) -> Result<Head, Unavailable> {
-        let length = u16::try_from(length)
-            .map_err(|_| Unavailable::new(format!("{length} bytes do not fit in one frame"), "a smaller -l"))?;
-        Ok(Head { tag: self.tag, length, sender: 0 })
-    }
-}
-
-impl Channel for Packet {
-    #[inline(always)]
-    fn counts(&mut self) -> &mut CallCounts {
-        &mut self.counts
-    }
-    fn settle_counts(&mut self) {
-        self.counts.dropped += packet::dropped(self.fd.as_fd()).unwrap_or(0);
-    }
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-    fn framed(&self) -> bool {
-        true
-    }
-    fn room(&self) -> Option<u64> {
-        // Half: the other half is the kernel's own bookkeeping (socket(7)).
-        sockopt::socket_send_buffer_size(&self.fd).ok().map(|bytes| bytes as u64 / 2)
-    }
-    fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
-        let asked = |asked: Option<u64>| asked.map(|bytes| bytes.to_string());
-        let mut list = vec![grant(end, "interface", Some(options.interface.clone()), self.interface.clone())];
-        for (option, asked, granted) in [
-            ("SO_SNDBUF", asked(options.send_buffer), sockopt::socket_send_buffer_size(&self.fd)),
-            ("SO_RCVBUF", asked(options.receive_buffer), sockopt::socket_recv_buffer_size(&self.fd)),
-        ] {
-            if let Ok(bytes) = granted {
-                let granted = if asked.is_some() { bytes / 2 } else { bytes };
-                list.push(grant(end, option, asked, granted.to_string()));
-            }
-        }
-        list
-    }
-}
-
-impl Receive for Packet {
-    fn never_block(&mut self) -> io::Result<()> {
-        Ok(()) // MSG_DONTWAIT in recv_now
-    }
-    #[inline(always)]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        packet::receive(self.fd.as_fd(), buffer, true).map(|(_, length)| length)
-    }
-    #[inline(always)]
-    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        packet::receive(self.fd.as_fd(), buffer, false).map(|(_, length)| length)
-    }
-}
-
-impl Polled for Packet {
-    fn recv_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
 /// A channel of any family, before the generic code takes it.
 pub enum AnyChannel {
     /// A socket.
@@ -697,6 +607,10 @@ pub enum AnyChannel {
     Process(ProcessEnd),
     /// Raw Ethernet.
     Packet(Packet),
+    /// Raw Ethernet, received out of a ring.
+    PacketRing(Packet),
+    /// Raw Ethernet past the stack.
+    Xsk(XskEnd),
     /// A protocol that a library speaks over a socket.
     Layer(Layered),
 }
@@ -753,10 +667,9 @@ impl AnyChannel {
             AnyChannel::SystemV(queues) => AnyChannel::SystemV(queues.duplicate()),
             AnyChannel::Process(end) => AnyChannel::Process(end.duplicate()?),
             AnyChannel::Ring(end) => AnyChannel::Ring(RingEnd::new(end.ring.duplicate()?, end.limits.clone())),
-            AnyChannel::Layer(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
-            AnyChannel::Packet(Packet { fd, to, tag, interface, limits, .. }) => {
-                AnyChannel::Packet(Packet::new(fd.try_clone()?, *to, *tag, interface, limits.clone())?)
-            }
+            AnyChannel::Layer(_) | AnyChannel::Xsk(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+            AnyChannel::Packet(packet) => AnyChannel::Packet(packet.duplicate()?),
+            AnyChannel::PacketRing(packet) => AnyChannel::PacketRing(packet.duplicate()?),
         })
     }
 
@@ -770,6 +683,8 @@ impl AnyChannel {
             AnyChannel::Ring(_) => Family::Ring,
             AnyChannel::Process(_) => Family::Process,
             AnyChannel::Packet(_) => Family::Packet,
+            AnyChannel::PacketRing(_) => Family::PacketRing,
+            AnyChannel::Xsk(_) => Family::Xsk,
             AnyChannel::Layer(_) => Family::Layer,
         }
     }

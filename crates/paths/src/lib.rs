@@ -1,6 +1,6 @@
 //! Transports, send methods and waits, and the registry that names them all.
 //!
-//! A path is one of each. A transport makes a *channel* of one of a few families (socket, pipe, queue, ring ...); a send
+//! A path is one of each. A transport makes a *channel* of one of several families (socket, pipe, queue, ring ...); a send
 //! method and a wait are written over a family or over a capability of it, so that each serves every transport that
 //! has it. [`registry::with_ends`] turns a path's name into a generic call: nothing in the measured loop is looked up
 //! by name, the send method is called directly, and the wait as well where it enters no kernel. A loop that only sends, or only receives, is made once for each method or wait:
@@ -22,7 +22,7 @@ pub mod transports;
 pub mod waits;
 
 pub use channel::{
-    AnyChannel, Breaker, Channel, Fds, Limits, Looks, Packet, Pipe, Polled, Queue, Receive, RingEnd, Socket,
+    AnyChannel, Breaker, Channel, Fds, Limits, Looks, Packet, Pipe, Polled, Queue, Receive, RingEnd, Socket, XskEnd,
 };
 pub use end::{AnyMethod, AnyWait, End, Layout, Method, NewMethod, NewWait, Wait};
 pub use layer::{Layer, Layered};

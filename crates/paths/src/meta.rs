@@ -90,6 +90,10 @@ pub enum Family {
     Process,
     /// Raw Ethernet: every frame names the MAC address that it goes to.
     Packet,
+    /// The same, received out of a ring in memory.
+    PacketRing,
+    /// Raw Ethernet past the stack (AF_XDP).
+    Xsk,
     /// A protocol that a library speaks over a socket.
     Layer,
 }

@@ -304,7 +304,7 @@ fn of_parts(path: &PathName) -> Traits {
 }
 
 mod program {
-    use crate::channel::{Packet, Pipe, ProcessEnd, Queue, RingEnd, Socket, SysvQueues};
+    use crate::channel::{Packet, Pipe, ProcessEnd, Queue, RingEnd, Socket, SysvQueues, XskEnd};
     use crate::layer::Layered;
     use crate::methods::{
         fetch::Fetch, flatten::Flatten, gso::Gso, ring::RingCopy, send::Send, sendfile::Sendfile, sendmmsg::Sendmmsg,
@@ -312,9 +312,9 @@ mod program {
         writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, fifo::Fifo, ktls::Ktls, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
+        eth::Eth, eth_ring::EthRing, fifo::Fifo, ktls::Ktls, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
         pipe_packet::PacketPipes, procvm::ProcessMemory, sctp::Sctp, shm::Shm, sockmap::Sockmap, sysvmsg::SysvMessages,
-        tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock,
+        tcp::Tcp, udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock, xdp::Xdp,
     };
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, gro::Gro, poll::Poll,
@@ -326,7 +326,7 @@ mod program {
     crate::registry! {
         transports: [
             Tcp, Mptcp, Ktls, Sockmap, Sctp, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq,
-            SysvMessages, Shm, ProcessMemory, Eth
+            SysvMessages, Shm, ProcessMemory, Eth, EthRing, Xdp
         ];
         Socket(Socket):
             methods [
@@ -355,6 +355,12 @@ mod program {
         Packet(Packet):
             methods [Send, Sendmsg, Sendmmsg],
             waits(table) [Block, Spin, Poll, Epoll, SigIo];
+        PacketRing(Packet):
+            methods [Send],
+            waits(table) [Poll, Spin, Epoll, SigIo];
+        Xsk(XskEnd):
+            methods [Send],
+            waits(table) [Poll, Spin, Epoll];
         Layer(Layered):
             methods [Send],
             waits(table) [Block];
@@ -503,8 +509,8 @@ impl Entry {
     }
 
     fn try_it(&self) -> Result<(), Unavailable> {
-        // Both ends of a layer talk before the first message: its own probe has a thread for each.
-        if self.transport.meta().family == Family::Layer {
+        // Both ends of a layer talk before the first message, those of AF_XDP are on two devices: their own probes know.
+        if matches!(self.transport.meta().family, Family::Layer | Family::Xsk) {
             return self.transport.probe();
         }
         let failed = |error: std::io::Error| Unavailable::new(error.to_string(), "");

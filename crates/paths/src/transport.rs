@@ -100,6 +100,14 @@ pub trait Transport: Sync {
         Ok(())
     }
 
+    /// Whether there may be several connections of it at once, and two threads on one.
+    ///
+    /// # Errors
+    /// Why not, and what to do instead.
+    fn shares(&self) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
     /// What it means that the kernel refuses a connection of it, and the cure.
     fn refused(&self, error: &io::Error) -> Unavailable {
         Unavailable::new(format!("{}: {error}", self.meta().meta.name), "")

@@ -285,6 +285,9 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
     }
+    if case.connections > 1 || case.load != Load::Closed {
+        entry.transport.shares()?;
+    }
     if entry.transport.meta().family == Family::Layer
         && (case.inflight > 1 || case.load != Load::Closed || case.connections > case.threads)
     {
@@ -311,7 +314,7 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
             "a wait that sleeps, or a machine with a CPU more",
         ));
     }
-    if options.between.is_some() && !(entry.transport.meta().inet || entry.transport.meta().family == Family::Packet) {
+    if options.between.is_some() && !(entry.transport.meta().inet || entry.transport.meta().device) {
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(
             format!("both ends are in namespaces of their own, and {transport} does not cross the link"),

@@ -9,6 +9,7 @@ use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
+use msgpath_paths::channel::NAPI;
 use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
@@ -120,7 +121,7 @@ pub fn round(
     stop: &AtomicBool,
 ) -> Result<Round, RoundError> {
     let ready = make_ready(pair, order, own)?;
-    let Ready { begun, connect_ns, granted, near_threads, far_threads } = ready;
+    let Ready { begun, connect_ns, mut granted, near_threads, far_threads } = ready;
     if let Some(tracer) = tracer.as_deref_mut()
         && let Err(error) = tracer.begin(&near_threads, &far_threads, order.pieces.total().min(order.reply) as u32)
     {
@@ -197,6 +198,7 @@ pub fn round(
             .into());
         }
     };
+    name_polled_queues(&mut granted, [&near.end.report, &far.report]);
     let [latency, first, service, lateness] = near.histograms;
     Ok(Round {
         start,
@@ -212,6 +214,16 @@ pub fn round(
         granted,
         trace,
     })
+}
+
+/// By which queue messages come is known when some have come.
+fn name_polled_queues(granted: &mut [Granted], ends: [&EndReport; 2]) {
+    for entry in granted.iter_mut().filter(|entry| entry.option == NAPI) {
+        let end = if entry.end == "near" { NEAR } else { FAR };
+        if let Some(queue) = ends[end].polled_queue {
+            entry.granted = queue.to_string();
+        }
+    }
 }
 
 /// A round whose threads wait at both ends.

@@ -33,11 +33,13 @@ pub mod netlink;
 pub mod netns;
 pub mod others_memory;
 pub mod packet;
+pub mod packet_ring;
 pub mod perf;
 pub mod pidfd;
 pub mod poll;
 pub mod priority;
 pub mod process;
+mod program;
 pub mod random;
 pub mod ready;
 pub mod ring;
@@ -57,8 +59,11 @@ pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod veth;
 pub mod vsock;
 pub mod watch;
+pub mod xdp;
+pub mod xsk;
 
 use std::io;
 

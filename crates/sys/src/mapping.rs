@@ -37,6 +37,10 @@ impl Mapping {
         miri::Memory::new(length).map(Self::of)
     }
 
+    pub(crate) fn new_at(_: BorrowedFd<'_>, length: usize, _: u64) -> io::Result<Self> {
+        miri::Memory::new(length).map(Self::of)
+    }
+
     pub(crate) fn create_sealed(_: &str, length: usize) -> io::Result<(OwnedFd, Self)> {
         miri::Memory::create(length).map(|(fd, memory)| (fd, Self::of(memory)))
     }
@@ -55,7 +59,12 @@ impl Mapping {
     /// Maps the first `length` bytes of what `fd` stands for. `fd` is one whose memory the kernel keeps as long as it is
     /// mapped: a BPF map or a perf event, not a file that somebody could cut short.
     pub(crate) fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        Self::with(fd, length, MapFlags::SHARED)
+        Self::with(fd, length, MapFlags::SHARED, 0)
+    }
+
+    /// The same from an offset on, by which some descriptors tell their rings apart.
+    pub(crate) fn new_at(fd: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
+        Self::with(fd, length, MapFlags::SHARED | MapFlags::POPULATE, offset)
     }
 
     /// Makes memory of `length` bytes for several processes, sealed against resizing, so that no access ever raises
@@ -64,7 +73,7 @@ impl Mapping {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, length as u64)?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let mapping = Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE)?;
+        let mapping = Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE, 0)?;
         Ok((fd, mapping))
     }
 
@@ -75,12 +84,13 @@ impl Mapping {
         if !fits(length) || !fcntl_get_seals(fd.as_fd())?.contains(SealFlags::SHRINK) {
             return Ok(None);
         }
-        Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE).map(Some)
+        Self::with(fd.as_fd(), length, MapFlags::SHARED | MapFlags::POPULATE, 0).map(Some)
     }
 
-    fn with(fd: BorrowedFd<'_>, length: usize, flags: MapFlags) -> io::Result<Self> {
+    fn with(fd: BorrowedFd<'_>, length: usize, flags: MapFlags, offset: u64) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let base = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0) }?;
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, fd, offset) }?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         Ok(Self { base, length })
     }

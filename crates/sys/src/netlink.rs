@@ -12,6 +12,8 @@ const HEADER: usize = 16;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// Most answers that are kept; a dump that has more is cut.
@@ -58,6 +60,14 @@ impl Netlink {
     /// What the kernel answers: `ENODEV`, `ENETUNREACH`, `EPERM`.
     pub fn get(&self, kind: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
         self.ask(kind, NLM_F_REQUEST | NLM_F_ACK, body)
+    }
+
+    /// Makes something that is not there yet.
+    ///
+    /// # Errors
+    /// As [`Netlink::get`]; `EEXIST`.
+    pub fn create(&self, kind: u16, body: &[u8]) -> io::Result<()> {
+        self.ask(kind, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body).map(drop)
     }
 
     /// Asks for all there is.

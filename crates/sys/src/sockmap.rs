@@ -1,19 +1,16 @@
 //! Two TCP sockets of this machine that BPF joins: what one of them sends is put into the other's receive queue, past TCP.
 //!
 //! Each socket is alone in a map (BPF_MAP_TYPE_SOCKMAP). The program that is attached to its map (BPF_SK_MSG_VERDICT) runs in
-//! its send calls, counts, and names the other's map. The programs are a dozen instructions and given to bpf(2) as they are.
-//! Nothing is pinned: maps and programs end with their last descriptor and the sockets, however a process ends.
+//! its send calls, counts, and names the other's map. Maps and programs end with their last descriptor and the sockets.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use crate::mapping::Mapping;
+use crate::program::{Instruction, PSEUDO_MAP_FD, bpf, instruction, load, new_map, put, refused};
 
 // linux/bpf.h
-const MAP_CREATE: libc::c_int = 0;
-const MAP_UPDATE_ELEM: libc::c_int = 2;
-const PROG_LOAD: libc::c_int = 5;
 const PROG_ATTACH: libc::c_int = 8;
 const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_SOCKMAP: u32 = 15;
@@ -22,62 +19,18 @@ const PROG_TYPE_SK_MSG: u32 = 16;
 const SK_MSG_VERDICT: u32 = 7;
 const FUNC_MSG_REDIRECT_MAP: i32 = 60;
 const F_INGRESS: i32 = 1;
-const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
 
 /// Bytes of one counter.
 const COUNT: usize = 8;
-/// How often a program is loaded that signals interrupt.
-const LOADS: usize = 20;
 
-/// The beginnings of `union bpf_attr` for the commands used here; the kernel takes what is left out for 0.
-#[repr(C)]
-struct NewMap {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-}
-
-#[repr(C)]
-struct Update {
-    map_fd: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-#[repr(C)]
-struct Load {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-}
-
+/// The beginning of `union bpf_attr` for BPF_PROG_ATTACH.
 #[repr(C)]
 struct Attach {
     target_fd: u32,
     attach_bpf_fd: u32,
     attach_type: u32,
     attach_flags: u32,
-}
-
-/// `struct bpf_insn`.
-#[repr(C)]
-struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// One instruction; the two registers are half a byte each, in the order of the machine's bits.
-fn instruction(code: u8, to: u8, from: u8, immediate: i32) -> Instruction {
-    let registers = if cfg!(target_endian = "big") { to << 4 | from } else { from << 4 | to };
-    Instruction { code, registers, offset: 0, immediate }
 }
 
 /// Adds 1 to the counter at `offset`, then hands the message to the socket at key 0 of `peer`, to be received there.
@@ -98,54 +51,6 @@ fn verdict(peer: BorrowedFd<'_>, counts: BorrowedFd<'_>, offset: i32) -> [Instru
     ]
 }
 
-/// bpf(2).
-///
-/// # Safety
-/// `attributes` is the beginning of `union bpf_attr` for the command, without padding that is not a field, and its addresses are
-/// valid for the call.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    // SAFETY: pointer and length describe `attributes`; the rest is the caller's.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
-    libc::c_int::try_from(crate::check(result as libc::ssize_t)?)
-        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-/// A descriptor that bpf(2) returned.
-fn own(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: bpf(2) has just returned it, close-on-exec, and nobody else owns it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
-}
-
-/// Which step was refused.
-fn refused(step: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{step}: {error}"))
-}
-
-fn new_map(map_type: u32, value_size: usize, map_flags: u32) -> io::Result<OwnedFd> {
-    let attributes = NewMap { map_type, key_size: 4, value_size: value_size as u32, max_entries: 1, map_flags };
-    // SAFETY: the fields of BPF_MAP_CREATE in their order, and no address.
-    unsafe { bpf(MAP_CREATE, &attributes) }.map(own)
-}
-
-fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let attributes = Load {
-        prog_type: PROG_TYPE_SK_MSG,
-        insn_cnt: program.len() as u32,
-        insns: program.as_ptr().addr() as u64,
-        license: c"Dual MIT/GPL".as_ptr().addr() as u64,
-    };
-    // A signal interrupts the verifier (EAGAIN).
-    let mut loaded = Err(io::Error::from_raw_os_error(libc::EAGAIN));
-    for _ in 0..LOADS {
-        // SAFETY: the fields of BPF_PROG_LOAD in their order; the instructions and the text outlive the call.
-        loaded = unsafe { bpf(PROG_LOAD, &attributes) }.map(own);
-        if !loaded.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN)) {
-            break;
-        }
-    }
-    loaded
-}
-
 fn attach(program: &OwnedFd, map: &OwnedFd) -> io::Result<()> {
     let attributes = Attach {
         target_fd: map.as_raw_fd() as u32,
@@ -155,20 +60,6 @@ fn attach(program: &OwnedFd, map: &OwnedFd) -> io::Result<()> {
     };
     // SAFETY: the fields of BPF_PROG_ATTACH in their order, and no address.
     unsafe { bpf(PROG_ATTACH, &attributes) }.map(drop)
-}
-
-/// Puts a socket at key 0 of a map.
-fn put(socket: BorrowedFd<'_>, map: &OwnedFd) -> io::Result<()> {
-    let (key, value) = (0_u32, socket.as_raw_fd() as u32);
-    let attributes = Update {
-        map_fd: map.as_raw_fd() as u32,
-        padding: 0,
-        key: std::ptr::from_ref(&key).addr() as u64,
-        value: std::ptr::from_ref(&value).addr() as u64,
-        flags: 0,
-    };
-    // SAFETY: the fields of BPF_MAP_UPDATE_ELEM in their order; key and value have the sizes of the map and outlive the call.
-    unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
 }
 
 /// What joins two sockets, or one end of it.
@@ -190,7 +81,7 @@ impl Sockmap {
         let map = || new_map(MAP_TYPE_SOCKMAP, 4, 0).map_err(|error| refused("a map of sockets", &error));
         let maps = [map()?, map()?];
         for (at, map) in maps.iter().enumerate() {
-            let program = load(&verdict(maps[1 - at].as_fd(), counts.as_fd(), (at * COUNT) as i32))
+            let program = load(PROG_TYPE_SK_MSG, &verdict(maps[1 - at].as_fd(), counts.as_fd(), (at * COUNT) as i32))
                 .map_err(|error| refused("a verdict program", &error))?;
             attach(&program, map).map_err(|error| refused("attaching the program", &error))?;
         }

@@ -248,6 +248,8 @@ pub(super) struct Piece {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) line: ClockPiece,
+    /// When theta is known best, and how far from the estimate it can be then.
+    pub(super) best: (i64, f64),
 }
 
 /// The line of each piece. Where a step is smaller than the bounds are wide, the calls around it fit both lines: only those
@@ -264,15 +266,16 @@ pub(super) fn pieces(calls: &[Exchange], found: &[usize]) -> Vec<Piece> {
         let own = &calls[span];
         let (from, to) = (own[0].sent, own.iter().map(|one| one.back).max().unwrap_or(own[0].back));
         if let Some(lines) = Hulls::default().with(certain).lines(DRIFT_LIMIT) {
-            all.push(Piece { from, to, line: line(&lines, from, to) });
+            let (line, best) = line(&lines, from, to);
+            all.push(Piece { from, to, line, best });
         }
     }
     all
 }
 
-/// The estimate among the possible lines, and how far from it the others are anywhere in the piece. The largest and the
-/// smallest possible theta are convex and concave in time, so the ends of the piece bound the distance.
-fn line(lines: &Lines, from: i64, to: i64) -> ClockPiece {
+/// The estimate among the possible lines, how far from it the others are anywhere in the piece, and when and how far they are
+/// nearest. The largest and the smallest possible theta are convex and concave in time, so the ends of the piece bound the distance.
+fn line(lines: &Lines, from: i64, to: i64) -> (ClockPiece, (i64, f64)) {
     let (least, most) = lines.slopes();
     let drift_known = least > 0.0 || most < 0.0 || most - least <= NARROW;
     let drift = if drift_known { f64::midpoint(least, most) } else { 0.0 };
@@ -282,7 +285,7 @@ fn line(lines: &Lines, from: i64, to: i64) -> ClockPiece {
         let here = offset + drift * t as f64;
         (high - here).max(here - low)
     };
-    ClockPiece {
+    let piece = ClockPiece {
         offset_ns: offset + drift * from as f64,
         within_ns: away(from).max(away(to)),
         drift,
@@ -290,5 +293,16 @@ fn line(lines: &Lines, from: i64, to: i64) -> ClockPiece {
         drift_least: least,
         drift_most: most,
         ..ClockPiece::default()
+    };
+    // Convex: the lowest place is in one half or the other.
+    let (mut left, mut right) = (from, to);
+    while left < right {
+        let middle = left + (right - left) / 2;
+        if away(middle) <= away(middle + 1) {
+            right = middle;
+        } else {
+            left = middle + 1;
+        }
     }
+    (piece, (left, away(left)))
 }

@@ -31,12 +31,27 @@ pub struct ClockPiece {
     pub drift_least: f64,
     /// See `drift_least`.
     pub drift_most: f64,
+    /// Where in the piece theta is known best, ns since the start of the run, and how far from the estimate it can be there, ns.
+    #[serde(skip)]
+    pub narrowest: Option<(u64, f64)>,
 }
 
 impl ClockPiece {
     /// Theta at `t_ns` since the start of the run, ns.
     pub fn theta(&self, t_ns: u64) -> f64 {
         self.offset_ns + self.drift * (t_ns as f64 - self.from_ns as f64)
+    }
+
+    /// How far from the estimate theta can be at `t_ns`, ns. The distance is convex in time: where it is known at both ends and
+    /// at its narrowest, it lies below the lines between these.
+    pub fn within(&self, t_ns: u64) -> f64 {
+        let Some((best, narrowest)) = self.narrowest else { return self.within_ns };
+        let end = if t_ns < best { self.from_ns } else { self.to_ns };
+        let (here, all) = (t_ns.abs_diff(best) as f64, end.abs_diff(best) as f64);
+        if here >= all {
+            return if t_ns == best { narrowest } else { self.within_ns };
+        }
+        narrowest + (self.within_ns - narrowest) * here / all
     }
 }
 
@@ -122,12 +137,14 @@ pub(crate) fn align(stamps: &[Stamps], of: usize, noun: &str, allow: i64) -> Fou
     let Some(found) = found else { return refused(words::contradictory()) };
     let absolute = |piece: Piece| {
         let offset_ns = piece.line.offset_ns + theta as f64;
+        // A number of 64 bits cannot tell neighbouring nanoseconds of an offset of years apart.
+        let rounding = 2.0 * f64::EPSILON * offset_ns.abs();
         ClockPiece {
             from_ns: (piece.from + start) as u64,
             to_ns: (piece.to + start) as u64,
             offset_ns,
-            // A number of 64 bits cannot tell neighbouring nanoseconds of an offset of years apart.
-            within_ns: piece.line.within_ns + 2.0 * f64::EPSILON * offset_ns.abs(),
+            within_ns: piece.line.within_ns + rounding,
+            narrowest: Some(((piece.best.0 + start) as u64, piece.best.1 + rounding)),
             ..piece.line
         }
     };

@@ -27,8 +27,9 @@ fn detect(input: &Input) -> Vec<Sentence> {
     vec![warning(
         "W23",
         format!("busy polling had no device queue to poll ({})", list(&paths)),
-        "messages that stay on this machine come from no device queue, so the rows measure an ordinary wait",
-        "a second machine with a NIC whose driver supports it, or the wait spin",
+        "loopback and plain virtual links have no queue behind the socket, and the kernel says nothing: the rows measure an ordinary wait",
+        "--between lab --link napi=on, which gives both ends of a virtual link a queue (root); a second machine with a NIC whose driver has \
+         one; or the wait spin",
         [("paths", paths.len() as f64)],
     )]
 }

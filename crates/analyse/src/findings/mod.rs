@@ -24,6 +24,7 @@ mod client_saturated;
 mod cold_first_call;
 mod conditions;
 mod control_differed;
+mod copied_frames;
 mod copied_zero_copy;
 mod counters;
 mod counting_costs;
@@ -221,6 +222,7 @@ pub const DETECTORS: &[Detector] = &[
     joined_datagrams::DETECTOR,
     mapped_share::DETECTOR,
     polled_queue::DETECTOR,
+    copied_frames::DETECTOR,
     periodic::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::busy_poll_without_queue::NAPI;
+use super::copied_frames::MODE;
 use super::fell_back::MPTCP;
 use super::other_size::too_small;
 use super::wording::{list, measured, warning};
@@ -17,7 +18,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     // The same answer (option, asked, granted) in many cases is one sentence.
     let mut refused: BTreeMap<[&str; 3], Who> = BTreeMap::new();
     for case in measured(input) {
-        let other = [NAPI, MPTCP]; // which have a sentence of their own
+        let other = [NAPI, MPTCP, MODE]; // which have a sentence of their own
         let asked = case.granted.iter().filter(|entry| !entry.same && entry.asked != "-");
         let refusals = asked.filter(|entry| !other.contains(&entry.option.as_str()));
         // What is too small for a whole message is more than a refusal: W34 says it.

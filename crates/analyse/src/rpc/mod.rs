@@ -241,7 +241,7 @@ impl PairClock {
         clocks::at(&self.pieces, t_ns)
     }
 
-    /// T2 - T1 and T3 - T1 of a call by the client's clock, ns, and half of the width within which they lie; `None` where
+    /// T2 - T1 and T3 - T1 of a call by the client's clock, ns, and how far from that they can be, at the time of this call; `None` where
     /// the server's stamps or the clocks are not known.
     pub fn aligned(&self, row: &RpcRow) -> Option<(f64, f64, f64)> {
         let (received, replied) = (row.received_ns? as f64, row.replied_ns? as f64);
@@ -250,6 +250,6 @@ impl PairClock {
         }
         let piece = self.at(row.start_ns)?;
         let theta = piece.theta(row.start_ns);
-        Some((received + theta, replied + theta, piece.within_ns))
+        Some((received + theta, replied + theta, piece.within(row.start_ns)))
     }
 }

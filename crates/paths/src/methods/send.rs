@@ -8,7 +8,7 @@ use msgpath_sys::scatter::Scatter;
 use msgpath_sys::{packet, sysvmsg};
 
 use super::hand_over;
-use crate::channel::{Channel, Packet, Queue, Socket, SysvQueues};
+use crate::channel::{Channel, Packet, Queue, Socket, SysvQueues, XskEnd};
 use crate::end::{Layout, Method, NewMethod};
 use crate::layer::Layered;
 use crate::meta::{Meta, Part};
@@ -21,7 +21,7 @@ pub struct Send {
 impl Part for Send {
     const META: Meta = Meta {
         name: "send",
-        summary: "one send() of one buffer (mq: mq_send; sysvmsg: msgsnd; eth: sendto; layers: the call of their library)",
+        summary: "one send() of one buffer (mq: mq_send; sysvmsg: msgsnd; eth: sendto; xdp: sendto without bytes; layers: the call of their library)",
         manual: "The whole message in one buffer, one call. The kernel copies it.",
     };
     const IN_EVENT_LOOP: bool = true;
@@ -101,6 +101,26 @@ impl Method<Packet> for Send {
         hand_over(channel, self.message.len() + packet::HEAD, |channel, _| {
             packet::send_whole(channel.fd(), &self.message, channel.to()).map_err(Packet::later)
         })
+    }
+}
+
+impl NewMethod<XskEnd> for Send {
+    fn new(channel: &mut XskEnd, layout: Layout, _: &ChannelOptions) -> Result<Self, Unavailable> {
+        Ok(Self { message: layout.whole_behind(&channel.head(layout.pieces.total())?) })
+    }
+}
+
+impl Method<XskEnd> for Send {
+    #[inline(always)]
+    fn slot(&mut self, _: &mut XskEnd) -> io::Result<&mut Scatter> {
+        Ok(self.message.turn())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, channel: &mut XskEnd) -> io::Result<()> {
+        channel.post(&self.message)?;
+        // The message is in the ring: there is nothing but the call to be repeated.
+        hand_over(channel, 1, |channel, _| channel.kick().map(|()| 1))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::{ChannelOptions, ETHERTYPES};
@@ -90,13 +90,28 @@ pub fn check_ethertype(ethertype: u16) -> Result<(), Unavailable> {
     Err(Unavailable::new(format!("the EtherType {ethertype:#06x} belongs to {owner} on this machine"), hint))
 }
 
+/// How long an interface may take until it has a carrier: the other end of a virtual link comes up a little later.
+const CARRIER: Duration = Duration::from_secs(2);
+
+/// An interface as it is when it has a carrier, or has had its time to get one.
+fn settled(name: &str, patience: Duration) -> io::Result<Interface> {
+    let until = Instant::now() + patience;
+    loop {
+        let found = Interface::find(name)?;
+        if !found.up || !found.ethernet || found.running || Instant::now() > until {
+            return Ok(found);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// The interface of the options, if frames of so many bytes of message can pass it.
 ///
 /// # Errors
-/// It is missing, down, without carrier or not Ethernet, or its MTU is too small; and the cure.
+/// It is missing, down, without carrier for two seconds or not Ethernet, or its MTU is too small; and the cure.
 pub fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Unavailable> {
     let name = &options.interface;
-    let found = Interface::find(name).map_err(|error| match error.kind() {
+    let found = settled(name, CARRIER).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
             Unavailable::new(format!("{name:?} is no name of an interface"), "ip link   lists them")
         }
@@ -142,23 +157,28 @@ fn refused(error: &io::Error) -> Unavailable {
     }
 }
 
-fn failed(reason: Unavailable) -> io::Error {
+pub(super) fn failed(reason: Unavailable) -> io::Error {
     io::Error::other(reason.why)
 }
 
 /// What one end tells the other: its MAC address and the tags there and back.
-struct Address {
-    mac: [u8; 6],
-    there: u32,
-    back: u32,
+pub(super) struct Address {
+    pub(super) mac: [u8; 6],
+    pub(super) there: u32,
+    pub(super) back: u32,
 }
 
 impl Address {
-    fn text(&self) -> String {
+    /// With tags that nobody else has.
+    pub(super) fn new(mac: [u8; 6]) -> io::Result<Self> {
+        Ok(Self { mac, there: unique_number()?, back: unique_number()? })
+    }
+
+    pub(super) fn text(&self) -> String {
         format!("{} {:08x} {:08x}", mac_text(self.mac), self.there, self.back)
     }
 
-    fn parse(text: &str) -> io::Result<Self> {
+    pub(super) fn parse(text: &str) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is no address of eth"));
         let mut parts = text.split(' ');
         let mut part = || parts.next().ok_or_else(invalid);
@@ -166,10 +186,19 @@ impl Address {
         let tag = |text: &str| u32::from_str_radix(text, 16).map_err(|_| invalid());
         Ok(Self { mac, there: tag(part()?)?, back: tag(part()?)? })
     }
+
+    /// The near end's, which answers this offer.
+    pub(super) fn answered(&self, local: &str) -> io::Result<Self> {
+        let near = Self::parse(local)?;
+        if (near.there, near.back) != (self.there, self.back) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the near end answers another offer"));
+        }
+        Ok(near)
+    }
 }
 
 /// The MAC address to send to: the one that was asked for, or the one that the other end named.
-fn destination(options: &ChannelOptions, named: [u8; 6]) -> io::Result<[u8; 6]> {
+pub(super) fn destination(options: &ChannelOptions, named: [u8; 6]) -> io::Result<[u8; 6]> {
     match &options.mac_address {
         None => Ok(named),
         Some(text) => parse_mac(text).ok_or_else(|| {
@@ -181,10 +210,43 @@ fn destination(options: &ChannelOptions, named: [u8; 6]) -> io::Result<[u8; 6]> 
     }
 }
 
+/// How frames are received.
+#[derive(Clone, Copy)]
+pub(super) enum Receiving {
+    /// By a receive call.
+    Call,
+    /// Out of a ring.
+    Ring,
+}
+
+/// Bytes of a ring, where nobody asks for so many.
+const RING: u64 = 4 << 20;
+/// Most bytes of a ring.
+const LARGEST_RING: u64 = 64 << 20;
+
+impl Receiving {
+    /// A socket whose frames go somewhere under a tag.
+    fn channel(
+        self,
+        fd: OwnedFd,
+        (to, tag): (Destination, u32),
+        interface: &Interface,
+        need: &Need,
+    ) -> io::Result<AnyChannel> {
+        let packet = Packet::new(fd, to, tag, &interface.name, need.limits.clone())?;
+        let bytes = need.options.receive_buffer.unwrap_or(RING).min(LARGEST_RING) as usize;
+        Ok(match self {
+            Receiving::Call => AnyChannel::Packet(packet),
+            Receiving::Ring => AnyChannel::PacketRing(packet.with_ring(need.largest as usize, bytes)?),
+        })
+    }
+}
+
 struct Open {
     sockets: Vec<(OwnedFd, Address)>,
     interface: Interface,
     need: Need,
+    receiving: Receiving,
 }
 
 impl Offer for Open {
@@ -195,13 +257,9 @@ impl Offer for Open {
     fn accept(&mut self, locals: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
         let sockets = std::mem::take(&mut self.sockets);
         let make = |((fd, address), local): ((OwnedFd, Address), &String)| {
-            let near = Address::parse(local)?;
-            if (near.there, near.back) != (address.there, address.back) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the near end answers another offer"));
-            }
+            let near = address.answered(local)?;
             let to = Destination::new(self.interface.index, ethertypes(&self.need.options).1, near.mac);
-            let limits = self.need.limits.clone();
-            Ok(AnyChannel::Packet(Packet::new(fd, to, address.back, &self.interface.name, limits)?))
+            self.receiving.channel(fd, (to, address.back), &self.interface, &self.need)
         };
         sockets.into_iter().zip(locals).map(make).collect()
     }
@@ -211,6 +269,29 @@ fn open(interface: &Interface, ethertype: u16, tag: u32, need: &Need) -> io::Res
     let fd = packet::open(interface.index, ethertype, Wanted { tag, not_from: None })?;
     set_buffers(fd.as_fd(), &need.options)?;
     Ok(fd)
+}
+
+/// Connections made ready, to receive in one way or the other.
+pub(super) fn offer(need: &Need, receiving: Receiving) -> io::Result<Box<dyn Offer>> {
+    let found = interface(&need.options, need.largest).map_err(failed)?;
+    let sockets = (0..need.connections).map(|_| {
+        let address = Address::new(found.mac)?;
+        Ok((open(&found, ethertypes(&need.options).0, address.there, need)?, address))
+    });
+    let sockets = sockets.collect::<io::Result<_>>()?;
+    Ok(Box::new(Open { sockets, interface: found, need: need.clone(), receiving }))
+}
+
+/// Connects to one of them.
+pub(super) fn connect(address: &str, need: &Need, receiving: Receiving) -> io::Result<(AnyChannel, String)> {
+    let far = Address::parse(address)?;
+    let found = interface(&need.options, need.largest).map_err(failed)?;
+    let (there, back) = ethertypes(&need.options);
+    let fd = open(&found, back, far.back, need)?;
+    let to = Destination::new(found.index, there, destination(&need.options, far.mac)?);
+    // The far end answers to the NIC that really sends, also where broadcast was asked for.
+    let local = Address { mac: found.mac, ..far };
+    Ok((receiving.channel(fd, (to, local.there), &found, need)?, local.text()))
 }
 
 impl Transport for Eth {
@@ -240,31 +321,18 @@ impl Transport for Eth {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        let found = interface(&need.options, need.largest).map_err(failed)?;
-        let sockets = (0..need.connections).map(|_| {
-            let address = Address { mac: found.mac, there: unique_number()?, back: unique_number()? };
-            Ok((open(&found, ethertypes(&need.options).0, address.there, need)?, address))
-        });
-        let sockets = sockets.collect::<io::Result<_>>()?;
-        Ok(Box::new(Open { sockets, interface: found, need: need.clone() }))
+        offer(need, Receiving::Call)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let far = Address::parse(address)?;
-        let found = interface(&need.options, need.largest).map_err(failed)?;
-        let (there, back) = ethertypes(&need.options);
-        let fd = open(&found, back, far.back, need)?;
-        let to = Destination::new(found.index, there, destination(&need.options, far.mac)?);
-        // The far end answers to the NIC that really sends, also where broadcast was asked for.
-        let local = Address { mac: found.mac, ..far };
-        let channel = Packet::new(fd, to, local.there, &found.name, need.limits.clone())?;
-        Ok((AnyChannel::Packet(channel), local.text()))
+        connect(address, need, Receiving::Call)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_sys::veth;
 
     #[test]
     fn mac_addresses_are_six_bytes() {
@@ -282,6 +350,27 @@ mod tests {
         assert_eq!((again.mac, again.there, again.back), ([2, 0, 0, 0, 0, 1], 7, u32::MAX));
         for bad in ["", "02:00:00:00:00:01", "02:00:00:00:00:01 7", "x 1 2", "02:00:00:00:00:01 1 100000000"] {
             assert!(Address::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_carrier_may_come_a_little_later() {
+        let names = ["mpe0", "mpe1"];
+        let tried = veth::with_pair(names, || {
+            veth::pair(("mpe2", true), ("mpe3", false)).unwrap();
+            let early = settled("mpe2", Duration::from_millis(1)).unwrap();
+            // A thread of this one is in the same namespace.
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(50));
+                    veth::switch_on("mpe3").unwrap();
+                });
+                (early, settled("mpe2", Duration::from_secs(20)).unwrap())
+            })
+        });
+        match tried {
+            Ok((early, later)) => assert!(early.up && !early.running && later.running, "{early:?}, {later:?}"),
+            Err(error) => println!("skipped: no pair of devices here ({error})"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod eth;
+pub mod eth_ring;
 pub mod fifo;
 pub mod ktls;
 pub mod mptcp;
@@ -20,6 +21,7 @@ pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
 pub mod vsock;
+pub mod xdp;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -35,7 +35,7 @@ impl Part for SigIo {
             Family::SystemV => Err("no descriptor stands for a System V queue, and no signal comes from it"),
             Family::Ring | Family::Process => Err("shared memory is no descriptor, and no signal comes from it"),
             Family::Layer => Err("what a layer waits for, its library decides"),
-            Family::Socket | Family::Pipe | Family::Packet => Ok(()),
+            Family::Socket | Family::Pipe | Family::Packet | Family::PacketRing | Family::Xsk => Ok(()),
         }
     }
 }

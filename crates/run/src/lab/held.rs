@@ -10,12 +10,13 @@ use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::child::MakerEnds;
 use msgpath_sys::netns;
+use msgpath_sys::xdp::Link;
 
 use super::iproute::{Program, batch};
 use super::relay::{self, Counts, Relay};
 use super::shape::Shape;
 use super::spec::LabSpec;
-use super::{needs_relay, offloads, within};
+use super::{napi, needs_relay, offloads, within};
 use crate::launch::local;
 
 /// The device of each place.
@@ -30,6 +31,8 @@ pub struct HeldLab {
     /// Its end is the holder's end.
     _input: ChildStdin,
     relay: Option<Relay>,
+    /// The program on the near end's device, where its queue is to be polled; the holder has the other's.
+    _program: Option<Link>,
     between: Between,
     notes: Vec<String>,
 }
@@ -68,7 +71,7 @@ impl HeldLab {
             properties: spec.shape.describe(),
         };
         // From here on the holder is ended with this value.
-        let mut lab = Self { holder, _input: input, relay: None, between, notes: Vec::new() };
+        let mut lab = Self { holder, _input: input, relay: None, _program: None, between, notes: Vec::new() };
         if needs_relay(&spec.shape) {
             lab.relay = Some(Relay::start(None)?);
         }
@@ -84,6 +87,9 @@ impl HeldLab {
         make.extend(spec.configure(DEVICE, 0));
         batch(Program::Ip, None, &make)?;
         batch(Program::Tc, None, &spec.shape(DEVICE, relayed)).map_err(|problem| spec.explain(problem))?;
+        if spec.shape.napi == Some(true) {
+            lab._program = Some(napi::attach(DEVICE)?);
+        }
         lab.configure_far(spec, relayed, lines).map_err(|problem| spec.explain(problem))?;
         if let Some(on) = spec.offloads(relayed) {
             let near = offloads::switch(DEVICE, on);
@@ -145,6 +151,9 @@ impl HeldLab {
         for line in spec.shape(DEVICE, relayed) {
             text += &format!("tc {line}\n");
         }
+        if spec.shape.napi == Some(true) {
+            text += &format!("{} {DEVICE}\n", napi::ORDER);
+        }
         text += "end\n";
         let broken = |error: io::Error| {
             Problem::new("E40", Exit::CannotStart, format!("the far end's namespace could not be made ready: {error}"))
@@ -178,17 +187,24 @@ pub fn hold() -> io::Result<()> {
     writeln!(out, "held")?;
     out.flush()?;
     let mut input = io::stdin().lock();
-    let (mut ip, mut tc) = (Vec::new(), Vec::new());
+    let (mut ip, mut tc, mut polled) = (Vec::new(), Vec::new(), Vec::new());
     for line in input.by_ref().take(64 << 10).lines() {
         let line = line?;
         match line.split_once(' ') {
             Some(("ip", rest)) => ip.push(rest.to_owned()),
             Some(("tc", rest)) => tc.push(rest.to_owned()),
+            Some((napi::ORDER, device)) => polled.push(device.to_owned()),
             _ => break,
         }
     }
     let made = batch(Program::Ip, None, &ip).and_then(|()| batch(Program::Tc, None, &tc));
-    writeln!(out, "{}", made.map_or_else(|problem| problem.what, |()| "ready".into()))?;
+    let made = made.and_then(|()| polled.iter().map(|device| napi::attach(device)).collect::<Result<Vec<_>, _>>());
+    // As long as this process.
+    let (answer, _programs) = match made {
+        Ok(programs) => ("ready".into(), programs),
+        Err(problem) => (problem.what, Vec::new()),
+    };
+    writeln!(out, "{answer}")?;
     out.flush()?;
     // Until the run ends; a byte would be a breach of the protocol, and ends it as well.
     let _ = input.read(&mut [0]);

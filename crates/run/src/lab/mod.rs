@@ -7,6 +7,7 @@
 mod held;
 mod iproute;
 mod kept;
+mod napi;
 mod offloads;
 mod relay;
 pub mod shape;

@@ -25,10 +25,12 @@ pub struct Shape {
     pub offloads: Option<bool>,
     /// netem where the kernel has it; `Some(false)`: msgpath's relay in any case.
     pub netem: Option<bool>,
+    /// A queue behind each place's device, which a socket can poll: an XDP program in its driver lets every frame pass.
+    pub napi: Option<bool>,
 }
 
 impl Shape {
-    /// `rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,mtu=1400,offloads=off,netem=no`, each at most once.
+    /// `rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on`, each at most once.
     ///
     /// # Errors
     /// What is wrong with it, in one line.
@@ -48,9 +50,11 @@ impl Shape {
                 "reorder" => once(name, &mut shape.reorder_ppm, share(value)?)?,
                 "offloads" => once(name, &mut shape.offloads, switch(value)?)?,
                 "netem" => once(name, &mut shape.netem, switch(value)?)?,
+                "napi" => once(name, &mut shape.napi, switch(value)?)?,
                 other => {
                     return Err(format!(
-                        "{other:?} is not a property of a link: rate, delay, loss, duplicate, reorder, mtu, offloads, netem"
+                        "{other:?} is not a property of a link: rate, delay, loss, duplicate, reorder, mtu, offloads, netem, \
+                         napi"
                     ));
                 }
             }
@@ -74,6 +78,7 @@ impl Shape {
             share("duplicates", self.duplicate_ppm),
             share("reordering", self.reorder_ppm),
             self.offloads.map(|on| if on { "offloads on".into() } else { "offloads off".into() }),
+            self.napi.filter(|on| *on).map(|_| "NAPI on".into()),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -93,6 +98,7 @@ impl fmt::Display for Shape {
             ("mtu", self.mtu.map(|mtu| mtu.to_string())),
             ("offloads", self.offloads.map(word)),
             ("netem", self.netem.map(word)),
+            ("napi", self.napi.map(word)),
         ];
         let parts = parts.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
         f.write_str(&parts.collect::<Vec<_>>().join(","))
@@ -145,14 +151,15 @@ mod tests {
 
     #[test]
     fn properties_are_read_and_told() {
-        let text = "rate=1G, delay=1.5ms,loss=0.1%,duplicate=0,reorder=1%,mtu=1400,offloads=off,netem=no";
+        let text = "rate=1G, delay=1.5ms,loss=0.1%,duplicate=0,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on";
         let shape = Shape::parse(text).unwrap();
         assert_eq!((shape.rate, shape.delay_ns), (Some(1_000_000_000), Some(1_500_000)));
         assert_eq!((shape.loss_ppm, shape.duplicate_ppm, shape.reorder_ppm), (Some(1000), Some(0), Some(10_000)));
         assert_eq!((shape.mtu, shape.offloads, shape.netem), (Some(1400), Some(false), Some(false)));
+        assert_eq!(shape.napi, Some(true));
         assert_eq!(
             shape.describe(),
-            "MTU 1400, 1.00 Gbit/s, delay 1.50 ms, loss 0.1 %, duplicates 0 %, reordering 1 %, offloads off"
+            "MTU 1400, 1.00 Gbit/s, delay 1.50 ms, loss 0.1 %, duplicates 0 %, reordering 1 %, offloads off, NAPI on"
         );
         assert!(shape.wants_netem() && !Shape { mtu: Some(1400), ..Shape::default() }.wants_netem());
     }
@@ -188,10 +195,11 @@ mod tests {
             mtu in 68_u32..=65_535,
             offloads in proptest::option::of(any::<bool>()),
             netem in proptest::option::of(any::<bool>()),
+            napi in proptest::option::of(any::<bool>()),
         ) {
             let duplicate_ppm = loss_ppm.map(|ppm| 1_000_000 - ppm);
             let mtu = Some(mtu);
-            let shape = Shape { mtu, rate, delay_ns, loss_ppm, duplicate_ppm, reorder_ppm, offloads, netem };
+            let shape = Shape { mtu, rate, delay_ns, loss_ppm, duplicate_ppm, reorder_ppm, offloads, netem, napi };
             prop_assert_eq!(Shape::parse(&shape.to_string()).unwrap(), shape);
         }
     }
