@@ -188,8 +188,8 @@ print('over')
 ";
 
 /// A client on one host and a server on another one, each watched as if the other end were not here: what is said of the server, and of
-/// the client's server. `None`: no namespaces here.
-fn between_hosts(name: &str, asker: &str, options: &str) -> Option<[Value; 2]> {
+/// the client's server. `port`: of no other test, which has the same addresses. `None`: no namespaces here.
+fn between_hosts(name: &str, port: u16, asker: &str, options: &str) -> Option<[Value; 2]> {
     if Command::new("python3").arg("--version").output().is_err() {
         println!("skipped: no python3");
         return None;
@@ -199,7 +199,7 @@ fn between_hosts(name: &str, asker: &str, options: &str) -> Option<[Value; 2]> {
     let start = |end: &str, script: &str| {
         let mut command = Command::new("ip");
         let namespace = format!("msgpath-{}-{end}", lab.name());
-        command.args(["netns", "exec", &namespace, "python3", "-uc", script, "7000"]).stdin(Stdio::piped());
+        command.args(["netns", "exec", &namespace, "python3", "-uc", script, &port.to_string()]).stdin(Stdio::piped());
         Program(command.stdout(Stdio::piped()).spawn().expect("ip starts it"))
     };
     let (mut replier, mut asker) = (start("b", SERVER), start("a", asker));
@@ -215,7 +215,7 @@ fn between_hosts(name: &str, asker: &str, options: &str) -> Option<[Value; 2]> {
     let servers = result["servers"].as_array().expect("servers");
     let find = |host: &str| servers.iter().find(|server| server["host"] == host);
     let (Some(here), Some(away)) = (find(""), find("10.66.0.2")) else { panic!("{servers:#?}") };
-    assert_eq!((servers.len(), &away["port"], &here["port"]), (2, &7000.into(), &7000.into()));
+    assert_eq!((servers.len(), &away["port"], &here["port"]), (2, &port.into(), &port.into()));
     Some([here.clone(), away.clone()])
 }
 
@@ -231,7 +231,7 @@ fn has(server: &Value, name: &str) -> bool {
 #[test]
 fn datagrams_of_other_hosts_are_split_at_each_end() {
     skip_without_bpf!();
-    let Some([here, away]) = between_hosts("d", CLIENT, "") else { return };
+    let Some([here, away]) = between_hosts("d", 7001, CLIENT, "") else { return };
     for server in [&here, &away] {
         // A reply may be here before the call is over that sent the request: how long that took is not known.
         let [requests, incomplete] = counts(server);
@@ -249,7 +249,7 @@ fn datagrams_of_other_hosts_are_split_at_each_end() {
 #[test]
 fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
     skip_without_bpf!();
-    let Some([here, away]) = between_hosts("f", FREE_CLIENT, "") else { return };
+    let Some([here, away]) = between_hosts("f", 7002, FREE_CLIENT, "") else { return };
     let [[requests, incomplete], [asked, not_seen]] = [counts(&here), counts(&away)];
     println!("the server: {requests} + {incomplete}, the client: {asked} + {not_seen}");
     // Of the 20 that come before there may be all that are not seen.
@@ -262,7 +262,7 @@ fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
 #[test]
 fn datagrams_that_go_anywhere_are_counted_where_that_is_not_told() {
     skip_without_bpf!();
-    let Some([here, away]) = between_hosts("g", FREE_CLIENT, "--without net_dev_queue") else { return };
+    let Some([here, away]) = between_hosts("g", 7003, FREE_CLIENT, "--without net_dev_queue") else { return };
     assert_eq!((counts(&away), counts(&here).iter().sum::<u64>()), ([0, 140], 140));
     assert!(away["not_split"].as_str().is_some_and(|why| why.starts_with("only 0 %")), "{away:#}");
 }

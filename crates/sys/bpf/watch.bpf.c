@@ -69,7 +69,7 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 	mark_own(t, &m, monotonic_ns());
 	t->sending = 0;
 	if (LOGGED(conn) && sk->__sk_common.skc_family != AF_UNIX)
-		log_sent(conn, role, t, &m, bytes > 0 ? bytes : 0);
+		log_sent(conn->id, role, &m, bytes > 0 ? bytes : 0);
 	if (bytes > 0) {
 		if (c->silent && is_alone(conn, c))
 			sent_in_silence(conn, c, sk, t, role, &m);
@@ -137,7 +137,7 @@ INLINE int data_ready(u64 *ctx, int payload, u32 came)
 			log_queued(conn, role ^ 1, sender, &m, skb);
 	}
 	if (conn->logged)
-		log_ready(conn, role, now);
+		log_ready(conn->id, role, now);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 	if (!bytes) {
 		/* The other end has closed. */
 		if (conn->phase == ANSWERED)
-			finish(conn, c);
+			finish(conn);
 		else if (conn->phase >= SERVED)
 			incomplete(conn);
 		else
@@ -171,7 +171,7 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 		reply_read(conn, t, &m, bytes);
 	}
 	if (LOGGED(conn)) {
-		log_read(conn, role, t, &m, bytes);
+		log_read(conn->id, role, &m, bytes);
 		if (role == SERVER)
 			t->block.ns = t->run.ns = 0;
 	}
@@ -265,14 +265,14 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 	if (!conn || (ROLE(conn, e) != CLIENT && !conn->far))
 		return 0;
 	if (conn->phase == ANSWERED)
-		finish(conn, c);
+		finish(conn);
 	/* The other end may take its time until it closes as well. */
 	if (to != TCP_CLOSE)
 		return 0;
 	if (conn->phase >= SERVED)
 		incomplete(conn);
 	if (LOGGED(conn))
-		log_gone(conn, monotonic_ns());
+		log_gone(conn->id, monotonic_ns());
 	conn->id = 0;
 	return 0;
 }

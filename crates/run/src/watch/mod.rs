@@ -136,6 +136,7 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
     let mut child = Child::start(&request.command)?;
     if let Some(child) = &child {
         watch.watch_process(child.id()).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+        targets.started(child.id(), &mut watch);
     }
     let end = follow(request, &mut watch, &mut targets, &mut writer, &mut child, live, stop)?;
     writer.finish(end)?;

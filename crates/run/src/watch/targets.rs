@@ -108,6 +108,12 @@ impl Targets {
         Ok(missing)
     }
 
+    /// The command is watched from now on; it may have children from before.
+    pub(super) fn started(&mut self, process: i32, watch: &mut Watch) {
+        self.pids.push(process);
+        self.again(watch);
+    }
+
     /// Processes that have come meanwhile.
     pub(super) fn again(&mut self, watch: &mut Watch) {
         if !self.cgroups.is_empty() {

@@ -406,7 +406,7 @@ APART int datagram_taken(u64 id, u32 role, u32 bytes, u32 all)
 		conn->t_client = m.t;
 		reply_read(conn, t, &m, bytes);
 		if (conn->phase == ANSWERED)
-			finish(conn, c);
+			finish(conn);
 	}
 	did(t, conn->id, role, &m);
 	return 1;
@@ -458,7 +458,7 @@ APART int datagram_left(u64 id, u32 role, u32 bytes)
 		/* For this host the request is over. */
 		reply_begins(conn, t, &m);
 		reply_left(conn, c, m.t, bytes);
-		finish(conn, c);
+		finish(conn);
 	} else {
 		int answered = conn->t_early > conn->t_client;
 		conn->reader[CLIENT] = CURRENT;

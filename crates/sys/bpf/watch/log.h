@@ -184,11 +184,13 @@ NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, const str
 }
 
 /* The call has ended, and so many bytes were taken. */
-NOINLINE int log_sent(struct conn *conn, u32 role, struct thread *t, const struct mark *m, u32 bytes)
+APART int log_sent(u64 id, u32 role, const struct mark *m, u32 bytes)
 {
 	u32 kind = SENT_ALL;
+	struct conn *conn = conn_of(id);
+	struct thread *t = thread_of(CURRENT);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e)
+	if (!e || !conn || !t || !m)
 		return 0;
 	fill(e, conn, kind, role, CURRENT, m);
 	by(e, t);
@@ -198,11 +200,12 @@ NOINLINE int log_sent(struct conn *conn, u32 role, struct thread *t, const struc
 }
 
 /* Data is ready at the end of `role`, for the thread that is expected to read it. */
-NOINLINE int log_ready(struct conn *conn, u32 role, u64 now)
+APART int log_ready(u64 id, u32 role, u64 now)
 {
 	u32 kind = DATA;
+	struct conn *conn = conn_of(id);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e)
+	if (!e || !conn)
 		return 0;
 	struct mark m = {};
 	s32 pid = conn->reader[role & 1];
@@ -216,11 +219,13 @@ NOINLINE int log_ready(struct conn *conn, u32 role, u64 now)
 	return 0;
 }
 
-NOINLINE int log_read(struct conn *conn, u32 role, struct thread *t, const struct mark *m, u32 bytes)
+APART int log_read(u64 id, u32 role, const struct mark *m, u32 bytes)
 {
 	u32 kind = READ;
+	struct conn *conn = conn_of(id);
+	struct thread *t = thread_of(CURRENT);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e)
+	if (!e || !conn || !t || !m)
 		return 0;
 	fill(e, conn, kind, role, CURRENT, m);
 	by(e, t);
@@ -237,11 +242,12 @@ NOINLINE int log_read(struct conn *conn, u32 role, struct thread *t, const struc
 	return 0;
 }
 
-NOINLINE int log_gone(struct conn *conn, u64 now)
+APART int log_gone(u64 id, u64 now)
 {
 	u32 kind = GONE;
+	struct conn *conn = conn_of(id);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e)
+	if (!e || !conn)
 		return 0;
 	struct mark m = { .t = now };
 	fill(e, conn, kind, CLIENT, 0, &m);
@@ -253,6 +259,6 @@ NOINLINE int log_gone(struct conn *conn, u64 now)
 INLINE void leave_log(struct conn *conn, u64 now)
 {
 	if (LOGGED(conn))
-		log_gone(conn, now);
+		log_gone(conn->id, now);
 	conn->logged = conn->paired = 0;
 }

@@ -25,8 +25,12 @@ INLINE u32 bucket_of(u64 ns)
 }
 
 /* The turn is over: it is counted, and written where it was slow or its turn to be sampled. */
-NOINLINE int finish(struct conn *conn, struct control *c)
+APART int finish_turn(u64 id)
 {
+	struct control *c = active();
+	struct conn *conn = conn_of(id);
+	if (!c || !conn)
+		return 0;
 	conn->phase = IDLE;
 	conn->turns++;
 	conn->clean++;
@@ -64,6 +68,8 @@ NOINLINE int finish(struct conn *conn, struct control *c)
 		COUNT(c->lost);
 	return 0;
 }
+
+INLINE void finish(struct conn *conn) { finish_turn(conn->id); }
 
 /* The server has sent what nobody had asked for. */
 INLINE void unasked(struct conn *conn)
@@ -137,7 +143,7 @@ INLINE void request_begins(struct conn *conn, struct control *c, u64 now, int bo
 INLINE void client_sends(struct conn *conn, struct control *c, struct sock *sk, u64 now)
 {
 	if (conn->phase == ANSWERED)
-		finish(conn, c);
+		finish(conn);
 	if (conn->phase == IDLE) {
 		struct tcp_sock *tcp = conn->begun ? 0 : as_tcp_socket(sk);
 		request_begins(conn, c, now, tcp && !tcp->bytes_sent && !tcp->bytes_received);
@@ -155,7 +161,7 @@ INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
 {
 	/* Unix sockets, other hosts, and kernels that do not tell when a send begins. */
 	if (conn->phase == ANSWERED)
-		finish(conn, c);
+		finish(conn);
 	/* The next request of another host is here before the call that sends the reply is over: when it left is not known. */
 	if (conn->phase == SENDING && conn->far)
 		incomplete(conn);
