@@ -13,7 +13,8 @@ use msgpath_core::Delivery;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::units::Pieces;
 use msgpath_paths::transport::Need;
-use msgpath_paths::{AnyChannel, Channel, Driver, End, Layout, Method, Wait, all, with_ends};
+use msgpath_paths::{AnyChannel, Channel, Driver, End, Family, Layout, Method, Wait, all, with_ends};
+use msgpath_sys::veth;
 
 const COUNT: u64 = 60;
 /// Messages before the counted ones: buffers that are made at first use are made then.
@@ -84,15 +85,48 @@ fn options(entry: &msgpath_paths::Entry) -> ChannelOptions {
     ChannelOptions { send_buffer: few, receive_buffer: few, ..Need::local(64).options }
 }
 
+/// A pair of devices, for what wants one for each end.
+const DEVICES: [&str; 2] = ["mpa0", "mpa1"];
+
+fn wants_devices(entry: &msgpath_paths::Entry) -> bool {
+    entry.transport.meta().family == Family::Xsk
+}
+
 fn pair(entry: &msgpath_paths::Entry, size: u64) -> (AnyChannel, AnyChannel) {
     let mut need = Need { options: options(entry), ..Need::local(size) };
     need.wakes = entry.wakes();
     need.inflight = 2;
     // Longer than a busy machine keeps a thread from its CPU: what may be lost is given up then.
     need.limits.slice = Duration::from_secs(5);
-    let mut offer = entry.transport.offer(&need).unwrap();
-    let (near, local) = entry.transport.connect(&offer.addresses()[0], &need).unwrap();
+    let on = |device: &str| {
+        let mut need = need.clone();
+        if wants_devices(entry) {
+            need.options.interface = device.into();
+        }
+        need
+    };
+    let mut offer = entry.transport.offer(&on(DEVICES[1])).unwrap();
+    let (near, local) = entry.transport.connect(&offer.addresses()[0], &on(DEVICES[0])).unwrap();
     (near, offer.accept(&[local], Duration::from_secs(2)).unwrap().pop().unwrap())
+}
+
+fn allocates_nothing(entry: &msgpath_paths::Entry) {
+    let pieces = Pieces::of(4, 16);
+    let payload = Payload::new(pieces);
+    let layout = Layout { pieces, inflight: Layout::UNANSWERED, copies: 1, content: &pattern };
+    let options = options(entry);
+    let lossy = entry.transport.meta().lossy;
+    let (near, far) = pair(entry, pieces.total());
+    std::thread::scope(|scope| {
+        let (result, far_count) = channel();
+        let (payload, options) = (&payload, &options);
+        scope.spawn(move || {
+            result.send(with_ends(&entry.name, vec![far], layout, options, Far(payload, lossy)).unwrap()).unwrap();
+        });
+        let near = with_ends(&entry.name, vec![near], layout, options, Near(payload, lossy)).unwrap();
+        let far = far_count.recv_timeout(Duration::from_secs(120)).unwrap();
+        assert_eq!((near, far), (0, 0), "{}: allocations at the near and the far end", entry.name);
+    });
 }
 
 #[test]
@@ -103,22 +137,11 @@ fn no_measured_loop_allocates() {
             println!("skipped: {}: {reason}", entry.name);
             continue;
         }
-        let pieces = Pieces::of(4, 16);
-        let payload = Payload::new(pieces);
-        let layout = Layout { pieces, inflight: Layout::UNANSWERED, copies: 1, content: &pattern };
-        let options = options(&entry);
-        let lossy = entry.transport.meta().lossy;
-        let (near, far) = pair(&entry, pieces.total());
-        std::thread::scope(|scope| {
-            let (result, far_count) = channel();
-            let (entry, payload, options) = (&entry, &payload, &options);
-            scope.spawn(move || {
-                result.send(with_ends(&entry.name, vec![far], layout, options, Far(payload, lossy)).unwrap()).unwrap();
-            });
-            let near = with_ends(&entry.name, vec![near], layout, options, Near(payload, lossy)).unwrap();
-            let far = far_count.recv_timeout(Duration::from_secs(120)).unwrap();
-            assert_eq!((near, far), (0, 0), "{}: allocations at the near and the far end", entry.name);
-        });
+        if wants_devices(&entry) {
+            veth::with_pair(DEVICES, || allocates_nothing(&entry)).unwrap();
+        } else {
+            allocates_nothing(&entry);
+        }
         tried += 1;
     }
     assert!(tried > 20, "only {tried} paths could be tried");

@@ -358,6 +358,11 @@ mod tests {
         let names = ["mpe0", "mpe1"];
         let tried = veth::with_pair(names, || {
             veth::pair(("mpe2", true), ("mpe3", false)).unwrap();
+            // The kernel does not know of the carrier at once either: until then a device counts as one that has it.
+            let begun = Instant::now();
+            while Interface::find("mpe2").unwrap().running && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let early = settled("mpe2", Duration::from_millis(1)).unwrap();
             // A thread of this one is in the same namespace.
             std::thread::scope(|scope| {
