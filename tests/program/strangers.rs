@@ -144,7 +144,7 @@ fn a_run_against_a_server_of_the_lab_says_so_and_sends_it_nothing() {
         assert_eq!(output.out, "");
         output.says(&[
             &format!("error[E03]: something listens at {address}, but it is not msgpath serve"),
-            "it said nothing for 2 s; msgpath sent it nothing",
+            "it said nothing for 5 s; msgpath sent it nothing",
             &format!("msgpath doctor {address}   says who answers there"),
         ]);
         assert_eq!(server.read.recv_timeout(Duration::from_secs(60)).unwrap(), b"", "{verb}");

@@ -14,8 +14,8 @@ use crate::wire::VERSION;
 const NAME: &[u8; 7] = b"msgpath";
 /// What `serve` says first: its name, and the version of the frames that follow.
 pub const GREETING: [u8; 8] = [NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], NAME[5], NAME[6], VERSION];
-/// How long a near end waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a near end waits for it: longer than a busy machine keeps a server from its CPU.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What came from a listener to which nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
