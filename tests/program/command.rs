@@ -117,6 +117,22 @@ impl Home {
         self.start(line).finish(LIMIT)
     }
 
+    /// Starts it by another program, which takes something from it: for a user who is not root, or who may not have what is
+    /// needed. `None`: this cannot be done here.
+    #[track_caller]
+    pub(crate) fn run_under(&self, starter: &[&str], line: &str) -> Option<Output> {
+        let (program, words) = starter.split_first().expect("a program");
+        let tried = Command::new(program).args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let mut command = Command::new(program);
+        command.args(words).arg(env!("CARGO_BIN_EXE_msgpath")).args(line.split(' '));
+        command
+            .env("HOME", "/")
+            .env("XDG_DATA_HOME", "/nonexistent")
+            .env("TMPDIR", self.temporary())
+            .stdin(Stdio::null());
+        tried.is_ok_and(|status| status.success()).then(|| Running::new(command).finish(LIMIT))
+    }
+
     /// Starts it and waits until it ends.
     #[track_caller]
     pub(crate) fn msgpath(&self, arguments: &[&str]) -> Output {

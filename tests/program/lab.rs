@@ -433,20 +433,12 @@ fn whatever_ends_a_run_ends_its_relay() {
     }
 }
 
-/// msgpath as a user starts it who is not root, or who may not have what is needed.
-fn as_another(home: &Home, program: &str, words: &[&str], line: &str) -> Option<Output> {
-    let mut command = Command::new(program);
-    command.args(words).arg(env!("CARGO_BIN_EXE_msgpath")).args(line.split(' '));
-    command.env("HOME", "/").env("XDG_DATA_HOME", "/nonexistent").env("TMPDIR", home.temporary()).stdin(Stdio::null());
-    let tried = Command::new(program).args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    tried.is_ok_and(|status| status.success()).then(|| Running::new(command).finish(Duration::from_secs(60)))
-}
-
 #[test]
 fn without_root_there_is_no_lab_with_a_name() {
     let home = Home::new();
-    let words = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
-    match as_another(&home, "setpriv", &words, "lab up nobody1") {
+    let words =
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+    match home.run_under(&words, "lab up nobody1") {
         None => eprintln!("skipped: no root here, or no setpriv"),
         // Where the program's folder is closed to nobody, it cannot even be started.
         Some(output) if output.code.is_none_or(|code| code > 100) => eprintln!("skipped: {}", output.err),
@@ -462,7 +454,7 @@ fn without_namespaces_there_is_no_lab_at_all() {
     // A user namespace in which no more of them, and no network namespaces, are allowed.
     let script =
         "echo 0 >/proc/sys/user/max_net_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
-    match as_another(&home, "unshare", &["-r", "sh", "-c", script, "sh"], "echo --between lab --no-save -c 100") {
+    match home.run_under(&["unshare", "-r", "sh", "-c", script, "sh"], "echo --between lab --no-save -c 100") {
         None => eprintln!("skipped: no user namespaces here to take others away in"),
         Some(output) => {
             output.ends_with(3).says(&["E40", "no network namespace is to be had here"]);

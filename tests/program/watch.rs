@@ -892,3 +892,27 @@ fn what_cannot_be_watched_is_said() {
     home.run("watch --port 1 -t 300ms --name a").ends_with(4).shows(&["No request was seen"]);
     home.run("watch a").ends_with(4).shows(&["No request was seen"]);
 }
+
+#[test]
+fn what_a_kernel_or_a_user_lacks_to_watch_is_said_with_its_cure() {
+    skip_without_bpf!();
+    let home = Home::new();
+    let without_types = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$@\"";
+    let lacking: [(&[&str], [&str; 2]); 3] = [
+        (
+            &["setpriv", "--bounding-set", "-bpf,-sys_admin"],
+            ["no right to use BPF", "sudo setcap cap_bpf,cap_perfmon+ep"],
+        ),
+        (&["setpriv", "--bounding-set", "-perfmon,-sys_admin"], ["CAP_PERFMON", "sudo setcap cap_bpf,cap_perfmon+ep"]),
+        (
+            &["unshare", "--mount", "sh", "-c", without_types, "sh"],
+            ["no type information of the kernel", "CONFIG_DEBUG_INFO_BTF=y"],
+        ),
+    ];
+    for (starter, words) in lacking {
+        match home.run_under(starter, "watch --port 1 -t 300ms") {
+            None => println!("skipped: {starter:?} cannot be had here"),
+            Some(output) => drop(output.ends_with(3).says(&["error[E61]", words[0], words[1]])),
+        }
+    }
+}
