@@ -690,6 +690,10 @@ fn requests_in_flight_are_paired_by_their_protocol() {
     // Of those that had to wait, the slow ones slept themselves; what came behind them was queued.
     let long = slowest.iter().filter(|slow| slow["total_ns"].as_u64().expect("a time") > SLOW.as_nanos() as u64);
     for slow in long.clone() {
+        // The first of a connection may have to wait until the server has a thread for it.
+        if slow["turn"] == 1 {
+            continue;
+        }
         let stage = if slow["what"] == "SLOW" { "work: sleep" } else { "queued behind other requests" };
         assert_eq!(slow["stage"], stage, "{slow:#}");
     }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use msgpath_paths::meta::Family;
 use msgpath_paths::registry::TRANSPORTS;
 use msgpath_sys::confine::{Kept, change_only_beneath, drop_unused_capabilities, no_new_privileges};
 use msgpath_sys::seccomp::refuse_unused;
@@ -131,9 +132,11 @@ fn take(folders: &[PathBuf], level: Option<Kept>, filter: bool) -> io::Result<(S
     Ok((taken.join("; "), outside))
 }
 
-/// Whether each transport works.
+/// Whether each transport works. AF_XDP is not tried: that makes a network namespace and two devices, whose removal keeps the
+/// kernel's lock of all devices for longer than an agent takes to start. The test tries it.
 fn working() -> Vec<bool> {
-    TRANSPORTS.iter().map(|transport| transport.probe().is_ok()).collect()
+    let light = TRANSPORTS.iter().filter(|transport| transport.meta().family != Family::Xsk);
+    light.map(|transport| transport.probe().is_ok()).collect()
 }
 
 /// The same for a thread that has taken it from itself. `None`: it cannot be taken.
@@ -154,13 +157,17 @@ mod tests {
         field(&status, "Seccomp_filters")?.parse().ok()
     }
 
+    fn all_working() -> Vec<bool> {
+        TRANSPORTS.iter().map(|transport| transport.probe().is_ok()).collect()
+    }
+
     #[test]
     fn every_transport_works_as_before_and_threads_that_measure_have_no_filter() {
         std::thread::spawn(|| {
-            let (before, had) = (working(), filters());
+            let (before, had) = (all_working(), filters());
             let (says, outside) = taken(&[&std::env::temp_dir()]);
             assert!(says.starts_with("no new privileges"), "{says}");
-            assert_eq!(working(), before, "{says}");
+            assert_eq!(all_working(), before, "{says}");
             println!("{says}");
             let Some(outside) = outside else { return eprintln!("skipped: {says}") };
             let Some(had) = had else { return eprintln!("skipped: the kernel does not count filters") };
