@@ -121,8 +121,14 @@ fn the_timeline_answers_pointer_keys_and_buttons() {
     browser.key("-");
     assert!(state(&mut browser, "to") - state(&mut browser, "from") > span);
     let left = state(&mut browser, "from");
-    browser.key("ArrowLeft");
-    assert!(state(&mut browser, "from") < left);
+    // The slowest message may be one of the first: then there is nothing to the left of it.
+    if left > from {
+        browser.key("ArrowLeft");
+        assert!(state(&mut browser, "from") < left);
+    } else {
+        browser.key("ArrowRight");
+        assert!(state(&mut browser, "from") > left);
+    }
     browser.key("Home");
     assert_eq!((state(&mut browser, "from"), state(&mut browser, "to")), (from, to));
 
