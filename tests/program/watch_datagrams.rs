@@ -83,14 +83,16 @@ fn all_are_counted(result: &Value, sent: u64) {
     let [requests, incomplete, torn] =
         ["requests", "incomplete", "torn"].map(|name| server[name].as_u64().expect("a count"));
     println!("{sent} sent: {requests} requests, {incomplete} incomplete, {torn} torn");
-    assert_eq!((requests + incomplete + torn, &server["in_flight"]), (sent, &0.into()), "{server:#}");
+    // Counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
+    let counted = requests + incomplete + torn;
+    assert!(counted.abs_diff(sent) * 200 <= sent && server["in_flight"] == 0, "{server:#}");
     // Two that arrive at once while the server reads may be taken for each other.
     assert!(requests * 10 >= sent * 9, "{server:#}");
 }
 
 /// Bursts of eight clients at a server that answers at once: several datagrams come while others are read.
 #[test]
-fn every_datagram_of_a_burst_is_seen_or_counted() {
+fn datagrams_of_a_burst_are_seen_or_counted() {
     const ROUNDS: usize = 150;
     skip_without_bpf!();
     let (socket, port) = bound();
