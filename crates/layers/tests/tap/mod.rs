@@ -105,6 +105,10 @@ fn pass(mut from: TcpStream, mut to: TcpStream, seen: &Seen, answers: bool) {
             }
             Err(_) => break,
         };
+        // It may have been cut while this thread waited: nothing passes after that.
+        if seen.is(Passing::Cut) {
+            break;
+        }
         let part = &mut buffer[..got];
         let kept = if answers { &seen.answered } else { &seen.sent };
         kept.lock().unwrap().extend_from_slice(part);
@@ -145,6 +149,10 @@ pub fn udp(far: SocketAddr) -> (SocketAddr, SocketAddr, Arc<Seen>) {
                     door.recv_from(&mut buffer).map(|(got, from)| (got, Some(from)))
                 };
                 let Ok((got, from)) = came else { continue };
+                // As above.
+                if seen.is(Passing::Cut) {
+                    break;
+                }
                 if let Some(from) = from
                     && near.lock().unwrap().replace(from) != Some(from)
                 {
