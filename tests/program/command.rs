@@ -10,17 +10,23 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest that any command of these tests may take.
-const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
 /// A port of loopback on which nobody listens, for a server to be started. Below the ports that the kernel gives to whoever
 /// connects: one that it had given could be another test's before the server takes it.
 pub(crate) fn free_port() -> u16 {
+    let listener = listening();
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// A socket that listens at such a port, for a server that is a thread of the test: nobody can take it in between.
+pub(crate) fn listening() -> TcpListener {
     const FIRST: u32 = 12_400;
     const COUNT: u32 = 20_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(97);
     let ports = (0..COUNT).map(|_| (FIRST + start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT) as u16);
-    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let mut free = ports.filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
     free.next().expect("a free port on loopback")
 }
 

@@ -150,7 +150,7 @@ fn what_makes_no_sense_is_a_usage_error() {
 fn lasting(home: &Home, name: &str) -> Running {
     let stays = script(home, "stays", "shift; \"$@\"; echo ended >&2");
     let template = format!("{} {name} {{program}} --host 127.0.0.1", stays.display());
-    let words = ["echo", name, "--launch", &template, "--program", PROGRAM, "-t", "60s", "-w", "0", "--no-ablations"];
+    let words = ["echo", name, "--launch", &template, "--program", PROGRAM, "-t", "20s", "-w", "0", "--no-ablations"];
     let mut command = command(home, &words);
     command.args(["--name", "long", "--progress", "line"]).process_group(0);
     let running = Running::new(command);

@@ -34,7 +34,9 @@ fn what_bpf_hands_over_is_counted_and_tcp_carries_nothing() {
     assert!(number(&sockmap["delivery"]["received"]) > 0, "{}", sockmap["delivery"]);
     let both = number(&sockmap["delivery"]["sent"]) + number(&sockmap["delivery"]["received"]);
     assert_eq!(number(&near["calls"]["redirected"]), both);
-    assert_eq!((number(&near["tcp"]["segs_out"]), number(&near["tcp"]["data_segs_out"])), (0, 0));
+    // TCP may still say that it is there, or that it heard of the connection; what is sent never goes that way.
+    assert_eq!(number(&near["tcp"]["data_segs_out"]), 0);
+    assert!(number(&near["tcp"]["segs_out"]) < both / 10, "{near}");
     assert!(number(&tcp["ends"][0]["tcp"]["data_segs_out"]) > 0 && tcp["ends"][0]["calls"]["redirected"] == 0);
     assert!(output["warnings"].as_array().unwrap().iter().all(|warning| warning["code"] != "W122"), "{output}");
     home.run("stream -x sockmap:send -l 4K -t 100ms -r 2 -w 0").ends_with(3).says(&["nothing holds its sender back"]);

@@ -17,7 +17,7 @@ use rustix::time::{
 };
 use serde_json::Value;
 
-use crate::command::{Home, free_port, within};
+use crate::command::{Home, free_port, listening, within};
 use crate::schema::fits;
 
 /// What is planted.
@@ -161,7 +161,7 @@ fn finds_with(
     code: &str,
     words: &[&str],
 ) {
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let (mut own, result) = watch(port, move || {
         let server = named("planted", move || serve(&listener, 1, planted));
@@ -343,7 +343,7 @@ fn planted_page_faults_are_counted() {
 fn planted_interrupts_are_told_from_computing() {
     skip_without_bpf!();
     let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch(port, move || {
         let server = named("planted", move || {
@@ -420,7 +420,7 @@ fn a_planted_fsync_is_found() {
 #[test]
 fn a_queue_of_clients_is_found() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch(port, move || {
         let server = named("planted", move || serve(&listener, 8, || thread::sleep(Duration::from_millis(40))));
@@ -455,7 +455,7 @@ fn a_queue_of_clients_is_found() {
 #[test]
 fn a_record_is_held_to_limits_and_kept_beside_runs() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let home = Home::new();
     let (page, metrics) = (home.path().join("page.html"), home.path().join("m.prom"));
@@ -510,7 +510,7 @@ fn a_record_is_held_to_limits_and_kept_beside_runs() {
 #[test]
 fn the_cost_is_that_of_the_load() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch(port, move || {
         let server = named("planted", move || serve(&listener, 1, || {}));
@@ -535,7 +535,7 @@ fn the_cost_is_that_of_the_load() {
 #[test]
 fn a_request_is_followed_to_another_thread() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let (times, result) = watch(port, move || {
         let server = named("reader", move || {
@@ -576,7 +576,7 @@ fn a_request_is_followed_to_another_thread() {
 #[test]
 fn several_requests_in_flight_are_not_split() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch(port, move || {
         let server = named("planted", move || {
@@ -659,7 +659,7 @@ fn redis_command(number: usize) -> &'static [u8] {
 
 /// With `options`, a server that speaks as Redis does and has four requests in flight.
 fn commands_in_flight(options: &str) -> (Vec<Duration>, Value) {
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     watch_with(options, port, move || {
         let server = named("planted", move || serve_commands(&listener, PING.len(), |bytes| bytes == WAIT, b"+OK\r\n"));
@@ -719,7 +719,7 @@ fn without_payload_requests_in_flight_are_not_paired() {
 #[test]
 fn a_length_in_front_of_each_message_is_enough() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let (_, result) = watch_with("--framing 1:u16be --slowest 3", port, move || {
         let server = named("planted", move || serve_commands(&listener, 5, |bytes| bytes == b"!\0\x02no", b"?\0\0"));

@@ -1,11 +1,10 @@
 //! `msgpath watch` against what others say of the same: the client's own clock, and what the kernel says of stolen time.
 
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
 use crate::agreement;
-use crate::command::{Home, free_port};
+use crate::command::{Home, listening};
 use crate::watch::{
     PLANTED, ask, connect, is_sound, named, real_time, serve, server, skip_without_bpf, watch_what, watch_with,
 };
@@ -14,7 +13,7 @@ use crate::watch::{
 #[test]
 fn the_p99_of_the_client_is_that_of_watch() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let (mut own, result) = watch_with("--slowest 10", port, move || {
         let mut slow = 0;
@@ -103,7 +102,7 @@ fn stolen() -> Option<u64> {
 fn stolen_time_is_not_more_than_the_kernel_says() {
     skip_without_bpf!();
     let Some(before) = stolen() else { return println!("skipped: /proc/stat does not tell what is stolen") };
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch_what(&format!("--port {port} --slowest 20"), move || {
         let compute = || {

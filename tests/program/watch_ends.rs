@@ -1,7 +1,7 @@
 //! `msgpath watch`: which ends of which connections are watched. Cgroups, other hosts, and what older kernels see of it.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::{Home, free_port, within};
+use crate::command::{Home, free_port, listening, within};
 use crate::lab::Lab;
 use crate::watch::{
     PLANTED, Program, client, is_sound, named, serve, server, skip_without_bpf, watch_what, watch_with,
@@ -194,7 +194,7 @@ print(sorted(took)[54])
 #[test]
 fn still_older_kernels_see_tcp_within_the_machine() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let without = "--without sk_data_ready,sock_recv_length,sock_send_length,sched_switch";
     let ((), result) = watch_with(without, port, move || {
@@ -220,7 +220,7 @@ fn still_older_kernels_see_tcp_within_the_machine() {
 #[test]
 fn older_kernels_see_what_they_can() {
     skip_without_bpf!();
-    let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a free port");
+    let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
     let ((), result) = watch_with("--without tcp_sendmsg_locked,sched_switch", port, move || {
         let server = named("planted", move || serve(&listener, 1, || thread::sleep(PLANTED)));

@@ -1,6 +1,7 @@
 //! One suite for every path of the registry, and the proof that a new send method is one file and one line.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -225,21 +226,31 @@ fn every_path_carries_every_byte_in_order() {
 
 #[test]
 fn every_wait_gives_up_after_its_slice_or_sees_the_end() {
-    for entry in available() {
-        in_place(&entry, || {
-            let (near, far) = connect(&entry, &need(&entry, 64));
-            let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };
-            let options = Need::local(64).options;
-            // A blocking read of a pipe or a System V queue has no limit in time: it ends when the other end closes.
-            let unlimited = [Family::Pipe, Family::SystemV];
-            let kept = (!unlimited.contains(&entry.transport.meta().family)).then_some(near);
-            let got = msgpath_paths::with_ends(&entry.name, vec![far], layout, &options, ExpectNothing).unwrap();
-            match (got, kept) {
-                (Err(error), _) => assert!(nothing_came(&error), "{}: {error}", entry.name),
-                (Ok(0), None) => {}
-                (Ok(bytes), _) => panic!("{}: {bytes} bytes out of nothing", entry.name),
-            }
-        });
+    // Nearly all of it is waiting, so several do at a time.
+    let (entries, next) = (available(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    in_place(entry, || gives_up(entry));
+                }
+            });
+        }
+    });
+}
+
+fn gives_up(entry: &Entry) {
+    let (near, far) = connect(entry, &need(entry, 64));
+    let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };
+    let options = Need::local(64).options;
+    // A blocking read of a pipe or a System V queue has no limit in time: it ends when the other end closes.
+    let unlimited = [Family::Pipe, Family::SystemV];
+    let kept = (!unlimited.contains(&entry.transport.meta().family)).then_some(near);
+    let got = msgpath_paths::with_ends(&entry.name, vec![far], layout, &options, ExpectNothing).unwrap();
+    match (got, kept) {
+        (Err(error), _) => assert!(nothing_came(&error), "{}: {error}", entry.name),
+        (Ok(0), None) => {}
+        (Ok(bytes), _) => panic!("{}: {bytes} bytes out of nothing", entry.name),
     }
 }
 
