@@ -129,7 +129,8 @@ pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        // What is most alike comes last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
         _ => None,
     };
     let argument = text(ContextKind::InvalidArg).unwrap_or_default();
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(hint("msgpath periodic -t 2s"), "msgpath periodic -h");
         assert_eq!(hint("msgpath lab up --what"), "msgpath lab up -h");
         assert_eq!(hint("msgpath echo --tiem 3"), "--time");
+        assert_eq!(hint("msgpath ech"), "echo");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) fn named(text: &str) -> Result<Named, Problem> {
         let hint = msgpath_core::path::nearest(text, names());
         let hint =
             hint.map_or_else(|| format!("all, or some of {}", names().collect::<Vec<_>>().join(",")), Into::into);
-        usage(format!("{text:?} is no tool that msgpath knows")).hint(format!("--tools {hint}"))
+        usage(format!("{text:?} is not a tool that msgpath knows")).hint(format!("--tools {hint}"))
     };
     tool(text).map(|tool| Named::One(tool.name)).ok_or_else(unknown)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   msgpath schema >msgpath.schema.json
-  msgpath schema | jq '.\"$defs\".Quantile'     one shape: its fields with their types, units and meaning
+  msgpath schema | jq '.\"$defs\".Quantile'     one shape
 
 docs/json.md has the same as a page.")]
 pub(super) struct Arguments {}

@@ -109,7 +109,7 @@ fn files_that_are_nothing_of_the_kind() {
         .unwrap();
     std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
     home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
-    home.run("import text").ends_with(3).says(&["E29", "text is no log", "hello"]);
+    home.run("import text").ends_with(3).says(&["E29", "text is not a log", "hello"]);
     home.run("import zeros").ends_with(3).says(&["E29"]);
     home.run("import empty.log client.log").ends_with(0).shows(&["empty.log: empty"]);
     // As the lab's tool wants it: the title first.

@@ -39,10 +39,10 @@ pub enum RecordError {
     #[error("type {0}; there are 0 to 4")]
     Kind(u16),
     /// Bytes that cannot be printed, or something after the first zero.
-    #[error("a method that is no name")]
+    #[error("a method that is not a name")]
     Method,
     /// A stamp that is missing where it must be, or outside of 1990 to 2099.
-    #[error("T{number} of {value} µs since 1970 is no time of a log")]
+    #[error("T{number} of {value} µs since 1970 is not a time of a log")]
     Stamp {
         /// 1 to 4.
         number: usize,

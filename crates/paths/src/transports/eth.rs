@@ -113,7 +113,7 @@ pub fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Un
     let name = &options.interface;
     let found = settled(name, CARRIER).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
-            Unavailable::new(format!("{name:?} is no name of an interface"), "ip link   lists them")
+            Unavailable::new(format!("{name:?} is not a name of an interface"), "ip link   lists them")
         }
         _ => Unavailable::new(format!("there is no interface {name} here ({error})"), "ip link   lists them"),
     })?;
@@ -179,7 +179,7 @@ impl Address {
     }
 
     pub(super) fn parse(text: &str) -> io::Result<Self> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is no address of eth"));
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is not an address of eth"));
         let mut parts = text.split(' ');
         let mut part = || parts.next().ok_or_else(invalid);
         let mac = parse_mac(part()?).ok_or_else(invalid)?;

@@ -100,13 +100,14 @@ fn socket_of(
 /// The address of `--bind`, port chosen by the kernel.
 pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     let Some(text) = &need.options.bind else { return Ok(None) };
-    let ip = text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is no address")))?;
+    let ip =
+        text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is not an address")))?;
     Ok(Some(SocketAddr::new(ip, 0)))
 }
 
 /// An address that came over the control channel.
 pub(crate) fn parse(address: &str) -> io::Result<SocketAddr> {
-    address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is no address")))
+    address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an address")))
 }
 
 /// The place of an offer as the near end sees it: behind the address at which it reached the far end, where that is not the

@@ -51,7 +51,7 @@ pub enum ImportError {
     #[error("the JSON files together have more than {} GiB", MAX_JSON >> 30)]
     TooLarge,
     /// Its first bytes are of nothing that is known.
-    #[error("{} is no log, no JSON of the lab's viewer, no CSV with a column t1 and no text of a tracer", file.display())]
+    #[error("{} is not a log, JSON of the lab's viewer, CSV with a column t1 or text of a tracer", file.display())]
     Unknown {
         /// The file.
         file: PathBuf,
