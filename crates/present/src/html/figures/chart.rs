@@ -179,6 +179,23 @@ pub struct Line {
     pub of: Option<usize>,
 }
 
+/// Adds the lines of an earlier run to those of the same label, as far as their points lie within `across`.
+pub fn beside(lines: &mut Vec<Line>, earlier: impl IntoIterator<Item = Line>, across: (f64, f64)) {
+    let later = lines.len();
+    for mut line in earlier {
+        line.of = lines[..later].iter().position(|known| known.label == line.label);
+        line.label = format!("{}, earlier", line.label);
+        line.points.retain(|point| (across.0..=across.1).contains(&point.x));
+        lines.extend(line.of.is_some().then_some(line));
+    }
+}
+
+/// The ends of all points on the first axis.
+pub fn across(lines: &[Line]) -> (f64, f64) {
+    let places = lines.iter().flat_map(|line| &line.points).map(|point| point.x);
+    places.fold((f64::INFINITY, 0.0), |(low, high), x| (low.min(x), high.max(x)))
+}
+
 /// The range of all values, intervals included.
 pub fn extent(lines: &[Line]) -> Option<(f64, f64)> {
     let points = lines.iter().flat_map(|line| &line.points);

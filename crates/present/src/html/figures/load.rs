@@ -8,7 +8,7 @@ use msgpath_core::units;
 use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
-use super::chart::{Axis, Chart, Line, Point, extent, range};
+use super::chart::{Axis, Chart, Line, Point, beside, extent, range};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Svg};
 use crate::words;
@@ -89,12 +89,7 @@ fn panel(scene: &Scene<'_>, curve: &LoadCurve) -> Option<Svg> {
     });
     if let Some((summary, curve)) = before {
         rates.extend(curve.points.iter().map(|point| point.asked_per_s));
-        let earlier = self::lines(summary, curve).enumerate().map(|(at, line)| Line {
-            label: format!("{}, earlier", line.label),
-            of: Some(at),
-            ..line
-        });
-        lines.extend(earlier);
+        beside(&mut lines, self::lines(summary, curve), (0.0, f64::INFINITY));
     }
     let rates = range(rates.into_iter())?;
     let of = format!("{} {}", curve.path, units::size(curve.size));
@@ -144,16 +139,6 @@ mod tests {
     use super::super::testing::drawn;
     use super::*;
     use crate::fixture;
-    use crate::html::{Earlier, Messages};
-
-    #[test]
-    fn two_runs_lie_in_one_frame() {
-        let (run, summary) = fixture::load_curve();
-        let diff = msgpath_analyse::diff::diff(&run, &run, &[]);
-        let earlier = Earlier { run: &run, summary: &summary, diff: &diff, messages: Messages::default() };
-        let both = drawn(&FIGURE, &Scene { earlier: Some(earlier), ..Scene::new(&run, &summary) });
-        assert!(both.contains("p50, earlier") && both.contains("class=\"ln s0 was\""), "{both}");
-    }
 
     #[test]
     fn a_curve_with_a_knee_and_an_overload() {
