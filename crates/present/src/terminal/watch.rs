@@ -155,7 +155,7 @@ impl Page {
         }
         let more = (means[1] - means[0]).max(1.0);
         if left_out > 0 {
-            let name = format!("{left_out} small ones");
+            let name = if left_out == 1 { "1 small one".to_owned() } else { format!("{left_out} small ones") };
             table.row([
                 name.into(),
                 cell(others[0], means[0]),
