@@ -105,10 +105,10 @@ The words of a command, and more examples: msgpath rpc --help.",
     ),
     (
         "periodic",
-        "path processes period len count first start mac rounds between interface json verbose",
+        "path processes period len count first start mac rounds between json verbose",
         "Examples:
-  msgpath periodic                           15 processes, raw Ethernet
-  msgpath periodic -x eth,shm -n 8           two paths, 8 processes
+  msgpath periodic                           15 processes: eth/sigio and shm
+  msgpath periodic -x eth,udp -n 8           two engines, 8 processes
   msgpath periodic --start storm --first 50  the start, and what is steady",
     ),
     ("mesh", "hosts launch listen print pairs sla path len time dry-run resume", ""),
