@@ -241,6 +241,7 @@ impl Page {
             (sum(|server| server.unasked), "times the server sent unasked"),
             (summary.lost, "rows lost"),
             (summary.no_room, "threads or connections without room"),
+            (summary.ambiguous, "pairs of addresses in several network namespaces"),
             (summary.not_adding_up, "rows that do not add up"),
             (summary.rows_not_kept, "rows beyond the limit"),
         ];
