@@ -21,6 +21,7 @@ pub mod loops;
 pub mod memory;
 mod meter;
 pub mod namespace;
+pub mod observe;
 pub mod open;
 mod pacer;
 pub mod payload;

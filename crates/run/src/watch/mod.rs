@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_agent::doctor::stat::{self, Ticks};
+use msgpath_agent::observe::{explain, first_pid_namespace};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
@@ -28,8 +29,6 @@ use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
 use msgpath_sys::watch::{Watch, calls};
 
-use crate::observe::bpf::explain;
-use crate::observe::first_pid_namespace;
 use command::Child;
 use cost::Counting;
 use requests::Requests;
