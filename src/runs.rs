@@ -176,7 +176,7 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
         logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
     }
     if OneWay::is_in(run) {
-        logs.one_way = OneWay::of(run, &MessageLog::open(run)?);
+        logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
     }
     if !run.folder.as_os_str().is_empty() {
         logs.tools = msgpath_record::tool_runs(&run.folder)?;

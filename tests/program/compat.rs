@@ -584,7 +584,7 @@ fn frames_of_vehicles_are_received() {
         (heard["heard"]["others"].as_u64(), heard["heard"]["arrivals"][0]["bytes"].as_u64()),
         (Some(1), Some(64))
     );
-    // Nothing at all is no success.
+    // Nothing at all is not success.
     let line = format!("compat frames {device} -t 200ms");
     let words: Vec<&str> = line.split_whitespace().collect();
     let quiet = Running::new(within("b", &home.command(&words))).finish(Duration::from_secs(40));

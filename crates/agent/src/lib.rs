@@ -4,6 +4,7 @@
 //! counted. It knows no plan, no case and no record: those are the coordinator's.
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod confine;
 pub mod counters;
 pub mod doctor;
@@ -21,6 +22,7 @@ pub mod loops;
 pub mod memory;
 mod meter;
 pub mod namespace;
+pub mod observe;
 pub mod open;
 mod pacer;
 pub mod payload;

@@ -79,7 +79,7 @@ fn round(pass: u32, rows: &mut Vec<MessageRow>) -> Events {
     let mut events = Vec::with_capacity(MESSAGES as usize * 14 + 4);
     let mut t = u64::from(pass) << 32;
     let mut put = |t_ns, kind, cpu, tid: i32, a, b: i32, len| {
-        events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len, flags: 0 });
+        events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len, flags: 0, end: 0 });
     };
     put(t, EventKind::SchedSwitch, 1, 0, 0, TIDS[1], 0);
     put(t + 1, EventKind::SchedSwitch, 1, TIDS[1], 1, 0, 0);

@@ -12,7 +12,9 @@ use msgpath_stats::quantile::{self, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::attribution;
 use crate::clocks::{self, ClockPiece, Stamps};
+use crate::logs::Logs;
 
 /// The quantiles of a way.
 const QUANTILES: [f64; 2] = [0.5, 0.99];
@@ -90,8 +92,9 @@ impl OneWay {
         plan.workload == Workload::Echo && plan.stamps == Taken::Both && !run.header.one_clock()
     }
 
-    /// From the log of such a run, which is gone through twice, one round at a time. `None`: it is another one.
-    pub fn of(run: &Run, logged: &dyn Messages) -> Option<Self> {
+    /// From the log of such a run, which is gone through twice, one round at a time, and from its kernel events (`logs`), where
+    /// both ends have some: the kernel's stamps lie closer together. `None`: it is another one.
+    pub fn of(run: &Run, logged: &dyn Messages, logs: &Logs) -> Option<Self> {
         if !Self::is_in(run) {
             return None;
         }
@@ -104,6 +107,7 @@ impl OneWay {
             clocks::decisive(&mut own, allow);
             decisive.append(&mut own);
         });
+        decisive.append(&mut attribution::exchanges(run, logs, allow));
         let found = clocks::align(&decisive, decisive.len(), "message", allow);
         let contradicting = found.contradicting.unwrap_or(0);
         let clock = FarClock { pieces: found.pieces, text: found.text, messages, contradicting };
@@ -189,7 +193,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::logs::Logs;
     use crate::summarise_with;
     use crate::testing::Build;
 
@@ -234,7 +237,7 @@ mod tests {
 
     impl Planted {
         fn found(&self) -> OneWay {
-            OneWay::of(&self.run, &self.rows).expect("two clocks")
+            OneWay::of(&self.run, &self.rows, &Logs::default()).expect("two clocks")
         }
 
         /// Times of each message by the clock that was found, with their sums and their distance from the truth checked.
@@ -343,18 +346,20 @@ mod tests {
     fn one_clock_and_missing_stamps_say_nothing() {
         let mut planted = planted(6, 100, [5_000.0, 5_000.0], |_| 1e9);
         planted.run.header.plan.stamps = Taken::Near;
-        assert!(OneWay::of(&planted.run, &planted.rows).is_none());
+        assert!(OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_none());
         planted.run.header.plan.stamps = Taken::Both;
-        let found = OneWay::of(&planted.run, &NO_MESSAGES).unwrap();
+        let found = OneWay::of(&planted.run, &NO_MESSAGES, &Logs::default()).unwrap();
         assert!(
             found.clock.pieces.is_empty() && found.clock.text.starts_with("clocks not aligned: none of 0 messages")
         );
         assert_eq!(found.clock.aligned(&planted.rows[0]), planted.rows[0]);
         planted.run.header.host_mut(FAR).boot_id = "one".into();
-        assert!(planted.run.header.one_clock() && OneWay::of(&planted.run, &planted.rows).is_none());
+        assert!(planted.run.header.one_clock() && OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_none());
         // The same machine, in a time namespace that moves its clock.
         planted.run.header.host_mut(FAR).facts.insert(TIME_NAMESPACE.into(), "time:[2]".into());
-        assert!(planted.run.header.one_machine() && OneWay::of(&planted.run, &planted.rows).is_some());
+        assert!(
+            planted.run.header.one_machine() && OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_some()
+        );
     }
 
     #[test]

@@ -216,7 +216,7 @@ pub fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
     findings.chain(warnings.map(|warning| warning.text.clone())).collect()
 }
 
-/// The near end's report of a round of these calls; a server that is no agent of ours reports nothing.
+/// The near end's report of a round of these calls; a server that is not an agent of ours reports nothing.
 fn round(case: u32, pass: u32, rows: &[&mut RpcRow]) -> RoundRecord {
     let mut latency = Histogram::new();
     rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latency.record(ns));

@@ -234,7 +234,7 @@ fn limit(watched: Watched, text: &str) -> Result<Limit, String> {
             Some(_) if watched == Watched::Loss && signed => Err("a loss is a share of its own, without + or -".into()),
             Some(percent) if watched == Watched::Loss && percent <= 100.0 => Ok(Limit::Value(percent / 100.0)),
             Some(percent) if watched != Watched::Loss && percent > -100.0 => Ok(Limit::Change(percent / 100.0)),
-            _ => Err(format!("{text:?} is no percentage")),
+            _ => Err(format!("{text:?} is not a percentage")),
         };
     }
     let (value, takes) = match watched {

@@ -16,6 +16,8 @@ use crate::units::Pieces;
 
 /// The largest message, 1 GiB.
 pub const MAX_SIZE: u64 = 1 << 30;
+/// Most bytes that a receive call may be told to ask for.
+pub const MAX_READ_SIZE: u64 = 16 << 20;
 /// The most rounds of all cases together; keeps memory and the run folder bounded.
 pub const MAX_ROUNDS: u64 = 20_000;
 /// The most connections of one case.
@@ -497,6 +499,9 @@ pub struct ChannelOptions {
     /// The wait sigio asks for a queued real-time signal (F_SETSIG) instead of SIGIO.
     #[serde(default)]
     pub queued_signals: bool,
+    /// Most bytes that a receive call asks for, where message boundaries are not preserved; `None`: those of the message.
+    #[serde(default)]
+    pub read_size: Option<u64>,
 }
 
 /// The device of [`ChannelOptions::interface`] when nothing is asked.
@@ -525,6 +530,7 @@ impl Default for ChannelOptions {
             ethertype: None,
             mac_address: None,
             queued_signals: false,
+            read_size: None,
         }
     }
 }
@@ -900,13 +906,24 @@ impl Plan {
         if times.into_iter().any(|time| time.mean_ns > MAX_SERVICE_TIME_NS) {
             return usage("a service time is at most 10 s".into(), "--service-time 10s or less");
         }
+        if let Some(bytes) = self.options.read_size {
+            if !matches!(self.workload, Workload::Stream | Workload::Echo) {
+                return usage("--read-size is about echoes and streams".into(), "leave out --read-size");
+            }
+            if !(1..=MAX_READ_SIZE).contains(&bytes) {
+                return usage("a receive call asks for 1 byte to 16 MiB".into(), "--read-size 128K");
+            }
+        }
         if self.working_set > MAX_WORKING_SET {
             return usage("buffers are rotated over at most 1 GiB".into(), "--working-set 1G or less");
         }
         if let Extent::Count(count) = self.extent {
             let bytes = self.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(0).checked_mul(count);
             if count == 0 || bytes.is_none_or(|bytes| bytes > 1 << 50) {
-                return usage(format!("{count} messages of this size are no run (1 message to 1 PiB)"), "a smaller -c");
+                return usage(
+                    format!("{count} messages of this size are not a run (1 message to 1 PiB)"),
+                    "a smaller -c",
+                );
             }
         }
         Ok(())

@@ -209,7 +209,7 @@ pub(crate) fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Opti
 /// checked as they pass, so that [`Run::damage`] speaks for them too.
 ///
 /// # Errors
-/// As [`header`], or a file that cannot be opened. Damage is no error: it is in the result.
+/// As [`header`], or a file that cannot be opened. Damage is not an error: it is in the result.
 pub fn read(folder: &Path) -> Result<Run, RecordError> {
     read_with_passes(folder).map(|(run, _)| run)
 }

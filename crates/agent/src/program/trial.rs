@@ -156,7 +156,7 @@ impl Fault {
                 (format!("it closes the connection after {came} of {reply} bytes of a reply"), frames)
             }
             Fault::Different(Difference { byte, sent, got, .. }) => (
-                format!("its reply is no echo: byte {byte} was sent as {sent:#04x} and came back as {got:#04x}"),
+                format!("its reply is not an echo: byte {byte} was sent as {sent:#04x} and came back as {got:#04x}"),
                 "a server whose replies have a length of their own: --reply BYTES",
             ),
             Fault::More => (

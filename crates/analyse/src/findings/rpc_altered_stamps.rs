@@ -9,7 +9,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
 /// Two different clocks agree to their last digit in fewer calls than this.
 const SHARE: f64 = 0.1;
 const FEWEST: u64 = 3;
-/// In a call that takes so many steps of the clock, a leg of none is no measurement.
+/// In a call that takes so many steps of the clock, a leg of none is not a measurement.
 const STEPS: u64 = 20;
 /// timealign puts this into the names of what it writes.
 const ALIGNED: &str = "_align";

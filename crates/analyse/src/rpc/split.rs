@@ -18,7 +18,7 @@ const CERTAIN: f64 = 0.25;
 const BUCKETS: usize = 32;
 
 /// From the first T1 to the last T4, ns. Of our own runs each round for itself, summed: between two rounds the client reads
-/// counters and writes the record, which is no part of the calls. Slices of an imported log have no such gaps.
+/// counters and writes the record, which is not a part of the calls. Slices of an imported log have no such gaps.
 fn wall(facts: &RpcFacts, rows: &[&RpcRow]) -> u64 {
     let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for row in rows {

@@ -607,7 +607,7 @@ mod tests {
     #[test]
     fn events_are_read_whatever_the_order_of_their_columns() {
         let kind = msgpath_core::schema::EventKind::SchedSwitch;
-        let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1 };
+        let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1, end: 0 };
         let mut rows = Vec::<KernelEvent>::new();
         decode(VERSION, &without(&event, "", None), &mut rows).unwrap();
         assert_eq!(rows, [event]);

@@ -175,7 +175,7 @@ fn transports(engines: &[Driven<'_>]) -> Vec<String> {
 
 const NONE: &str = "no message arrived";
 
-/// A quantile of some times. One that is no number although there are messages is a lost one, which prints as such.
+/// A quantile of some times. One that is not a number although there are messages is a lost one, which prints as such.
 fn quantile(times: &Times, p: f64, ns: Option<u64>, why: &str) -> Cell {
     let lost = times.messages > 0 && times.lost as f64 > (1.0 - p) * (times.messages + times.lost) as f64;
     time_or(ns.map(|ns| ns as f64).or(lost.then_some(f64::INFINITY)), why)

@@ -73,7 +73,7 @@ fn key(row: &RpcRow) -> &[u8] {
     &row.key[..end]
 }
 
-/// The same as text; what is no text is replaced.
+/// The same as text; what is not text is replaced.
 pub(crate) fn key_text(key: &[u8; 16]) -> String {
     let row = RpcRow { key: *key, ..RpcRow::default() };
     String::from_utf8_lossy(self::key(&row)).into_owned()
