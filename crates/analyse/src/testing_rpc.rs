@@ -11,7 +11,7 @@ use msgpath_core::units::Pieces;
 use msgpath_record::Run;
 
 use crate::logs::Logs;
-use crate::rpc::align::align;
+use crate::rpc::align::Pair;
 use crate::rpc::{PairClock, RpcSummary};
 use crate::summary::Summary;
 
@@ -119,8 +119,10 @@ impl Calls {
 
     /// The clocks of the first pair.
     pub fn clock(&self) -> PairClock {
-        let rows: Vec<&RpcRow> = self.rows.iter().filter(|row| row.pair == 0).collect();
-        align(0, &self.facts.pairs[0], &rows, self.facts.client_step_ns + self.facts.server_step_ns)
+        let step_ns = self.facts.client_step_ns + self.facts.server_step_ns;
+        let mut pair = Pair::new(&self.facts.pairs[0], 1, step_ns);
+        self.rows.iter().filter(|row| row.pair == 0).for_each(|row| pair.add(row));
+        pair.finish(0)
     }
 
     /// The truth lies within the bound wherever it is asked for.
@@ -186,7 +188,7 @@ impl Calls {
             }),
             damage: None,
         };
-        (run, Logs { rpcs: rows, ..Logs::default() })
+        (run, Logs { rpcs: rows.into(), ..Logs::default() })
     }
 
     /// The summary of [`run`](Self::run) with one method.

@@ -392,7 +392,7 @@ pub(crate) fn traced(setup: &Setup, messages: u64) -> Traced {
             }
             let message = Truth { legs: [there, back], waiting: waiting as u32, handler: handler as u32, coalesced };
             truth.push(message);
-            logs.traced.push(MessageRow {
+            logs.traced.here().push(MessageRow {
                 case: 1,
                 pass: round.pass,
                 sequence,

@@ -12,18 +12,19 @@ pub mod split;
 pub mod stage;
 pub mod timeline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Plan, StageSet};
 use msgpath_core::schema::{EventKind, FAR, KernelEvent, MessageRow, NEAR, RoundRecord, TraceRound, Tracing};
-use msgpath_record::Run;
+use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calm;
-use crate::clocks::{self, ClockPiece, Stamps};
+use crate::clocks::{ClockPiece, Stamps};
 use crate::logs::Logs;
+use crate::order::{OrderStatistics, Rank};
 use crate::stages::Band;
 use crate::summary::AblationResult;
 use bands::{AtReady, Attributed, DelayShare, Growth, Stage};
@@ -40,6 +41,7 @@ pub const COMPLETE: f64 = 0.95;
 const FEWEST: usize = 100;
 /// From this rank on messages are slow.
 const SLOW: f64 = 0.985;
+const SLOW_FROM: &[Rank] = &[|count| (SLOW * count as f64) as u64];
 
 /// The stages of one measured case, from its traced replica.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -280,30 +282,32 @@ fn apart<'a>(trace: &TraceRound, events: &'a [KernelEvent], clock: &'a [ClockPie
 }
 
 /// What the messages of traced rounds say of two clocks where each end traced itself: what the kernel stamped lies closer
-/// together than what the programs did. `allow`: see [`clocks::allowance`].
-pub(crate) fn exchanges(run: &Run, logs: &Logs, allow: i64) -> Vec<Stamps> {
-    let Some(tracers) = Tracers::of(run).filter(|tracers| tracers.far.is_some()) else { return Vec::new() };
-    let mut all = Vec::new();
+/// together than what the programs did.
+pub(crate) fn exchanges(run: &Run, logs: &Logs, each: &mut dyn FnMut(Stamps)) {
+    let Some(tracers) = Tracers::of(run).filter(|tracers| tracers.far.is_some()) else { return };
     for replica in run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()) {
-        let (shapes, rows) = (tracers.shapes(logs, replica), rows_of(&logs.traced, replica.id));
-        let of_pass: BTreeMap<u32, &[MessageRow]> =
-            rows.chunk_by(|a, b| a.pass == b.pass).map(|rows| (rows[0].pass, rows)).collect();
+        let shapes = tracers.shapes(logs, replica);
         let rounds = run.rounds.iter().filter(|round| round.case == replica.id);
         let traces: BTreeMap<u32, &TraceRound> =
             rounds.filter_map(|round| Some((round.pass, round.trace.as_ref()?))).collect();
         logs.events.rounds(replica.id, |round| {
-            if let Some((rows, trace)) = of_pass.get(&round.pass).zip(traces.get(&round.pass)) {
+            if let Some(trace) = traces.get(&round.pass) {
                 let [near, far] = by_end(&round.events);
                 let apart = Some(apart(trace, &far, &[]));
                 let asked = Question { case: replica, shapes: &shapes, trace, events: &near, apart };
-                let mut own = Round::new(asked).exchanges(rows);
-                clocks::decisive(&mut own, allow);
-                all.append(&mut own);
+                let joined = Round::new(asked);
+                rows_of(logs, replica.id, round.pass, &mut |rows| {
+                    joined.exchanges(rows).into_iter().for_each(&mut *each)
+                });
             }
             false
         });
     }
-    all
+}
+
+/// Pulls the messages of a traced round.
+fn rows_of(logs: &Logs, case: u32, pass: u32, each: &mut dyn FnMut(&[MessageRow])) {
+    logs.traced.rounds(&|own, of| (own, of) == (case, pass), each);
 }
 
 fn of_case(run: &Run, logs: &Logs, replica: &Case, set: StageSet, ablations: &[AblationResult]) -> CaseStages {
@@ -343,13 +347,18 @@ fn of_case(run: &Run, logs: &Logs, replica: &Case, set: StageSet, ablations: &[A
         own.map(move |(name, why)| (name.clone(), at(end, why))).collect::<Vec<_>>()
     };
     attributed.missing = tracers.each().flat_map(missing).collect();
-    let mut rows = rows_of(&logs.traced, replica.id);
     let left_out = calm::left_out(run, replica);
-    rows.retain(|row| !left_out.contains(&row.pass));
-    attributed.messages = rows.len() as u64;
+    let rounds = logs.traced.index().into_iter();
+    let rounds = rounds.filter(|(case, pass, _)| *case == replica.id && !left_out.contains(pass));
+    let passes: BTreeSet<u32> = rounds
+        .map(|(_, pass, messages)| {
+            attributed.messages += messages as u64;
+            pass
+        })
+        .collect();
     let clock = tracers.far.map(|_| logs.one_way.as_ref().map_or(&[][..], |ways| &ways.clock.pieces));
-    let mut work = Work::new(run, logs, replica, shapes, &rows, clock);
-    work.rounds(&rows);
+    let mut work = Work::new(run, logs, replica, shapes, &passes, clock);
+    work.rounds(passes);
     work.finish(&mut attributed, run);
     attributed
 }
@@ -366,15 +375,6 @@ fn bounds(kind: EventKind, shapes: &[Shape; 2], set: StageSet) -> bool {
         EventKind::NetifRx | EventKind::NetDevQueue => set == StageSet::Full && shape.stack.has_device(),
         _ => false,
     }
-}
-
-/// The messages of a case by pass; within a pass as they were logged.
-fn rows_of(traced: &[MessageRow], case: u32) -> Vec<MessageRow> {
-    let mut rows: Vec<MessageRow> = traced.iter().filter(|row| row.case == case).copied().collect();
-    if !rows.is_sorted_by_key(|row| row.pass) {
-        rows.sort_by_key(|row| row.pass);
-    }
-    rows
 }
 
 /// What adds up over the rounds of one replica.
@@ -403,14 +403,19 @@ impl<'a> Work<'a> {
         logs: &'a Logs,
         replica: &'a Case,
         shapes: [Shape; 2],
-        rows: &[MessageRow],
+        passes: &BTreeSet<u32>,
         clock: Option<&'a [ClockPiece]>,
     ) -> Self {
         let rounds =
             run.rounds.iter().filter(|round| round.case == replica.id).map(|round| (round.pass, round)).collect();
-        let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
-        let at = (SLOW * latencies.len() as f64) as usize;
-        let slow_from = if at < latencies.len() { *latencies.select_nth_unstable(at).1 } else { u64::MAX };
+        let mut latencies = OrderStatistics::new(SLOW_FROM);
+        while latencies.is_open() {
+            logs.traced.rounds(&|case, pass| case == replica.id && passes.contains(&pass), &mut |rows| {
+                rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latencies.add_unsigned(ns));
+            });
+            latencies.narrow();
+        }
+        let slow_from = latencies.value(0).map_or(u64::MAX, |ns| ns as u64);
         Self {
             logs,
             replica,
@@ -418,7 +423,7 @@ impl<'a> Work<'a> {
             clock,
             rounds,
             slow_from,
-            attributed: Vec::with_capacity(rows.len()),
+            attributed: Vec::new(),
             refused: BTreeMap::new(),
             events: 0,
             lost: 0,
@@ -429,17 +434,16 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn rounds(&mut self, rows: &[MessageRow]) {
-        let mut left: BTreeMap<u32, &[MessageRow]> =
-            rows.chunk_by(|a, b| a.pass == b.pass).map(|rows| (rows[0].pass, rows)).collect();
+    /// Pulls the messages of each round of these passes, with its events where there are any.
+    fn rounds(&mut self, mut left: BTreeSet<u32>) {
         let (logs, case) = (self.logs, self.replica.id);
         logs.events.rounds(case, |round| {
-            if let Some(rows) = left.remove(&round.pass) {
-                self.of_pass(rows, &round.events);
+            if left.remove(&round.pass) {
+                rows_of(logs, case, round.pass, &mut |rows| self.of_pass(rows, &round.events));
             }
             left.is_empty()
         });
-        left.into_values().for_each(|rows| self.of_pass(rows, &[]));
+        left.into_iter().for_each(|pass| rows_of(logs, case, pass, &mut |rows| self.of_pass(rows, &[])));
     }
 
     fn of_pass(&mut self, rows: &[MessageRow], events: &[KernelEvent]) {

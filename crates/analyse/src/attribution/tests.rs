@@ -14,7 +14,8 @@ fn answers(traced: &Traced) -> Vec<Result<split::Split, Reason>> {
     let mut out = Vec::new();
     let mut all = traced.logs.events.clone();
     for (round, events) in traced.run.rounds.iter().filter(|round| round.case == 1).zip(all.here()) {
-        let rows: Vec<MessageRow> = traced.logs.traced.iter().filter(|row| row.pass == round.pass).copied().collect();
+        let rows: Vec<MessageRow> =
+            traced.logs.traced.sample().iter().filter(|row| row.pass == round.pass).copied().collect();
         let trace = round.trace.as_ref().unwrap();
         let round = Round::new(Question { case: replica, shapes: &shapes, trace, events: &events.events, apart: None });
         let mut own = vec![Err(Reason::NoEvents); rows.len()];
@@ -37,7 +38,7 @@ fn recovered(setup: &Setup) -> Vec<split::Split> {
     let answers = answers(&traced);
     assert_eq!(answers.len(), traced.truth.len());
     for (at, (answer, truth)) in answers.iter().zip(&traced.truth).enumerate() {
-        let row = &traced.logs.traced[at];
+        let row = &traced.logs.traced.sample()[at];
         match answer {
             Ok(split) => {
                 assert_eq!(truth_of(split), *truth, "message {at} of {setup:?}: {row:?}");
@@ -141,10 +142,10 @@ fn an_open_loop_waits_first() {
 fn what_overlaps_or_is_lost_is_counted_and_not_split() {
     let mut traced = traced(&Setup::over("tcp:send"), 50);
     // The second message of the first round begins before the first has ended; the third got no reply.
-    traced.logs.traced[1].start_ns -= 600;
-    traced.logs.traced[2].latency_ns = None;
-    traced.logs.traced[3].far_sent_ns = None;
-    traced.logs.traced[4].far_ns = Some(u64::MAX);
+    traced.logs.traced.here()[1].start_ns -= 600;
+    traced.logs.traced.here()[2].latency_ns = None;
+    traced.logs.traced.here()[3].far_sent_ns = None;
+    traced.logs.traced.here()[4].far_ns = Some(u64::MAX);
     // Of the second round one CPU was full half way.
     let events = &mut traced.logs.events.here()[1].events;
     let until = events[events.len() / 2].t_ns;
@@ -189,7 +190,7 @@ fn a_case_in_numbers() {
         assert!((band.parts_ns.iter().sum::<f64>() - band.mean_ns).abs() < 1e-6 * band.mean_ns, "{band:?}");
     }
     let all = attributed.band("all").unwrap();
-    let mean = traced.logs.traced.iter().filter_map(|row| row.latency_ns).sum::<u64>() as f64 / 2_000.0;
+    let mean = traced.logs.traced.sample().iter().filter_map(|row| row.latency_ns).sum::<u64>() as f64 / 2_000.0;
     assert!((all.mean_ns - mean).abs() < 1e-6, "{} {mean}", all.mean_ns);
     let grown = &attributed.growth[0];
     assert_eq!((grown.kind, grown.in_both_halves), (Kind::InFlight, true));
@@ -228,9 +229,9 @@ fn what_is_not_traced_says_why() {
     let mut traced = traced(&Setup::over("tcp:send"), 3);
     let of = |traced: &Traced| attribute(&traced.run, &traced.logs, &[])[0].why.clone().unwrap_or_default();
     assert_eq!(of(&traced), "");
-    traced.logs.traced.truncate(60);
+    traced.logs.traced.here().truncate(60);
     assert_eq!(of(&traced), "60 messages are too few to average");
-    traced.logs.traced.clear();
+    traced.logs.traced.here().clear();
     assert!(of(&traced).contains("--message-log"));
     traced.run.header.tracing.as_mut().unwrap().backend = None;
     assert_eq!(of(&traced), "the kernel was not traced");
@@ -272,8 +273,8 @@ proptest! {
                 1 if value % 3 == 0 && !events.is_empty() => events[at % n].t_ns = value,
                 1 if !events.is_empty() => events[at % n].a = value,
                 2 if !events.is_empty() => events[at % n].b = value as u32,
-                3 => traced.logs.traced[at % 200].start_ns = value,
-                _ => traced.logs.traced[at % 200].latency_ns = Some(value),
+                3 => traced.logs.traced.here()[at % 200].start_ns = value,
+                _ => traced.logs.traced.here()[at % 200].latency_ns = Some(value),
             }
         }
         let attributed = attribute(&traced.run, &traced.logs, &[]).remove(0);
@@ -352,7 +353,7 @@ fn on_two_hosts(mut traced: Traced, theta: impl Fn(f64) -> f64) -> Traced {
         }
         round.events.sort_by_key(|event| event.t_ns);
     }
-    for row in &mut traced.logs.traced {
+    for row in traced.logs.traced.here() {
         let at = |ns: Option<u64>| Some(shown(row.start_ns + ns?) - row.start_ns as i64);
         (row.received_ns, row.replied_ns) = (at(row.far_ns.take()), at(row.far_sent_ns.take()));
     }
@@ -465,7 +466,7 @@ fn stamps_of_a_far_end_that_make_no_sense_do_no_harm() {
     let extremes = [i64::MIN, -1, 0, i64::MAX];
     for at in 0..12 {
         let mut there = Traced { run: there.run.clone(), logs: there.logs.clone(), truth: there.truth.clone() };
-        for (n, row) in there.logs.traced.iter_mut().enumerate() {
+        for (n, row) in there.logs.traced.here().iter_mut().enumerate() {
             let value = Some(extremes[(n + at) % 4]);
             *(if at % 3 == 0 { &mut row.received_ns } else { &mut row.replied_ns }) = value;
         }

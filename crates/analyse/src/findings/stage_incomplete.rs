@@ -59,11 +59,14 @@ fn two_clocks(input: &Input) -> Option<Sentence> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, said};
+    use crate::logs::Logs;
+    use crate::testing::Build;
+    use crate::testing_rpc::said_with;
     use crate::testing_trace::{Setup, sentences, traced};
     use msgpath_core::Unavailable;
     use msgpath_core::plan::StageSet;
     use msgpath_core::schema::{EventKind, FAR, NEAR, Tracing};
+    use msgpath_record::Run;
 
     #[test]
     fn says_why_there_are_no_stages() {
@@ -83,14 +86,15 @@ mod tests {
         let mut run = Build::echo(&["unix:send"], &[64]).run();
         run.header.plan.stages = Some(StageSet::Light);
         run.header.host_mut(FAR).boot_id = "two".into();
-        assert!(said(&run, "W92").is_empty(), "nothing was refused");
+        let said = |run: &Run| said_with(run, &Logs::default(), "W92");
+        assert!(said(&run).is_empty(), "nothing was refused");
         let reason = Unavailable::new("no packet is seen", "a path over IP");
         let refused = vec![("kernel tracing".into(), reason)];
         run.header.tracing = Some(Tracing { refused, ..Tracing::default() });
         let sentence = "The kernel was not traced (no packet is seen): the stages are those of the stamps of both ends";
-        assert_eq!(said(&run, "W92"), [sentence]);
+        assert_eq!(said(&run), [sentence]);
         run.header.host_mut(FAR).boot_id = run.header.host(NEAR).boot_id.clone();
-        assert!(said(&run, "W92").is_empty());
+        assert!(said(&run).is_empty());
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod requests;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use msgpath_core::schema::{MessageRow, RoundRecord};
+use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow};
 use msgpath_core::{Case, varint};
 
 use crate::Run;
@@ -83,8 +83,8 @@ pub(crate) struct Context<'a> {
     texts: Vec<[String; 2]>,
 }
 
-/// Exported rows that belong to a case.
-pub(crate) trait OfCase: 'static {
+/// Rows that belong to a case.
+pub trait OfCase: 'static {
     /// Case and pass.
     fn place(&self) -> (u32, u32);
 }
@@ -286,6 +286,12 @@ impl<'a> Context<'a> {
 }
 
 impl OfCase for MessageRow {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+impl OfCase for RpcRow {
     fn place(&self) -> (u32, u32) {
         (self.case, self.pass)
     }
