@@ -67,7 +67,8 @@ fn ours(rate: f64, dispatch: Dispatch) -> f64 {
     }
     let run = bare::execute(plan);
     let own = run.rounds.iter().filter(|round| round.case == 0).map(|round| round.near());
-    let (messages, ns) = own.fold((0, 0), |(messages, ns), end| (messages + end.delivery.received, ns + end.elapsed_ns));
+    let (messages, ns) =
+        own.fold((0, 0), |(messages, ns), end| (messages + end.delivery.received, ns + end.elapsed_ns));
     messages as f64 * 1e9 / ns as f64
 }
 

@@ -8,7 +8,8 @@ mod bare;
 use msgpath_core::Workload;
 
 /// Bytes of a message, of a receive call, and messages.
-const SHAPES: [(u32, u64, u64); 3] = [(128 << 10, 128 << 10, 8_000), (4 << 10, 4 << 10, 100_000), (4 << 10, 128 << 10, 100_000)];
+const SHAPES: [(u32, u64, u64); 3] =
+    [(128 << 10, 128 << 10, 8_000), (4 << 10, 4 << 10, 100_000), (4 << 10, 128 << 10, 100_000)];
 
 fn main() {
     if bare::is_far_end() {

@@ -50,7 +50,8 @@ fn a_receive_call_may_take_several_messages_of_an_echo() {
                 let case = case(&output, at);
                 assert!(number(&case["messages"]) > 0.0, "{load} {how}");
                 assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{load} {how}");
-                assert_eq!(case["delivery"]["verified"], case["delivery"]["received"], "{load} {how}");
+                // By a schedule some answers to trimmed messages come, and are compared, in the measured part.
+                assert!(number(&case["delivery"]["verified"]) >= number(&case["messages"]), "{load} {how}");
             }
         }
     }

@@ -92,7 +92,12 @@ fn a_receive_call_may_ask_for_more_than_a_message() {
     for line in ["stream --read-size 17M", "echo --read-size 0"] {
         assert!(home.run(line).ends_with(2).err.contains("16 MiB"));
     }
-    assert!(home.run("stream --pieces 100x15 -c 100 -r 2 -w 0 --read-size 64K").ends_with(0).out.contains("receive calls of up to 64 KiB"));
+    assert!(
+        home.run("stream --pieces 100x15 -c 100 -r 2 -w 0 --read-size 64K")
+            .ends_with(0)
+            .out
+            .contains("receive calls of up to 64 KiB")
+    );
 }
 
 #[test]

@@ -89,7 +89,17 @@ impl Inbox {
         let mut buffer = vec![1; stride * copies];
         buffer.fill(0); // touched: no page fault in the loop
         let window = if framed { stride } else { message };
-        Self { buffer, message, window, stride, at: 0, mask: copies - 1, begin: 0, given_up: GivenUp::new(KNOWN_LOST), ahead: Vec::new() }
+        Self {
+            buffer,
+            message,
+            window,
+            stride,
+            at: 0,
+            mask: copies - 1,
+            begin: 0,
+            given_up: GivenUp::new(KNOWN_LOST),
+            ahead: Vec::new(),
+        }
     }
 
     /// For receive calls that ask for up to `bytes`, on so many connections without message boundaries.

@@ -41,7 +41,13 @@ fn allocates_only_the_rest(counted: u64, calls: &CallCounts) {
 }
 
 fn sizes(shape: Shape) -> Sizes {
-    Sizes { incoming: shape.pieces, largest: shape.pieces.total(), inflight: shape.inflight, copies: 1, read: shape.read }
+    Sizes {
+        incoming: shape.pieces,
+        largest: shape.pieces.total(),
+        inflight: shape.inflight,
+        copies: 1,
+        read: shape.read,
+    }
 }
 
 fn calls<C: Channel, S, W>(ends: &mut [End<C, S, W>]) -> CallCounts {
@@ -186,7 +192,8 @@ fn every_byte_arrives_over_every_path_that_has_one() {
             (Pieces::whole(1 << 16), 8),
             (Pieces::whole(1 << 20), 3),
         ] {
-            for (connections, inflight, read) in [(1, 1, 0), (16, 1, 0), (4, 4, 0), (4, 4, 64 << 10), (1, 16, 4 << 10)] {
+            for (connections, inflight, read) in [(1, 1, 0), (16, 1, 0), (4, 4, 0), (4, 4, 64 << 10), (1, 16, 4 << 10)]
+            {
                 // A user may have some 800 KiB in queues, and a queue of ten messages is no place for four and four.
                 if pieces.total() <= limit && !(queue && (connections, inflight) != (1, 1)) {
                     exchange(&entry, Shape { pieces, connections, inflight, count, read });

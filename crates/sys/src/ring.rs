@@ -463,8 +463,7 @@ impl Ring {
             flag.store(0, Ordering::Relaxed);
             return Ok(());
         }
-        let time =
-            timeout.map(|of| futex::Timespec { tv_sec: of.as_secs() as _, tv_nsec: of.subsec_nanos() as _ });
+        let time = timeout.map(|of| futex::Timespec { tv_sec: of.as_secs() as _, tv_nsec: of.subsec_nanos() as _ });
         self.sleeps += 1;
         match futex::wait(flag, futex::Flags::empty(), 1, time.as_ref()) {
             Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::TIMEDOUT) => Ok(()),

@@ -115,7 +115,8 @@ impl Page {
     pub(crate) fn head_with(&mut self, run: &Run, summary: &Summary, facts: &[String], second: &[String]) {
         let name = format!("run {}", summary.name);
         let facts = facts.join("   ");
-        let calls = run.header.plan.options.read_size.map(|bytes| format!("receive calls of up to {}", units::size(bytes)));
+        let calls =
+            run.header.plan.options.read_size.map(|bytes| format!("receive calls of up to {}", units::size(bytes)));
         let second = second.iter().filter(|fact| !fact.is_empty()).cloned().chain(calls);
         let second = second.collect::<Vec<_>>().join("   ");
         let indent = width(&summary.verb) + 2;
