@@ -10,14 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use msgpath_core::Workload;
-use msgpath_core::plan::{Arrivals, Dispatch, Extent, Load};
-use msgpath_core::schedule::Rate;
+use msgpath_core::plan::{Dispatch, Extent, Load};
+use msgpath_core::schedule::{Arrivals, Rate};
 
 const SIZE: u32 = 64;
 const SECONDS: u64 = 1;
 const RATES: [(&str, f64); 3] = [("150000", 150e3), ("200000", 200e3), ("max", 400e3)];
 /// A server of sockperf listens after this long.
 const BEGINS: Duration = Duration::from_millis(300);
+
+/// What is measured, and how: of the rate by name and by value.
+type Way = (&'static str, fn(&str, f64) -> f64);
 
 /// Ends with this.
 struct Server(Child);
@@ -83,7 +86,7 @@ fn main() {
         }
     }
     let pairs = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(5);
-    let ways: [(&str, fn(&str, f64) -> f64); 4] = [
+    let ways: [Way; 4] = [
         ("sockperf, every message answered", |name, _| sockperf(name, 1)),
         ("sockperf, one in a hundred answered", |name, _| sockperf(name, 100)),
         ("msgpath, an event loop", |_, rate| ours(rate, Dispatch::EventLoop)),
