@@ -1,6 +1,6 @@
 //! Is the median round trip that msgpath reports that of a bare loop of the same system calls? Both in turn in one run.
 //!
-//! `cargo bench --bench fidelity [-- PASSES] [--second-thread]`. The aim is a ratio of at most 1.02. Also prints what measuring costs: a
+//! `cargo bench --bench fidelity [-- PASSES] [--second-thread] [--only PATH,...]`. The aim is a ratio of at most 1.02. Also prints what measuring costs: a
 //! message through the loop over a channel that does nothing.
 
 mod bare;
@@ -19,9 +19,14 @@ fn main() {
         ("tcp:send", "tcp-block", 4_000, 1),
         ("tcp:send/spin", "tcp-spin", 4_000, 1),
         ("unix:send", "unix-block", 4_000, 1),
+        ("udp:send", "udp-block", 4_000, 1),
         ("pipe:write", "pipe-block", 4_000, 1),
+        ("shm:ring/futex", "shm-futex", 4_000, 1),
         ("shm:ring/spin", "shm-spin", 40_000, 0),
     ];
+    let only = std::env::args().skip_while(|word| word != "--only").nth(1);
+    let wanted = |path: &str| only.as_ref().is_none_or(|only| only.split(',').any(|own| own == path));
+    let kinds: Vec<_> = kinds.into_iter().filter(|(path, ..)| wanted(path)).collect();
     let (mut ours, mut bare) = (vec![Vec::new(); kinds.len()], vec![Vec::new(); kinds.len()]);
     for pass in 0..passes {
         for (at, (path, kind, messages, batch)) in kinds.iter().enumerate() {

@@ -4,7 +4,7 @@
 #![allow(dead_code)] // each benchmark uses its part
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -99,8 +99,12 @@ pub fn is_far_end() -> bool {
         return true;
     }
     let Some(at) = words.iter().position(|word| word == "--bare-far") else { return false };
+    let [kind, address, size, cpu, parent] = &words[at + 1..at + 6] else { panic!("five words follow --bare-far") };
+    // Some of these loops have no end of their own.
+    if msgpath_sys::signal::die_with_parent(parent.parse().expect("a process id")).is_err() {
+        return true;
+    }
     second_thread();
-    let [kind, address, size, cpu] = &words[at + 1..at + 5] else { panic!("four words follow --bare-far") };
     let mut buffer = vec![0; size.parse().expect("a size")];
     pin(cpu.parse().expect("a CPU"));
     match kind.as_str() {
@@ -114,9 +118,17 @@ pub fn is_far_end() -> bool {
             };
             while receive(&mut buffer) && msg::send(stream.as_fd(), &buffer, SendFlags::default()).is_ok() {}
         }
+        "udp-block" => {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+            socket.connect(address.as_str()).expect("the near end is bound");
+            socket.send(&buffer).expect("says where it is");
+            while msg::recv(socket.as_fd(), &mut buffer).is_ok()
+                && msg::send(socket.as_fd(), &buffer, SendFlags::default()).is_ok()
+            {}
+        }
         "tcp-sink" => {
             let stream = TcpStream::connect(address.as_str()).expect("the near end listens");
-            while recv_exact(stream.as_fd(), &mut buffer) {}
+            while msg::recv(stream.as_fd(), &mut buffer).is_ok_and(|got| got > 0) {}
         }
         "unix-block" => {
             let stream = UnixStream::connect(address).expect("the near end listens");
@@ -128,10 +140,15 @@ pub fn is_far_end() -> bool {
             let (input, output) = (std::io::stdin(), std::io::stdout());
             while read_exact(input.as_fd(), &mut buffer) && msg::write(output.as_fd(), &buffer).is_ok() {}
         }
+        "shm-futex" => {
+            let mut memory = flagged(address, buffer.len());
+            while memory.recv_asleep(&mut buffer).is_ok() {
+                memory.send(&buffer);
+                memory.wake().expect("futex");
+            }
+        }
         "shm-spin" => {
-            let fd: OwnedFd =
-                File::options().read(true).write(true).open(address).expect("the near end's memfd").into();
-            let mut memory = Flagged::attach(&fd, buffer.len()).expect("the near end's memory");
+            let mut memory = flagged(address, buffer.len());
             let end = clock::now() + 20_000_000_000;
             loop {
                 let mut spins = 0_u32;
@@ -153,9 +170,15 @@ pub fn is_far_end() -> bool {
     true
 }
 
+/// The near end's memory.
+fn flagged(address: &str, size: usize) -> Flagged {
+    let fd: OwnedFd = File::options().read(true).write(true).open(address).expect("the near end's memfd").into();
+    Flagged::attach(&fd, size).expect("the near end's memory")
+}
+
 fn spawn_far(kind: &str, address: &str, size: usize, cpu: u32) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("own program"));
-    command.args(["--bare-far", kind, address, &size.to_string(), &cpu.to_string()]);
+    command.args(["--bare-far", kind, address, &size.to_string(), &cpu.to_string(), &std::process::id().to_string()]);
     if std::env::args().any(|word| word == "--second-thread") {
         command.arg("--second-thread");
     }
@@ -163,6 +186,11 @@ fn spawn_far(kind: &str, address: &str, size: usize, cpu: u32) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
     }
     command.spawn().expect("the far end starts")
+}
+
+/// Where another process finds a descriptor of this one.
+fn descriptor(fd: &OwnedFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
 }
 
 /// Median of a bare round trip, ns: `count` messages after `trim`, one stamp pair around `batch` of them.
@@ -214,10 +242,27 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
             let (write, read) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
             run(&mut |buffer| msg::write(write.as_fd(), buffer).is_ok() && read_exact(read.as_fd(), buffer));
         }
+        "udp-block" => {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+            child = spawn_far(kind, &socket.local_addr().expect("bound").to_string(), size, far);
+            let (_, from) = socket.recv_from(&mut vec![0; size]).expect("the far end says where it is");
+            socket.connect(from).expect("loopback");
+            let fd = socket.as_fd();
+            run(&mut |buffer| msg::send(fd, buffer, SendFlags::default()).is_ok() && msg::recv(fd, buffer).is_ok());
+            child.kill().expect("our own child");
+        }
+        "shm-futex" => {
+            let (fd, mut memory) = Flagged::create(size).expect("a memfd");
+            child = spawn_far(kind, &descriptor(&fd), size, far);
+            run(&mut |buffer| {
+                memory.send(buffer);
+                memory.wake().is_ok() && memory.recv_asleep(buffer).is_ok()
+            });
+            child.kill().expect("our own child");
+        }
         "shm-spin" => {
             let (fd, mut memory) = Flagged::create(size).expect("a memfd");
-            let address = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-            child = spawn_far(kind, &address, size, far);
+            child = spawn_far(kind, &descriptor(&fd), size, far);
             run(&mut |buffer| {
                 memory.send(buffer);
                 let mut spins = 0_u64;
@@ -238,11 +283,12 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
     rows[rows.len() / 2] as f64
 }
 
-/// Throughput of a bare send loop, bits per second on the sender's clock, until the receiver has closed.
-pub fn stream(size: usize, count: usize) -> f64 {
+/// Throughput of a bare send loop, bits per second on the sender's clock, until the receiver has closed, whose receive calls ask
+/// for `read` bytes.
+pub fn stream(size: usize, read: usize, count: usize) -> f64 {
     let (near, far) = cpus();
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let mut child = spawn_far("tcp-sink", &listener.local_addr().expect("bound").to_string(), size, far);
+    let mut child = spawn_far("tcp-sink", &listener.local_addr().expect("bound").to_string(), read, far);
     let (stream, _) = listener.accept().expect("the far end connects");
     stream.set_nodelay(true).expect("TCP_NODELAY");
     pin(near);
@@ -270,17 +316,21 @@ impl Progress for Quiet {}
 
 /// What msgpath itself measures: one case, `rounds` rounds of `messages`, through plan, agent and record.
 pub fn msgpath(path: &str, workload: Workload, size: u32, messages: u64, rounds: u32) -> Run {
+    execute(plan(path, workload, size, messages, rounds))
+}
+
+/// Its plan.
+pub fn plan(path: &str, workload: Workload, size: u32, messages: u64, rounds: u32) -> Plan {
     let path: PathName = path.parse().expect("a path");
     let (near, far) = cpus();
-    let plan = Plan {
+    Plan {
         rounds,
         extent: Extent::Count(messages),
         trim: 200,
         placement: Placement::pair([near], [far]),
         message_log: 0,
         ..Plan::new(workload, vec![Case::new(path, Pieces::whole(size))])
-    };
-    execute(plan)
+    }
 }
 
 /// Executes a plan on this machine and reads its record back.

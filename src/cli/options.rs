@@ -241,6 +241,10 @@ pub(crate) struct ConnectionOptions {
     /// Receive buffer to ask for (SO_RCVBUF)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) rcvbuf: Option<u64>,
+    /// Most bytes that a receive call asks for, so that one call takes several messages: 128K. Where message boundaries are
+    /// preserved it is one message anyhow [default: the bytes of a message]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) read_size: Option<u64>,
     /// Congestion control of TCP: cubic, bbr ...
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,

@@ -514,6 +514,7 @@ pub(crate) fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
         ethertype: typed.ethertype,
         mac_address: typed.mac_address.clone(),
         queued_signals: typed.queued_signals,
+        read_size: typed.read_size,
         ..ChannelOptions::default()
     })
 }

@@ -42,6 +42,22 @@ fn every_transport_can_be_offered_a_rate() {
 }
 
 #[test]
+fn a_receive_call_may_take_several_messages_of_an_echo() {
+    for load in ["-c 4000 --inflight 16", "-c 4000 --inflight 16 -P 4 -T 2 --reply 300", "--rate 20k -t 500ms"] {
+        for how in ["-x tcp:send,pipe:write", "-x tcp:send/epoll,unix:writev/epoll --event-loop"] {
+            let output = echo(&format!("-l 100 {load} {how} -r 5 --read-size 16K --json")).ends_with(0);
+            for at in 0..2 {
+                let case = case(&output, at);
+                assert!(number(&case["messages"]) > 0.0, "{load} {how}");
+                assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{load} {how}");
+                // By a schedule some answers to trimmed messages come, and are compared, in the measured part.
+                assert!(number(&case["delivery"]["verified"]) >= number(&case["messages"]), "{load} {how}");
+            }
+        }
+    }
+}
+
+#[test]
 fn rates_may_be_shares_of_a_capacity_that_is_found_first() {
     let output = echo("-x tcp:send --rate 20%,5%..10%/2 -t 1s -r 5 --json").ends_with(0);
     let cases = output.json()["cases"].as_array().unwrap().clone();

@@ -75,6 +75,32 @@ fn write_shapes_count_reads_and_segments_beside_a_reference() {
 }
 
 #[test]
+fn a_receive_call_may_ask_for_more_than_a_message() {
+    let paths = "tcp:send,unix:send/epoll,pipe:write/spin,tcp:uring/uring,unixseq:send";
+    for options in ["", "-P 4 -T 2", "-R"] {
+        let cases = cases(&format!("-l 100 -c 20000 -r 2 --read-size 128K -x {paths} {options}"));
+        for case in &cases {
+            let calls = case["ends"][if options == "-R" { 0 } else { 1 }]["calls"].clone();
+            let (full, messages) = (number(&calls["recv_full"]), number(&case["messages"]));
+            let framed = case["case"]["path"].as_str().is_some_and(|path| path.starts_with("unixseq"));
+            // A call may complete several messages, but where boundaries are preserved.
+            assert!(full > 0 && if framed { full == messages } else { full <= messages }, "{options}: {case}");
+            assert_eq!(case["delivery"]["verified"], case["messages"], "{options}: {case}");
+        }
+    }
+    let home = Home::new();
+    for line in ["stream --read-size 17M", "echo --read-size 0"] {
+        assert!(home.run(line).ends_with(2).err.contains("16 MiB"));
+    }
+    assert!(
+        home.run("stream --pieces 100x15 -c 100 -r 2 -w 0 --read-size 64K")
+            .ends_with(0)
+            .out
+            .contains("receive calls of up to 64 KiB")
+    );
+}
+
+#[test]
 fn nagle_and_cork_are_write_shapes_too() {
     for options in ["--no-nodelay", "--cork"] {
         let cases = cases(&format!("--pieces 100x15 -c 100 -r 1 -x tcp:writes {options}"));

@@ -16,6 +16,7 @@ use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
 use msgpath_sys::ready::{Events, ReadySet, Watched};
 
+use crate::ahead::Ahead;
 use crate::loops::{Answer, FarStamps, Inbox, LoopError, Messages, Row, check};
 use crate::open::Generator;
 
@@ -39,6 +40,8 @@ struct Line {
     inbox: Inbox,
     /// Bytes of the message that is arriving.
     got: usize,
+    /// Instead of the two above, where receive calls ask for more than a message.
+    ahead: Option<Ahead>,
     /// Number of the next message to hand over, and of the next to arrive.
     sent: u64,
     received: u64,
@@ -59,6 +62,9 @@ pub struct Sizes {
     pub inflight: u32,
     /// Buffers used in turn.
     pub copies: usize,
+    /// Bytes that a receive call asks for, where message boundaries are not preserved; no more than a message: those of the
+    /// message.
+    pub read: usize,
 }
 
 impl EventLoop {
@@ -77,6 +83,7 @@ impl EventLoop {
                 watched: Watched::default(),
                 inbox: Inbox::new(message, sizes.largest as usize, channel.framed(), sizes.copies),
                 got: 0,
+                ahead: if channel.framed() { None } else { Ahead::new(message, sizes.read) },
                 sent: 0,
                 received: 0,
                 starts: vec![0; (sizes.inflight as usize).next_power_of_two()],
@@ -121,9 +128,20 @@ impl Line {
         &mut self.starts[(sequence & mask) as usize]
     }
 
-    /// Receives once. Whether a message is whole now; `WouldBlock`: nothing was there.
+    /// Receives once, if no message is there; at most `left` messages are still to come. Whether one is whole now; `WouldBlock`:
+    /// nothing was there.
     #[inline(always)]
-    fn receive<C: Channel, W: Wait<C>>(&mut self, channel: &mut C, wait: &mut W) -> io::Result<bool> {
+    fn receive<C: Channel, W: Wait<C>>(&mut self, channel: &mut C, wait: &mut W, left: u64) -> io::Result<bool> {
+        if let Some(ahead) = &mut self.ahead {
+            if !ahead.is_ready() {
+                ahead.read(channel, left, |channel, buffer| wait.take(channel, buffer))?;
+            }
+            let ready = ahead.is_ready();
+            if ready {
+                ahead.take();
+            }
+            return Ok(ready);
+        }
         if self.got == 0 {
             self.inbox.turn();
         }
@@ -134,6 +152,18 @@ impl Line {
             }
             more => self.part(channel, more),
         }
+    }
+
+    /// The message that is whole.
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        self.ahead.as_ref().map_or_else(|| self.inbox.bytes(), Ahead::bytes)
+    }
+
+    /// Whether another message is there already: the set does not speak of it.
+    #[inline(always)]
+    fn has_more(&self) -> bool {
+        self.ahead.as_ref().is_some_and(Ahead::is_ready)
     }
 
     /// A part of a message came.
@@ -295,36 +325,37 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
                 line.release(end, set, at)?;
                 line.fill(end, messages, bounds, (set, at), delivery)?;
             }
-            if !event.readable {
-                continue;
-            }
-            match line.receive(&mut end.channel, &mut end.wait) {
-                Ok(true) if line.received < last => {}
-                Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
-                Ok(false) => continue,
-                // The far end has answered everything and gone; other connections have replies in flight.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == last => {
-                    line.rest(end, set, at)?;
-                    continue;
+            let mut readable = event.readable;
+            while readable {
+                match line.receive(&mut end.channel, &mut end.wait, u64::MAX) {
+                    Ok(true) if line.received < last => {}
+                    Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
+                    Ok(false) => break,
+                    // The far end has answered everything and gone; other connections have replies in flight.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == last => {
+                        line.rest(end, set, at)?;
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        nothing(&end.channel, quiet_since)?;
+                        break;
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    nothing(&end.channel, quiet_since)?;
-                    continue;
+                let now = clock::now();
+                *quiet_since = None;
+                let sequence = line.received;
+                let start = *line.start(sequence);
+                rows[base + (sequence - first) as usize * connections + at] = Row { start, latency: now - start };
+                line.received += 1;
+                delivery.received += 1;
+                check(messages.incoming, line.bytes(), sequence, delivery)?;
+                if line.received == last {
+                    open -= 1;
+                } else {
+                    line.fill(end, messages, bounds, (set, at), delivery)?;
                 }
-                Err(error) => return Err(error.into()),
-            }
-            let now = clock::now();
-            *quiet_since = None;
-            let sequence = line.received;
-            let start = *line.start(sequence);
-            rows[base + (sequence - first) as usize * connections + at] = Row { start, latency: now - start };
-            line.received += 1;
-            delivery.received += 1;
-            check(messages.incoming, line.inbox.bytes(), sequence, delivery)?;
-            if line.received == last {
-                open -= 1;
-            } else {
-                line.fill(end, messages, bounds, (set, at), delivery)?;
+                readable = line.has_more();
             }
         }
     }
@@ -414,31 +445,34 @@ fn take_replies<C: Channel, S: Method<C>, W: Wait<C>>(
             line.through(delivery);
             line.release(end, set, at)?;
         }
-        if !event.readable {
-            continue;
-        }
-        match line.receive(&mut end.channel, &mut end.wait) {
-            Ok(true) if line.received < line.sent => {}
-            Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
-            Ok(false) => continue,
-            // The far end has answered everything and gone; other connections have replies in flight.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == line.sent && !line.held => {
-                line.rest(end, set, at)?;
-                continue;
+        let mut readable = event.readable;
+        while readable {
+            match line.receive(&mut end.channel, &mut end.wait, u64::MAX) {
+                Ok(true) if line.received < line.sent => {}
+                Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
+                Ok(false) => break,
+                // The far end has answered everything and gone; other connections have replies in flight.
+                Err(error)
+                    if error.kind() == io::ErrorKind::UnexpectedEof && line.received == line.sent && !line.held =>
+                {
+                    line.rest(end, set, at)?;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    nothing(&end.channel, quiet_since)?;
+                    break;
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                nothing(&end.channel, quiet_since)?;
-                continue;
+            *quiet_since = None;
+            if let Some(slot) = arrived.get_mut((line.received * connections) as usize + at) {
+                *slot = clock::now();
             }
-            Err(error) => return Err(error.into()),
+            check(messages.incoming, line.bytes(), line.received, delivery)?;
+            line.received += 1;
+            *answered += 1;
+            readable = line.has_more();
         }
-        *quiet_since = None;
-        if let Some(slot) = arrived.get_mut((line.received * connections) as usize + at) {
-            *slot = clock::now();
-        }
-        check(messages.incoming, line.inbox.bytes(), line.received, delivery)?;
-        line.received += 1;
-        *answered += 1;
     }
     Ok(())
 }
@@ -467,50 +501,55 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
         for event in events.iter() {
             let at = event.token as usize;
             let (end, line) = (&mut ends[at], &mut lines[at]);
-            if line.held {
-                if !hand_over(&mut end.channel, &mut end.method)? {
-                    continue;
-                }
-                line.release(end, set, at)?;
-            } else if line.received == last {
-                // A near end that sends by a schedule does not wait at the border of what is measured.
-                line.rest(end, set, at)?;
-                continue;
-            } else {
-                let End { channel, method, wait } = &mut *end;
-                match line.receive(channel, wait) {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        nothing(channel, quiet_since)?;
-                        continue;
+            loop {
+                if line.held {
+                    if !hand_over(&mut end.channel, &mut end.method)? {
+                        break;
                     }
-                    Err(error) => return Err(error.into()),
+                    line.release(end, set, at)?;
+                } else if line.received == last {
+                    // A near end that sends by a schedule does not wait at the border of what is measured.
+                    line.rest(end, set, at)?;
+                    break;
+                } else {
+                    let End { channel, method, wait } = &mut *end;
+                    match line.receive(channel, wait, last - line.received) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                            nothing(channel, quiet_since)?;
+                            break;
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                    *quiet_since = None;
+                    let sequence = line.received;
+                    let place = (sequence - first) as usize * connections + at;
+                    if let Some(stamp) = stamps.arrived.get_mut(place) {
+                        *stamp = clock::now();
+                    }
+                    line.received += 1;
+                    delivery.received += 1;
+                    if working {
+                        answer.service.work(sequence);
+                    }
+                    check(messages.incoming, line.bytes(), sequence, delivery)?;
+                    messages.outgoing.number(method.slot(channel)?, sequence);
+                    if let Some(stamp) = stamps.left.get_mut(place) {
+                        *stamp = clock::now();
+                    }
+                    if !hand_over(channel, method)? {
+                        line.hold(end, set, at, false)?;
+                        break;
+                    }
                 }
-                *quiet_since = None;
-                let sequence = line.received;
-                let place = (sequence - first) as usize * connections + at;
-                if let Some(stamp) = stamps.arrived.get_mut(place) {
-                    *stamp = clock::now();
+                line.through(delivery);
+                if line.sent == last {
+                    open -= 1;
                 }
-                line.received += 1;
-                delivery.received += 1;
-                if working {
-                    answer.service.work(sequence);
+                if !line.has_more() {
+                    break;
                 }
-                check(messages.incoming, line.inbox.bytes(), sequence, delivery)?;
-                messages.outgoing.number(method.slot(channel)?, sequence);
-                if let Some(stamp) = stamps.left.get_mut(place) {
-                    *stamp = clock::now();
-                }
-                if !hand_over(channel, method)? {
-                    line.hold(end, set, at, false)?;
-                    continue;
-                }
-            }
-            line.through(delivery);
-            if line.sent == last {
-                open -= 1;
             }
         }
     }

@@ -4,6 +4,7 @@
 //! counted. It knows no plan, no case and no record: those are the coordinator's.
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod confine;
 pub mod counters;
 pub mod doctor;

@@ -15,6 +15,7 @@ use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::clock;
 
+use crate::ahead::Ahead;
 use crate::given_up::GivenUp;
 use crate::payload::{Difference, Payload};
 
@@ -71,6 +72,8 @@ pub struct Inbox {
     begin: usize,
     /// What may still arrive late.
     given_up: GivenUp,
+    /// Where receive calls ask for more than a message: what has come of each connection. Else none.
+    ahead: Vec<Ahead>,
 }
 
 /// Messages that were given up and that an inbox knows: one is given up after a whole slice of silence.
@@ -86,7 +89,46 @@ impl Inbox {
         let mut buffer = vec![1; stride * copies];
         buffer.fill(0); // touched: no page fault in the loop
         let window = if framed { stride } else { message };
-        Self { buffer, message, window, stride, at: 0, mask: copies - 1, begin: 0, given_up: GivenUp::new(KNOWN_LOST) }
+        Self {
+            buffer,
+            message,
+            window,
+            stride,
+            at: 0,
+            mask: copies - 1,
+            begin: 0,
+            given_up: GivenUp::new(KNOWN_LOST),
+            ahead: Vec::new(),
+        }
+    }
+
+    /// For receive calls that ask for up to `bytes`, on so many connections without message boundaries.
+    #[must_use]
+    pub fn reading_ahead(mut self, connections: usize, bytes: usize) -> Self {
+        self.ahead = (0..connections).filter_map(|_| Ahead::new(self.message, bytes)).collect();
+        self
+    }
+
+    /// Receives the next whole message of connection `at`, of `left` that are still to come, where messages cannot be lost.
+    #[inline(always)]
+    pub(crate) fn next_of<C: Channel, W: Wait<C>>(
+        &mut self,
+        at: usize,
+        channel: &mut C,
+        wait: &mut W,
+        left: u64,
+    ) -> io::Result<&[u8]> {
+        if at < self.ahead.len() {
+            return self.ahead[at].next(channel, wait, left);
+        }
+        self.receive(channel, wait, false)?;
+        Ok(self.bytes())
+    }
+
+    /// The message that arrived last; with calls that ask for more, that of the last connection.
+    #[inline(always)]
+    fn last(&self) -> &[u8] {
+        self.ahead.last().map_or_else(|| self.bytes(), Ahead::bytes)
     }
 
     /// The message that arrived last.
@@ -394,19 +436,19 @@ pub fn echo_near_window<C: Channel, S: Method<C>, W: Wait<C>>(
         }
     }
     for expected in first..last {
-        for (end, window) in ends.iter_mut().zip(windows.iter_mut()) {
-            inbox.receive(&mut end.channel, &mut end.wait, false)?;
+        for (at, (end, window)) in ends.iter_mut().zip(windows.iter_mut()).enumerate() {
+            let bytes = inbox.next_of(at, &mut end.channel, &mut end.wait, last - expected)?;
             let now = clock::now();
             rows.push(Row { start: *window.slot(expected), latency: now - *window.slot(expected) });
             delivery.received += 1;
-            check(messages.incoming, inbox.bytes(), expected, delivery)?;
+            check(messages.incoming, bytes, expected, delivery)?;
             if expected + ahead < last {
                 send_one(end, window, messages, expected + ahead, delivery)?;
             }
         }
     }
     if count > 0 {
-        check_last(messages.incoming, inbox.bytes(), last - 1, delivery)?;
+        check_last(messages.incoming, inbox.last(), last - 1, delivery)?;
     }
     Ok(())
 }
@@ -576,30 +618,42 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     let end = first + count;
     let (mut turn, mut is_last) = (first, !messages.lossy || count == 0);
     while turn < end || !is_last {
-        for End { channel, method, wait } in ends.iter_mut() {
+        for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
             // Whatever need not lie between the message and its answer comes before it.
             channel.limits().look()?;
             let slot = method.slot(channel)?;
             let message = inbox.message;
-            let buffer = if answer.same_bytes { slot.piece_mut(0) } else { inbox.next() };
-            while !receive(channel, wait, buffer, message, messages.lossy)? {
-                if answer.finish.load(Ordering::Relaxed) {
-                    return Ok(());
+            let bytes: &[u8] = match inbox.ahead.get_mut(at) {
+                Some(ahead) => {
+                    let bytes = ahead.next(channel, wait, end - turn)?;
+                    if answer.same_bytes {
+                        slot.piece_mut(0).copy_from_slice(bytes);
+                    }
+                    bytes
                 }
-            }
+                None => {
+                    let buffer = if answer.same_bytes { slot.piece_mut(0) } else { inbox.next() };
+                    while !receive(channel, wait, buffer, message, messages.lossy)? {
+                        if answer.finish.load(Ordering::Relaxed) {
+                            return Ok(());
+                        }
+                    }
+                    &buffer[..message]
+                }
+            };
             if stamping && stamps.arrived.len() < stamps.arrived.capacity() {
                 stamps.arrived.push(clock::now());
             }
             delivery.received += 1;
-            is_last = is_last || older(messages.incoming, &buffer[..message], end - 1).is_none();
+            is_last = is_last || older(messages.incoming, bytes, end - 1).is_none();
             if working {
                 answer.service.work(turn);
             }
             // Bytes that go back as they came are compared at the near end: what this end sees is part of that.
             if !answer.same_bytes {
                 // Where messages may be lost, the number that arrived decides; else it must be the next one.
-                let sequence = if messages.lossy { messages.incoming.sequence(&buffer[..message]) } else { turn };
-                check(messages.incoming, &buffer[..message], sequence, delivery)?;
+                let sequence = if messages.lossy { messages.incoming.sequence(bytes) } else { turn };
+                check(messages.incoming, bytes, sequence, delivery)?;
                 messages.outgoing.number(slot, sequence);
             }
             if leaving && stamps.left.len() < stamps.left.capacity() {
@@ -764,15 +818,15 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
         return stream_receive_lossy(ends, messages, inbox, (first, count), arrivals, delivery, finish);
     }
     for sequence in first..first + count {
-        for End { channel, wait, .. } in ends.iter_mut() {
+        for (at, End { channel, wait, .. }) in ends.iter_mut().enumerate() {
             channel.limits().look()?;
-            inbox.receive(channel, wait, false)?;
-            check(messages.incoming, inbox.bytes(), sequence, delivery)?;
+            let bytes = inbox.next_of(at, channel, wait, first + count - sequence)?;
+            check(messages.incoming, bytes, sequence, delivery)?;
         }
     }
     let end = clock::now();
     if count > 0 {
-        check_last(messages.incoming, inbox.bytes(), first + count - 1, delivery)?;
+        check_last(messages.incoming, inbox.last(), first + count - 1, delivery)?;
     }
     delivery.received += count * ends.len() as u64;
     Ok(end)

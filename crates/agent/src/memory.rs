@@ -62,6 +62,7 @@ impl RoundOrder {
         if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
         }
+        each = each.saturating_add(self.options.read_size.unwrap_or(0));
         let threads = PER_THREAD.saturating_mul(u64::from(self.threads));
         each.saturating_mul(u64::from(self.connections)).saturating_add(threads).saturating_add(working_set)
     }
@@ -195,6 +196,9 @@ pub(crate) mod tests {
             RoundOrder { connections: 256, inflight: 4096, pieces: Pieces::whole(1 << 20), ..order("tcp:send") };
         assert!(flight.memory() >= 1 << 40);
         assert!(RoundOrder { working_set: 1 << 30, ..order("tcp:send") }.memory() >= 1 << 30);
+        let mut ahead = order("tcp:send");
+        ahead.options.read_size = Some(16 << 20);
+        assert!(ahead.memory() >= order("tcp:send").memory() + (16 << 20) * u64::from(ahead.connections));
         let many = RoundOrder { messages: 1 << 40, trim: 1 << 40, ..order("udp:send") };
         assert!(RoundOrder { workload: Workload::Stream, ..many.clone() }.memory() >= 16 << 20, "one bit a message");
         assert!(RoundOrder { stamps: Stamps::Both, ..many }.memory() >= 2 << 20, "one stamp a message");

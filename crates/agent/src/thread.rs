@@ -272,6 +272,7 @@ impl SenderDriver for LoopedEcho {
             largest: order.largest(),
             inflight: order.inflight,
             copies: job.copies(),
+            read: order.options.read_size.unwrap_or(0) as usize,
         };
         match EventLoop::new(&mut ends, sizes) {
             Ok(event_loop) => {
@@ -323,9 +324,13 @@ impl Job {
         let order = &*self.order;
         let message = self.role.incoming(order).total() as usize;
         let cookies = each(ends, |channel| channel.cookie()).into_iter().flatten().collect();
+        let connections = ends.count();
         // One stands for all: they were made alike.
         let channel = ends.end(0).channel();
-        let inbox = Inbox::new(message, order.largest() as usize, channel.framed(), self.copies());
+        let mut inbox = Inbox::new(message, order.largest() as usize, channel.framed(), self.copies());
+        if let Some(bytes) = order.options.read_size.filter(|_| !channel.framed()) {
+            inbox = inbox.reading_ahead(connections, bytes as usize);
+        }
         let granted = channel.granted(if self.near { "near" } else { "far" }, &order.options);
         let room = channel.room();
         let _ = self.ready.send(Ok(Ready {

@@ -454,7 +454,7 @@ impl RoundOrder {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
-        use msgpath_core::plan::{MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_THREADS, MAX_WORKING_SET};
+        use msgpath_core::plan::{MAX_READ_SIZE, MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_THREADS, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
         if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
             return Err("a size out of range");
@@ -476,6 +476,9 @@ impl RoundOrder {
             || self.working_set > MAX_WORKING_SET
         {
             return Err("service time or working set out of range");
+        }
+        if self.options.read_size.is_some_and(|bytes| !(1..=MAX_READ_SIZE).contains(&bytes)) {
+            return Err("bytes of a receive call out of range");
         }
         if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.service_time.is_some()) {
             return Err("a program of others answers echoes, untraced and in its own time");

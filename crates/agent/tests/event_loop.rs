@@ -24,6 +24,8 @@ struct Shape {
     connections: u32,
     inflight: u32,
     count: u64,
+    /// Bytes that a receive call asks for.
+    read: usize,
 }
 
 struct Near(Shape);
@@ -39,7 +41,13 @@ fn allocates_only_the_rest(counted: u64, calls: &CallCounts) {
 }
 
 fn sizes(shape: Shape) -> Sizes {
-    Sizes { incoming: shape.pieces, largest: shape.pieces.total(), inflight: shape.inflight, copies: 1 }
+    Sizes {
+        incoming: shape.pieces,
+        largest: shape.pieces.total(),
+        inflight: shape.inflight,
+        copies: 1,
+        read: shape.read,
+    }
 }
 
 fn calls<C: Channel, S, W>(ends: &mut [End<C, S, W>]) -> CallCounts {
@@ -141,8 +149,8 @@ fn connect(entry: &Entry, shape: Shape) -> (Vec<AnyChannel>, Vec<AnyChannel>) {
 }
 
 fn exchange(entry: &Entry, shape: Shape) {
-    let Shape { pieces, connections, inflight, count } = shape;
-    println!("{} {pieces} on {connections} connections, {inflight} in flight", entry.name);
+    let Shape { pieces, connections, inflight, count, read } = shape;
+    println!("{} {pieces} on {connections} connections, {inflight} in flight, {read} bytes a call", entry.name);
     let (near, far) = connect(entry, shape);
     let layout = Layout { pieces, inflight, copies: 1, content: &pattern };
     let options = Need::local(64).options;
@@ -155,7 +163,10 @@ fn exchange(entry: &Entry, shape: Shape) {
     let all = (count + FIRST) * u64::from(connections);
     assert_eq!((delivery.sent, delivery.received, delivery.verified), (all, all, all), "{}", entry.name);
     assert_eq!((answered.received, answered.verified), (all, all), "{}", entry.name);
-    assert!(calls.send_calls >= all && calls.recv_full == all && far_calls.recv_full == all, "{calls:?}");
+    assert!(calls.send_calls >= all, "{calls:?}");
+    // A call that asks for more may complete several messages.
+    let full = if read as u64 > pieces.total() { 1..=all } else { all..=all };
+    assert!(full.contains(&calls.recv_full) && full.contains(&far_calls.recv_full), "{calls:?} {far_calls:?}");
     assert!(calls.wait_calls >= 1 && calls.wait_calls <= calls.recv_calls + calls.send_calls, "{calls:?}");
     assert_eq!(rows.len() as u64, all);
     // Rows and stamps go connection by connection in turn: each arrival lies within its own round trip.
@@ -181,10 +192,11 @@ fn every_byte_arrives_over_every_path_that_has_one() {
             (Pieces::whole(1 << 16), 8),
             (Pieces::whole(1 << 20), 3),
         ] {
-            for (connections, inflight) in [(1, 1), (16, 1), (4, 4)] {
+            for (connections, inflight, read) in [(1, 1, 0), (16, 1, 0), (4, 4, 0), (4, 4, 64 << 10), (1, 16, 4 << 10)]
+            {
                 // A user may have some 800 KiB in queues, and a queue of ten messages is no place for four and four.
                 if pieces.total() <= limit && !(queue && (connections, inflight) != (1, 1)) {
-                    exchange(&entry, Shape { pieces, connections, inflight, count });
+                    exchange(&entry, Shape { pieces, connections, inflight, count, read });
                 }
             }
         }
@@ -200,8 +212,8 @@ fn a_schedule_is_kept_over_every_path_that_has_one() {
             continue;
         }
         for (pieces, count) in [(Pieces::whole(64), 40), (Pieces::of(15, 100), 20), (Pieces::whole(1 << 18), 5)] {
-            for (connections, inflight) in [(1, 1), (16, 4)] {
-                let shape = Shape { pieces, connections, inflight, count };
+            for (connections, inflight, read) in [(1, 1, 0), (16, 4, 0), (16, 4, 64 << 10)] {
+                let shape = Shape { pieces, connections, inflight, count, read };
                 if entry.transport.max_message().is_some_and(|limit| pieces.total() > limit) {
                     continue;
                 }
@@ -241,7 +253,7 @@ fn a_path_without_one_says_why() {
 fn a_closed_connection_ends_the_loop() {
     for path in ["tcp:send/epoll", "unix:write/epoll", "pipe:write/epoll"] {
         let entry = Entry::find(&path.parse::<msgpath_core::PathName>().unwrap()).unwrap();
-        let shape = Shape { pieces: Pieces::whole(64), connections: 4, inflight: 1, count: 10 };
+        let shape = Shape { pieces: Pieces::whole(64), connections: 4, inflight: 1, count: 10, read: 0 };
         let (near, mut far) = connect(&entry, shape);
         far.pop();
         let layout = Layout { pieces: shape.pieces, inflight: 1, copies: 1, content: &pattern };

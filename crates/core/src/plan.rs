@@ -16,6 +16,8 @@ use crate::units::Pieces;
 
 /// The largest message, 1 GiB.
 pub const MAX_SIZE: u64 = 1 << 30;
+/// Most bytes that a receive call may be told to ask for.
+pub const MAX_READ_SIZE: u64 = 16 << 20;
 /// The most rounds of all cases together; keeps memory and the run folder bounded.
 pub const MAX_ROUNDS: u64 = 20_000;
 /// The most connections of one case.
@@ -497,6 +499,9 @@ pub struct ChannelOptions {
     /// The wait sigio asks for a queued real-time signal (F_SETSIG) instead of SIGIO.
     #[serde(default)]
     pub queued_signals: bool,
+    /// Most bytes that a receive call asks for, where message boundaries are not preserved; `None`: those of the message.
+    #[serde(default)]
+    pub read_size: Option<u64>,
 }
 
 /// The device of [`ChannelOptions::interface`] when nothing is asked.
@@ -525,6 +530,7 @@ impl Default for ChannelOptions {
             ethertype: None,
             mac_address: None,
             queued_signals: false,
+            read_size: None,
         }
     }
 }
@@ -899,6 +905,14 @@ impl Plan {
         let times = self.cases.iter().filter_map(|case| case.service_time).chain(self.service_time);
         if times.into_iter().any(|time| time.mean_ns > MAX_SERVICE_TIME_NS) {
             return usage("a service time is at most 10 s".into(), "--service-time 10s or less");
+        }
+        if let Some(bytes) = self.options.read_size {
+            if !matches!(self.workload, Workload::Stream | Workload::Echo) {
+                return usage("--read-size is about echoes and streams".into(), "leave out --read-size");
+            }
+            if !(1..=MAX_READ_SIZE).contains(&bytes) {
+                return usage("a receive call asks for 1 byte to 16 MiB".into(), "--read-size 128K");
+            }
         }
         if self.working_set > MAX_WORKING_SET {
             return usage("buffers are rotated over at most 1 GiB".into(), "--working-set 1G or less");

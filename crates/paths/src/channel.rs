@@ -520,11 +520,11 @@ pub trait Looks: Channel {
     /// # Errors
     /// What stands there is no message, or one longer than the buffer.
     fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
-    /// Sleeps until one may be there or the time is over.
+    /// Sleeps until one may be there or the time is over; `None`: without a limit in time.
     ///
     /// # Errors
     /// As futex(2).
-    fn sleep(&mut self, timeout: Duration) -> io::Result<()>;
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 }
 
 impl Looks for RingEnd {
@@ -535,7 +535,7 @@ impl Looks for RingEnd {
     fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.ring.try_recv(buffer)
     }
-    fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.ring.sleep_for_message(timeout)
     }
 }

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::futex;
 
 use crate::mapping::Mapping;
 
@@ -78,6 +80,36 @@ impl Flagged {
         self.taken += 1;
         true
     }
+
+    /// The lower half of a direction's flag, which is what a thread can sleep on.
+    fn word(&self, direction: usize) -> &AtomicU32 {
+        self.mapping.u32_at(direction * Self::stride(self.size) + if cfg!(target_endian = "big") { 4 } else { 0 })
+    }
+
+    /// Wakes whoever sleeps in [`Flagged::recv_asleep`] at the other end.
+    ///
+    /// # Errors
+    /// As futex(2).
+    #[inline(always)]
+    pub fn wake(&self) -> io::Result<()> {
+        futex::wake(self.word(self.out), futex::Flags::empty(), 1)?;
+        Ok(())
+    }
+
+    /// Takes the next message out, asleep on the flag until it is up.
+    ///
+    /// # Errors
+    /// As futex(2).
+    #[inline(always)]
+    pub fn recv_asleep(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        while !self.try_recv(buffer) {
+            match futex::wait(self.word(1 - self.out), futex::Flags::empty(), self.taken as u32, None) {
+                Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -97,5 +129,29 @@ mod tests {
             far.send(&[round + 1; 4096]);
             assert!(near.try_recv(&mut buffer) && buffer == [round + 1; 4096]);
         }
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken() {
+        let (fd, mut near) = Flagged::create(64).unwrap();
+        let mut far = Flagged::attach(&fd, 64).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut buffer = [0; 64];
+                for round in 0..200 {
+                    far.recv_asleep(&mut buffer).unwrap();
+                    assert_eq!(buffer, [round; 64]);
+                    far.send(&buffer);
+                    far.wake().unwrap();
+                }
+            });
+            let mut buffer = [0; 64];
+            for round in 0..200 {
+                near.send(&[round; 64]);
+                near.wake().unwrap();
+                near.recv_asleep(&mut buffer).unwrap();
+                assert_eq!(buffer, [round; 64]);
+            }
+        });
     }
 }

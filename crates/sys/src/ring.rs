@@ -411,11 +411,11 @@ impl Ring {
         Ok(Some(length))
     }
 
-    /// Sleeps until a message may be there or the time is over.
+    /// Sleeps until a message may be there or the time is over; `None`: without a limit in time.
     ///
     /// # Errors
     /// As futex(2), without `EAGAIN`, `EINTR` and `ETIMEDOUT`, which all mean: look again.
-    pub fn sleep_for_message(&mut self, timeout: Duration) -> io::Result<()> {
+    pub fn sleep_for_message(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let is_there = |ring: &Self| length_in(ring.head.word().load(Ordering::SeqCst), ring.head.number).is_some();
         self.sleep(1 - self.out, DATA_WAITER, timeout, is_there)
     }
@@ -445,14 +445,14 @@ impl Ring {
     /// As [`Ring::sleep_for_message`].
     pub fn sleep_for_space(&mut self, timeout: Duration) -> io::Result<()> {
         let is_there = |ring: &Self| ring.tail.head().load(Ordering::SeqCst) != ring.peer_head;
-        self.sleep(self.out, SPACE_WAITER, timeout, is_there)
+        self.sleep(self.out, SPACE_WAITER, Some(timeout), is_there)
     }
 
     fn sleep(
         &mut self,
         direction: usize,
         word: usize,
-        timeout: Duration,
+        timeout: Option<Duration>,
         ready: impl Fn(&Self) -> bool,
     ) -> io::Result<()> {
         let flag = self.memory.flag(direction, word);
@@ -463,9 +463,9 @@ impl Ring {
             flag.store(0, Ordering::Relaxed);
             return Ok(());
         }
-        let time = futex::Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ };
+        let time = timeout.map(|of| futex::Timespec { tv_sec: of.as_secs() as _, tv_nsec: of.subsec_nanos() as _ });
         self.sleeps += 1;
-        match futex::wait(flag, futex::Flags::empty(), 1, Some(&time)) {
+        match futex::wait(flag, futex::Flags::empty(), 1, time.as_ref()) {
             Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::TIMEDOUT) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -562,7 +562,7 @@ mod tests {
                 let length = loop {
                     match far.try_recv(&mut buffer).unwrap() {
                         Some(length) => break length,
-                        None => far.sleep_for_message(Duration::from_millis(100)).unwrap(),
+                        None => far.sleep_for_message(Some(Duration::from_millis(100))).unwrap(),
                     }
                 };
                 assert_eq!(length as u64, at % 4000 + 1);

@@ -145,7 +145,7 @@ impl Looks for ProcessEnd {
             Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the other end announced no message")),
         }
     }
-    fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.ring.sleep_for_message(timeout)
     }
 }

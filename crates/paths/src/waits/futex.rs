@@ -3,9 +3,8 @@
 use std::io;
 
 use msgpath_core::{Unavailable, plan::ChannelOptions};
-use msgpath_sys::clock;
 
-use super::slice_over;
+use super::receive_asleep;
 use crate::channel::Looks;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
@@ -31,19 +30,6 @@ impl<C: Looks> NewWait<C> for Futex {
 impl<C: Looks> Wait<C> for Futex {
     #[inline(always)]
     fn recv(&mut self, channel: &mut C, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(received) = channel.look(buffer)? {
-            return Ok(received);
-        }
-        let slice = channel.limits().slice;
-        let start = clock::now();
-        loop {
-            channel.sleep(slice)?;
-            if let Some(received) = channel.look(buffer)? {
-                return Ok(received);
-            }
-            if clock::now() - start > slice.as_nanos() as u64 {
-                return Err(slice_over());
-            }
-        }
+        receive_asleep(channel, |end| end.look(buffer), C::sleep)
     }
 }

@@ -23,10 +23,11 @@ pub mod uring_sqpoll;
 pub mod zc_receive;
 
 use std::io;
+use std::time::Duration;
 
 use msgpath_sys::clock;
 
-use crate::channel::{Channel, Polled, RingEnd};
+use crate::channel::{Channel, Limits, Polled, RingEnd};
 
 /// What a wait returns when its slice is over.
 fn slice_over() -> io::Error {
@@ -63,22 +64,33 @@ fn receive_when_ready<C: Polled>(
     }
 }
 
-/// Receives from a ring, asleep at its bell where no message is there.
+/// Takes a message with `look`, asleep by `sleep` until one is there.
 #[inline(always)]
-fn receive_at_bell(channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
-    if let Some(received) = channel.ring.try_recv(buffer)? {
+fn receive_asleep<C: Channel>(
+    channel: &mut C,
+    mut look: impl FnMut(&mut C) -> io::Result<Option<usize>>,
+    mut sleep: impl FnMut(&mut C, Option<Duration>) -> io::Result<()>,
+) -> io::Result<usize> {
+    if let Some(received) = look(channel)? {
         return Ok(received);
     }
-    let slice = channel.limits().slice;
-    let timeout = channel.limits().timed.then_some(slice);
-    let start = clock::now();
+    let Limits { slice, timed, .. } = *channel.limits();
+    // Without a limit in the kernel the clock is asked only where a sleep was in vain: it is part of no message.
+    let timeout = timed.then_some(slice);
+    let mut since = timeout.map(|_| clock::now());
     loop {
-        channel.ring.sleep_at_bell(timeout)?;
-        if let Some(received) = channel.ring.try_recv(buffer)? {
+        sleep(channel, timeout)?;
+        if let Some(received) = look(channel)? {
             return Ok(received);
         }
-        if clock::now() - start > slice.as_nanos() as u64 {
+        if clock::now() - *since.get_or_insert_with(clock::now) > slice.as_nanos() as u64 {
             return Err(slice_over());
         }
     }
+}
+
+/// Receives from a ring, asleep at its bell where no message is there.
+#[inline(always)]
+fn receive_at_bell(channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
+    receive_asleep(channel, |end| end.ring.try_recv(buffer), |end, timeout| end.ring.sleep_at_bell(timeout))
 }

@@ -6,7 +6,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::gates::{GateState, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{self, Glyphs};
 use msgpath_record::Run;
 
 use super::answer::{TEXT, kept};
@@ -115,7 +115,10 @@ impl Page {
     pub(crate) fn head_with(&mut self, run: &Run, summary: &Summary, facts: &[String], second: &[String]) {
         let name = format!("run {}", summary.name);
         let facts = facts.join("   ");
-        let second = second.iter().filter(|fact| !fact.is_empty()).cloned().collect::<Vec<_>>().join("   ");
+        let calls =
+            run.header.plan.options.read_size.map(|bytes| format!("receive calls of up to {}", units::size(bytes)));
+        let second = second.iter().filter(|fact| !fact.is_empty()).cloned().chain(calls);
+        let second = second.collect::<Vec<_>>().join("   ");
         let indent = width(&summary.verb) + 2;
         let used = indent + width(&facts) + 2 + width(&name);
         let lead = [Paint::Bold.span(&summary.verb), "  ".into()];
