@@ -17,9 +17,11 @@ impl Ahead {
     /// For messages of `message` bytes and calls that ask for up to `bytes`; `None` where that is no more than one message.
     pub fn new(message: usize, bytes: usize) -> Option<Self> {
         let messages = bytes / message;
-        let mut buffer = vec![1; message * messages];
-        buffer.fill(0); // touched: no page fault in the loop
-        (messages > 1).then_some(Self { buffer, message, filled: 0, taken: 0 })
+        (messages > 1).then(|| {
+            let mut buffer = vec![1; message * messages];
+            buffer.fill(0); // touched: no page fault in the loop
+            Self { buffer, message, filled: 0, taken: 0 }
+        })
     }
 
     /// Whether a whole message is there.

@@ -83,7 +83,8 @@ fn receive_asleep<C: Channel>(
         if let Some(received) = look(channel)? {
             return Ok(received);
         }
-        if clock::now() - *since.get_or_insert_with(clock::now) > slice.as_nanos() as u64 {
+        let since = *since.get_or_insert_with(clock::now);
+        if clock::now() - since > slice.as_nanos() as u64 {
             return Err(slice_over());
         }
     }
@@ -93,4 +94,59 @@ fn receive_asleep<C: Channel>(
 #[inline(always)]
 fn receive_at_bell(channel: &mut RingEnd, buffer: &mut [u8]) -> io::Result<usize> {
     receive_asleep(channel, |end| end.ring.try_recv(buffer), |end, timeout| end.ring.sleep_at_bell(timeout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_core::CallCounts;
+    use msgpath_core::plan::ChannelOptions;
+    use msgpath_core::schema::Granted;
+
+    struct Nowhere {
+        counts: CallCounts,
+        limits: Limits,
+    }
+
+    impl Channel for Nowhere {
+        fn counts(&mut self) -> &mut CallCounts {
+            &mut self.counts
+        }
+        fn limits(&self) -> &Limits {
+            &self.limits
+        }
+        fn framed(&self) -> bool {
+            true
+        }
+        fn room(&self) -> Option<u64> {
+            None
+        }
+        fn granted(&self, _: &str, _: &ChannelOptions) -> Vec<Granted> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_sleep_in_vain_is_followed_by_another_until_the_slice_is_over() {
+        for timed in [false, true] {
+            let mut limits = Limits::new(Duration::from_secs(60), Duration::from_secs(60));
+            (limits.slice, limits.timed) = (Duration::from_secs(60), timed);
+            let mut channel = Nowhere { counts: CallCounts::default(), limits };
+            let (mut looks, mut sleeps) = (0, 0);
+            let look = |_: &mut Nowhere| {
+                looks += 1;
+                Ok((looks == 4).then_some(64))
+            };
+            let sleep = |_: &mut Nowhere, timeout: Option<Duration>| {
+                sleeps += 1;
+                assert_eq!(timeout.is_some(), timed);
+                Ok(())
+            };
+            assert_eq!(receive_asleep(&mut channel, look, sleep).unwrap(), 64);
+            assert_eq!((looks, sleeps), (4, 3));
+            channel.limits.slice = Duration::ZERO;
+            let over = receive_asleep(&mut channel, |_| Ok(None), |_, _| Ok(())).unwrap_err();
+            assert_eq!(over.kind(), slice_over().kind());
+        }
+    }
 }
