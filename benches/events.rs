@@ -26,8 +26,8 @@ fn median(path: &str, counting: bool) -> f64 {
         ..Plan::new(Workload::Echo, vec![Case::new(path.parse().expect("a path"), Pieces::whole(SIZE))])
     };
     let run = bare::execute(plan);
-    let twins = run.header.plan.cases.iter().filter_map(|case| case.ablation.as_ref());
-    assert_eq!(twins.filter(|ablation| ablation.change == Change::Counted).count(), usize::from(counting));
+    let counted = run.header.plan.cases.iter().filter_map(|case| case.ablation.as_ref());
+    assert_eq!(counted.filter(|ablation| ablation.change == Change::Counted).count(), usize::from(counting));
     let own = run.rounds.iter().filter(|round| round.case == 0);
     let mut medians: Vec<u64> = own.filter_map(|round| round.latency.quantile(0.5).flatten()).collect();
     medians.sort_unstable();

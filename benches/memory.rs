@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench memory -- [MESSAGES [PROGRAM]]`: 10 million messages and the program just built, unless others are
 //! named. A synthetic run with a stamp at the far end for every message is written by the record's writer; then `show`,
-//! `report`, `verify` and `export messages-csv` read it, each a process of its own. Ends with 1 where one of them needs
+//! `report`, `verify`, and `export` to `messages-csv` and `parquet` read it, each a process of its own. Ends with 1 where one of them needs
 //! more memory, or fails.
 
 use std::path::Path;
@@ -19,7 +19,9 @@ use msgpath_record::{RecordError, RunWriter};
 const MESSAGES: u64 = 10_000_000;
 const MOST_MIB: u64 = 512;
 const METHODS: [&str; 4] = ["send", "write", "writev", "sendmsg"];
-const ROUNDS: u32 = 25;
+const ROUNDS: u64 = 25;
+/// As many messages of a round as agents keep.
+const MOST_OF_A_ROUND: u64 = 1 << 18;
 /// First argument of the process that starts the program and says how large it became: a process for each, because the
 /// kernel keeps the largest of all that one has waited for.
 const WATCH: &str = "--watch";
@@ -39,11 +41,14 @@ fn main() -> ExitCode {
     println!("{messages} messages written in {:.1} s, {} MB", begun.elapsed().as_secs_f64(), log / 1_000_000);
     let report = home.path().join("report.html");
     let report = report.to_str().expect("a text");
-    let all: [&[&str]; 4] = [
+    let parquet = home.path().join("messages.parquet");
+    let parquet = parquet.to_str().expect("a text");
+    let all: [&[&str]; 5] = [
         &["show", "large"],
         &["report", "large", "-o", report],
         &["verify", "large"],
         &["export", "large", "--to", "messages-csv"],
+        &["export", "large", "--to", "parquet", "-o", parquet],
     ];
     let met = all.map(|line| {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
@@ -61,7 +66,8 @@ fn watch(line: &[String]) -> ExitCode {
     let (seconds, mib) = (begun.elapsed().as_secs_f64(), msgpath_sys::usage::largest_child().div_ceil(1 << 20));
     let met = status.success() && mib < MOST_MIB;
     let verdict = if met { "met".into() } else { format!("MISSED ({status})") };
-    println!("{:<8} {seconds:>7.2} s {mib:>6} MiB  target < {MOST_MIB} MiB: {verdict}", line[1]);
+    let what = line.iter().skip_while(|word| *word != "--to").nth(1).unwrap_or(&line[1]);
+    println!("{what:<12} {seconds:>7.2} s {mib:>6} MiB  target < {MOST_MIB} MiB: {verdict}");
     if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -70,15 +76,15 @@ fn write(folder: &Path, messages: u64) -> Result<(), RecordError> {
     let case =
         |(method, id): (&str, u32)| Case { id, ..Case::new(PathName::new("tcp", method, "block"), Pieces::whole(64)) };
     let cases: Vec<Case> = METHODS.into_iter().zip(0..).map(case).collect();
-    let mut plan =
-        Plan { rounds: ROUNDS, stamps: Stamps::Both, message_log: messages, ..Plan::new(Workload::Echo, cases) };
+    let rounds = ROUNDS.max(messages.div_ceil(cases.len() as u64 * MOST_OF_A_ROUND)) as u32;
+    let mut plan = Plan { rounds, stamps: Stamps::Both, message_log: messages, ..Plan::new(Workload::Echo, cases) };
     plan.declare(msgpath_paths::traits);
     let mut writer = RunWriter::create(folder, &RunHeader::new("large", "compare", plan.clone()))?;
     let mut random = SplitMix64::new(1);
     let (mut histogram, mut rows) = (Histogram::new(), Vec::new());
-    let count = messages / u64::from(ROUNDS) / METHODS.len() as u64;
+    let count = messages / u64::from(rounds) / METHODS.len() as u64;
     let mut now = 0;
-    for pass in 0..ROUNDS {
+    for pass in 0..rounds {
         for case in &plan.cases {
             (_, _) = (histogram.clear(), rows.clear());
             let start_ns = now;

@@ -95,7 +95,7 @@ impl<G: Exposition> Metrics<G> {
             To::File { path, written, failed } => {
                 if !*failed && (last || written.is_none_or(|at| at.elapsed() >= OFTEN)) {
                     *written = Some(Instant::now());
-                    // A full disk is no reason to stop measuring; it is said once.
+                    // A full disk is not a reason to stop measuring; it is said once.
                     if let Err(error) = replace(path, &self.given.text()) {
                         *failed = true;
                         eprintln!("warning: {}", problems::cannot_write(path, &error));

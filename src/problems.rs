@@ -44,7 +44,7 @@ pub(crate) fn count_is_a_host(host: &str) -> Problem {
         .hint(format!("msgpath stream {host}"))
 }
 
-/// A port that does not exist, or a text that is no target.
+/// A port that does not exist, or a text that is not a target.
 pub(crate) fn bad_target(text: &str, error: &BadTarget) -> Problem {
     let problem = usage(error.to_string());
     match error {
@@ -129,7 +129,8 @@ pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        // What is most alike comes last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
         _ => None,
     };
     let argument = text(ContextKind::InvalidArg).unwrap_or_default();
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(hint("msgpath periodic -t 2s"), "msgpath periodic -h");
         assert_eq!(hint("msgpath lab up --what"), "msgpath lab up -h");
         assert_eq!(hint("msgpath echo --tiem 3"), "--time");
+        assert_eq!(hint("msgpath ech"), "echo");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
-use msgpath_record::{MessageLog, Run};
+use msgpath_record::{CallLog, MessageLog, Run};
 
 use crate::problems::cannot_write;
 use crate::runs;
@@ -65,7 +65,7 @@ fn scene<'a>(
 /// The log cannot be read, or the file cannot be written.
 pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
     let messages = runs::on_one_clock(run, summary)?;
-    let calls = runs::logs(run)?.rpcs;
+    let calls = CallLog::of_calls(run)?;
     let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
     write(&scene, file).map(drop)
 }

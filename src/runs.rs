@@ -12,7 +12,7 @@ use msgpath_core::schema::{MessageRow, RunHeader, Status};
 use msgpath_core::{Plan, Problem, Traits, Workload};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::store::What;
-use msgpath_record::{Events, MessageLog, Messages, Run, export, store};
+use msgpath_record::{CallLog, Events, MessageLog, Rows, Run, export, store};
 
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
@@ -143,7 +143,7 @@ pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -
     out.flush().map_err(|error| cannot_write(file, &error))
 }
 
-/// Messages of a run with several threads that are looked at one by one, at most.
+/// Messages of a run with several threads, or of few trials, that are looked at one by one, at most.
 const MOST_ECHOES: usize = 500_000;
 
 /// The logs of a run that its numbers need: calls, and what was traced.
@@ -155,10 +155,10 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
         run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()).map(|case| case.id).collect();
     let mut logs = Logs::default();
     if run.header.rpc.is_some() {
-        logs.rpcs = msgpath_record::rpcs(&run.folder)?.map_while(Result::ok).collect();
+        logs.rpcs = CallLog::of_calls(run)?.into();
     }
-    if run.header.periodic.is_some() && !run.folder.as_os_str().is_empty() {
-        logs.periodic = msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect();
+    if run.header.periodic.is_some() {
+        logs.periodic = MessageLog::open(run)?.into();
     }
     let threads = |case: &msgpath_core::Case| case.threads > 1 && case.role == msgpath_core::CaseRole::Measured;
     if run.header.plan.workload == msgpath_core::Workload::Echo && run.header.plan.cases.iter().any(threads) {
@@ -168,15 +168,14 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
     let plan = &run.header.plan;
     let few = matches!(plan.extent, Extent::Count(count) if count <= MOST_TRIALS);
     if plan.trim == 0 && few && plan.workload == Workload::Echo && !run.folder.as_os_str().is_empty() {
-        logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).collect();
+        logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).take(MOST_ECHOES).collect();
     }
     if !traced.is_empty() {
-        let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);
-        logs.traced = messages.filter(|row| traced.contains(&row.case)).collect();
+        logs.traced = MessageLog::traced(run)?.into();
         logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
     }
     if OneWay::is_in(run) {
-        logs.one_way = OneWay::of(run, &MessageLog::open(run)?);
+        logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
     }
     if !run.folder.as_os_str().is_empty() {
         logs.tools = msgpath_record::tool_runs(&run.folder)?;

@@ -35,7 +35,7 @@ pub(crate) fn named(text: &str) -> Result<Named, Problem> {
         let hint = msgpath_core::path::nearest(text, names());
         let hint =
             hint.map_or_else(|| format!("all, or some of {}", names().collect::<Vec<_>>().join(",")), Into::into);
-        usage(format!("{text:?} is no tool that msgpath knows")).hint(format!("--tools {hint}"))
+        usage(format!("{text:?} is not a tool that msgpath knows")).hint(format!("--tools {hint}"))
     };
     tool(text).map(|tool| Named::One(tool.name)).ok_or_else(unknown)
 }
@@ -100,7 +100,7 @@ impl Between {
         let turn = Turn { number: self.turns, pass, work, tools, near: &self.near, far: &self.far };
         let runs = turn.take(self.stop, alive);
         self.turns += 1;
-        // A full disk is no reason to stop measuring; the run itself says so.
+        // A full disk is not a reason to stop measuring; the run itself says so.
         if let Err(error) = msgpath_record::append_tool_runs(&self.folder, &runs) {
             eprintln!("warning: what the tools said is lost: {error}");
         }
@@ -168,6 +168,6 @@ mod tests {
         let two = [named("qperf").unwrap(), named("sockperf").unwrap(), named("qperf").unwrap()];
         assert_eq!(wanted(&two).iter().map(|tool| tool.name).collect::<Vec<_>>(), ["sockperf", "qperf"]);
         let problem = named("sokperf").unwrap_err();
-        assert!(problem.what.contains("no tool") && problem.hint == "--tools sockperf", "{problem}");
+        assert!(problem.what.contains("not a tool") && problem.hint == "--tools sockperf", "{problem}");
     }
 }

@@ -113,3 +113,5 @@ mod watch_agrees;
 mod watch_datagrams;
 #[path = "program/watch_ends.rs"]
 mod watch_ends;
+#[path = "program/watch_namespaces.rs"]
+mod watch_namespaces;

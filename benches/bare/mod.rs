@@ -165,7 +165,7 @@ pub fn is_far_end() -> bool {
                 memory.send(&buffer);
             }
         }
-        other => panic!("{other} is no bare loop"),
+        other => panic!("{other} is not a bare loop"),
     }
     true
 }
@@ -275,7 +275,7 @@ pub fn echo(kind: &str, size: usize, count: usize, trim: usize, batch: usize) ->
             });
             memory.send(&vec![0xff; size]);
         }
-        other => panic!("{other} is no bare loop"),
+        other => panic!("{other} is not a bare loop"),
     }
     child.wait().expect("the far end ends");
     unpin();

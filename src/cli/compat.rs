@@ -32,10 +32,10 @@ const MOST_TRIALS: u32 = 10_000;
 /// Be the client of a course's program
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  msgpath compat css432 csslab5 12864 20000 100 15 1     multi-write of 100 x 15 bytes
+  msgpath compat css432 csslab5 12864 20000 100 15 1     100 writes of 15 bytes
   msgpath compat echo hostB 12345 10,1000,10000          the table of ten trials
-  msgpath compat primitives 10.0.0.1 9000 1024 4 3       the client of A1, A2 and A3
-  msgpath compat frames eth0 -c 1500                     a receiver of your vehicles' raw frames
+  msgpath compat primitives 10.0.0.1 9000 1024 4 3       client of A1, A2, A3
+  msgpath compat frames eth0 -c 1500                     receives raw frames
 
 The servers: msgpath serve --compat NAME.")]
 pub(super) struct Arguments {
@@ -85,7 +85,7 @@ impl Common {
             Err(error @ BadTarget::Port { typed, wraps_to }) if typed > 65_535 => {
                 return Err(bad_target(port, &error).hint(format!("--wrap-port to use {wraps_to}, or another port")));
             }
-            Err(_) => return Err(usage(format!("{port:?} is no port (1 to 65535)"))),
+            Err(_) => return Err(usage(format!("{port:?} is not a port (1 to 65535)"))),
         };
         Ok(Target { host: host.to_owned(), port, timeout: self.timeout })
     }

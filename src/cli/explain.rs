@@ -21,8 +21,8 @@ use crate::{gates, runs};
 #[command(after_help = "Examples:
   msgpath explain                        64 bytes over TCP, split into stages
   msgpath explain -x udp:send -l 1K      another path, another size
-  msgpath explain @last                  the last run, again if it was not traced
-  msgpath explain --layers                what each layer of the stack adds")]
+  msgpath explain @last                  the last run, traced now if it was not
+  msgpath explain --layers               what each layer of the stack adds")]
 pub(super) struct Arguments {
     /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
     #[arg(value_name = "RUN")]
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let run = runs::read(&runs::find(name)?)?;
     if run.header.plan.workload != Workload::Echo {
         return Err(usage(format!(
-            "{} is no echo: only messages that are timed there and back are split",
+            "{} is not an echo: only messages that are timed there and back are split",
             run.header.name
         ))
         .hint("msgpath explain")

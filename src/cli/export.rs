@@ -172,7 +172,7 @@ fn text(text: String) -> Writing {
     Box::new(move |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-/// Into the file that is named, or to standard output, which is no terminal where the bytes are nothing for one.
+/// Into the file that is named, or to standard output, which is not a terminal where the bytes are nothing for one.
 fn written(arguments: &Arguments, binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<ExitCode> {
     if let Some(file) = &arguments.out {
         let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
@@ -189,7 +189,7 @@ fn written(arguments: &Arguments, binary: bool, write: impl FnOnce(&mut dyn Writ
     }
     let mut out = BufWriter::new(stdout.lock());
     write(&mut out)?;
-    // A pipe that nobody reads is no error: whoever starts the verbs knows.
+    // A pipe that nobody reads is not an error: whoever starts the verbs knows.
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

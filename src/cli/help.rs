@@ -63,13 +63,13 @@ Environment: NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM (colour), COLUMNS (widt
 MSGPATH_TOKEN_FILE (--token-file of a near end).";
 
 /// Verbs with many options: those that `-h` shows, and examples. `--help` shows all.
-const SHORT: [(&str, &str, &str); 6] = [
+const SHORT: [(&str, &str, &str); 8] = [
     (
         "echo",
         "path len time rounds connections rate far each launch cpu json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
-  msgpath echo HOST --launch ssh             to another machine; ssh starts the far end
+  msgpath echo HOST --launch ssh             to another machine, by ssh
   msgpath echo --rate 1k..64k -t 1s          a load curve with its knee
   msgpath echo --far './server {port}'       your own server as the far end
   msgpath echo --fail-if 'p99 > 1ms'         for CI: exit 1 where that is sure",
@@ -78,18 +78,38 @@ const SHORT: [(&str, &str, &str); 6] = [
         "stream",
         "path len pieces time rounds connections reverse launch between cpu json verbose",
         "Examples:
-  msgpath stream                             128 KiB messages over TCP, on this machine
+  msgpath stream                             128 KiB messages over TCP, here
   msgpath stream HOST -R                     the other machine sends
-  msgpath stream --pieces 15x100             fifteen buffers of 100 bytes a message",
+  msgpath stream --pieces 15x100             15 buffers of 100 bytes a message",
     ),
     (
         "compare",
         "path len time rounds far baseline metric stream launch cpu json verbose",
         "Examples:
-  msgpath compare                            the usual paths and sizes, on this machine
+  msgpath compare                            the usual paths and sizes, here
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
   msgpath compare --metric p99               by the tail
-  msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'   your servers, beside ours",
+  msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'  your servers",
+    ),
+    (
+        "rpc",
+        "port connections rate verify timeout between serve fail-if rounds legacy json verbose",
+        "Examples:
+  msgpath rpc here -k 1000 ping              a server of this run
+  msgpath rpc HOST:12345 -k 10 write -key k + -value v + 1000000
+  msgpath rpc HOST -k 20000 ping -P 8 --rate 10k
+  msgpath rpc redis://HOST -k 1000 SET -key k0 + -value v 64
+  msgpath rpc http://HOST:8000/file -k 100 GET
+
+The words of a command, and more examples: msgpath rpc --help.",
+    ),
+    (
+        "periodic",
+        "path processes period len count first start mac rounds between json verbose",
+        "Examples:
+  msgpath periodic                           15 processes: eth/sigio and shm
+  msgpath periodic -x eth,udp -n 8           two engines, 8 processes
+  msgpath periodic --start storm --first 50  the start, and what is steady",
     ),
     ("mesh", "hosts launch listen print pairs sla path len time dry-run resume", ""),
     ("explain", "path len time rounds rate layers service-time stages between cpu json verbose", ""),
@@ -110,7 +130,13 @@ pub(crate) fn shorten(mut command: clap::Command) -> clap::Command {
             if examples.is_empty() { verb } else { verb.after_help(examples) }
         });
     }
-    command
+    // Explaining is splitting into stages: there it is never off.
+    command.mut_subcommand("explain", |verb| {
+        verb.mut_arg("stages", |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.hide_default_value(true).help(format!("{help} [default: light]"))
+        })
+    })
 }
 
 /// The short help of the whole command; purposes and operands come from the verbs themselves.
@@ -201,6 +227,24 @@ mod tests {
                 assert!(!(prose(pair[0]) && prose(pair[1])), "{}: broken by hand after: {}", verb.get_name(), pair[0]);
             }
         }
+    }
+
+    #[test]
+    fn examples_are_lines_of_at_most_80_columns() {
+        for verb in crate::cli::command().get_subcommands() {
+            let Some(text) = verb.get_after_help().map(ToString::to_string) else { continue };
+            for line in
+                text.lines().filter(|line| line.trim_start().trim_start_matches("sudo ").starts_with("msgpath "))
+            {
+                assert!(line.chars().count() <= 80, "{}: {line}", verb.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn explain_says_which_stages_it_takes() {
+        let text = rendered(&["msgpath", "explain", "-h"]);
+        assert!(text.contains("light]") && !text.contains("default: off"), "{text}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ const NAME: &str = "lab";
 /// Make and remove network namespaces
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  msgpath lab up --rate 1G               two places, joined by a link of 1 Gbit/s
+  msgpath lab up --rate 1G               two places, a link of 1 Gbit/s
   msgpath echo --between lab             measures from the first to the second
   msgpath lab down
 
@@ -125,7 +125,7 @@ impl ShapeOptions {
 /// `10.66.0.0/24`.
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     let parsed = text.split_once('/').and_then(|(address, prefix)| Some((address.parse().ok()?, prefix.parse().ok()?)));
-    parsed.ok_or_else(|| format!("{text:?} is no network, such as 10.66.0.0/24"))
+    parsed.ok_or_else(|| format!("{text:?} is not a network, such as 10.66.0.0/24"))
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {

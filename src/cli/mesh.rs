@@ -41,12 +41,12 @@ const OWN_MEMORY: u64 = 12 << 20;
 /// Many hosts: which host or link is slow
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  msgpath mesh n[1-64]                       ssh, every pair, tcp 64 B, 2 s a pair
-  msgpath mesh --hosts hosts.toml --dry-run  steps, time, bytes, what would be found
-  msgpath mesh n[1-1000] --pairs k:24        a sample finds slow hosts in a minute
-  msgpath mesh n[1-8] --sla 'p99<200us'      exit 1 where a pair surely breaks it
+  msgpath mesh n[1-64]                       ssh, every pair, 2 s a pair
+  msgpath mesh --hosts hosts.toml --dry-run  steps, time and bytes first
+  msgpath mesh n[1-1000] --pairs k:24        a sample: slow hosts in a minute
+  msgpath mesh n[1-8] --sla 'p99<200us'      exit 1 where one surely breaks it
   msgpath mesh --resume @last                what is missing or failed
-  msgpath mesh --expect 64 --print slurm     a script for sbatch whose agents dial back
+  msgpath mesh --expect 64 --print slurm     a script for sbatch
 
 Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md.")]
 pub(crate) struct Arguments {
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     /// Reproduces pairs and steps [default: random, recorded]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Say what would be done: steps, time, bytes, what would be found
+    /// Say what would be done: steps, time and bytes first
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
     /// Go on with a mesh that was cut short: a name, a folder, @last

@@ -120,7 +120,7 @@ pub(crate) fn planned(words: &[String]) -> Result<Option<Planned>, msgpath_core:
     let words = rpc::sorted(std::iter::once("msgpath".into()).chain(words.iter().map(OsString::from)).collect())?;
     let parsed = command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = parsed.map_err(|error| {
-        problems::from_clap(&error).unwrap_or_else(|| problems::usage("an option that prints a text is no run"))
+        problems::from_clap(&error).unwrap_or_else(|| problems::usage("an option that prints a text is not a run"))
     })?;
     let plan = |request: crate::request::Request| Some(Planned::Plan(Box::new(request.plan)));
     match cli.verb {

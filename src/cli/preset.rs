@@ -25,7 +25,7 @@ const LONG: u64 = 300_000_000_000;
   msgpath preset copy-ladder -o DIR      its tables, CSV, pictures and page
   msgpath preset write-shape -- -t 5s    with an option for each of its runs
   msgpath preset own.toml                one of your own (docs/presets.md)
-  msgpath preset --repro ipc-ping-pong   a published table, ours beside theirs")]
+  msgpath preset --repro ipc-ping-pong   a published table, and ours")]
 pub(super) struct Arguments {
     /// list, show, the name of a preset, or a file of your own (own.toml)
     #[arg(value_name = "NAME", required_unless_present = "repro")]

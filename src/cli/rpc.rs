@@ -74,7 +74,7 @@ Targets
 
 /// Calls of a server: RPC lab, Redis, HTTP
 #[derive(Args, Debug)]
-#[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_help = EXAMPLES)]
+#[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH; here: a server of this run
     #[arg(value_name = "TARGET", value_parser = target)]
@@ -207,7 +207,7 @@ fn rate(text: &str) -> Result<Rate, Problem> {
     }
 }
 
-/// E33: what was typed is no command of the lab.
+/// E33: what was typed is not a command of the lab.
 fn no_command(error: &CommandError) -> Problem {
     Problem::new("E33", Exit::Usage, error.to_string()).why(error.why()).hint(error.hint())
 }
@@ -281,13 +281,13 @@ fn takes_next(verb: &clap::Command, word: &str) -> Result<bool, Problem> {
     let unknown = || {
         let longs = verb.get_arguments().filter_map(clap::Arg::get_long).map(|long| format!("--{long}"));
         let names: Vec<String> = longs.chain(command::OPTIONS.map(String::from)).chain([THEN.into()]).collect();
-        // Dashes are no part of the name: the lab has one where others have two.
+        // Dashes are not part of the name: the lab has one where others have two.
         let bare = |name: &str| name.trim_start_matches('-').to_owned();
         let bares: Vec<String> = names.iter().map(|name| bare(name)).collect();
         let near = nearest(&bare(word), bares.iter().map(String::as_str));
         let near = near.and_then(|near| names.iter().find(|name| bare(name) == near));
         let near = near.map_or_else(|| "msgpath rpc --help".to_owned(), Clone::clone);
-        usage(format!("{word} is no option of rpc")).hint(near)
+        usage(format!("{word} is not an option of rpc")).hint(near)
     };
     let takes = |arg: &clap::Arg| arg.get_action().takes_values();
     if let Some(long) = word.strip_prefix("--") {
@@ -370,7 +370,7 @@ impl Arguments {
                     if !METHODS.contains(&step.method.as_str()) {
                         let near = nearest(&step.method, METHODS)
                             .map_or_else(String::new, |near| format!(" (nearest: {near})"));
-                        notes.push(format!("{:?} is no method of the lab{near}; it is sent as it is", step.method));
+                        notes.push(format!("{:?} is not a method of the lab{near}; it is sent as it is", step.method));
                     }
                 }
                 Protocol::Redis => check_redis(step)?,
@@ -397,7 +397,8 @@ fn check_redis(step: &command::Step) -> Result<(), Problem> {
         "set" | "write" if step.value.is_none() => missing("-value"),
         "get" | "read" | "del" | "delete" | "set" | "write" => Ok(()),
         _ => {
-            Err(usage(format!("{} is no command that rpc speaks to Redis", step.method)).hint("PING, SET, GET or DEL"))
+            Err(usage(format!("{} is not a command that rpc speaks to Redis", step.method))
+                .hint("PING, SET, GET or DEL"))
         }
     }
 }
@@ -410,7 +411,9 @@ fn check_http(step: &command::Step) -> Result<(), Problem> {
             Err(no_command(&CommandError::Missing { method: step.method.clone(), option: "-value" }))
         }
         "put" | "write" => Ok(()),
-        _ => Err(usage(format!("{} is no method that rpc speaks over HTTP", step.method)).hint("GET, PUT or DELETE")),
+        _ => {
+            Err(usage(format!("{} is not a method that rpc speaks over HTTP", step.method)).hint("GET, PUT or DELETE"))
+        }
     }
 }
 
@@ -425,7 +428,7 @@ struct Console {
 
 impl Console {
     fn line(&self, text: &str) {
-        // A reader that left is no reason to stop measuring.
+        // A reader that left is not a reason to stop measuring.
         let _ = match self.legacy {
             true => writeln!(std::io::stdout(), "{text}"),
             false => writeln!(std::io::stderr(), "{text}"),
@@ -806,7 +809,7 @@ mod tests {
         ] {
             let problem = words(typed).unwrap_err();
             assert_eq!(problem.exit, Exit::Usage);
-            assert!(problem.what.contains("no option") && problem.hint.contains(near), "{typed}: {problem}");
+            assert!(problem.what.contains("not an option") && problem.hint.contains(near), "{typed}: {problem}");
         }
         assert_eq!(words("h").unwrap_err().code, "E33");
     }

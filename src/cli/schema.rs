@@ -10,12 +10,12 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   msgpath schema >msgpath.schema.json
-  msgpath schema | jq '.\"$defs\".Quantile'     one shape: its fields with their types, units and meaning
+  msgpath schema | jq '.\"$defs\".Quantile'     one shape
 
 docs/json.md has the same as a page.")]
 pub(super) struct Arguments {}
 
 pub(super) fn run() -> Result<ExitCode> {
-    writeln!(std::io::stdout(), "{:#}", msgpath_present::json::schema())?;
+    write!(std::io::stdout(), "{}", msgpath_present::json::schema())?;
     Ok(ExitCode::SUCCESS)
 }

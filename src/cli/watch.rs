@@ -33,10 +33,10 @@ const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   sudo msgpath watch --port 6379               whoever answers on this port
-  sudo msgpath watch --comm redis-server       all processes of a name, with their children
+  sudo msgpath watch --comm redis-server       all processes of a name
   sudo msgpath watch --pid 812 -t 30s --slowest 10
   sudo msgpath watch --cgroup system.slice/nginx.service
-  sudo msgpath watch -- ./server --threads 4   start a program and watch it until it ends
+  sudo msgpath watch -- ./server --threads 4   start a program, watch it
   msgpath watch brisk-otter                    a record of this kind again
 
 Requests and replies on TCP, UDP and Unix sockets, paired by turns: what a client sends before it is answered is one \

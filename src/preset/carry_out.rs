@@ -115,7 +115,7 @@ fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
         }
         if stop.load(Ordering::Relaxed) && !asked {
             asked = true;
-            // A second SIGTERM is no impatience (signal.rs), so it does not matter that the terminal told it already.
+            // A second SIGTERM is not impatience (signal.rs), so it does not matter that the terminal told it already.
             msgpath_sys::signal::ask_to_end(child.id());
         }
         std::thread::sleep(Duration::from_millis(20));

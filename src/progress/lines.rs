@@ -42,7 +42,7 @@ impl Progress for Lines {
         let line = self.plan.as_ref().and_then(|plan| round_line(&self.run, plan, round, done, of));
         if let (Some(line), false) = (line, self.gone) {
             let mut out = std::io::stdout().lock();
-            // A reader that left is no reason to stop measuring.
+            // A reader that left is not a reason to stop measuring.
             self.gone = writeln!(out, "{}", json::round(&line)).and_then(|()| out.flush()).is_err();
         }
     }

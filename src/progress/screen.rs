@@ -24,7 +24,7 @@ impl Screen {
     pub(super) fn draw(&mut self, text: &str, columns: usize) {
         let frame = self.frame(text, Self::room(columns));
         let mut out = std::io::stderr().lock();
-        // A terminal that is gone is no reason to stop measuring.
+        // A terminal that is gone is not a reason to stop measuring.
         let _ = out.write_all(frame.as_bytes()).and_then(|()| out.flush());
     }
 

@@ -451,7 +451,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
         Verb::Stream => 10,
     };
     if typed.time == Some(0) || typed.count == Some(0) {
-        return Err(usage("a run of no length measures nothing").hint("-t 10s, or -c 1000"));
+        return Err(usage("-t and -c must be > 0").hint("-t 10s, or -c 1000"));
     }
     let extent = match (typed.count, typed.time) {
         (Some(count), _) => Extent::Count(count),
@@ -541,7 +541,7 @@ pub(crate) fn reached(
 /// What starts the far end on its host.
 ///
 /// # Errors
-/// The target is no host, or names a port.
+/// The target is not a host, or names a port.
 fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, Problem> {
     let Some(launch) = &typed.launch else { return Ok(None) };
     let by = &launch.by;

@@ -51,8 +51,8 @@ fn a_count_decides_the_rounds() {
     assert_eq!(plan("echo -c 10k").extent, Extent::Count(10_000));
     assert_eq!(plan("echo -t 250ms").extent, Extent::Time(SECOND / 4));
     refused("echo -c 10 -r 20", "E11", "cannot be spread");
-    refused("echo -c 0", "E11", "no length");
-    refused("echo -t 0", "E11", "no length");
+    refused("echo -c 0", "E11", "must be > 0");
+    refused("echo -t 0", "E11", "must be > 0");
     refused("echo -t 1 -c 5", "E11", "cannot be used with");
 }
 
@@ -80,7 +80,7 @@ fn sizes_and_pieces() {
     refused("echo -l 2G", "E11", "1 GiB");
     refused("echo -l 99999999999G", "E11", "64 bits");
     refused("echo --pieces 1000x4G", "E11", "1 GiB");
-    refused("echo -l 1M -c 99999999999999", "E11", "no run");
+    refused("echo -l 1M -c 99999999999999", "E11", "not a run");
     refused("echo -l 64 --pieces 2x32", "E11", "cannot be used with");
     refused("echo --pieces 15", "E11", "15x100");
     refused("echo -u -l 1M", "E07", "65507");

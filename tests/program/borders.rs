@@ -92,7 +92,7 @@ const NAMES: [(&str, &str); 26] = [
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
     ("crates/sys/src/ethtool.rs", "names of offloads"),
-    ("crates/run/src/observe/perf.rs", "names of tracepoints"),
+    ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),
     ("crates/core/src/path.rs", "the wait that is not written"),

@@ -109,7 +109,7 @@ fn half_a_message_and_a_number_that_is_none_are_said() {
     let mut wrong = server.connect();
     wrong.write_all(&[0xff; 4]).unwrap();
     assert_eq!(until_closed(&mut wrong), b"");
-    server.running.until_it_says("no number of repetitions");
+    server.running.until_it_says("not a number of repetitions");
     // A client that sends a byte now and then, and one that sends nothing.
     let (mut slow, mut silent) = (server.connect(), server.connect());
     let begun = Instant::now();
@@ -584,7 +584,7 @@ fn frames_of_vehicles_are_received() {
         (heard["heard"]["others"].as_u64(), heard["heard"]["arrivals"][0]["bytes"].as_u64()),
         (Some(1), Some(64))
     );
-    // Nothing at all is no success.
+    // Nothing at all is not success.
     let line = format!("compat frames {device} -t 200ms");
     let words: Vec<&str> = line.split_whitespace().collect();
     let quiet = Running::new(within("b", &home.command(&words))).finish(Duration::from_secs(40));

@@ -233,7 +233,7 @@ fn a_change_that_made_a_server_slower_fails_in_ci() {
 fn what_is_no_echo_is_named_and_nothing_hangs() {
     let Some(home) = home() else { return };
     let faults = [
-        ("upper", "", "its reply is no echo: byte 0"),
+        ("upper", "", "its reply is not an echo: byte 0"),
         ("twice", "", "it sends more than the 64 bytes"),
         ("hello", "", "of a reply of 64 bytes 7 came"),
         ("once", "", "closes the connection"),

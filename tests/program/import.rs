@@ -96,7 +96,7 @@ fn a_damaged_log_is_refused_with_its_offset() {
     home.run("import client.log bad.log").ends_with(3).says(&["E30", "bad.log is damaged at byte 288: type 9"]);
     home.run("runs").ends_with(0);
     assert!(!home.runs().join("bad").exists());
-    // The tail of a killed program is no damage.
+    // The tail of a killed program is not damage.
     std::fs::write(home.path().join("cut.log"), &golden::bytes(&golden::CLIENT)[..400]).unwrap();
     home.run("import cut.log").ends_with(0).shows(&["the last 16 bytes are part of a record"]);
 }
@@ -109,13 +109,13 @@ fn files_that_are_nothing_of_the_kind() {
         .unwrap();
     std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
     home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
-    home.run("import text").ends_with(3).says(&["E29", "text is no log", "hello"]);
+    home.run("import text").ends_with(3).says(&["E29", "text is not a log", "hello"]);
     home.run("import zeros").ends_with(3).says(&["E29"]);
     home.run("import empty.log client.log").ends_with(0).shows(&["empty.log: empty"]);
     // As the lab's tool wants it: the title first.
     home.msgpath(&["import", "10 writes 1MB", "client.log"]).ends_with(2).says(&[
         "E29",
-        "\"10 writes 1MB\" is no file",
+        "\"10 writes 1MB\" is not a file",
         "--title \"10 writes 1MB\" client.log",
     ]);
     home.run("import nowhere.log").ends_with(2).says(&["nowhere.log"]);

@@ -148,7 +148,7 @@ fn labs_that_cannot_be() {
     home.run("lab up x --net 192.168.1.0/24").ends_with(2).says(&["10.0.0.0/8"]);
     home.run("lab up x --hosts 99").ends_with(2).says(&["2 to 16"]);
     home.run("lab up UPPER").ends_with(2).says(&["small letters"]);
-    home.run("lab up x --loss 2").ends_with(2).says(&["no share"]);
+    home.run("lab up x --loss 2").ends_with(2).says(&["not a share"]);
     home.run("echo --between nowhere").ends_with(3).says(&["no lab named nowhere"]);
     home.run("echo --between a,b").ends_with(3).says(&["no place or namespace"]);
     home.run("echo 127.0.0.1 --between lab").ends_with(2).says(&["both ends"]);
@@ -474,7 +474,7 @@ fn links_that_cannot_be() {
     let home = Home::new();
     home.run("echo --link rate=1G").ends_with(2).says(&["--between"]);
     home.run("echo --between lab --link speed=1").ends_with(2).says(&["not a property of a link"]);
-    home.run("echo --between lab --link mtu=9").ends_with(2).says(&["no MTU"]);
+    home.run("echo --between lab --link mtu=9").ends_with(2).says(&["not an MTU"]);
     home.run("echo --between lab --link reorder=1%").ends_with(2).says(&["--delay"]);
     home.run("echo --between lab --link delay=11s").ends_with(2).says(&["at most 10 s"]);
     home.run("lab up x --rate 1").ends_with(2).says(&["8 kbit/s"]);

@@ -217,13 +217,83 @@ fn one_way_between_two_clocks_has_a_bound_and_the_truth_lies_within() {
         echo(&home, "n2", &by, &line),
         &["One way, by two clocks, p50: request ", "(clock bound)", "far end: arrival to its send", "W92"],
     );
-    let not_traced = "The kernel was not traced (the ends are in two time namespaces)";
-    shows(home.run("show apart -W"), &[not_traced]);
+    // Root of a user namespace may not trace the kernel beneath it; whether the near end may depends on who tests.
+    let json = home.run("show apart --json").ends_with(0).json();
+    let (says, text) = match json["attribution"][0]["not_shown_because"].as_str() {
+        Some(why) => (format!("The stages are not shown: {why}"), why.to_owned()),
+        None => ("The kernel was traced at one end, not at the far end".into(), json["attribution"].to_string()),
+    };
+    assert!(text.contains("far end") && text.contains("no right"), "{text}");
+    shows(home.run("show apart -W"), &[&says]);
     shows(home.run("explain apart"), &["Both ends on one axis", "The far end's clock, by the messages themselves"]);
     home.run("verify apart").ends_with(0);
     let page = home.path().join("apart.html");
     home.run(&format!("report apart -o {}", page.display())).ends_with(0);
     assert!(std::fs::read_to_string(&page).unwrap().contains("The ends have no common clock"));
+}
+
+#[test]
+fn the_stages_of_both_ends_come_from_the_kernel_of_each() {
+    let moved = ["-T", "--monotonic", &AHEAD_S.to_string(), "-f", "--kill-child"].join(" ");
+    let may = Command::new("unshare").args(moved.split(' ')).arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: no time namespace can be made by a user who may trace");
+    }
+    let home = Home::new();
+    let enter = script(&home, "enter", &format!("exec unshare {moved} \"$@\""));
+    let by = format!("{} {{program}}", enter.display());
+    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stages light --name both --program {PROGRAM} -qq");
+    echo(&home, "n2", &by, &line).ends_with(0);
+    let json = home.run("show both --json").ends_with(0).json();
+    let stages = &json["attribution"][0];
+    if stages["untraced"].as_array().is_none_or(|ends| !ends.is_empty()) || stages["known_by"].is_null() {
+        return println!("skipped: {}; {}", stages["untraced"], stages["not_shown_because"]);
+    }
+    assert!(stages["not_shown_because"].is_null(), "{stages}");
+    let known_by = stages["known_by"].as_str().unwrap();
+    assert!(known_by.starts_with("near end: ") && known_by.contains("; far end: "), "{known_by}");
+    let band = stages["bands"].as_array().unwrap().iter().find(|band| band["name"] == "all").unwrap();
+    let parts: Vec<f64> = band["parts_ns"].as_array().unwrap().iter().map(|ns| ns.as_f64().unwrap()).collect();
+    let mean = |direction: &str, kind: &str| {
+        let all = stages["stages"].as_array().unwrap().iter().zip(&parts);
+        let mut own = all.filter(|(stage, _)| stage["direction"] == direction && stage["kind"] == kind);
+        *own.next().unwrap_or_else(|| panic!("no {kind} of the {direction}: {stages}")).1
+    };
+    // The far end receives requests and sends replies: what its kernel did is there, by name.
+    for (direction, kind) in [
+        ("request", "transmit"),
+        ("request", "device"),
+        ("request", "softirq"),
+        ("request", "in_flight"),
+        ("request", "return"),
+        ("reply", "transmit"),
+        ("reply", "device"),
+        ("reply", "softirq"),
+        ("reply", "in_flight"),
+        ("reply", "return"),
+    ] {
+        assert!(mean(direction, kind) > 0.0, "{direction} {kind}");
+    }
+    assert!((parts.iter().sum::<f64>() / band["mean_ns"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{band}");
+    assert_eq!(stages["residual_ns"], 0);
+    let who: Vec<&str> = stages["threads"].as_array().unwrap().iter().filter_map(|one| one["who"].as_str()).collect();
+    assert_eq!(who, ["near end", "far end"]);
+    // One crystal: the truth is known, and the bound that the kernel's stamps leave holds it.
+    let piece = &json["far_clock"]["pieces"][0];
+    let number = |name: &str| piece[name].as_f64().unwrap();
+    let within = stages["within_ns"].as_f64().unwrap();
+    assert!(within > 0.0 && within >= number("within_ns"), "{piece}");
+    assert!((number("offset_ns") + f64::from(AHEAD_S) * 1e9).abs() <= number("within_ns"), "{piece}");
+    let both = mean("request", "device") + mean("reply", "device");
+    assert!(within < both, "{within} is not what the fastest ways between the hosts leave ({both})");
+    let text = home.run("explain both").ends_with(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["Both ends on one axis, each by its own clock", "device and wire ±", "The far end's clock"] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    home.run("verify both").ends_with(0);
+    let page = home.path().join("both.html");
+    home.run(&format!("report both -o {}", page.display())).ends_with(0);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("when the reply left it is known within"));
 }
 
 /// Whether this user may have namespaces.

@@ -528,7 +528,7 @@ fn what_is_typed_wrong_is_explained() {
     refused("-key kkk write", &["E33", "PADLEN", "try: write -key kkk"]);
     refused("-k 3", &["E33", "no command"]);
     refused("read", &["E33", "missing -key for read", "try: read -key"]);
-    refused("ping -kye x", &["-kye is no option of rpc", "try: -key"]);
+    refused("ping -kye x", &["-kye is not an option of rpc", "try: -key"]);
     refused("ping --verfy", &["--verfy", "try: --verify"]);
     refused("ping pong", &["two commands", "--then pong"]);
     refused("ping -k 10x", &["whole number", "silently read 10"]);

@@ -32,7 +32,7 @@ fn the_table_says_what_was_merged_and_real_time_signals_are_had() {
 #[test]
 fn a_transport_without_a_signal_says_why() {
     let home = Home::new();
-    for (path, part) in [("mq:send/sigio", "mq_notify"), ("shm/sigio", "no descriptor")] {
+    for (path, part) in [("mq:send/sigio", "mq_notify"), ("shm/sigio", "not a descriptor")] {
         let output = home.run(&format!("echo -x {path}")).ends_with(2);
         assert!(output.err.contains(part), "{path}: {}", output.err);
     }

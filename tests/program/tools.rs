@@ -185,7 +185,7 @@ fn a_long_turn_does_not_lose_the_ends() {
 #[test]
 fn tools_that_can_do_nothing_here_are_refused_before_anything_runs() {
     let home = Home::new();
-    home.run("echo --tools ping").ends_with(2).says(&["\"ping\" is no tool", "sockperf"]);
+    home.run("echo --tools ping").ends_with(2).says(&["\"ping\" is not a tool", "sockperf"]);
     home.run("echo -x unix:send --tools all").ends_with(2).says(&["no tool does what these cases do"]);
     home.run("echo 127.0.0.1 --tools all").ends_with(2).says(&["on this machine", "leave out the target"]);
     home.run("echo --tools all --json").ends_with(2);

@@ -15,7 +15,7 @@ fn values_that_cannot_be() {
     refused("echo hostB:78400", "E11", &["12864"]);
     refused("echo -l 0", "E11", &["0 bytes", "try:"]);
     refused("echo -l 99999999999G", "E11", &["64 bits"]);
-    refused("echo -l 1M -c 99999999999999", "E11", &["no run"]);
+    refused("echo -l 1M -c 99999999999999", "E11", &["not a run"]);
     refused("stream --pieces 1000x4G", "E11", &["1 GiB"]);
     refused("echo -t soon", "E11", &["-t", "a time"]);
     refused("echo -o no/such/folder/file", "E11", &["cannot be written"]);
@@ -26,7 +26,7 @@ fn values_that_cannot_be() {
     refused("serve 12345", "E11", &["\"12345\" is not a target", "-p 12345"]);
     refused("echo 12345", "E11", &["HOST:12345"]);
     refused("serve 127.0.0.1:0", "E11", &["port 0 does not exist"]);
-    refused("echo -c 0", "E11", &["no length"]);
+    refused("echo -c 0", "E11", &["must be > 0"]);
     msgpath(&["echo", "--cpu", "0,9998", "-c", "1"]).ends_with(3).says(&["error[E05]", "cpu 9998", "--cpu"]);
 }
 
@@ -35,7 +35,7 @@ fn numbers_that_overflow_when_multiplied() {
     refused("stream --pieces 1000x4G", "E11", &["1 GiB"]);
     refused("echo --pieces 4294967295x4294967295", "E11", &["at most 1024 pieces"]);
     refused("echo -c 99999999999999999999", "E11", &["-c", "99999999999999999999"]);
-    refused("echo -c 18446744073709551615 -l 1M", "E11", &["no run"]);
+    refused("echo -c 18446744073709551615 -l 1M", "E11", &["not a run"]);
     refused("echo -c 99999999999999999G", "E11", &["-c"]);
     refused("compare -l 1,2,3,4,5,6,7,8 -T 1,2,4,8 -r 4294967295", "E11", &["rounds"]);
     refused("echo -t 99999999999999999h", "E11", &["-t"]);

@@ -190,7 +190,7 @@ print('over')
 ";
 
 /// A client on one host and a server on another one, each watched as if the other end were not here: what is said of the server, and of
-/// the client's server. `port`: of no other test, which has the same addresses. `None`: no namespaces here.
+/// the client's server. `port`: the server's. `None`: no namespaces here.
 fn between_hosts(name: &str, port: u16, asker: &str, options: &str) -> Option<[Value; 2]> {
     if Command::new("python3").arg("--version").output().is_err() {
         println!("skipped: no python3");

@@ -88,7 +88,7 @@ pub fn boot_id() -> String {
     either(line("/proc/sys/kernel/random/boot_id"))
 }
 
-/// CRC-32 of this program's file, read once. It tells builds apart; it is no proof against forgery.
+/// CRC-32 of this program's file, read once. It tells builds apart; it is not proof against forgery.
 fn binary() -> String {
     static BINARY: OnceLock<String> = OnceLock::new();
     let read = || {

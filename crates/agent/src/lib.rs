@@ -22,6 +22,7 @@ pub mod loops;
 pub mod memory;
 mod meter;
 pub mod namespace;
+pub mod observe;
 pub mod open;
 mod pacer;
 pub mod payload;

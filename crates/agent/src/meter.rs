@@ -76,7 +76,7 @@ pub fn add_usage(report: &mut EndReport, before: &usage::Usage, after: &usage::U
     report.major_faults += after.major_faults - before.major_faults;
 }
 
-/// What was counted between two readings of one connection; what is no count is as it is now.
+/// What was counted between two readings of one connection; what is not a count is as it is now.
 pub fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
     // The kernel's counters of segments are 32 bits wide and wrap.
     let since = |after: u64, before: u64| u64::from((after as u32).wrapping_sub(before as u32));

@@ -206,7 +206,7 @@ impl Payload {
         };
         let same = |range: std::ops::Range<usize>| bytes[range.clone()] == self.expected[range];
         let numbered = self.sequence_elsewhere(bytes) == sequence & self.mask;
-        // A letter that is no digit has the low bits of one.
+        // A letter that is not a digit has the low bits of one.
         let letters =
             !matches!(self.other, Other::Text(_)) || bytes[start..end].iter().all(|byte| byte >> 4 == DIGIT >> 4);
         if numbered && letters && same(0..start) && same(end..bytes.len()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 const KEPT: usize = 2 << 10;
 /// What a program has said is whole when all that could say more have closed their ends of the pipe. Whoever it leaves behind may hold
 /// one for ever.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Heard {
@@ -55,7 +55,7 @@ impl Said {
 
     /// Of a program that has ended: waits until its last words have come through the pipe, at most a second.
     pub fn settle(&self) {
-        let _ = self.0.1.wait_timeout_while(self.heard(), LAST_WORDS, |heard| !heard.over);
+        let _ = self.0.1.wait_timeout_while(self.heard(), LAST_OUTPUT, |heard| !heard.over);
     }
 
     /// The last lines that say something, at most so many, in their order.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{EndPlace, Family};
-use msgpath_core::schema::{ClockFacts, EndReport, EventCounts, KernelCounts, OpenRound};
+use msgpath_core::schema::{ClockFacts, EndReport, EventCounts, KernelCounts, OpenRound, Tracing};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Offer, TransportMeta};
@@ -20,12 +20,15 @@ use msgpath_sys::{affinity, clock, frames};
 
 use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
+use crate::observe::{self, Tracer};
 use crate::program::{self, Programs, trial};
 use crate::role::Role;
 use crate::rpc::client::Calling;
 use crate::team::{Team, need, no_thread, problem, thread_records};
 use crate::thread::{Outcome, ThreadError};
-use crate::wire::{self, Dial, FloorsOrder, FromEnd, Incoming, Own, RoundOrder, Times, ToEnd, put_histograms};
+use crate::wire::{
+    self, Dial, FloorsOrder, FromEnd, Incoming, Own, RoundOrder, Times, ToEnd, TraceOrder, put_histograms,
+};
 use crate::{confine, counters, doctor, environment, events, floors, namespace, speed};
 
 /// How long the far end waits for connections that were announced.
@@ -173,6 +176,8 @@ struct Started {
     since: Instant,
     /// Goes back when the round is over.
     _share: Option<Share>,
+    /// The kernel is traced meanwhile.
+    traced: bool,
     /// See [`Dialled::kept`]; and whether every message that was sent has been waited for.
     kept: Vec<AnyChannel>,
     answered: bool,
@@ -289,6 +294,7 @@ fn converse<F: Read + AsFd>(
     let (mut programs, mut watched) = (Programs::default(), None::<Watched>);
     let mut dialled: Option<Dialled> = None;
     let mut calling: Option<Calling> = None;
+    let mut tracer: Option<Tracer> = None;
     loop {
         let mut look = LOOK;
         if let Some(started) = team.as_mut().filter(|started| started.running)
@@ -343,7 +349,7 @@ fn converse<F: Read + AsFd>(
                 (hello, Vec::new())
             }
             ToEnd::Examine(mut order) => {
-                // Who is no parent of this end does not say where it looks.
+                // Who is not a parent of this end does not say where it looks.
                 let named = order.peer.filter(|_| peer.reach == Reach::Own);
                 order.peer = named.or(peer.address).or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
                 order.cpus.truncate(MOST_EXAMINED);
@@ -352,6 +358,12 @@ fn converse<F: Read + AsFd>(
                 let checks = checks.unwrap_or_else(|_| doctor::examine(&order));
                 control.lease.renew(); // the near end keeps quiet while it waits
                 (FromEnd::Examined { checks }, Vec::new())
+            }
+            ToEnd::Trace(order) => {
+                let tracing;
+                (tracer, tracing) = trace(order, peer.reach);
+                control.lease.renew(); // it is tried first
+                (FromEnd::Tracing(Box::new(tracing)), Vec::new())
             }
             ToEnd::Round(order) if order.program.is_some() => {
                 (prepared, watched) = (None, None);
@@ -396,8 +408,17 @@ fn converse<F: Read + AsFd>(
                     before.team.abandon(); // a round that nobody finished
                 }
                 let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
-                let answer = match accept(prepared, &locals) {
-                    Ok((started, ready, share, seen)) => {
+                let order = Arc::clone(&prepared.order);
+                let accepted =
+                    accept(prepared, &locals).and_then(|accepted| match begin(&mut tracer, &order, &accepted.0) {
+                        Ok(traced) => Ok((accepted, traced)),
+                        Err(reason) => {
+                            accepted.0.abandon();
+                            Err(reason)
+                        }
+                    });
+                let answer = match accepted {
+                    Ok(((started, ready, share, seen), traced)) => {
                         let before = kernel().read();
                         started.go();
                         let (threads, since) = (started.traced().to_vec(), Instant::now());
@@ -411,6 +432,7 @@ fn converse<F: Read + AsFd>(
                             before,
                             since,
                             _share: share,
+                            traced,
                             kept: Vec::new(),
                             answered: false,
                         });
@@ -499,6 +521,7 @@ fn converse<F: Read + AsFd>(
                             before: kernel().read(),
                             since: Instant::now(),
                             _share: None,
+                            traced: false,
                             kept,
                             answered: own.load.is_none(),
                         });
@@ -533,6 +556,17 @@ fn converse<F: Read + AsFd>(
                 }
                 control.wait_for(started, terms)?;
                 let too_long = started.is_too_long(terms);
+                // The events come first, whatever became of the round.
+                if let Some(tracer) = tracer.as_mut().filter(|_| started.traced) {
+                    match tracer.end() {
+                        Ok(traced) => traced.put(to)?,
+                        Err(error) => {
+                            let _ = team.take().is_none_or(|started| started.team.abandon());
+                            wire::write(to, &FromEnd::Failed(observe::unreadable(&error)), &[])?;
+                            continue;
+                        }
+                    }
+                }
                 match team.take() {
                     Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
                     Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
@@ -552,6 +586,25 @@ fn converse<F: Read + AsFd>(
         };
         wire::write(to, &answer, &bytes)?;
     }
+}
+
+/// Makes a tracer ready, for whoever started this end. It sees more of this machine than a message: who runs when.
+fn trace(order: TraceOrder, reach: Reach) -> (Option<Tracer>, Tracing) {
+    if reach == Reach::Own {
+        return Tracer::open(order.set, order.room.min(observe::MAX_CARRIED));
+    }
+    let why = "a far end traces its kernel for whoever started it, and for nobody else";
+    let refused =
+        vec![(observe::KERNEL.to_owned(), Unavailable::new(why, "--launch: msgpath starts the far end there"))];
+    (None, Tracing { refused, ..Tracing::default() })
+}
+
+/// Begins to trace the threads of this end, where the round is one that is traced here. Whether it is.
+fn begin(tracer: &mut Option<Tracer>, order: &RoundOrder, team: &Team) -> Result<bool, Unavailable> {
+    let Some(tracer) = tracer.as_mut().filter(|_| order.traced) else { return Ok(false) };
+    let begun = tracer.begin(&[], team.traced(), order.pieces.total().min(order.reply) as u32);
+    begun.map_err(|error| observe::refused(&error))?;
+    Ok(true)
 }
 
 /// A round of calls: until it is over, or something else than a sign of life is heard, which ends it.
@@ -805,7 +858,7 @@ pub fn agent(places: Option<&[EndPlace; 2]>) -> std::process::ExitCode {
 
 /// The same for an agent that is where it is to be.
 pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
-    // It was started as /proc/self/exe, which is no name to find it by.
+    // It was started as /proc/self/exe, which is not a name to find it by.
     let _ = std::fs::write("/proc/self/comm", "msgpath");
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));
     let watched = Arc::clone(&lease);
@@ -864,8 +917,9 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::{Receiver, channel};
 
-    use msgpath_core::plan::{Dispatch, Workload};
+    use msgpath_core::plan::{Dispatch, StageSet, Workload};
     use msgpath_core::schedule::Arrivals;
+    use msgpath_core::schema::{EventKind, KernelEvent};
     use msgpath_core::units::Pieces;
     use msgpath_paths::registry::TRANSPORTS;
     use msgpath_paths::{AnyChannel, Channel, Driver, End, Family, Layout, Method, Wait, transport, with_ends};
@@ -1260,6 +1314,58 @@ mod tests {
             );
         }
         assert!(!std::path::Path::new("/tmp/msgpath-must-not-be-there").exists());
+    }
+
+    #[test]
+    fn the_kernel_is_traced_for_a_parent_and_nobody_else() {
+        let order = ToEnd::Trace(TraceOrder { set: StageSet::Light, room: usize::MAX });
+        for reach in [Reach::Machine, Reach::Network, Reach::Mesh] {
+            let answer = Near::new(reach, Terms::default()).asks(&order);
+            let FromEnd::Tracing(tracing) = answer else { panic!("{answer:?}") };
+            assert!(tracing.backend.is_none() && tracing.refused[0].1.why.contains("nobody else"), "{tracing:?}");
+        }
+    }
+
+    #[test]
+    fn a_far_end_that_traces_says_its_events_before_its_report() {
+        let (mut near, mut far) = (Near::new(Reach::Own, Terms::default()), Near::new(Reach::Own, Terms::default()));
+        let answer = far.asks(&ToEnd::Trace(TraceOrder { set: StageSet::Light, room: 10_000 }));
+        let FromEnd::Tracing(tracing) = answer else { panic!("{answer:?}") };
+        if tracing.backend.is_none() {
+            return eprintln!("skipped: {:?}", tracing.refused);
+        }
+        for traced in [true, false, true] {
+            let order = RoundOrder { messages: 50, traced, ..order("tcp:send") };
+            let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 50, load: None };
+            let FromEnd::Offered { addresses, .. } = far.orders(&order) else { panic!("no offer") };
+            let dial = Dial { order, own, peer: None, addresses };
+            let FromEnd::Connected { locals, .. } = near.asks(&ToEnd::Dial(Box::new(dial))) else {
+                panic!("no connection")
+            };
+            let ready = far.asks(&ToEnd::Connect { locals });
+            let FromEnd::Ready { threads, .. } = ready else { panic!("{ready:?}") };
+            assert!(matches!(near.asks(&ToEnd::Start), FromEnd::Ready { .. }));
+            assert_eq!(near.asks(&ToEnd::Go), FromEnd::Over);
+            far.say(&ToEnd::Finish);
+            let (mut incoming, mut ended) = (observe::Incoming::default(), false);
+            loop {
+                match wire::read::<FromEnd>(&mut far.control).unwrap().unwrap() {
+                    (FromEnd::Events { count }, bytes) if !ended => incoming.take(count, &bytes).unwrap(),
+                    (FromEnd::Traced { .. }, _) if !ended => ended = true,
+                    (FromEnd::Done { .. }, _) => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+            let (events, cookie) = (incoming.finish(), threads[0].cookies[0] as u32);
+            assert_eq!(ended, traced);
+            // A back end that does not know a socket by its cookie calls it 0.
+            let is_ready =
+                |event: &&KernelEvent| event.kind == EventKind::SkDataReady && [cookie, 0].contains(&event.b);
+            assert!(events.iter().filter(is_ready).count() >= if traced { 50 } else { 0 }, "{events:?}");
+            assert!(traced || events.is_empty());
+            near.say(&ToEnd::Finish);
+            while !matches!(wire::read::<FromEnd>(&mut near.control).unwrap().unwrap().0, FromEnd::Done { .. }) {}
+        }
     }
 
     #[test]

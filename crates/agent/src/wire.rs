@@ -3,17 +3,18 @@
 //! A frame is magic `mp`, version, kind (all in 4 bytes), the lengths of its two parts (u32 little-endian each), the
 //! CRC-32 of both, then JSON, then bytes. Parts are limited; nothing is allocated before the length was checked.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use msgpath_core::doctor::{Check, Examine};
-use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, Stamps, Workload};
+use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, StageSet, Stamps, Workload};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
     ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
-    ThreadRecord, TracedThread,
+    ThreadRecord, TracedThread, Tracing,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, Problem, SparseHistogram, Unavailable};
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::rpc::client::orders::{Batch, CallOrder, Called, CallsOrder};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -135,6 +136,8 @@ pub enum ToEnd {
     Examine(Examine),
     /// Measure what no message is faster than on your machine.
     Measure(FloorsOrder),
+    /// Trace your own kernel in rounds that are traced.
+    Trace(TraceOrder),
     /// The far end: prepare a round.
     Round(Box<RoundOrder>),
     /// The near end: connect to the far end, which is prepared.
@@ -208,6 +211,23 @@ pub enum FromEnd {
         floors: Box<Floors>,
         /// What reading the clock costs.
         clock: ClockFacts,
+    },
+    /// Answer to `Trace`: by what, and why not by something better or not at all. Where there is a back end, `Events` and
+    /// `Traced` come before `Done` of every round that is traced.
+    Tracing(Box<Tracing>),
+    /// Kernel events of a round follow (`observe`, 32 bytes each).
+    Events {
+        /// How many.
+        count: u32,
+    },
+    /// All kernel events of a round were said. Fields as in `observe::Traced`.
+    Traced {
+        /// Events that found no room.
+        lost: u64,
+        /// Names of tasks.
+        tasks: BTreeMap<i32, String>,
+        /// Switches that nobody saw.
+        unseen: BTreeMap<i32, u64>,
     },
     /// Answer to `Round`: connect here.
     Offered {
@@ -296,6 +316,15 @@ pub struct FloorsOrder {
     /// A message whose handing over is taken apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
+}
+
+/// How an end traces its own kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceOrder {
+    /// How much.
+    pub set: StageSet,
+    /// Room for the events of a round; no more than [`MAX_CARRIED`](crate::observe::MAX_CARRIED) is given.
+    pub room: usize,
 }
 
 /// What only one end knows of a round.
@@ -397,7 +426,7 @@ pub struct RoundOrder {
     /// Messages before them that are not measured.
     pub trim: u64,
     /// The near end of an echo stops early after this long, ns; 0: never. Then the far end's last message does not
-    /// come, and that is no error.
+    /// come, and that is not an error.
     pub patience_ns: u64,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
@@ -592,7 +621,7 @@ impl Incoming {
     /// Reads once, and nothing that follows the frame. 0: the other end has closed.
     ///
     /// # Errors
-    /// As the reader; `InvalidData` for anything that is no frame of this version.
+    /// As the reader; `InvalidData` for anything that is not a frame of this version.
     pub fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
         let whole = self.lengths()?.map_or(HEADER, |(json, bytes)| HEADER + json + bytes);
         let had = self.buffer.len();
@@ -671,8 +700,8 @@ mod tests {
     fn another_version_is_named() {
         let mut bytes = Vec::new();
         write(&mut bytes, &ToEnd::Bye, &[]).unwrap();
-        bytes[2] = 9;
-        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 9"));
+        bytes[2] = 10;
+        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 10"));
     }
 
     #[test]

@@ -63,13 +63,13 @@ fn recorded() -> (Run, Logs) {
     });
     let thread = |end: usize| TracedThread { tid: TIDS[end], sends: true, receives: true, cookies: vec![COOKIES[end]] };
     let trace = TraceRound { threads: vec![vec![thread(0)], vec![thread(1)]], ..TraceRound::default() };
-    let (mut logs, mut kernel) = (Logs::default(), Vec::new());
+    let (mut rows, mut kernel) = (Vec::new(), Vec::new());
     let mut rounds = Vec::new();
     for pass in 0..ROUNDS {
         rounds.push(RoundRecord { case: 1, pass, trace: Some(trace.clone()), ..RoundRecord::default() });
-        kernel.push(round(pass, &mut logs.traced));
+        kernel.push(round(pass, &mut rows));
     }
-    logs.events = KernelEvents::Here(kernel);
+    let logs = Logs { traced: rows.into(), events: KernelEvents::Here(kernel), ..Logs::default() };
     (Run { folder: Default::default(), header, rounds, end: None, damage: None }, logs)
 }
 
@@ -79,7 +79,7 @@ fn round(pass: u32, rows: &mut Vec<MessageRow>) -> Events {
     let mut events = Vec::with_capacity(MESSAGES as usize * 14 + 4);
     let mut t = u64::from(pass) << 32;
     let mut put = |t_ns, kind, cpu, tid: i32, a, b: i32, len| {
-        events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len, flags: 0 });
+        events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len, flags: 0, end: 0 });
     };
     put(t, EventKind::SchedSwitch, 1, 0, 0, TIDS[1], 0);
     put(t + 1, EventKind::SchedSwitch, 1, TIDS[1], 1, 0, 0);

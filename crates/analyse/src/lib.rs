@@ -25,6 +25,7 @@ pub mod logs;
 pub mod mesh;
 pub mod one_way;
 pub mod open_loop;
+mod order;
 pub mod periodic;
 pub mod refine;
 pub mod restarts;

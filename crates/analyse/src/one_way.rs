@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use msgpath_core::plan::{Case, Stamps as Taken, Workload};
 use msgpath_core::schema::{MessageRow, NEAR, RoundRecord};
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::{Messages, Run};
+use msgpath_record::{Messages, Rows, Run};
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{self, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::clocks::{self, ClockPiece, Stamps};
+use crate::attribution;
+use crate::clocks::{self, ClockPiece, Envelope, Stamps};
+use crate::logs::Logs;
 
 /// The quantiles of a way.
 const QUANTILES: [f64; 2] = [0.5, 0.99];
@@ -90,21 +92,23 @@ impl OneWay {
         plan.workload == Workload::Echo && plan.stamps == Taken::Both && !run.header.one_clock()
     }
 
-    /// From the log of such a run, which is gone through twice, one round at a time. `None`: it is another one.
-    pub fn of(run: &Run, logged: &dyn Messages) -> Option<Self> {
+    /// From the log of such a run, which is gone through twice, one round at a time, and from its kernel events (`logs`), where
+    /// both ends have some: the kernel's stamps lie closer together. `None`: it is another one.
+    pub fn of(run: &Run, logged: &dyn Messages, logs: &Logs) -> Option<Self> {
         if !Self::is_in(run) {
             return None;
         }
         // The step of the far end's clock was not asked for; it has the kernel's resolution as well.
         let allow = clocks::allowance(2 * run.header.end(NEAR).clock.step_ns.max(1));
-        let (mut decisive, mut messages) = (Vec::new(), 0);
+        let (mut envelope, mut messages) = (Envelope::new(allow, clocks::KEPT), 0);
         logged.rounds(&|_, _| true, &mut |rows| {
-            let mut own: Vec<Stamps> = rows.iter().filter_map(stamps).collect();
-            messages += own.len() as u64;
-            clocks::decisive(&mut own, allow);
-            decisive.append(&mut own);
+            for stamps in rows.iter().filter_map(stamps) {
+                messages += 1;
+                envelope.add(Some(stamps));
+            }
         });
-        let found = clocks::align(&decisive, decisive.len(), "message", allow);
+        attribution::exchanges(run, logs, &mut |stamps| envelope.add(Some(stamps)));
+        let found = envelope.align("message");
         let contradicting = found.contradicting.unwrap_or(0);
         let clock = FarClock { pieces: found.pieces, text: found.text, messages, contradicting };
         let mut rounds = BTreeMap::new();
@@ -166,7 +170,7 @@ impl<L> OnOneClock<L> {
     }
 }
 
-impl<L: Messages> Messages for OnOneClock<L> {
+impl<L: Messages> Rows<MessageRow> for OnOneClock<L> {
     fn index(&self) -> Vec<(u32, u32, usize)> {
         self.log.index()
     }
@@ -189,7 +193,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::logs::Logs;
     use crate::summarise_with;
     use crate::testing::Build;
 
@@ -234,7 +237,7 @@ mod tests {
 
     impl Planted {
         fn found(&self) -> OneWay {
-            OneWay::of(&self.run, &self.rows).expect("two clocks")
+            OneWay::of(&self.run, &self.rows, &Logs::default()).expect("two clocks")
         }
 
         /// Times of each message by the clock that was found, with their sums and their distance from the truth checked.
@@ -308,11 +311,12 @@ mod tests {
     fn what_is_decisive_says_all_that_the_messages_say() {
         let planted = planted(4, 100, [5_000.0, 5_000.0], |t| 7e6 - 100e-6 * t);
         let all: Vec<Stamps> = planted.rows.iter().filter_map(stamps).collect();
-        let (mut few, allow) = (all.clone(), clocks::allowance(2));
-        clocks::decisive(&mut few, allow);
-        assert!(few.len() < 60, "{}", few.len());
-        let lines = |stamps: &[Stamps]| clocks::align(stamps, stamps.len(), "message", allow).pieces;
-        let ([piece], [same]) = (&lines(&all)[..], &lines(&few)[..]) else { panic!("one line") };
+        let lines = |most: usize| {
+            let mut envelope = Envelope::new(clocks::allowance(2), most);
+            all.iter().for_each(|one| envelope.add(Some(*one)));
+            envelope.align("message").pieces
+        };
+        let ([piece], [same]) = (&lines(usize::MAX)[..], &lines(500)[..]) else { panic!("one line") };
         // The first and the last decisive one are not the first and the last of all.
         let t = 1_000_000_000;
         assert!((piece.theta(t) - same.theta(t)).abs() < 1.0 && same.within_ns <= piece.within_ns + 1.0);
@@ -343,18 +347,20 @@ mod tests {
     fn one_clock_and_missing_stamps_say_nothing() {
         let mut planted = planted(6, 100, [5_000.0, 5_000.0], |_| 1e9);
         planted.run.header.plan.stamps = Taken::Near;
-        assert!(OneWay::of(&planted.run, &planted.rows).is_none());
+        assert!(OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_none());
         planted.run.header.plan.stamps = Taken::Both;
-        let found = OneWay::of(&planted.run, &NO_MESSAGES).unwrap();
+        let found = OneWay::of(&planted.run, &NO_MESSAGES, &Logs::default()).unwrap();
         assert!(
             found.clock.pieces.is_empty() && found.clock.text.starts_with("clocks not aligned: none of 0 messages")
         );
         assert_eq!(found.clock.aligned(&planted.rows[0]), planted.rows[0]);
         planted.run.header.host_mut(FAR).boot_id = "one".into();
-        assert!(planted.run.header.one_clock() && OneWay::of(&planted.run, &planted.rows).is_none());
+        assert!(planted.run.header.one_clock() && OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_none());
         // The same machine, in a time namespace that moves its clock.
         planted.run.header.host_mut(FAR).facts.insert(TIME_NAMESPACE.into(), "time:[2]".into());
-        assert!(planted.run.header.one_machine() && OneWay::of(&planted.run, &planted.rows).is_some());
+        assert!(
+            planted.run.header.one_machine() && OneWay::of(&planted.run, &planted.rows, &Logs::default()).is_some()
+        );
     }
 
     #[test]

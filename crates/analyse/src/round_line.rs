@@ -110,7 +110,7 @@ pub fn round_line(run: &str, plan: &Plan, round: &RoundRecord, done: u64, of: u6
     };
     let arrived = received > 0;
     let untimed = "the messages of a stream are not timed one by one";
-    let bits_why = if timed { "messages that are timed one by one are no stream" } else { "nothing arrived" };
+    let bits_why = if timed { "messages that are timed one by one are not a stream" } else { "nothing arrived" };
     let times = [
         ("fastest_ns", line.fastest_ns),
         ("p50_ns", line.p50_ns),

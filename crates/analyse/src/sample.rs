@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_record::Messages;
+use msgpath_record::{OfCase, Rows};
 
 /// Slowest messages whose surroundings are kept.
 const WORST: usize = 20;
@@ -19,6 +19,8 @@ pub trait Timed {
     fn start_ns(&self) -> u64;
     /// How long it took, ns; `None`: lost.
     fn latency_ns(&self) -> Option<u64>;
+    /// Its connection.
+    fn connection(&self) -> u32;
     /// It is rare and worth seeing, however fast it was.
     fn remarkable(&self) -> bool {
         false
@@ -26,6 +28,10 @@ pub trait Timed {
 }
 
 impl Timed for MessageRow {
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
     fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -36,6 +42,10 @@ impl Timed for MessageRow {
 }
 
 impl Timed for RpcRow {
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
     fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -184,13 +194,14 @@ fn keep_around<T: Timed>(worst: &[Slow], mut room: usize, certain: &mut Vec<u32>
 }
 
 /// The walk through rows in memory, which come by rising start.
-pub fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
+#[cfg(test)]
+fn in_memory<'a, T: 'a>(rows: impl Iterator<Item = &'a T> + Clone) -> impl Fn(Wanted<'_>, Each<'_, T>) {
     move |_, each| rows.clone().zip(0..).for_each(|(row, at)| each(at, row))
 }
 
-/// The messages of one case that stand for it.
+/// The messages, or the calls, of one case that stand for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CaseSample {
+pub struct CaseSample<T = MessageRow> {
     /// Id of the case.
     pub case: u32,
     /// How many were chosen.
@@ -202,39 +213,39 @@ pub struct CaseSample {
     /// Highest connection number and one.
     pub connections: u32,
     /// The messages by rising start, and whether each is sampled.
-    pub rows: Vec<(MessageRow, bool)>,
+    pub rows: Vec<(T, bool)>,
 }
 
-/// The messages of one case, by rising start: rounds follow each other, and within one connections may mix.
-struct OfCase<'a> {
-    messages: &'a dyn Messages,
+/// The rows of one case, by rising start: rounds follow each other, and within one connections may mix.
+struct Own<'a, T> {
+    messages: &'a dyn Rows<T>,
     case: u32,
     count: usize,
     /// Of each pass the position of its first message, and its first and last start, as far as they are known.
     rounds: BTreeMap<u32, (usize, Cell<(u64, u64)>)>,
 }
 
-impl OfCase<'_> {
+impl<T: Timed + OfCase> Own<'_, T> {
     /// As [`Walk`].
-    fn walk(&self, wanted: Wanted<'_>, each: Each<'_, MessageRow>) {
+    fn walk(&self, wanted: Wanted<'_>, each: Each<'_, T>) {
         let is_wanted = |case: u32, pass: u32| {
             let starts = self.rounds.get(&pass).filter(|_| case == self.case).map(|(_, starts)| starts.get());
             starts.is_some_and(|(first, last)| wanted(first, last))
         };
         self.messages.rounds(&is_wanted, &mut |rows| {
-            let Some((base, starts)) = self.rounds.get(&rows[0].pass) else { return };
-            let mut order: Vec<&MessageRow> = rows.iter().collect();
-            order.sort_by_key(|row| (row.start_ns, row.connection));
-            starts.set((order[0].start_ns, order[order.len() - 1].start_ns));
+            let Some((base, starts)) = self.rounds.get(&rows[0].place().1) else { return };
+            let mut order: Vec<&T> = rows.iter().collect();
+            order.sort_by_key(|row| (row.start_ns(), row.connection()));
+            starts.set((order[0].start_ns(), order[order.len() - 1].start_ns()));
             order.into_iter().zip(*base as u32..).for_each(|(row, at)| each(at, row));
         });
     }
 }
 
-/// Chooses at most `limit` of the logged messages of these cases.
-pub fn messages(messages: &dyn Messages, cases: &[u32], limit: usize) -> Vec<CaseSample> {
-    let mut all: Vec<OfCase<'_>> =
-        cases.iter().map(|case| OfCase { messages, case: *case, count: 0, rounds: BTreeMap::new() }).collect();
+/// Chooses at most `limit` of the logged messages, or calls, of these cases.
+pub fn messages<T: Timed + OfCase + Copy>(messages: &dyn Rows<T>, cases: &[u32], limit: usize) -> Vec<CaseSample<T>> {
+    let mut all: Vec<Own<'_, T>> =
+        cases.iter().map(|case| Own { messages, case: *case, count: 0, rounds: BTreeMap::new() }).collect();
     for (case, pass, count) in messages.index() {
         if let Some(own) = all.iter_mut().find(|own| own.case == case) {
             own.rounds.insert(pass, (own.count, Cell::new((0, u64::MAX))));
@@ -244,14 +255,14 @@ pub fn messages(messages: &dyn Messages, cases: &[u32], limit: usize) -> Vec<Cas
     let counts: Vec<usize> = all.iter().map(|own| own.count).collect();
     let mut cases = Vec::new();
     for (own, share) in all.iter().zip(shares(&counts, limit)) {
-        let selection = select::<MessageRow>(own.count, share, &|wanted, each| own.walk(wanted, each));
+        let selection = select::<T>(own.count, share, &|wanted, each| own.walk(wanted, each));
         if selection.picked.is_empty() {
             continue;
         }
         let mut picked = selection.picked.iter().peekable();
         let (mut rows, mut connections) = (Vec::with_capacity(selection.picked.len()), 0);
         own.walk(&|_, _| true, &mut |at, row| {
-            connections = connections.max(row.connection.saturating_add(1));
+            connections = connections.max(row.connection().saturating_add(1));
             if let Some((_, sampled)) = picked.next_if(|(next, _)| *next == at) {
                 rows.push((*row, *sampled));
             }

@@ -11,7 +11,7 @@ use msgpath_core::units::Pieces;
 use msgpath_record::Run;
 
 use crate::logs::Logs;
-use crate::rpc::align::align;
+use crate::rpc::align::Pair;
 use crate::rpc::{PairClock, RpcSummary};
 use crate::summary::Summary;
 
@@ -119,8 +119,10 @@ impl Calls {
 
     /// The clocks of the first pair.
     pub fn clock(&self) -> PairClock {
-        let rows: Vec<&RpcRow> = self.rows.iter().filter(|row| row.pair == 0).collect();
-        align(0, &self.facts.pairs[0], &rows, self.facts.client_step_ns + self.facts.server_step_ns)
+        let step_ns = self.facts.client_step_ns + self.facts.server_step_ns;
+        let mut pair = Pair::new(&self.facts.pairs[0], 1, step_ns);
+        self.rows.iter().filter(|row| row.pair == 0).for_each(|row| pair.add(row));
+        pair.finish(0)
     }
 
     /// The truth lies within the bound wherever it is asked for.
@@ -186,7 +188,7 @@ impl Calls {
             }),
             damage: None,
         };
-        (run, Logs { rpcs: rows, ..Logs::default() })
+        (run, Logs { rpcs: rows.into(), ..Logs::default() })
     }
 
     /// The summary of [`run`](Self::run) with one method.
@@ -216,7 +218,7 @@ pub fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
     findings.chain(warnings.map(|warning| warning.text.clone())).collect()
 }
 
-/// The near end's report of a round of these calls; a server that is no agent of ours reports nothing.
+/// The near end's report of a round of these calls; a server that is not an agent of ours reports nothing.
 fn round(case: u32, pass: u32, rows: &[&mut RpcRow]) -> RoundRecord {
     let mut latency = Histogram::new();
     rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latency.record(ns));

@@ -119,11 +119,11 @@ fn recorded(setup: &Setup) -> Vec<EventKind> {
 
 impl Maker<'_> {
     fn put(&mut self, t_ns: u64, kind: EventKind, cpu: u16, tid: i32, a: u64, b: i32) {
-        self.events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len: 0, flags: 0 });
+        self.events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len: 0, flags: 0, end: 0 });
     }
 
     fn packet(&mut self, t_ns: u64, kind: EventKind, cpu: u16, tid: i32, buffer: u64, len: u16) {
-        self.events.push(KernelEvent { t_ns, kind, cpu, tid, a: buffer, b: 0, len, flags: 0 });
+        self.events.push(KernelEvent { t_ns, kind, cpu, tid, a: buffer, b: 0, len, flags: 0, end: 0 });
     }
 
     fn switch(&mut self, t_ns: u64, cpu: u16, previous: i32, next: i32, preempted: bool) {
@@ -138,6 +138,7 @@ impl Maker<'_> {
             b: next as u32,
             len: 0,
             flags,
+            end: 0,
         });
     }
 
@@ -391,7 +392,7 @@ pub(crate) fn traced(setup: &Setup, messages: u64) -> Traced {
             }
             let message = Truth { legs: [there, back], waiting: waiting as u32, handler: handler as u32, coalesced };
             truth.push(message);
-            logs.traced.push(MessageRow {
+            logs.traced.here().push(MessageRow {
                 case: 1,
                 pass: round.pass,
                 sequence,

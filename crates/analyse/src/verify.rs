@@ -7,7 +7,7 @@ use msgpath_core::plan::{Plan, Workload};
 use msgpath_core::schema::{RoundRecord, RpcRow, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::{Messages, Run};
+use msgpath_record::{Calls, Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -353,28 +353,23 @@ fn from_messages(
 }
 
 /// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
-fn from_calls(run: &Run, calls: &[RpcRow], cases: &[CaseSummary], check: &mut Check) -> BTreeMap<u32, Vec<Tally>> {
-    let mut rows: BTreeMap<(u32, u32), Vec<&RpcRow>> = BTreeMap::new();
-    for row in calls {
-        rows.entry((row.case, row.pass)).or_default().push(row);
-    }
+fn from_calls(run: &Run, calls: &dyn Calls, cases: &[CaseSummary], check: &mut Check) -> BTreeMap<u32, Vec<Tally>> {
     let mut again = Again::new(run, cases);
-    for round in run.rounds.iter().filter(|_| run.header.plan.workload == Workload::Rpc) {
+    calls.rounds(&|_, _| run.header.plan.workload == Workload::Rpc, &mut |rows| {
+        let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
+        if rows.len() as u64 != round.near().delivery.sent {
+            return;
+        }
         let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
-        let Some(rows) =
-            rows.get(&(round.case, round.pass)).filter(|rows| rows.len() as u64 == round.near().delivery.sent)
-        else {
-            continue;
-        };
         // The time of a call with a schedule counts from its intended send. Calls whose T4 is not known are in no histogram.
         let seen = rows.iter().filter(|row| !is_unseen(row));
         let latencies = seen.map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))));
         let built = again.tallied(round, latencies);
         check.same(named("latencies against the calls"), outline(&round.latency), outline(&built));
-        let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+        let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(of).sum::<u64>();
         check.same(named("bytes of the requests"), round.near().bytes_sent, sum(|row| row.request_bytes));
         check.same(named("bytes of the replies"), round.near().bytes_received, sum(|row| row.reply_bytes));
-    }
+    });
     again.whole
 }
 
@@ -476,7 +471,8 @@ mod tests {
             "{good:#?}"
         );
         assert!(good.numbers > 100);
-        logs.rpcs[42].latency_ns = logs.rpcs[42].latency_ns.map(|ns| ns * 2);
+        let call = &mut logs.rpcs.here()[42];
+        call.latency_ns = call.latency_ns.map(|ns| ns * 2);
         found(
             &verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"),
             "case 0, pass 4: latencies against the calls",

@@ -16,7 +16,7 @@ pub const STOLEN: f64 = 0.01;
 pub const THROTTLED: f64 = 0.01;
 /// CPU time of others on the measuring CPUs, beyond that of the quiet rounds of the case: ticks ...
 const FOREIGN_TICKS: f64 = 2.0;
-/// ... and share of the round. The kernel counts this time by sampling, so less is no evidence.
+/// ... and share of the round. The kernel counts this time by sampling, so less is not evidence.
 const FOREIGN: f64 = 0.1;
 /// A pinned thread that nobody disturbs is taken off its CPU some ten times a second, by kernel threads.
 pub const PREEMPTED_PER_S: f64 = 100.0;

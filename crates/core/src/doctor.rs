@@ -38,7 +38,7 @@ impl CheckState {
 pub struct Check {
     /// Its number, 1 to 22: a stable reference.
     pub number: u8,
-    /// A few words: `clock source`, `gap meter`.
+    /// A few words: `clock source`, `OS jitter`.
     pub name: String,
     /// `near`, `far`, or `both` where it belongs to neither alone.
     pub end: String,

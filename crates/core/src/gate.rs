@@ -234,7 +234,7 @@ fn limit(watched: Watched, text: &str) -> Result<Limit, String> {
             Some(_) if watched == Watched::Loss && signed => Err("a loss is a share of its own, without + or -".into()),
             Some(percent) if watched == Watched::Loss && percent <= 100.0 => Ok(Limit::Value(percent / 100.0)),
             Some(percent) if watched != Watched::Loss && percent > -100.0 => Ok(Limit::Change(percent / 100.0)),
-            _ => Err(format!("{text:?} is no percentage")),
+            _ => Err(format!("{text:?} is not a percentage")),
         };
     }
     let (value, takes) = match watched {
@@ -330,9 +330,9 @@ mod tests {
             ("rate < 5ms", "messages per second such as 10k msg/s"),
             ("loss > 3us", "in percent"),
             ("loss > +1%", "without + or -"),
-            ("loss > 101%", "no percentage"),
-            ("mean > nan%", "no percentage"),
-            ("mean > -100%", "no percentage"),
+            ("loss > 101%", "not a percentage"),
+            ("mean > nan%", "not a percentage"),
+            ("mean > -100%", "not a percentage"),
         ] {
             let error = gate(text).unwrap_err();
             assert!(error.contains(what) && error.contains("; a gate looks like 'p99 > 1ms'"), "{text}: {error}");

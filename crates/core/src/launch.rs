@@ -50,7 +50,7 @@ pub struct Launch {
     pub address: Option<IpAddr>,
 }
 
-/// What is no launcher.
+/// What is not a launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadLaunch {
     /// One word that names none.
@@ -180,7 +180,7 @@ mod tests {
             command("ssh -J 'a b' u@{host} 'sudo {program}'", "n2"),
             "ssh|-J|a b|u@n2|sudo msgpath __agent --launched"
         );
-        assert!(command("slurm", "n2").starts_with("srun|-u|"), "a frame is no line");
+        assert!(command("slurm", "n2").starts_with("srun|-u|"), "a frame is not a line");
         assert!(Launch::names().all(|name| Launch::parse(name).unwrap().by == name));
         assert!(Launch::none().is_none() && Launch::names().all(|name| !Launch::parse(name).unwrap().is_none()));
     }

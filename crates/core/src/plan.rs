@@ -920,7 +920,10 @@ impl Plan {
         if let Extent::Count(count) = self.extent {
             let bytes = self.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(0).checked_mul(count);
             if count == 0 || bytes.is_none_or(|bytes| bytes > 1 << 50) {
-                return usage(format!("{count} messages of this size are no run (1 message to 1 PiB)"), "a smaller -c");
+                return usage(
+                    format!("{count} messages of this size are not a run (1 message to 1 PiB)"),
+                    "a smaller -c",
+                );
             }
         }
         Ok(())
@@ -954,7 +957,7 @@ mod tests {
         refused(|plan| plan.rounds = u32::MAX, "limit");
         refused(|plan| plan.cases[0].threads = 2, "evenly");
         refused(|plan| plan.cases[0].pieces = Pieces::of(2, 3), "pieces");
-        refused(|plan| plan.extent = Extent::Count(u64::MAX), "no run");
+        refused(|plan| plan.extent = Extent::Count(u64::MAX), "not a run");
         refused(|plan| plan.cases[0].inflight = 5000, "flight");
         refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, attempts: Vec::new() }), "400 %");
     }

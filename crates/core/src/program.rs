@@ -106,7 +106,7 @@ pub struct Talk {
     /// The request, hexadecimal; empty: msgpath makes the messages.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request: String,
-    /// Replies are of a known length and their bytes are not compared: they are no echo.
+    /// Replies are of a known length and their bytes are not compared: they are not an echo.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub any_reply: bool,
 }
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(name("raw://localhost:7"), "raw");
         assert_eq!((name("example:go"), name("mine=example:go")), ("go".into(), "mine".into()));
         assert_eq!(name("./a+b {port}"), "a_b");
-        // What stands before the sign is no name: the whole is a command.
+        // What stands before the sign is not a name: the whole is a command.
         assert_eq!(command("env X=1 ./server"), ["env", "X=1", "./server"]);
         assert_eq!(name("env X=1 ./server"), "server");
     }

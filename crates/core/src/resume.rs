@@ -52,7 +52,7 @@ pub struct Resumption {
     pub at: String,
     /// Rounds that were there.
     pub rounds: u64,
-    /// Where the clock of the run goes on, ns: the pause is no part of it.
+    /// Where the clock of the run goes on, ns: the pause is not a part of it.
     pub start_ns: u64,
     /// How it had ended before; `None`: the program was killed.
     #[serde(default)]

@@ -248,6 +248,10 @@ pub struct End {
     /// Which hardware and kernel events are counted there.
     #[serde(default)]
     pub events: EventFacts,
+    /// How the kernel there was traced, where the end has a clock of its own and traces itself: what [`RunHeader::tracing`] says
+    /// holds for the near end alone then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Tracing>,
 }
 
 /// What is known of a periodic run as a whole. Its latencies run from the time when a message was made to its delivery,
@@ -333,9 +337,10 @@ pub struct Component {
 }
 
 /// Which back end traced, and why no better one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Tracing {
     /// The back end: `BPF tracepoints`, `perf tracepoints and switch records`; `None`: stamps in user space only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Each better back end with the reason why it was not used, and the one command that would grant it.
     pub refused: Vec<(String, Unavailable)>,
@@ -360,6 +365,26 @@ pub struct TraceRound {
     #[serde(default)]
     pub unseen: BTreeMap<i32, u64>,
     /// Tasks that ran on the CPUs of the ends, by thread id: their names.
+    pub tasks: BTreeMap<i32, String>,
+    /// The same of ends that have a clock of their own and traced themselves: the rest is about the near end alone then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<EndTrace>,
+}
+
+/// What the tracer of an end with a clock of its own left of a round, beside its events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndTrace {
+    /// The end: its position. Its events have the same number.
+    pub end: u8,
+    /// What the end's clock had where the times of its events are 0, less what the near end's clock had at the start of the
+    /// run, ns: both as they were read.
+    pub origin_ns: i64,
+    /// As [`TraceRound::lost`].
+    pub lost: u64,
+    /// As [`TraceRound::unseen`].
+    #[serde(default)]
+    pub unseen: BTreeMap<i32, u64>,
+    /// As [`TraceRound::tasks`].
     pub tasks: BTreeMap<i32, String>,
 }
 
@@ -386,7 +411,7 @@ pub struct TracedThread {
 /// One kernel event of a traced round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelEvent {
-    /// CLOCK_MONOTONIC, ns since the start of the run.
+    /// CLOCK_MONOTONIC, ns since the start of the run; of an end that traced itself by its own clock ([`EndTrace::origin_ns`]).
     pub t_ns: u64,
     /// What happened.
     pub kind: EventKind,
@@ -404,6 +429,8 @@ pub struct KernelEvent {
     pub len: u16,
     /// `sched_switch`: 1 where the previous task was preempted.
     pub flags: u16,
+    /// The end that traced it, where each traced itself; else 0.
+    pub end: u8,
 }
 
 /// What a kernel event tells, as numbered on disk and by the BPF programs.

@@ -118,7 +118,7 @@ pub struct Traits {
     /// The receiver waits for signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: bool,
-    /// The transport that it stands on, where a library speaks a protocol over it; empty: it is no layer. System calls are then the
+    /// The transport that it stands on, where a library speaks a protocol over it; empty: it is not a layer. System calls are then the
     /// library's own, and nobody counts them.
     #[serde(skip_serializing_if = "is_default")]
     pub over: String,

@@ -206,7 +206,7 @@ pub fn parse_rates(text: &str) -> Result<Vec<Rate>, ParseError> {
 /// Shares of a capacity, in millionths: `50%`, `10%,50%,90%`, or so many even steps `10%..110%/12`.
 ///
 /// # Errors
-/// A part that is no share from 0.1 % to 400 %, a range that runs backwards or has fewer than 2 steps, or more than
+/// A part that is not a share from 0.1 % to 400 %, a range that runs backwards or has fewer than 2 steps, or more than
 /// [`MAX_LIST`] shares.
 pub fn parse_shares(text: &str) -> Result<Vec<u32>, ParseError> {
     const WHAT: &str = "shares of the capacity such as 50%, 10%,50%,90% or 10%..110%/12 (12 even steps)";
@@ -243,7 +243,7 @@ pub fn parse_shares(text: &str) -> Result<Vec<u32>, ParseError> {
 /// The gap between two messages, as the rate that it is: `100us` is 10 000 messages a second.
 ///
 /// # Errors
-/// Not a time, or one that is no rate: 0, or more than 1000 s.
+/// Not a time, or one that is not a rate: 0, or more than 1000 s.
 pub fn parse_gap(text: &str) -> Result<Rate, ParseError> {
     let ns = parse_time(text)?;
     Rate::per_second(1e9 / ns as f64).ok_or_else(|| wrong("a time from 10ns to 1000s", text))

@@ -352,6 +352,9 @@ pub struct WatchEnd {
     pub lost: u64,
     /// Threads and connections that found no room.
     pub no_room: u64,
+    /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
+    #[serde(default)]
+    pub ambiguous: u64,
     /// Rows beyond the limit of the record.
     pub rows_not_kept: u64,
     /// By server.

@@ -124,7 +124,7 @@ fn a_hand_written_client_gets_its_number() {
         server_reply.contains("network order") && server_reply.contains("closed after 3 bytes, in iteration 1 of 2"),
         "{server_reply}"
     );
-    assert!(server_reply.contains("no number of repetitions"), "{server_reply}");
+    assert!(server_reply.contains("not a number of repetitions"), "{server_reply}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Layer for Answering {
 
     fn drain(&mut self) {
         let calls = &mut self.calls;
-        // What the near end says while it closes is no request, and no error of the round that is over.
+        // What the near end says while it closes is not a request, and no error of the round that is over.
         self.driven.drain(async { while calls.recv().await.is_some() {} });
     }
 }

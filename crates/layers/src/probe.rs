@@ -21,7 +21,7 @@ pub(crate) fn round_trip(layer: &dyn Transport) -> Result<(), Unavailable> {
     let (near, local) = layer.connect(&offer.addresses()[0], &need).map_err(failed)?;
     let far = offer.accept(&[local], Duration::from_secs(1)).map_err(failed)?.pop();
     let (AnyChannel::Layer(mut near), Some(AnyChannel::Layer(mut far))) = (near, far) else {
-        return Err(Unavailable::new(format!("{name} is no layer"), ""));
+        return Err(Unavailable::new(format!("{name} is not a layer"), ""));
     };
     thread::scope(|scope| {
         let far = scope.spawn(move || answer(&mut far));

@@ -170,7 +170,7 @@ impl Transport for Stack {
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "this is no offer of a layer");
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "this is not an offer of a layer");
         let (trust, place) = address.split_once(' ').ok_or_else(invalid)?;
         let trust: Option<Trust> = if trust == NO_TRUST { None } else { Some(trust.parse()?) };
         let (channel, local) = self.beneath()?.connect(place, need)?;

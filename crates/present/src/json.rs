@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use schema::schema;
+pub use schema::{schema, schema_of_types};
 
 use crate::terminal::{PathRow, RunRow};
 use parts::value;

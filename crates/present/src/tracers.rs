@@ -60,7 +60,7 @@ fn waits(text: &TextSummary) -> Vec<Answer> {
     }
     let mut note =
         "Off the CPU otherwise: asleep, or preempted. A thread that is preempted is not woken, so waiting for its CPU \
-                    again is no delay here."
+                    again is not a delay here."
             .to_owned();
     if waits.more_threads > 0 {
         note += &format!(" {} more.", counted(waits.more_threads as u64, "thread"));

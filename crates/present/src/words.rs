@@ -26,7 +26,7 @@ pub(crate) use crossing::{Crossing, crossover};
 pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
 pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
 pub(crate) use timed::{Timed, timed};
-pub(crate) use ways::{far_clock, ways};
+pub(crate) use ways::{between_hosts, far_clock, ways};
 
 /// `p50`, `p99.9`.
 pub(crate) fn quantile_name(p: f64) -> String {

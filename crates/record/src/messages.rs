@@ -1,54 +1,79 @@
-//! The per-message log, round by round and as often as somebody asks: whoever folds over it holds one round at a time.
+//! The logs of messages and calls, round by round and as often as somebody asks: whoever folds over one holds a round at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 
-use msgpath_core::schema::{MessageRow, RunHeader};
+use msgpath_core::schema::{MessageRow, RpcRow, RunHeader};
+use msgpath_core::{Case, Plan};
 
 use crate::block::{Blocks, Kind};
-use crate::reader::{self, Run};
-use crate::{MESSAGES_FILE, RecordError, columns};
+use crate::columns::OfCase;
+use crate::reader::{self, Decode, Run};
+use crate::{MESSAGES_FILE, RPCS_FILE, RecordError, columns};
 
 /// No message.
 pub const NO_MESSAGES: [MessageRow; 0] = [];
+/// No call.
+pub const NO_CALLS: [RpcRow; 0] = [];
 
-/// Messages that can be gone through again and again.
-pub trait Messages {
-    /// Case, pass and number of messages of each round, in the order of the log.
+/// Rows of a log that can be gone through again and again.
+pub trait Rows<T> {
+    /// Case, pass and number of rows of each round, in the order of the log.
     fn index(&self) -> Vec<(u32, u32, usize)>;
 
-    /// Gives `each` the messages of every round whose case and pass are `wanted`, in the order of the log.
-    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[MessageRow]));
+    /// Gives `each` the rows of every round whose case and pass are `wanted`, in the order of the log.
+    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[T]));
 }
 
-/// What is in memory: a round is where its first message is.
-impl<T: AsRef<[MessageRow]> + ?Sized> Messages for T {
+/// Messages.
+pub trait Messages: Rows<MessageRow> {}
+impl<M: Rows<MessageRow> + ?Sized> Messages for M {}
+
+/// Calls of a server.
+pub trait Calls: Rows<RpcRow> {}
+impl<C: Rows<RpcRow> + ?Sized> Calls for C {}
+
+/// What is in memory: a round is where its first row is.
+impl<T: OfCase + Copy, S: AsRef<[T]> + ?Sized> Rows<T> for S {
     fn index(&self) -> Vec<(u32, u32, usize)> {
         let mut all = Vec::new();
-        self.rounds(&|_, _| true, &mut |rows| all.push((rows[0].case, rows[0].pass, rows.len())));
+        self.rounds(&|_, _| true, &mut |rows| {
+            let (case, pass) = rows[0].place();
+            all.push((case, pass, rows.len()));
+        });
         all
     }
 
-    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[MessageRow])) {
+    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[T])) {
         let mut places = BTreeMap::new();
-        let mut rounds: Vec<Vec<MessageRow>> = Vec::new();
-        for row in self.as_ref().iter().filter(|row| wanted(row.case, row.pass)) {
-            let at = *places.entry((row.case, row.pass)).or_insert(rounds.len());
-            rounds.resize_with(rounds.len().max(at + 1), Vec::new);
-            rounds[at].push(*row);
+        let mut rounds: Vec<Vec<T>> = Vec::new();
+        for row in self.as_ref() {
+            let (case, pass) = row.place();
+            if wanted(case, pass) {
+                let at = *places.entry((case, pass)).or_insert(rounds.len());
+                rounds.resize_with(rounds.len().max(at + 1), Vec::new);
+                rounds[at].push(*row);
+            }
         }
         rounds.iter().for_each(|rows| each(rows));
     }
 }
 
-/// The log of a run on disk as far as it is whole: messages of measured cases. Those of ablations explain them.
-#[derive(Default)]
-pub struct MessageLog {
-    from: Option<(File, RunHeader)>,
+/// A log of a run on disk, as far as it is whole.
+#[derive(Debug)]
+pub struct RoundLog<T> {
+    from: Option<(File, RunHeader, Decode<T>)>,
     blocks: Vec<Block>,
 }
 
+/// The per-message log.
+pub type MessageLog = RoundLog<MessageRow>;
+/// The log of calls.
+pub type CallLog = RoundLog<RpcRow>;
+
+#[derive(Debug)]
 struct Block {
     case: u32,
     pass: u32,
@@ -56,41 +81,77 @@ struct Block {
     offset: u64,
 }
 
+impl<T> Default for RoundLog<T> {
+    fn default() -> Self {
+        Self { from: None, blocks: Vec::new() }
+    }
+}
+
 impl MessageLog {
-    /// The log of a run; empty where it is not kept or has none.
+    /// The messages of a run's measured cases; empty where the log is not kept or has none. Those of ablations explain them.
     ///
     /// # Errors
     /// It cannot be opened.
     pub fn open(run: &Run) -> Result<Self, RecordError> {
+        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, |case| case.ablation.is_none())
+    }
+
+    /// The messages of a run's traced replicas.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn traced(run: &Run) -> Result<Self, RecordError> {
+        let is_traced = |case: &Case| Plan::traced(case).is_some();
+        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, is_traced)
+    }
+}
+
+impl CallLog {
+    /// The calls of a run; empty where the log is not kept or has none.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn of_calls(run: &Run) -> Result<Self, RecordError> {
+        Self::of(run, (RPCS_FILE, Kind::Calls), reader::decode_calls, |_| true)
+    }
+}
+
+impl<T> RoundLog<T> {
+    fn of(
+        run: &Run,
+        (name, kind): (&str, Kind),
+        decode: Decode<T>,
+        kept: impl Fn(&Case) -> bool,
+    ) -> Result<Self, RecordError> {
         let cases = &run.header.plan.cases;
         let unkept = run.folder.as_os_str().is_empty();
-        let Some(mut input) = (if unkept { None } else { reader::open(&run.folder, MESSAGES_FILE)? }) else {
+        let Some(mut input) = (if unkept { None } else { reader::open(&run.folder, name)? }) else {
             return Ok(Self::default());
         };
         let (mut blocks, mut payload) = (Vec::new(), Vec::new());
         loop {
             let offset = input.offset;
             let Ok(Some(head)) = input.next(&mut payload) else { break };
-            let place = columns::take_head(&mut payload.as_slice()).filter(|_| head.kind == Kind::Messages);
+            let place = columns::take_head(&mut payload.as_slice()).filter(|_| head.kind == kind);
             let Some((rows, case, pass)) = place else { break };
             match cases.get(case as usize) {
-                Some(known) if known.ablation.is_none() => blocks.push(Block { case, pass, rows, offset }),
+                Some(known) if kept(known) => blocks.push(Block { case, pass, rows, offset }),
                 Some(_) => {}
                 None => break,
             }
         }
-        Ok(Self { from: Some((input.into_inner().into_inner(), run.header.clone())), blocks })
+        Ok(Self { from: Some((input.into_inner().into_inner(), run.header.clone(), decode)), blocks })
     }
 }
 
-impl Messages for MessageLog {
+impl<T> Rows<T> for RoundLog<T> {
     fn index(&self) -> Vec<(u32, u32, usize)> {
         let rounds = self.blocks.chunk_by(|a, b| (a.case, a.pass) == (b.case, b.pass));
         rounds.map(|round| (round[0].case, round[0].pass, round.iter().map(|block| block.rows).sum())).collect()
     }
 
-    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[MessageRow])) {
-        let Some((file, header)) = &self.from else { return };
+    fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[T])) {
+        let Some((file, header, decode)) = &self.from else { return };
         let mut input = BufReader::new(file);
         let (mut payload, mut rows, mut round) = (Vec::new(), Vec::new(), Vec::new());
         for blocks in self.blocks.chunk_by(|a, b| (a.case, a.pass) == (b.case, b.pass)) {
@@ -102,7 +163,7 @@ impl Messages for MessageLog {
                 // What was whole a moment ago and is not any more ends the log.
                 let Ok(_) = input.seek(SeekFrom::Start(block.offset)) else { return };
                 let Ok(Some(head)) = Blocks::new(&mut input).next(&mut payload) else { return };
-                let Ok(()) = reader::decode_messages(&head, &payload, &mut rows, header) else { return };
+                let Ok(()) = decode(&head, &payload, &mut rows, header) else { return };
                 match round.is_empty() {
                     true => std::mem::swap(&mut round, &mut rows),
                     false => round.append(&mut rows),

@@ -33,7 +33,7 @@ pub(crate) fn header<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T>
         }
     }
     rename(&mut value);
-    serde_json::from_value(value)
+    read(&value)
 }
 
 /// A round of schema 1, without its histograms.
@@ -53,7 +53,12 @@ pub(crate) fn round<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> 
         });
     }
     rename(&mut value);
-    serde_json::from_value(value)
+    read(&value)
+}
+
+/// As text once more: read from a [`Value`], every type of the record would be in the program a second time.
+fn read<T: DeserializeOwned>(value: &Value) -> serde_json::Result<T> {
+    serde_json::from_slice(&serde_json::to_vec(value)?)
 }
 
 /// Fields, by their names then and now.

@@ -209,7 +209,7 @@ pub(crate) fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Opti
 /// checked as they pass, so that [`Run::damage`] speaks for them too.
 ///
 /// # Errors
-/// As [`header`], or a file that cannot be opened. Damage is no error: it is in the result.
+/// As [`header`], or a file that cannot be opened. Damage is not an error: it is in the result.
 pub fn read(folder: &Path) -> Result<Run, RecordError> {
     read_with_passes(folder).map(|(run, _)| run)
 }
@@ -359,7 +359,12 @@ pub fn rpcs(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
     Log::open(folder, RPCS_FILE, header(folder)?, decode_calls)
 }
 
-fn decode_calls(head: &Head, payload: &[u8], rows: &mut Vec<RpcRow>, header: &RunHeader) -> Result<(), Fault> {
+pub(crate) fn decode_calls(
+    head: &Head,
+    payload: &[u8],
+    rows: &mut Vec<RpcRow>,
+    header: &RunHeader,
+) -> Result<(), Fault> {
     expect(head.kind, Kind::Calls)?;
     case_exists(columns::decode(head.version, payload, rows)?.0, header)?;
     let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
@@ -375,7 +380,7 @@ fn expect(found: Kind, expected: Kind) -> Result<(), String> {
 }
 
 /// Replaces the rows by those of a block, and checks them.
-type Decode<T> = fn(&Head, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), Fault>;
+pub(crate) type Decode<T> = fn(&Head, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), Fault>;
 
 /// One row after the other; holds one block in memory. Ends with the first [`Damage`].
 pub struct Log<T> {

@@ -20,7 +20,7 @@ use crate::{Damage, EVENTS_FILE, MESSAGES_FILE, ROUNDS_FILE, RecordError, Run, R
 /// A run that may go on.
 pub struct CutShort {
     /// As far as it is whole. [`Run::damage`] is that of blocks that cannot be read although they were written whole: such
-    /// a run cannot go on. A block that was cut off is no damage here.
+    /// a run cannot go on. A block that was cut off is not damage here.
     pub run: Run,
     /// The passes that were begun.
     pub passes: Vec<PassRecord>,

@@ -164,6 +164,7 @@ pub(crate) fn events(count: usize) -> Vec<KernelEvent> {
             b: n as u32 % 5,
             len: 130,
             flags: n as u16 % 2,
+            end: n as u8 % 2,
         })
         .collect()
 }

@@ -44,7 +44,7 @@ impl Appender<File> {
     /// A new file, for the one process that writes it.
     pub(crate) fn create_locked(path: &Path) -> Result<Self, RecordError> {
         let new = Self::create(path)?;
-        // A file system without locks is no reason not to measure.
+        // A file system without locks is not a reason not to measure.
         let _ = new.file.try_lock();
         Ok(new)
     }

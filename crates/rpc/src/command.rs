@@ -94,14 +94,14 @@ pub struct Script {
     pub verbose: bool,
 }
 
-/// Why words are no command.
+/// Why words are not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// No word is left that could be the method.
     #[error("no command: name what is called, such as ping, write or read")]
     NoCommand,
     /// A word stands where the lab's grammar has the length.
-    #[error("{word:?} stands where the length of {option} {base} goes, so it is no command")]
+    #[error("{word:?} stands where the length of {option} {base} goes, so it is not a command")]
     Eaten {
         /// `-key` or `-value`.
         option: String,
@@ -119,7 +119,7 @@ pub enum CommandError {
         second: String,
     },
     /// An option that does not exist.
-    #[error("{0} is no option of rpc")]
+    #[error("{0} is not an option of rpc")]
     Unknown(String),
     /// An option without what belongs to it.
     #[error("{0} needs a value")]

@@ -176,7 +176,7 @@ fn seconds(us: i64) -> String {
     format!("{:3}.{:06}", us.div_euclid(1_000_000), us.rem_euclid(1_000_000))
 }
 
-/// The first bytes of a body, as they are shown: what is no printable ASCII is a dot.
+/// The first bytes of a body, as they are shown: what is not printable ASCII is a dot.
 fn data(body: &[u8]) -> String {
     body.iter().take(SHOWN).map(|byte| if (0x21..0x7f).contains(byte) { char::from(*byte) } else { '.' }).collect()
 }

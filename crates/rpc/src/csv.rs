@@ -60,7 +60,7 @@ pub enum CsvError {
         /// What is wrong.
         why: String,
     },
-    /// It cannot be read, or is no CSV.
+    /// It cannot be read, or is not CSV.
     #[error(transparent)]
     Csv(#[from] csv::Error),
 }
@@ -132,13 +132,13 @@ impl<R: Read> Rows<R> {
         for (column, cell) in self.columns.iter().zip(&self.record) {
             let number = || match cell {
                 "" => Ok(None),
-                _ => cell.parse::<u64>().map(Some).map_err(|_| format!("{cell:?} is no whole number")),
+                _ => cell.parse::<u64>().map(Some).map_err(|_| format!("{cell:?} is not a whole number")),
             };
             let small =
                 || number().and_then(|n| u32::try_from(n.unwrap_or(0)).map_err(|_| format!("{cell} is too large")));
             match *column {
                 Column::Stamp(at, unit) => {
-                    let known = decimal(cell, unit).ok_or_else(|| format!("T{} of {cell:?} is no time", at + 1))?;
+                    let known = decimal(cell, unit).ok_or_else(|| format!("T{} of {cell:?} is not a time", at + 1))?;
                     row.t[at] = known.map(|(ns, _)| ns).filter(|ns| at == 0 || *ns != 0);
                     if let Some((_, step)) = known {
                         let end = usize::from(at == 1 || at == 2);
@@ -269,8 +269,8 @@ mod tests {
             ("t1,rpcid\n1,-3\n", "whole number"),
             ("t1,rpcid\n1,4294967296\n", "too large"),
             ("t1,status\n1,nice\n", "nice"),
-            ("t1_s\n99999999999999999999\n", "no time"),
-            ("t1\n1e3\n", "no time"),
+            ("t1_s\n99999999999999999999\n", "not a time"),
+            ("t1\n1e3\n", "not a time"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -220,7 +220,7 @@ impl Event {
         let kind = [Kind::ReqSend, Kind::ReqRcv, Kind::RespSend, Kind::RespRcv, Kind::Text]
             .into_iter()
             .find(|kind| kind.name() == self.kind.trim())
-            .ok_or_else(|| format!("{:?} is no type of an event", self.kind))?;
+            .ok_or_else(|| format!("{:?} is not a type of an event", self.kind))?;
         // What the tool invents for a record is dropped: a request has no later stamps.
         let stamps = match kind {
             Kind::ReqSend => 1,
@@ -230,7 +230,7 @@ impl Event {
         };
         let mut t = [0; 4];
         for (at, stamp) in self.t.into_iter().enumerate().take(stamps) {
-            let us = stamp.ok_or_else(|| format!("T{} is no time", at + 1))?;
+            let us = stamp.ok_or_else(|| format!("T{} is not a time", at + 1))?;
             let marked = self.unknown.contains(&format!("T{}", at + 1));
             // A missing stamp is 0 of 1970 in the tool's raw form, give or take the time zone.
             let missing = base_us != 0 && (base_us + us).abs() < 86_400_000_000;
@@ -262,13 +262,17 @@ impl Event {
 fn address_of(text: &str) -> Result<u32, String> {
     match text {
         "unk:unk" | "" => Ok(0),
-        _ => text.parse::<std::net::Ipv4Addr>().map(u32::from).map_err(|_| format!("{text:?} is no address")),
+        _ => text.parse::<std::net::Ipv4Addr>().map(u32::from).map_err(|_| format!("{text:?} is not an address")),
     }
 }
 
 fn lg_of(value: f64) -> Result<u8, String> {
     let tenths = (value * 10.0).round();
-    if (0.0..=255.0).contains(&tenths) { Ok(tenths as u8) } else { Err(format!("{value} is no logarithm of a length")) }
+    if (0.0..=255.0).contains(&tenths) {
+        Ok(tenths as u8)
+    } else {
+        Err(format!("{value} is not a logarithm of a length"))
+    }
 }
 
 fn status_of(text: &str) -> Result<u32, String> {
@@ -279,7 +283,7 @@ fn status_of(text: &str) -> Result<u32, String> {
         other => other
             .strip_prefix("ERROR_")
             .and_then(|number| number.parse().ok().or_else(|| number.parse::<i32>().ok().map(|number| number as u32)))
-            .ok_or_else(|| format!("{text:?} is no status")),
+            .ok_or_else(|| format!("{text:?} is not a status")),
     }
 }
 
@@ -357,12 +361,12 @@ fn event_of_line(inner: &[u8]) -> Result<Event, String> {
     let mut fields: [&str; 14] = [""; 14];
     for field in &mut fields {
         let comma = rest.iter().position(|byte| *byte == b',').ok_or("an event of fewer than 15 elements")?;
-        *field = std::str::from_utf8(&rest[..comma]).map_err(|_| "bytes that are no text")?.trim();
+        *field = std::str::from_utf8(&rest[..comma]).map_err(|_| "bytes that are not text")?.trim();
         rest = &rest[comma + 1..];
     }
     let text = |at: usize| fields[at].trim_matches('"').to_owned();
-    let number = |at: usize| fields[at].parse::<u32>().map_err(|_| format!("{:?} is no number", fields[at]));
-    let lg = |at: usize| fields[at].parse::<f64>().map_err(|_| format!("{:?} is no number", fields[at]));
+    let number = |at: usize| fields[at].parse::<u32>().map_err(|_| format!("{:?} is not a number", fields[at]));
+    let lg = |at: usize| fields[at].parse::<f64>().map_err(|_| format!("{:?} is not a number", fields[at]));
     let data = rest.trim_ascii();
     let (data, unknown) = match data.windows(14).rposition(|part| part == b"\", \"not known:") {
         Some(at) => (&data[..=at], String::from_utf8_lossy(&data[at + 3..]).into_owned()),
@@ -422,7 +426,7 @@ mod tests {
         "[999.0, 0.0, 0.0, 0.0, \"\", \"\", 0.0, 0.0, 0, 0, \"\", \"\", \"\", 0, \"\"]\n]}\n",
     );
 
-    /// The same with the two bytes that are no UTF-8.
+    /// The same with the two bytes that are not UTF-8.
     fn lab() -> Vec<u8> {
         let mut bytes = LAB.as_bytes().to_vec();
         let at = bytes.windows(2).position(|pair| pair == b"@@").unwrap();
@@ -444,7 +448,7 @@ mod tests {
         assert_eq!(ours.len(), theirs.len());
         for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
             match at {
-                // A ping to a server whose clock is behind: its stamps as they are, and no byte that is no UTF-8.
+                // A ping to a server whose clock is behind: its stamps as they are, and no byte that is not UTF-8.
                 16 => {
                     assert_eq!(ours.replace("20.122456,  20.122460", "20.125456,  20.125456"), theirs.replace('@', "."))
                 }
@@ -494,7 +498,7 @@ mod tests {
         let at = damaged.iter().rposition(|byte| *byte == b'5').unwrap();
         damaged[at] = b'\\';
         assert!(read(&damaged).is_err() || read(&damaged).unwrap().repaired);
-        // Line by line as well: a byte of the data is no UTF-8.
+        // Line by line as well: a byte of the data is not UTF-8.
         let mut bytes = written(&records).into_bytes();
         let at = bytes.windows(5).position(|part| part == b"vvvvv").unwrap();
         bytes[at] = 0xff;

@@ -32,17 +32,17 @@ pub fn first_bytes(body: &[u8]) -> [u8; DATA_BYTES] {
     data
 }
 
-/// Why 96 bytes are no record.
+/// Why 96 bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// A number that is no [`Kind`].
     #[error("type {0}; there are 0 to 4")]
     Kind(u16),
     /// Bytes that cannot be printed, or something after the first zero.
-    #[error("a method that is no name")]
+    #[error("a method that is not a name")]
     Method,
     /// A stamp that is missing where it must be, or outside of 1990 to 2099.
-    #[error("T{number} of {value} µs since 1970 is no time of a log")]
+    #[error("T{number} of {value} µs since 1970 is not a time of a log")]
     Stamp {
         /// 1 to 4.
         number: usize,
@@ -58,7 +58,7 @@ impl Record {
     /// Reads and checks a record.
     ///
     /// # Errors
-    /// [`RecordError`]: this is no record of the lab, and what follows in the file is none either.
+    /// [`RecordError`]: this is not a record of the lab, and what follows in the file is none either.
     pub fn parse(bytes: &[u8; RECORD_BYTES]) -> Result<Self, RecordError> {
         let (header, data) = bytes.split_at(RPC_HEADER_BYTES);
         let mut header = Header::parse(header).expect("72 bytes");

@@ -21,7 +21,7 @@ pub struct Marker {
     pub body: u32,
 }
 
-/// Why 16 bytes are no marker.
+/// Why 16 bytes are not a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkerError {
     /// The first four bytes.
@@ -219,7 +219,7 @@ pub struct Header {
     pub pad: u32,
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Fewer than 72 bytes.

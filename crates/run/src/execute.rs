@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::loops::LOST;
+use msgpath_agent::observe::Tracer;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
 use msgpath_core::resume::{PassRecord, Pilot};
@@ -21,14 +22,13 @@ use msgpath_sys::clock;
 
 use crate::diagnose::{diagnose, floors_of};
 use crate::link::{Link, Pair};
-use crate::observe::Tracer;
 use crate::orders::Orders;
 use crate::others::Others;
 use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, program, reach, replicas, simulate, suspects};
+use crate::{capacity, lab, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub fn execute(
     }
     program::place(&plan, &mut pair)?;
     let (one_machine, one_clock) = (pair.one_machine(), pair.one_clock());
-    // What the stamps of both ends say is all that is known where their kernels are not traced on one clock.
+    // What the stamps of both ends say brings their clocks together.
     if plan.stages.is_some() && !one_clock {
         plan.stamps = Stamps::Both;
     }
@@ -155,7 +155,7 @@ pub fn execute(
     let between = run.header.plan.options.between.clone();
     let explain = |problem| lab::explain(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(explain)?;
-    run.open_tracer();
+    run.open_tracer()?;
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
     run.header.data = run.pair.data.clone();
@@ -431,11 +431,11 @@ impl<'a> Run<'a> {
             let ablations = suspects::ablations(&self.header, pace);
             let missing = self.header.unavailable.len();
             self.join(ablations, progress, stop)?;
-            // An ablation was nobody's wish: that it cannot be made here is no news.
+            // An ablation was nobody's wish: that it cannot be made here is not news.
             self.header.unavailable.truncate(missing);
             renumber(&mut self.header.plan, &self.header.unavailable)?;
         }
-        let replicas = if self.one_clock { replicas::traced(&self.header.plan) } else { Vec::new() };
+        let replicas = replicas::traced(&self.header.plan, self.one_clock);
         self.join(replicas, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)?;
         let replicas = replicas::counted(&self.header.plan, 0);
@@ -451,8 +451,8 @@ impl<'a> Run<'a> {
     }
 
     /// Makes ready what the traced cases need: a back end, and room in the log.
-    pub(crate) fn open_tracer(&mut self) {
-        let Some(set) = self.header.plan.stages else { return };
+    pub(crate) fn open_tracer(&mut self) -> Result<(), Problem> {
+        let Some(set) = self.header.plan.stages else { return Ok(()) };
         let plan = &self.header.plan;
         let traced = plan.cases.iter().zip(&self.paces).filter(|(case, _)| Plan::traced(case).is_some());
         let messages = traced.map(|(case, pace)| {
@@ -464,12 +464,12 @@ impl<'a> Run<'a> {
         });
         self.reserved = kept;
         self.header.plan.message_log = self.header.plan.message_log.max(kept);
-        let (tracer, tracing) = match self.one_clock {
-            true => Tracer::open(set, replicas::room(set, most)),
-            false => (None, replicas::no_common_clock(self.pair.one_machine())),
-        };
-        self.tracer = tracer;
-        self.header.tracing = Some(tracing);
+        if kept == 0 && !self.one_clock {
+            self.header.tracing = Some(traces::none_between());
+            return Ok(());
+        }
+        self.tracer = traces::open(&mut self.pair, &mut self.header, set, replicas::room(set, most))?;
+        Ok(())
     }
 
     /// Pilots cases and adds those that work to the plan.
@@ -500,7 +500,7 @@ impl<'a> Run<'a> {
                     self.paces.push(pace);
                 }
                 Err(RoundError::Unavailable(reason)) => self.header.unavailable.push(UnavailableCase { case, reason }),
-                // A program of others that fails at once is no reason to give up the rest of a comparison.
+                // A program of others that fails at once is not a reason to give up the rest of a comparison.
                 Err(RoundError::Problem(problem)) if case.traits.program && self.pair.is_there() => {
                     let reason = Unavailable::new(problem.what, problem.hint);
                     self.header.unavailable.push(UnavailableCase { case, reason });
@@ -677,14 +677,22 @@ impl<'a> Run<'a> {
             return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
         }
-        let (trace, events) = measured.trace.take().unzip();
+        let (mut trace, mut events) = measured.trace.take().unzip();
+        let start_ns = self.since_start(measured.start);
+        for event in events.iter_mut().flatten() {
+            event.t_ns = self.since_start(event.t_ns);
+        }
+        if let (Some(trace), Some(events), Some(far)) = (&mut trace, &mut events, measured.far_trace.take()) {
+            let since_start = self.before.start_ns.wrapping_sub(self.begin) as i64;
+            trace.apart.push(traces::add(events, far, start_ns, since_start));
+        }
         let flags = flags(&measured, messages * u64::from(case.connections), steal_ticks);
         let record = RoundRecord {
             case: case.id,
             pass: place.pass,
             restart: place.restart,
             position: place.position,
-            start_ns: self.since_start(measured.start),
+            start_ns,
             batch: pace.batch as u32,
             connect_ns: case.traits.connects.then_some(measured.connect_ns),
             ends: std::mem::take(&mut measured.ends).into(),
@@ -703,10 +711,7 @@ impl<'a> Run<'a> {
             Some(_) => self.reserved = self.reserved.saturating_sub(messages.len() as u64),
             None => self.kept += messages.len() as u64,
         }
-        if let Some(mut events) = events {
-            for event in &mut events {
-                event.t_ns = self.since_start(event.t_ns);
-            }
+        if let Some(events) = events {
             writer.events(record.case, record.pass, &events).map_err(Problem::from)?;
         }
         writer.round(&record, &messages).map_err(Problem::from)?;

@@ -8,7 +8,6 @@ pub mod lab;
 pub mod launch;
 mod link;
 pub mod mesh;
-pub mod observe;
 mod orders;
 mod others;
 pub mod periodic;
@@ -22,6 +21,7 @@ mod round;
 pub mod rpc;
 mod simulate;
 mod suspects;
+mod traces;
 pub mod watch;
 mod who;
 

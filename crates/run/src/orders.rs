@@ -8,8 +8,8 @@ use msgpath_core::plan::{ChannelOptions, Load, Plan, Stamps};
 use msgpath_core::schedule::seed;
 
 use crate::link::Pair;
-use crate::observe::Tracer;
 use crate::round::{Round, RoundError, round};
+use msgpath_agent::observe::Tracer;
 use msgpath_agent::wire::{self, OPEN_BUFFERS, Own, ProgramOrder, RoundOrder};
 
 /// Makes the orders of a plan.

@@ -2,9 +2,9 @@
 //! counted. Stages and counts come from the replica, and the ratio of the two says what watching costs; the case itself is
 //! measured untouched.
 
+use msgpath_core::Case;
 use msgpath_core::plan::{Ablation, CaseRole, Change, Load, MAX_ROUNDS, Plan, StageSet, Workload};
-use msgpath_core::schema::{EventFacts, Tracing};
-use msgpath_core::{Case, Unavailable};
+use msgpath_core::schema::EventFacts;
 
 use msgpath_agent::events;
 
@@ -14,11 +14,13 @@ const EVENTS: [(StageSet, u64); 2] = [(StageSet::Light, 24), (StageSet::Full, 96
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// A replica for each measured case whose messages can be told apart in what the kernel says: echoes with one message under
-/// way on a connection, or sent by a schedule.
-pub fn traced(plan: &Plan) -> Vec<Case> {
+/// way on a connection, or sent by a schedule. Without a common clock: over a device.
+pub fn traced(plan: &Plan, one_clock: bool) -> Vec<Case> {
     let Some(set) = plan.stages else { return Vec::new() };
     let apart = |case: &Case| case.load != Load::Closed || case.inflight == 1;
-    replicas(plan, &Change::Traced(set), |case| plan.workload == Workload::Echo && apart(case))
+    // Where each end traces itself, a message is what left one and came to the other.
+    let seen = |case: &Case| one_clock || case.traits.stack.has_device();
+    replicas(plan, &Change::Traced(set), |case| plan.workload == Workload::Echo && apart(case) && seen(case))
 }
 
 /// A replica for each measured case of a phase in whose rounds events are counted. None where the plan has no room left for
@@ -59,21 +61,11 @@ pub fn room(set: StageSet, messages: u64) -> usize {
     (messages * each).max(LEAST_ROOM) as usize
 }
 
-/// Why nothing is traced where the ends have no common clock.
-pub fn no_common_clock(one_machine: bool) -> Tracing {
-    let reason = match one_machine {
-        true => Unavailable::new("the ends are in two time namespaces", "both ends in the same one"),
-        false => Unavailable::new(
-            "the ends run on two machines, and only this one could be traced",
-            "both ends on one machine, in two network namespaces if need be",
-        ),
-    };
-    Tracing { refused: vec![("kernel tracing".into(), reason)], ..Tracing::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::Unavailable;
+    use msgpath_core::traits::Stack;
     use msgpath_core::units::Pieces;
 
     fn plan(stages: Option<StageSet>) -> Plan {
@@ -87,14 +79,18 @@ mod tests {
 
     #[test]
     fn each_case_that_can_be_split_has_a_replica() {
-        assert_eq!(traced(&plan(None)), []);
-        let replicas = traced(&plan(Some(StageSet::Light)));
+        assert_eq!(traced(&plan(None), true), []);
+        let replicas = traced(&plan(Some(StageSet::Light)), true);
         let of: Vec<(u32, u32)> =
             replicas.iter().map(|replica| (replica.id, replica.ablation.as_ref().unwrap().of)).collect();
         assert_eq!(of, [(3, 0), (4, 2)], "messages of a window cannot be told apart");
         assert!(replicas.iter().all(|replica| Plan::traced(replica) == Some(StageSet::Light)));
         let stream = Plan { workload: Workload::Stream, ..plan(Some(StageSet::Full)) };
-        assert_eq!(traced(&stream), []);
+        assert_eq!(traced(&stream, true), []);
+        let mut apart = plan(Some(StageSet::Light));
+        apart.cases[0].traits.stack = Stack::Network;
+        let replicas = traced(&apart, false);
+        assert!(replicas.len() == 1 && replicas[0].path == apart.cases[0].path, "{replicas:?}");
     }
 
     #[test]

@@ -175,17 +175,20 @@ pub fn resume(
         |case: &u32| run.header.plan.cases.get(*case as usize).is_some_and(|case| Plan::traced(case).is_some());
     let (of_traced, others): (Vec<_>, Vec<_>) = cut.messages.iter().partition(|(case, _)| traced(case));
     let sum = |rows: Vec<(&u32, &u64)>| rows.into_iter().map(|(_, rows)| *rows).sum::<u64>();
-    let recorded = run.header.tracing.clone();
-    run.open_tracer();
+    let recorded = [run.header.tracing.clone(), run.header.end(FAR).tracing.clone()];
+    run.open_tracer()?;
     run.reserved = run.reserved.saturating_sub(sum(of_traced));
     run.kept = sum(others);
     let backend = |tracing: &Option<Tracing>| tracing.as_ref().and_then(|tracing| tracing.backend.clone());
-    if backend(&recorded) != backend(&run.header.tracing) {
-        let named = |backend: Option<String>| backend.unwrap_or_else(|| "stamps in user space only".into());
-        let (then, now) = (named(backend(&recorded)), named(backend(&run.header.tracing)));
-        differs.push(format!("the kernel was traced by {then}, now by {now}"));
+    let now = [run.header.tracing.clone(), run.header.end(FAR).tracing.clone()];
+    for ((then, now), of) in recorded.iter().zip(&now).zip(["", " of the far end"]) {
+        if backend(then) != backend(now) {
+            let named = |backend: Option<String>| backend.unwrap_or_else(|| "stamps in user space only".into());
+            let (then, now) = (named(backend(then)), named(backend(now)));
+            differs.push(format!("the kernel{of} was traced by {then}, now by {now}"));
+        }
     }
-    run.header.tracing = recorded;
+    [run.header.tracing, run.header.ends[FAR].tracing] = recorded;
     if !differs.is_empty() && !force {
         return Err(refused(format!("{name} cannot go on as it began: {}", differs[0]))
             .why(format!("{}; rounds from before and after would not belong together", differs.join("; ")))

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::events;
 use msgpath_agent::loops::{FarStamps, LOST, Row};
+use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
 use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
@@ -14,7 +15,6 @@ use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
 use crate::link::{Pair, Side};
-use crate::observe::{Traced, Tracer};
 use crate::{program, reach};
 
 /// Bytes differ from what they must be.
@@ -51,6 +51,8 @@ pub struct Round {
     pub granted: Vec<Granted>,
     /// What the kernel said, where it was traced: with times of the monotonic clock.
     pub trace: Option<(TraceRound, Vec<KernelEvent>)>,
+    /// What the far end's kernel said, where it traced itself: with times of its own clock.
+    pub far_trace: Option<Traced>,
 }
 
 impl Round {
@@ -108,7 +110,7 @@ impl From<Unavailable> for RoundError {
 }
 
 /// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that their stamps can be compared; else they are
-/// kept as both clocks had them. `tracer` listens to the kernel meanwhile.
+/// kept as both clocks had them. `tracer` listens to the kernel meanwhile: for both ends by one clock, else for the near end alone.
 ///
 /// # Errors
 /// [`RoundError`]. No end measures any more, or it ends with its link.
@@ -122,13 +124,14 @@ pub fn round(
 ) -> Result<Round, RoundError> {
     let ready = make_ready(pair, order, own)?;
     let Ready { begun, connect_ns, mut granted, near_threads, far_threads } = ready;
+    let traced_here = if same_clock { far_threads.as_slice() } else { &[] };
     if let Some(tracer) = tracer.as_deref_mut()
-        && let Err(error) = tracer.begin(&near_threads, &far_threads, order.pieces.total().min(order.reply) as u32)
+        && let Err(error) = tracer.begin(&near_threads, traced_here, order.pieces.total().min(order.reply) as u32)
     {
         pair.near.send(&ToEnd::Leave)?;
         pair.answer(Side::Near)?;
         finish_far(pair)?;
-        return Err(Unavailable::new(format!("the kernel could not be traced: {error}"), "--stages off").into());
+        return Err(observe::refused(&error).into());
     }
     let start = clock::now();
     go(pair, None, stop).map_err(|error| program::named(order, error))?;
@@ -141,7 +144,8 @@ pub fn round(
         Some(reported) => reported,
         None => far_report(pair)?,
     };
-    let (far, stamps, bytes) = match reported {
+    let Reported { far, far_trace } = reported;
+    let (far, stamps, bytes) = match far {
         (FromEnd::Done { report, kernel, speed_ns, events, mut threads, stamps, .. }, bytes) => {
             let events = events::plausible(events, &pair.far.events);
             for thread in &mut threads {
@@ -184,20 +188,13 @@ pub fn round(
             false => rows.beside(far_stamps.get(thread)),
         })
         .collect();
-    let trace = match traced {
-        Ok(traced) => traced.map(|Traced { events, lost, tasks, unseen }| {
-            (TraceRound { threads: vec![near_threads, far_threads], lost, unseen, tasks }, events)
-        }),
-        Err(error) => {
-            return Err(Problem::new(
-                "E60",
-                Exit::Unfinished,
-                format!("the kernel's events could not be read: {error}"),
-            )
-            .hint("--stages off")
-            .into());
-        }
-    };
+    let traced = traced.map_err(|error| observe::unreadable(&error))?;
+    // Where the far end alone is traced, its threads are told all the same.
+    let traced = traced.or_else(|| far_trace.is_some().then(Traced::default));
+    let trace = traced.map(|Traced { events, lost, tasks, unseen }| {
+        let threads = vec![near_threads, far_threads];
+        (TraceRound { threads, lost, unseen, tasks, apart: Vec::new() }, events)
+    });
     name_polled_queues(&mut granted, [&near.end.report, &far.report]);
     let [latency, first, service, lateness] = near.histograms;
     Ok(Round {
@@ -213,6 +210,7 @@ pub fn round(
         rows,
         granted,
         trace,
+        far_trace,
     })
 }
 
@@ -294,10 +292,28 @@ fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, R
     }
 }
 
-/// Asks the far end what it did.
-fn far_report(pair: &mut Pair) -> Result<(FromEnd, Vec<u8>), Problem> {
+/// The far end's answer to [`ToEnd::Finish`].
+struct Reported {
+    far: (FromEnd, Vec<u8>),
+    far_trace: Option<Traced>,
+}
+
+/// Asks the far end what it did. What it traced comes first.
+fn far_report(pair: &mut Pair) -> Result<Reported, Problem> {
     pair.far.send(&ToEnd::Finish)?;
-    pair.answer(Side::Far)
+    let (mut incoming, mut far_trace) = (Incoming::default(), None);
+    loop {
+        match pair.answer(Side::Far)? {
+            (FromEnd::Events { count }, bytes) if far_trace.is_none() => {
+                incoming.take(count, &bytes).ok_or_else(out_of_turn)?;
+            }
+            (FromEnd::Traced { lost, tasks, unseen }, _) if far_trace.is_none() => {
+                let events = std::mem::take(&mut incoming).finish();
+                far_trace = Some(Traced { events, lost, tasks, unseen });
+            }
+            far => return Ok(Reported { far, far_trace }),
+        }
+    }
 }
 
 /// The far end's part of a round that does not take place.
@@ -407,7 +423,7 @@ impl Rows {
         let Self { rows, late, sent } = self;
         let join = |(at, row): (usize, Row)| {
             let since = |stamp: u64| (stamp as i64).wrapping_sub(row.start as i64);
-            // 0: nothing came. What is further from this clock than a machine can have been up is no stamp.
+            // 0: nothing came. What is further from this clock than a machine can have been up is not a stamp.
             let is_one = |stamp: &u64| *stamp > 0 && row.latency != LOST && since(*stamp).unsigned_abs() < FURTHEST_NS;
             let far = |column: fn(&FarStamps) -> &Vec<u64>| column(far?).get(at).copied().filter(is_one).map(since);
             Kept {
@@ -511,7 +527,7 @@ mod tests {
         assert!(kept.iter().all(|kept| kept.far_ns.is_none() && kept.far_sent_ns.is_none()));
         assert_eq!(kept[0].sent_ns, Some(5));
         assert!(rows().beside(None).iter().all(|kept| kept.received_ns.is_none() && kept.replied_ns.is_none()));
-        // On one clock the same stamps are no arrivals, and nothing stands beside them.
+        // On one clock the same stamps are not arrivals, and nothing stands beside them.
         let joined = rows().joined(Some(&far), &mut Histogram::new());
         assert!(joined.iter().all(|kept| kept.far_ns.is_none() && kept.received_ns.is_none()));
     }

@@ -156,7 +156,7 @@ fn by_words(heard: &[u8]) -> Who {
         Who::Echo
     } else if begins(&["+pong", "-err", "-noauth", "-denied", "-loading", "-misconf"]) {
         Who::Redis
-    // A server of HTTP answers a line that is no request with 400, in the form of HTTP/0.9 without a head.
+    // A server of HTTP answers a line that is not a request with 400, in the form of HTTP/0.9 without a head.
     } else if begins(&["http/", "<!doctype html", "<html"]) {
         Who::Http
     } else {

@@ -7,7 +7,7 @@ pub fn lag1(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    // What rounding leaves of equal values is no spread.
+    // What rounding leaves of equal values is not a spread.
     let rounding = (1e-12 * mean).powi(2) * values.len() as f64;
     if squares > rounding { products / squares } else { 0.0 }
 }

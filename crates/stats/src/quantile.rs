@@ -199,39 +199,38 @@ fn judge(
     let quantile = &mut out.quantile;
     let needed = out.needed;
     let unseen = p > QUEUED_LEVEL && (total as f64) * (1.0 - p) < LEAST_BEYOND - 1e-6;
-    (quantile.range, quantile.why) =
-        if value.is_some() && unseen && effective.is_none_or(|effective| effective < needed) {
-            let wanted =
-                (LEAST_BEYOND / (1.0 - p)).max(effective.map_or(needed, |effective| total as f64 * needed / effective));
-            out.more = Some(wanted - total as f64);
-            (Range::NotYet, Some(format!("{} messages more", count(wanted - total as f64))))
-        } else if few {
-            (
-                Range::Few,
-                Some(match filled.len() {
-                    1 => "1 round".into(),
-                    rounds => format!("{rounds} rounds"),
-                }),
-            )
-        } else if drifting {
-            (Range::Drift, Some("drift".into()))
-        } else if effective.is_some_and(|effective| effective < needed) {
-            let worth = count(effective.unwrap_or(0.0));
-            let needed = (needed.ceil() as u64).to_string();
-            (
-                Range::Bound,
-                Some(format!("worth about {worth} of the {needed} independent messages that an upper end needs")),
-            )
-        } else if bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) {
-            let why = match bursts {
-                0 => "no message lies beyond it".into(),
-                1 => "all slower messages lie in 1 round".into(),
-                _ => format!("all slower messages lie in {bursts} rounds"),
-            };
-            (Range::Bound, Some(why))
-        } else {
-            (Range::Interval, None)
+    (quantile.range, quantile.why) = if value.is_some()
+        && unseen
+        && effective.is_none_or(|effective| effective < needed)
+    {
+        let wanted =
+            (LEAST_BEYOND / (1.0 - p)).max(effective.map_or(needed, |effective| total as f64 * needed / effective));
+        out.more = Some(wanted - total as f64);
+        (Range::NotYet, Some(format!("{} messages more", count(wanted - total as f64))))
+    } else if few {
+        (
+            Range::Few,
+            Some(match filled.len() {
+                1 => "1 round".into(),
+                rounds => format!("{rounds} rounds"),
+            }),
+        )
+    } else if drifting {
+        (Range::Drift, Some("drift".into()))
+    } else if effective.is_some_and(|effective| effective < needed) {
+        let worth = count(effective.unwrap_or(0.0));
+        let needed = (needed.ceil() as u64).to_string();
+        (Range::Bound, Some(format!("an effective sample of about {worth} messages, and an upper end needs {needed}")))
+    } else if bursts < u64::from(MIN_ROUNDS_FOR_CLAIMS) {
+        let why = match bursts {
+            0 => "no message lies beyond it".into(),
+            1 => "all slower messages lie in 1 round".into(),
+            _ => format!("all slower messages lie in {bursts} rounds"),
         };
+        (Range::Bound, Some(why))
+    } else {
+        (Range::Interval, None)
+    };
     if quantile.range == Range::NotYet {
         return out;
     }

@@ -34,6 +34,7 @@ HELPER long (*read_user)(void *to, u32 size, const void *from) = (void *)112;
 HELPER long (*read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 HELPER u64 (*ancestor_cgroup)(int level) = (void *)123;
 HELPER long (*ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+HELPER u64 (*ring_query)(void *ring, u64 what) = (void *)134;
 HELPER void *(*as_tcp_socket)(void *sk) = (void *)137;
 HELPER void *(*current_task)(void) = (void *)158;
 HELPER void *(*task_registers)(void *task) = (void *)175;
@@ -43,6 +44,8 @@ HELPER void *(*as_unix_socket)(void *sk) = (void *)178;
 #define NO_EXIST 1
 #define STORAGE_CREATE 1
 #define NO_WAKEUP 1
+#define FORCE_WAKEUP 2
+#define WAITING_DATA 0
 
 /* The members of a map's definition say what they mean by their types. */
 #define UINT(name, value) int (*name)[value]
@@ -97,7 +100,12 @@ struct sock {
 	struct sk_buff_head sk_receive_queue;
 	struct sock_cgroup_data sk_cgrp_data;
 };
-struct tcp_sock { u64 bytes_sent, bytes_received; u32 rcv_nxt, copied_seq; };
+struct tcp_sock {
+	u64 bytes_sent;
+	volatile u64 bytes_received, bytes_acked;
+	volatile u32 rcv_nxt, snd_una;
+	u32 copied_seq;
+};
 struct udp_sock { struct sk_buff_head reader_queue; };
 struct unix_sock { void *addr; struct sock *peer; };
 struct iov_iter { u8 iter_type; u64 iov_offset; const void *ubuf; const void *__iov; u64 count; u64 nr_segs; };

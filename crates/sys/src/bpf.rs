@@ -13,10 +13,12 @@ use aya::maps::{HashMap, Map, MapError};
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
+use miniz_oxide::inflate::decompress_to_vec;
 
 use crate::mapping::Mapping;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/attr.bpf.o");
+/// Packed by `build.rs`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/attr.bpf.o"));
 
 /// CPUs that the programs tell apart; a CPU beyond shares the settings of one below.
 pub const CPUS: usize = 1024;
@@ -179,8 +181,9 @@ pub(crate) fn kernel_types() -> Result<Btf, Refusal> {
 }
 
 /// An object's maps; its programs are loaded one by one.
-pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, bytes: &[u8]) -> Result<Ebpf, Refusal> {
-    loader.btf(Some(btf)).verifier_log_level(VerifierLogLevel::DISABLE).load(bytes).map_err(|error| match error {
+pub(crate) fn object<'a>(loader: &mut EbpfLoader<'a>, btf: &'a Btf, packed: &[u8]) -> Result<Ebpf, Refusal> {
+    let bytes = decompress_to_vec(packed).map_err(|error| Refusal::Other(error.to_string()))?;
+    loader.btf(Some(btf)).verifier_log_level(VerifierLogLevel::DISABLE).load(&bytes).map_err(|error| match error {
         EbpfError::MapError(error) => map_refusal(error),
         error if is_denied(errno(&error)) => Refusal::Maps(io::Error::from_raw_os_error(libc::EPERM)),
         error => other(&error),
@@ -473,7 +476,7 @@ mod tests {
             return;
         };
         let loader = &mut EbpfLoader::new();
-        let Ok(mut ebpf) = loader.map_max_entries("records", 16).load(OBJECT) else {
+        let Ok(mut ebpf) = loader.map_max_entries("records", 16).load(&decompress_to_vec(OBJECT).unwrap()) else {
             println!("skipped: no right to load BPF programs");
             return;
         };

@@ -106,7 +106,7 @@ fn mark_foreign() {
     let marked = unsafe { libc::syscall(libc::SYS_close_range, 3 as libc::c_uint, libc::c_uint::MAX, CLOEXEC) };
     if marked != 0 {
         for fd in 3..ONE_BY_ONE {
-            // SAFETY: fcntl(2) with F_SETFD; a number that is no descriptor is an error that does not matter.
+            // SAFETY: fcntl(2) with F_SETFD; a number that is not a descriptor is an error that does not matter.
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }

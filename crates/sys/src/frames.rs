@@ -94,7 +94,7 @@ impl AsFd for Port {
 /// as exact as the thread's timer slack.
 ///
 /// # Errors
-/// As ppoll(2); a signal is no error, but nothing is ready then.
+/// As ppoll(2); a signal is not an error, but nothing is ready then.
 pub fn wait(watched: &[BorrowedFd<'_>], timeout_ns: Option<u64>, ready: &mut Vec<bool>) -> io::Result<()> {
     let mut entries: Vec<PollFd<'_>> = watched.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout =

@@ -73,7 +73,7 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// buffer is what the reader sees.
 ///
 /// # Errors
-/// As the manual page; `EBADF` where it is no pipe.
+/// As the manual page; `EBADF` where it is not a pipe.
 #[inline(always)]
 pub fn vmsplice(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };

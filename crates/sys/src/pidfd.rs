@@ -16,7 +16,7 @@ pub fn started(pid: u32) -> Option<u64> {
 /// The same, from the text of a stat.
 pub fn began(stat: &str) -> Option<u64> {
     let stat = TaskStat::parse(stat)?;
-    // What has ended and was not waited for is no process any more.
+    // What has ended and was not waited for is not a process any more.
     (stat.field(3)? != "Z").then(|| stat.number(22)).flatten()
 }
 

@@ -107,7 +107,7 @@ mod tests {
         let before = cpu_time_of(&tree);
         let later = (0..5000).map(|_| cpu_time_of(&tree)).find(|now| *now > before);
         assert!(later.is_some(), "it runs");
-        // The inner one is no child of ours, so it is ended by its own number.
+        // The inner one is not a child of ours, so it is ended by its own number.
         for pid in tree.into_iter().skip(1) {
             let pid = Pid::from_raw(pid as i32).unwrap();
             rustix::process::kill_process(pid, Signal::KILL).unwrap();

@@ -288,7 +288,7 @@ mod tests {
         set.wait(&mut events, 1000).unwrap();
         assert!(events.iter().next().is_some_and(|event| event.readable && !event.ended));
         set.wait(&mut events, 0).unwrap();
-        assert_eq!(events.iter().count(), 0, "the byte still lies there, but it is no news");
+        assert_eq!(events.iter().count(), 0, "the byte still lies there, but it is not news");
         drop(near);
         set.wait(&mut events, 1000).unwrap();
         assert!(events.iter().next().is_some_and(|event| event.ended));

@@ -237,7 +237,7 @@ impl Ring {
     /// The other end, from the descriptor that [`Ring::create`] returned in the other process.
     ///
     /// # Errors
-    /// Not such a descriptor: the size is no ring's, or it could be shrunk.
+    /// Not such a descriptor: the size is not a ring's, or it could be shrunk.
     pub fn attach(fd: &OwnedFd, notify: bool) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not a ring of msgpath");
         let lengths = PAGE + 2 * MIN_CAPACITY..=PAGE + 2 * MAX_CAPACITY;

@@ -59,7 +59,7 @@ pub fn ignore_file_size() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Sends SIGTERM to a process. One that has ended meanwhile is no error.
+/// Sends SIGTERM to a process. One that has ended meanwhile is not an error.
 pub fn ask_to_end(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);

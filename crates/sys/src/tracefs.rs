@@ -25,7 +25,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field's value, widened to 64 bits. `None`: the record is too short, or the field is no number of 1, 2, 4 or 8
+    /// The field's value, widened to 64 bits. `None`: the record is too short, or the field is not a number of 1, 2, 4 or 8
     /// bytes.
     pub fn read(&self, raw: &[u8]) -> Option<u64> {
         let bytes = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
@@ -67,7 +67,7 @@ fn value<'a>(piece: Option<&'a str>, key: &str) -> Result<&'a str, String> {
 fn parse_field(line: &str) -> Result<Field, String> {
     let mut pieces = line.split(';');
     let declaration = value(pieces.next(), "field:")?;
-    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?} is no number"));
+    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?} is not a number"));
     let offset = number(value(pieces.next(), "offset:")?)?;
     let size = number(value(pieces.next(), "size:")?)?;
     // Kernels before 2.6.32 had no `signed`.
@@ -83,7 +83,7 @@ fn parse_field(line: &str) -> Result<Field, String> {
     let word = declaration.split_whitespace().next_back().ok_or("a field without a name")?;
     let name = word.split('[').next().unwrap_or_default().trim_start_matches('*');
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err(format!("{word:?} is no name"));
+        return Err(format!("{word:?} is not a name"));
     }
     if offset.checked_add(size).is_none_or(|end| end > MAX_RECORD) {
         return Err(format!("{name} ends beyond {MAX_RECORD} bytes"));
@@ -103,7 +103,7 @@ pub fn parse(text: &str) -> Result<Format, String> {
         let line = line.trim();
         if let Some(number) = line.strip_prefix("ID:") {
             let number = number.trim();
-            let parsed = number.parse().map_err(|_| format!("{number:?} is no id of 16 bits"))?;
+            let parsed = number.parse().map_err(|_| format!("{number:?} is not an id of 16 bits"))?;
             if id.replace(parsed).is_some() {
                 return Err("two ids".into());
             }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(format.field("prev_state").unwrap().read(&raw), Some(0x100));
         assert_eq!(format.field("skbaddr").unwrap().read(&raw), Some(0));
         assert_eq!(format.field("skbaddr").unwrap().read(&raw[..47]), None, "a record that was cut off");
-        assert_eq!(format.field("prev_comm").unwrap().read(&raw), None, "text is no number");
+        assert_eq!(format.field("prev_comm").unwrap().read(&raw), None, "text is not a number");
         assert!(format.field("name").is_some() && format.field("next_pid").is_none());
     }
 

@@ -16,8 +16,9 @@ const COPIED: u32 = 1 << 31;
 /// Completions of this operation are answered inside the call that made it.
 const SYNCHRONOUS: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
-/// A polling thread of the kernel without work for so long sleeps until it is woken, ms.
-const IDLE_MS: u32 = 100;
+/// A polling thread of the kernel without work for so long sleeps until it is woken, ms. It spins until then also where its
+/// ring is closed and not yet taken down.
+const IDLE_MS: u32 = 20;
 /// Looks for the name that such a thread gives itself; one every ms.
 const LOOKS: usize = 100;
 

@@ -11,11 +11,15 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
@@ -23,7 +27,8 @@ pub use calls::{CallKind, calls};
 pub use event::{Event, KINDS, Role, What};
 use extra::Extra;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
+/// Packed by `build.rs`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 
 /// These are there since kernel 6.3.
 const NEWER: [&str; 3] = ["sk_data_ready", "sock_recv_length", "sock_send_length"];
@@ -68,7 +73,8 @@ const APART: usize = 60;
 const STEAL: usize = 64;
 const DATAGRAMS: usize = 68;
 const ADDRESSES: usize = 72;
-const CALL_KINDS: usize = 76;
+const AMBIGUOUS: usize = 76;
+const CALL_KINDS: usize = 80;
 const CALLS: usize = 512;
 const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
 /// Bits of `follow`.
@@ -99,6 +105,8 @@ pub struct Totals {
     pub lost: u64,
     /// Threads and connections that found none.
     pub no_room: u64,
+    /// Pairs of addresses of datagrams that hosts in several network namespaces have.
+    pub ambiguous: u64,
 }
 
 /// What is known of a connection once its messages were looked at; its number in the programs.
@@ -127,6 +135,8 @@ pub struct Watch {
     listening: Mapping,
     rows: RingBuf<MapData>,
     events: RingBuf<MapData>,
+    /// Tells when one of them is a quarter full.
+    filling: OwnedFd,
 }
 
 /// The object with the programs of every tracepoint that there is; `older`: those that do where there are none of [`NEWER`].
@@ -193,7 +203,9 @@ impl Watch {
         control.u32_at(PAYLOAD).store(u32::from(copies), Ordering::Relaxed);
         let silent = missing.iter().any(|(name, _)| *name == SEND_BEGINS);
         control.u32_at(SILENT).store(u32::from(silent), Ordering::Relaxed);
-        let mut watch = Self { ebpf, loaded, datagrams, addresses, control, services, ports, listening, rows, events };
+        let filling = filling([&rows, &events]).map_err(|error| other(&error))?;
+        let mut watch =
+            Self { ebpf, loaded, datagrams, addresses, control, services, ports, listening, rows, events, filling };
         calls().into_iter().for_each(|(call, _, kind)| {
             if let Some(kind) = kind {
                 watch.set_kind(call, kind);
@@ -354,7 +366,21 @@ impl Watch {
     pub fn totals(&self) -> Totals {
         let [connections, lost, no_room] =
             [CONNECTIONS, LOST, NO_ROOM].map(|at| self.control.u64_at(at).load(Ordering::Relaxed));
-        Totals { connections, lost, no_room }
+        let ambiguous = u64::from(self.control.u32_at(AMBIGUOUS).load(Ordering::Relaxed));
+        Totals { connections, lost, no_room, ambiguous }
+    }
+
+    /// Returns when one of the rings is a quarter full, or the time is over.
+    ///
+    /// # Errors
+    /// None is expected: the descriptors are our own.
+    pub fn wait(&self, most: Duration) -> io::Result<()> {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        let mut which = Vec::with_capacity(2);
+        match epoll::wait(&self.filling, spare_capacity(&mut which), Some(&most)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes the rows that there are, at most `most`.
@@ -426,6 +452,15 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.switch(false);
     }
+}
+
+/// Where a ring holds anything it can be read; what is told is that the programs wake whoever reads (`wakes` of the source).
+fn filling(rings: [&RingBuf<MapData>; 2]) -> io::Result<OwnedFd> {
+    let filling = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for ring in rings {
+        epoll::add(&filling, ring, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+    }
+    Ok(filling)
 }
 
 /// Lets the kernel count the run time of all BPF programs, until this is dropped.

@@ -35,7 +35,7 @@ struct Entry(u8, &'static str, fn(&Context) -> Verdict);
 const CHECKS: [Entry; 20] = [
     Entry(8, "runnable tasks", scheduling::runnable),
     Entry(19, "other benchmarks", processes::benchmarks),
-    Entry(10, "gap meter", noise::gap_meter),
+    Entry(10, "OS jitter", noise::gap_meter),
     Entry(11, "timer lateness", noise::timer),
     Entry(1, "clock", clock::clock),
     Entry(2, "time namespace", clock::namespace),

@@ -20,7 +20,7 @@ const COALESCING_US: u32 = 10;
 
 /// Check 14.
 pub(super) fn route(context: &Context) -> Verdict {
-    // Not before a run: a record goes to others, and the addresses of a machine are no part of a result.
+    // Not before a run: a record goes to others, and the addresses of a machine are not part of a result.
     let own = context.order.full.then(|| match route::interfaces() {
         Ok(all) => Verdict::ok(format!("interfaces: {all}")),
         Err(reason) => Verdict::none(reason),

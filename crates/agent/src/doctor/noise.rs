@@ -12,6 +12,8 @@ use crate::floors::pinned;
 const GAP_NS: u64 = 5_000;
 /// Lost time that warns: as much as the steal that warns (check 9), %.
 const LOST_PERCENT: f64 = 0.5;
+/// From fewer gaps than these the share of lost time is not known: a moment's look may see one by chance.
+const FEWEST_GAPS: u64 = 3;
 /// A single gap that warns, ns: longer than most messages take.
 const LARGEST_NS: u64 = 1_000_000;
 /// Median lateness that warns, ns: about the slack of a thread that has not asked for less.
@@ -52,7 +54,7 @@ pub(super) fn gaps(mut now: impl FnMut() -> u64, span_ns: u64, gap_ns: u64) -> G
 
 /// Check 10, on all measuring CPUs at once.
 pub(super) fn gap_meter(context: &Context) -> Verdict {
-    let span = if context.order.full { 1_000_000_000 } else { 50_000_000 };
+    let span = if context.order.full { 1_000_000_000 } else { 20_000_000 };
     let seen: Vec<(u32, Option<Gaps>)> = std::thread::scope(|scope| {
         let spin = |cpu: u32| affinity::pin(&[cpu]).ok().map(|()| gaps(clock::now, span, GAP_NS));
         // A CPU whose thread cannot be had is not looked at.
@@ -81,7 +83,7 @@ fn judge_gaps(seen: &[(u32, Option<Gaps>)]) -> Verdict {
         time(largest)
     );
     let cure = "stop what else runs, pick a quieter CPU with --cpu, or isolate it (isolcpus, nohz_full)";
-    let bad = worst.lost_percent() > LOST_PERCENT || largest > LARGEST_NS;
+    let bad = largest > LARGEST_NS || worst.lost_percent() > LOST_PERCENT && worst.gaps >= FEWEST_GAPS;
     let mut verdict = Verdict::warn_if(bad, what, cure);
     for (cpu, gaps) in measured {
         verdict = verdict
@@ -184,6 +186,8 @@ mod tests {
         assert_eq!(state(quiet), CheckState::Ok);
         assert_eq!(state(Gaps { lost_ns: 5_100_000, ..quiet }), CheckState::Warn);
         assert_eq!(state(Gaps { largest_ns: 1_100_000, ..quiet }), CheckState::Warn);
+        let short = Gaps { gaps: 2, lost_ns: 900_000, largest_ns: 500_000, span_ns: 20_000_000 };
+        assert_eq!([short, Gaps { gaps: 3, ..short }].map(state), [CheckState::Ok, CheckState::Warn]);
         assert_eq!(judge_gaps(&[(0, None)]).state, CheckState::NotAvailable);
         let verdict = judge_gaps(&[(3, Some(quiet)), (4, None)]);
         assert!(verdict.what.starts_with("CPU 3 lost 0.400 % of 1.00 s in 10 gaps a second"), "{}", verdict.what);

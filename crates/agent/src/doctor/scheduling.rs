@@ -71,7 +71,7 @@ fn pressure(text: &str) -> Verdict {
         Some(percent) => Verdict::warn_if(
             percent > PRESSURE_PERCENT,
             format!("tasks waited for a CPU in {} % of the last 10 s", three_digits(percent)),
-            "stop what else runs",
+            "find who waits and who runs: top, pidstat -w 1",
         )
         .with("cpu_pressure_percent", percent),
         None => Verdict::none("/proc/pressure/cpu: not as expected"),

@@ -156,7 +156,7 @@ impl Fault {
                 (format!("it closes the connection after {came} of {reply} bytes of a reply"), frames)
             }
             Fault::Different(Difference { byte, sent, got, .. }) => (
-                format!("its reply is no echo: byte {byte} was sent as {sent:#04x} and came back as {got:#04x}"),
+                format!("its reply is not an echo: byte {byte} was sent as {sent:#04x} and came back as {got:#04x}"),
                 "a server whose replies have a length of their own: --reply BYTES",
             ),
             Fault::More => (
@@ -244,7 +244,7 @@ mod tests {
             bytes[9] ^= 1;
             stream.write_all(&bytes).unwrap();
         });
-        assert!(upper.contains("no echo: byte 9"), "{upper}");
+        assert!(upper.contains("not an echo: byte 9"), "{upper}");
         let twice = text(64, |stream| {
             let bytes = read(stream);
             stream.write_all(&bytes).unwrap();

@@ -46,7 +46,7 @@ analyses a run:
 
 A 95 % interval should hold the truth in 95 of 100 runs. Simulated shares are themselves uncertain: with 1,000 runs by
 about 1.4 points either way, with 200 by about 3 (95 %). A part of the runs is repeated, with bounds, by `cargo test`
-(`crates/analyse/tests/coverage.rs`). Simulations are no machines: they show that the procedures are right, not that a
+(`crates/analyse/tests/coverage.rs`). Simulations are not machines: they show that the procedures are right, not that a
 machine behaves like one of these processes.";
 
 fn percent(part: u32, of: u32) -> String {

@@ -103,7 +103,7 @@ impl AtReady {
 }
 
 /// The stages in which any message spent time, in the order of time. A scheduling delay that is known to be 0 is shown.
-pub fn stages(attributed: &[Attributed], shape: &Shape) -> Vec<Stage> {
+pub fn stages(attributed: &[Attributed], shapes: &[Shape; 2]) -> Vec<Stage> {
     let mut used = [[false; LEG.len()]; 2];
     let (mut waiting, mut handler) = (false, false);
     for Attributed { split, .. } in attributed {
@@ -113,16 +113,17 @@ pub fn stages(attributed: &[Attributed], shape: &Shape) -> Vec<Stage> {
             used.iter_mut().zip(leg.ns).for_each(|(used, ns)| *used |= ns > 0);
         }
     }
-    let stage = |direction, kind| Stage { direction, kind, name: shape.name(kind).into() };
+    let named = |at: usize, direction, kind| Stage { direction, kind, name: shapes[at].name(kind).into() };
     let leg = |at: usize| {
-        let shown = move |(kind, used): &(Kind, bool)| *used || (*kind == Kind::Delay && !shape.joined);
+        let known = !shapes[at].joined && shapes[at].receiver;
+        let shown = move |(kind, used): &(Kind, bool)| *used || (*kind == Kind::Delay && known);
         let kinds = LEG.into_iter().zip(used[at]).filter(shown);
-        kinds.map(move |(kind, _)| stage(Some(Direction::ALL[at]), kind)).collect::<Vec<_>>()
+        kinds.map(|(kind, _)| named(at, Some(Direction::ALL[at]), kind)).collect::<Vec<_>>()
     };
     let mut stages = Vec::new();
-    stages.extend(waiting.then(|| stage(None, Kind::Waiting)));
+    stages.extend(waiting.then(|| named(0, None, Kind::Waiting)));
     stages.extend(leg(0));
-    stages.extend(handler.then(|| stage(None, Kind::Handler)));
+    stages.extend(handler.then(|| named(0, None, Kind::Handler)));
     stages.extend(leg(1));
     stages
 }
@@ -169,7 +170,7 @@ fn band<'a>(members: impl Iterator<Item = &'a Attributed>, stages: &[Stage], nam
 }
 
 /// Which stages make slow messages slow, the one that grew most first. Nothing below 20 messages or 5 rounds in a band.
-pub fn growth(attributed: &[Attributed], order: &[u32], shape: &Shape, seed: u64) -> Vec<Growth> {
+pub fn growth(attributed: &[Attributed], order: &[u32], shapes: &[Shape; 2], seed: u64) -> Vec<Growth> {
     const DRAWS: usize = 200;
     let n = attributed.len();
     let part = |from: f64, to: f64| &order[(from * n as f64) as usize..(to * n as f64) as usize];
@@ -177,7 +178,7 @@ pub fn growth(attributed: &[Attributed], order: &[u32], shape: &Shape, seed: u64
     let kinds: Vec<Kind> = std::iter::once(Kind::Waiting)
         .chain(LEG)
         .chain([Kind::Handler])
-        .filter(|kind| !(shape.joined && *kind == Kind::Delay))
+        .filter(|kind| !(shapes.iter().all(|shape| shape.joined) && *kind == Kind::Delay))
         .collect();
     let (usual, slow) = (by_pass(attributed, usual, &kinds), by_pass(attributed, slow, &kinds));
     let enough = |sums: &[Sums]| {
@@ -208,7 +209,7 @@ pub fn growth(attributed: &[Attributed], order: &[u32], shape: &Shape, seed: u64
         .enumerate()
         .map(|(at, kind)| Growth {
             kind: *kind,
-            name: shape.name(*kind).into(),
+            name: name(shapes, *kind),
             usual_ns: usual_ns[at],
             slow_ns: slow_ns[at],
             low_ns: msgpath_stats::describe::percentile(&mut drawn[at].clone(), 0.025),
@@ -218,6 +219,12 @@ pub fn growth(attributed: &[Attributed], order: &[u32], shape: &Shape, seed: u64
         .collect();
     grown.sort_by(|a, b| b.ns().total_cmp(&a.ns()));
     grown
+}
+
+/// What a kind is called in both directions.
+fn name(shapes: &[Shape; 2], kind: Kind) -> String {
+    let [request, reply] = shapes.each_ref().map(|shape| shape.name(kind));
+    if request == reply { request.into() } else { format!("{request} (request), {reply} (reply)") }
 }
 
 /// Sums of one round.
@@ -254,11 +261,12 @@ fn mean<'a>(sums: impl Iterator<Item = &'a Sums>, kinds: usize) -> Option<Vec<f6
     (messages > 0).then(|| ns.into_iter().map(|ns| ns as f64 / messages as f64).collect())
 }
 
-/// The receivers' states when data became readable: request, reply.
-pub fn at_ready(attributed: &[Attributed]) -> [AtReady; 2] {
+/// The receivers' states when data became readable: request, reply. None of a receiver that nobody traced.
+pub fn at_ready(attributed: &[Attributed], shapes: &[Shape; 2]) -> [AtReady; 2] {
     let mut states = [AtReady::default(); 2];
     for Attributed { split, .. } in attributed {
-        states.iter_mut().zip(&split.legs).for_each(|(states, leg)| states.count(leg.state));
+        let seen = states.iter_mut().zip(&split.legs).zip(shapes).filter(|(_, shape)| shape.receiver);
+        seen.for_each(|((states, leg), _)| states.count(leg.state));
     }
     states
 }

@@ -53,15 +53,15 @@ impl Counted {
         }
     }
 
-    /// The table, the calls with most time first. `machine`: as `uname -m` says.
-    pub(super) fn finish(self, messages: u64, machine: &str) -> Vec<CallTimes> {
+    /// The table, the calls with most time first. `machines`: as `uname -m` says at each end.
+    pub(super) fn finish(self, messages: u64, machines: [&str; 2]) -> Vec<CallTimes> {
         let each = |value: u64| value as f64 / messages.max(1) as f64;
         let mut table: Vec<CallTimes> = self
             .calls
             .into_iter()
             .map(|((far, number), (calls, ns))| CallTimes {
                 who: if far { "far end" } else { "near end" }.into(),
-                name: name(number, machine).map_or_else(|| format!("call {number}"), String::from),
+                name: name(number, machines[usize::from(far)]).map_or_else(|| format!("call {number}"), String::from),
                 calls,
                 per_message: each(calls),
                 mean_ns: ns as f64 / calls.max(1) as f64,
@@ -161,7 +161,7 @@ mod tests {
             counted.add(&events, &[1], &[2], (0, 100));
             counted
         };
-        let table = counted().finish(2, "x86_64");
+        let table = counted().finish(2, ["x86_64"; 2]);
         let rows: Vec<_> =
             table.iter().map(|row| (row.who.as_str(), row.name.as_str(), row.calls, row.mean_ns)).collect();
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
             [("near end", "sendto", 1, 10.0), ("near end", "call 7777", 1, 4.0), ("far end", "recvfrom", 1, 78.0)]
         );
         assert_eq!((table[0].per_message, table[0].ns_per_message), (0.5, 5.0));
-        assert_eq!(counted().finish(2, "s390x")[0].name, "call 44");
+        assert_eq!(counted().finish(2, ["s390x"; 2])[0].name, "call 44");
         assert_eq!(name(206, "aarch64"), Some("sendto"));
         assert_eq!(name(999, "aarch64"), None);
     }

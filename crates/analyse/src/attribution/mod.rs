@@ -1,7 +1,7 @@
 //! Where the time of a message goes: traced rounds, split into stages that add up (docs/method/attribution.md).
 //!
-//! A measured case has a traced replica. Its messages are joined with the kernel's events of their round ([`split`]), the
-//! receiver's state is rebuilt ([`timeline`]), and whole messages are averaged by how slow they were ([`bands`]).
+//! A measured case has a traced replica. Its messages are joined with the kernel's events of their round ([`split`]), where
+//! each end traced itself those of each host on the clock of that host, the receiver's state is rebuilt ([`timeline`]), and whole messages are averaged by how slow they were ([`bands`]).
 
 pub mod bands;
 pub mod calls;
@@ -12,19 +12,19 @@ pub mod split;
 pub mod stage;
 pub mod timeline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Plan, StageSet};
-use msgpath_core::schema::{
-    EventKind, FAR, KernelEvent, MessageRow, NEAR, RoundRecord, TraceRound, TracedThread, Tracing,
-};
-use msgpath_record::Run;
+use msgpath_core::schema::{EventKind, FAR, KernelEvent, MessageRow, NEAR, RoundRecord, TraceRound, Tracing};
+use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calm;
+use crate::clocks::{ClockPiece, Stamps};
 use crate::logs::Logs;
+use crate::order::{OrderStatistics, Rank};
 use crate::stages::Band;
 use crate::summary::AblationResult;
 use bands::{AtReady, Attributed, DelayShare, Growth, Stage};
@@ -32,7 +32,7 @@ use calls::CallTimes;
 use msgpath_stats::estimate::Estimate;
 use occupants::{IdleExit, Occupants};
 use scheduler::ThreadTimes;
-use split::{Question, Reason, Round};
+use split::{Apart, Question, Reason, Round};
 use stage::{Direction, Kind, Shape};
 
 /// A split of a smaller share of the messages is not shown.
@@ -41,6 +41,7 @@ pub const COMPLETE: f64 = 0.95;
 const FEWEST: usize = 100;
 /// From this rank on messages are slow.
 const SLOW: f64 = 0.985;
+const SLOW_FROM: &[Rank] = &[|count| (SLOW * count as f64) as u64];
 
 /// The stages of one measured case, from its traced replica.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -51,8 +52,13 @@ pub struct CaseStages {
     pub replica: u32,
     /// How much was traced.
     pub set: StageSet,
-    /// The back end; `None`: nothing was traced.
+    /// The back end, or those of both ends; `None`: nothing was traced.
     pub known_by: Option<String>,
+    /// Ends that have a clock of their own and could not trace themselves, and why: their stages are part of those beside them.
+    pub untraced: Vec<(String, String)>,
+    /// Two clocks: how far from the truth the time between the two hosts may be, there and back, ns; what one of the two gains
+    /// by it the other loses, in all messages alike. `None`: one clock, or nothing is known.
+    pub within_ns: Option<f64>,
     /// The completeness self-test in a sentence.
     pub self_test: String,
     /// Wake-up in flight and scheduling delay are one number.
@@ -139,6 +145,8 @@ impl CaseStages {
             replica,
             set,
             known_by: None,
+            untraced: Vec::new(),
+            within_ns: None,
             self_test: String::new(),
             wakeups_joined: false,
             missing: Vec::new(),
@@ -204,65 +212,178 @@ fn recorded(tracing: &Tracing, kind: EventKind) -> bool {
         && !tracing.missing.iter().any(|(name, _)| name == kind.name())
 }
 
+/// What traced the ends of a run, and of the far end where it traced itself.
+#[derive(Clone, Copy)]
+struct Tracers<'a> {
+    here: &'a Tracing,
+    far: Option<&'a Tracing>,
+}
+
+impl<'a> Tracers<'a> {
+    fn of(run: &'a Run) -> Option<Self> {
+        Some(Self { here: run.header.tracing.as_ref()?, far: run.header.end(FAR).tracing.as_ref() })
+    }
+
+    /// Each with what it traced, where that is one end.
+    fn each(self) -> impl Iterator<Item = (&'static str, &'a Tracing)> {
+        let here = if self.far.is_some() { "near end" } else { "" };
+        std::iter::once((here, self.here)).chain(self.far.map(|far| ("far end", far)))
+    }
+
+    /// What they say, with the end where there are two.
+    fn say(self, says: impl Fn(&'a Tracing) -> Option<String>) -> Option<String> {
+        let said = |(end, tracing): (&str, &'a Tracing)| Some(at(end, &says(tracing)?));
+        let all: Vec<String> = self.each().filter_map(said).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Which boundaries are seen of the messages of a replica, request and reply.
+    fn shapes(self, logs: &Logs, replica: &Case) -> [Shape; 2] {
+        let of = |tracing: &Tracing, end: u8| {
+            let mut shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
+            // The queueing discipline may be bypassed: then no packet of ours is handed to the driver where one sees it.
+            if shape.xmit && shape.stack.has_device() {
+                let xmit = |event: &KernelEvent| event.kind == EventKind::NetDevStartXmit && event.end == end;
+                shape.xmit = false;
+                logs.events.rounds(replica.id, |round| {
+                    shape.xmit = round.events.iter().any(xmit);
+                    shape.xmit
+                });
+            }
+            shape
+        };
+        let Some(far) = self.far else { return [of(self.here, NEAR as u8); 2] };
+        let [near, far] = [(self.here, NEAR), (far, FAR)]
+            .map(|(tracing, end)| tracing.backend.is_some().then(|| of(tracing, end as u8)));
+        let between = |from: &Option<Shape>, to: &Option<Shape>| Shape::between(from.as_ref(), to.as_ref(), replica);
+        [between(&near, &far), between(&far, &near)]
+    }
+}
+
+/// A text about an end, where there are two.
+fn at(end: &str, text: &str) -> String {
+    if end.is_empty() { text.to_owned() } else { format!("{end}: {text}") }
+}
+
+/// The kernel events of a round, near and far; both as they are where one tracer saw both.
+fn by_end(events: &[KernelEvent]) -> [Vec<KernelEvent>; 2] {
+    let (mut near, mut far): (Vec<KernelEvent>, Vec<_>) =
+        events.iter().copied().partition(|event| usize::from(event.end) != FAR);
+    [&mut near, &mut far].into_iter().for_each(|own| own.sort_by_key(|event| event.t_ns));
+    [near, far]
+}
+
+/// The far end's part of a round in which each end traced itself.
+fn apart<'a>(trace: &TraceRound, events: &'a [KernelEvent], clock: &'a [ClockPiece]) -> Apart<'a> {
+    /// Without events of the far end: every time of a clock is after it.
+    const BEFORE_ALL: i64 = -(1 << 62);
+    let own = trace.apart.iter().find(|own| usize::from(own.end) == FAR);
+    Apart { events, origin_ns: own.map_or(BEFORE_ALL, |own| own.origin_ns), lost: own.map_or(0, |own| own.lost), clock }
+}
+
+/// What the messages of traced rounds say of two clocks where each end traced itself: what the kernel stamped lies closer
+/// together than what the programs did.
+pub(crate) fn exchanges(run: &Run, logs: &Logs, each: &mut dyn FnMut(Stamps)) {
+    let Some(tracers) = Tracers::of(run).filter(|tracers| tracers.far.is_some()) else { return };
+    for replica in run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()) {
+        let shapes = tracers.shapes(logs, replica);
+        let rounds = run.rounds.iter().filter(|round| round.case == replica.id);
+        let traces: BTreeMap<u32, &TraceRound> =
+            rounds.filter_map(|round| Some((round.pass, round.trace.as_ref()?))).collect();
+        logs.events.rounds(replica.id, |round| {
+            if let Some(trace) = traces.get(&round.pass) {
+                let [near, far] = by_end(&round.events);
+                let apart = Some(apart(trace, &far, &[]));
+                let asked = Question { case: replica, shapes: &shapes, trace, events: &near, apart };
+                let joined = Round::new(asked);
+                rows_of(logs, replica.id, round.pass, &mut |rows| {
+                    joined.exchanges(rows).into_iter().for_each(&mut *each)
+                });
+            }
+            false
+        });
+    }
+}
+
+/// Pulls the messages of a traced round.
+fn rows_of(logs: &Logs, case: u32, pass: u32, each: &mut dyn FnMut(&[MessageRow])) {
+    logs.traced.rounds(&|own, of| (own, of) == (case, pass), each);
+}
+
 fn of_case(run: &Run, logs: &Logs, replica: &Case, set: StageSet, ablations: &[AblationResult]) -> CaseStages {
     let of = replica.ablation.as_ref().map_or(replica.id, |ablation| ablation.of);
     let mut attributed = CaseStages::empty(of, replica.id, set);
     attributed.observer = ablations.iter().find(|ablation| ablation.case == replica.id).map(Observer::new);
-    let Some(tracing) = run.header.tracing.as_ref() else {
+    let Some(tracers) = Tracers::of(run) else {
         attributed.why = Some("the kernel was not traced".into());
         return attributed;
     };
-    attributed.known_by.clone_from(&tracing.backend);
-    attributed.self_test.clone_from(&tracing.self_test);
-    attributed.wakeups_joined = tracing.wakeups_joined;
-    let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
-    let concerned = |name: &str| EventKind::ALL.iter().any(|kind| kind.name() == name && bounds(*kind, &shape, set));
-    attributed.missing = tracing.missing.iter().filter(|(name, _)| concerned(name)).cloned().collect();
-    if tracing.backend.is_none() {
+    attributed.known_by = tracers.say(|tracing| tracing.backend.clone());
+    let why = |tracing: &Tracing| {
         let why = tracing.refused.iter().map(|(name, why)| format!("{name}: {}", why.why)).collect::<Vec<_>>();
-        attributed.why = Some(match why.as_slice() {
-            [] => "the kernel was not traced".into(),
-            why => format!("the kernel was not traced ({})", why.join("; ")),
+        (tracing.backend.is_none() && !why.is_empty()).then(|| why.join("; "))
+    };
+    if attributed.known_by.is_none() {
+        attributed.why = Some(match tracers.say(why) {
+            None => "the kernel was not traced".into(),
+            Some(why) => format!("the kernel was not traced ({why})"),
         });
         return attributed;
     }
-    let mut rows = rows_of(&logs.traced, replica.id);
+    attributed.self_test =
+        tracers.say(|tracing| Some(tracing.self_test.clone()).filter(|text| !text.is_empty())).unwrap_or_default();
+    attributed.wakeups_joined = tracers.each().any(|(_, tracing)| tracing.wakeups_joined);
+    let without = tracers.each().filter(|(_, tracing)| tracing.backend.is_none());
+    attributed.untraced = without
+        .map(|(end, tracing)| (end.to_owned(), why(tracing).unwrap_or_else(|| "nobody knows why".into())))
+        .collect();
+    if tracers.far.is_some() {
+        attributed.within_ns = logs.one_way.as_ref().and_then(|ways| ways.clock.within_ns());
+    }
+    let shapes = tracers.shapes(logs, replica);
+    let concerned = |name: &str| EventKind::ALL.iter().any(|kind| kind.name() == name && bounds(*kind, &shapes, set));
+    let missing = |(end, tracing): (&'static str, &Tracing)| {
+        let own = tracing.missing.iter().filter(|(name, _)| concerned(name));
+        own.map(move |(name, why)| (name.clone(), at(end, why))).collect::<Vec<_>>()
+    };
+    attributed.missing = tracers.each().flat_map(missing).collect();
     let left_out = calm::left_out(run, replica);
-    rows.retain(|row| !left_out.contains(&row.pass));
-    attributed.messages = rows.len() as u64;
-    let mut work = Work::new(run, logs, replica, shape, &rows);
-    work.rounds(&rows);
+    let rounds = logs.traced.index().into_iter();
+    let rounds = rounds.filter(|(case, pass, _)| *case == replica.id && !left_out.contains(pass));
+    let passes: BTreeSet<u32> = rounds
+        .map(|(_, pass, messages)| {
+            attributed.messages += messages as u64;
+            pass
+        })
+        .collect();
+    let clock = tracers.far.map(|_| logs.one_way.as_ref().map_or(&[][..], |ways| &ways.clock.pieces));
+    let mut work = Work::new(run, logs, replica, shapes, &passes, clock);
+    work.rounds(passes);
     work.finish(&mut attributed, run);
     attributed
 }
 
 /// Whether an event bounds a stage of such a case.
-fn bounds(kind: EventKind, shape: &Shape, set: StageSet) -> bool {
+fn bounds(kind: EventKind, shapes: &[Shape; 2], set: StageSet) -> bool {
+    let shape = &shapes[0];
     match kind {
         EventKind::SchedWaking | EventKind::SchedWakeup | EventKind::SchedSwitch => true,
         EventKind::NetDevStartXmit | EventKind::NetifReceiveSkb => shape.stack.has_device(),
         EventKind::SkDataReady => shape.stack.has_ready(),
-        EventKind::SignalGenerate | EventKind::SignalDeliver => shape.signals,
+        EventKind::SignalGenerate | EventKind::SignalDeliver => shapes.iter().any(|shape| shape.signals),
         EventKind::SysEnter | EventKind::SysExit => set == StageSet::Full,
         EventKind::NetifRx | EventKind::NetDevQueue => set == StageSet::Full && shape.stack.has_device(),
         _ => false,
     }
 }
 
-/// The messages of a case by pass; within a pass as they were logged.
-fn rows_of(traced: &[MessageRow], case: u32) -> Vec<MessageRow> {
-    let mut rows: Vec<MessageRow> = traced.iter().filter(|row| row.case == case).copied().collect();
-    if !rows.is_sorted_by_key(|row| row.pass) {
-        rows.sort_by_key(|row| row.pass);
-    }
-    rows
-}
-
 /// What adds up over the rounds of one replica.
 struct Work<'a> {
     logs: &'a Logs,
     replica: &'a Case,
-    shape: Shape,
+    shapes: [Shape; 2],
+    /// Each end traced itself: what is known of their clocks.
+    clock: Option<&'a [ClockPiece]>,
     rounds: BTreeMap<u32, &'a RoundRecord>,
     /// Latency from which on a message is slow, ns.
     slow_from: u64,
@@ -277,28 +398,32 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(run: &'a Run, logs: &'a Logs, replica: &'a Case, mut shape: Shape, rows: &[MessageRow]) -> Self {
+    fn new(
+        run: &'a Run,
+        logs: &'a Logs,
+        replica: &'a Case,
+        shapes: [Shape; 2],
+        passes: &BTreeSet<u32>,
+        clock: Option<&'a [ClockPiece]>,
+    ) -> Self {
         let rounds =
             run.rounds.iter().filter(|round| round.case == replica.id).map(|round| (round.pass, round)).collect();
-        let mut latencies: Vec<u64> = rows.iter().filter_map(|row| row.latency_ns).collect();
-        let at = (SLOW * latencies.len() as f64) as usize;
-        let slow_from = if at < latencies.len() { *latencies.select_nth_unstable(at).1 } else { u64::MAX };
-        // The queueing discipline may be bypassed: then no packet of ours is handed to the driver where one sees it.
-        if shape.xmit && shape.stack.has_device() {
-            let xmit = |event: &KernelEvent| event.kind == EventKind::NetDevStartXmit;
-            shape.xmit = false;
-            logs.events.rounds(replica.id, |round| {
-                shape.xmit = round.events.iter().any(xmit);
-                shape.xmit
+        let mut latencies = OrderStatistics::new(SLOW_FROM);
+        while latencies.is_open() {
+            logs.traced.rounds(&|case, pass| case == replica.id && passes.contains(&pass), &mut |rows| {
+                rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latencies.add_unsigned(ns));
             });
+            latencies.narrow();
         }
+        let slow_from = latencies.value(0).map_or(u64::MAX, |ns| ns as u64);
         Self {
             logs,
             replica,
-            shape,
+            shapes,
+            clock,
             rounds,
             slow_from,
-            attributed: Vec::with_capacity(rows.len()),
+            attributed: Vec::new(),
             refused: BTreeMap::new(),
             events: 0,
             lost: 0,
@@ -309,17 +434,16 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn rounds(&mut self, rows: &[MessageRow]) {
-        let mut left: BTreeMap<u32, &[MessageRow]> =
-            rows.chunk_by(|a, b| a.pass == b.pass).map(|rows| (rows[0].pass, rows)).collect();
+    /// Pulls the messages of each round of these passes, with its events where there are any.
+    fn rounds(&mut self, mut left: BTreeSet<u32>) {
         let (logs, case) = (self.logs, self.replica.id);
         logs.events.rounds(case, |round| {
-            if let Some(rows) = left.remove(&round.pass) {
-                self.of_pass(rows, &round.events);
+            if left.remove(&round.pass) {
+                rows_of(logs, case, round.pass, &mut |rows| self.of_pass(rows, &round.events));
             }
             left.is_empty()
         });
-        left.into_values().for_each(|rows| self.of_pass(rows, &[]));
+        left.into_iter().for_each(|pass| rows_of(logs, case, pass, &mut |rows| self.of_pass(rows, &[])));
     }
 
     fn of_pass(&mut self, rows: &[MessageRow], events: &[KernelEvent]) {
@@ -330,18 +454,27 @@ impl<'a> Work<'a> {
     }
 
     fn round(&mut self, rows: &[MessageRow], trace: &TraceRound, events: &[KernelEvent]) {
-        let shape = self.shape;
-        let mut sorted = Vec::new();
-        let events = if events.is_sorted_by_key(|event| event.t_ns) {
-            events
-        } else {
-            sorted.extend_from_slice(events);
-            sorted.sort_by_key(|event| event.t_ns);
-            &sorted
+        let shapes = self.shapes;
+        let (mut sorted, split);
+        let (events, far) = match self.clock {
+            Some(_) => {
+                split = by_end(events);
+                (split[0].as_slice(), split[1].as_slice())
+            }
+            None if events.is_sorted_by_key(|event| event.t_ns) => (events, [].as_slice()),
+            None => {
+                sorted = events.to_vec();
+                sorted.sort_by_key(|event| event.t_ns);
+                (sorted.as_slice(), [].as_slice())
+            }
         };
-        let round = Round::new(Question { case: self.replica, shape: &shape, trace, events });
-        self.lost += trace.lost;
-        self.seen.name(&trace.tasks, &round.tasks);
+        let apart = self.clock.map(|clock| apart(trace, far, clock));
+        let round = Round::new(Question { case: self.replica, shapes: &shapes, trace, events, apart });
+        self.lost += trace.lost + apart.map_or(0, |apart| apart.lost);
+        for host in &round.hosts {
+            let own = trace.apart.iter().find(|own| host.end > 0 && own.end == host.end);
+            self.seen.name(host.end, own.map_or(&trace.tasks, |own| &own.tasks), &host.tasks);
+        }
         let slow_from = self.slow_from;
         let slow = |row: u32| rows[row as usize].latency_ns.is_some_and(|ns| ns >= slow_from);
         let (attributed, refused, residual) = (&mut self.attributed, &mut self.refused, &mut self.residual);
@@ -353,22 +486,33 @@ impl<'a> Work<'a> {
             }
             Err(reason) => *refused.entry(reason).or_default() += 1,
         });
-        let Some(window) = window(rows) else { return };
-        self.events += events.iter().filter(|event| (window.0..=window.1).contains(&event.t_ns)).count() as u64;
-        let tids = |threads: &[TracedThread]| {
-            let mut tids: Vec<i32> = threads.iter().map(|thread| thread.tid).collect();
+        let Some(near) = window(rows) else { return };
+        let windows = [Some(near), apart.map_or(Some(near), |apart| window_there(rows, apart.origin_ns))];
+        let tids = |end: usize| {
+            let mut tids: Vec<i32> = trace.of(end).iter().map(|thread| thread.tid).collect();
             tids.sort_unstable();
             tids
         };
-        self.calls.add(events, &tids(trace.of(NEAR)), &tids(trace.of(FAR)), window);
+        let seen =
+            [(events, tids(NEAR), if apart.is_some() { Vec::new() } else { tids(FAR) }), (far, Vec::new(), tids(FAR))];
+        for ((events, near, far), window) in seen.iter().zip(windows) {
+            let Some(window) = window else { continue };
+            self.events += events.iter().filter(|event| (window.0..=window.1).contains(&event.t_ns)).count() as u64;
+            self.calls.add(events, near, far, window);
+        }
         let mut counted: BTreeMap<u8, u64> = BTreeMap::new();
-        for (end, threads) in [(0, trace.of(NEAR)), (4, trace.of(FAR))] {
-            for thread in threads {
-                let Ok(at) = round.tasks.binary_search(&thread.tid) else { continue };
-                let role = end + u8::from(thread.sends) + 2 * u8::from(thread.receives);
+        for (end, role) in [(NEAR, 0), (FAR, 4)] {
+            let (host, Some(window)) = (&round.hosts[end.min(round.hosts.len() - 1)], windows[end]) else { continue };
+            // Of an end that nobody traced nothing is known.
+            if !shapes[1 - end].receiver {
+                continue;
+            }
+            for thread in trace.of(end) {
+                let Ok(at) = host.tasks.binary_search(&thread.tid) else { continue };
+                let role = role + u8::from(thread.sends) + 2 * u8::from(thread.receives);
                 let times =
                     self.threads.entry(role).or_insert_with(|| ThreadTimes { who: who(role), ..Default::default() });
-                times.add(&round, at, window);
+                times.add(host, at, window);
                 *counted.entry(role).or_default() += 1;
             }
         }
@@ -390,7 +534,7 @@ impl<'a> Work<'a> {
         attributed.residual_ns = self.residual;
         attributed.threads = self.threads.into_values().collect();
         if attributed.set == StageSet::Full {
-            attributed.calls = self.calls.finish(attributed.messages, machine(run));
+            attributed.calls = self.calls.finish(attributed.messages, [machine(run, NEAR), machine(run, FAR)]);
         }
         attributed.why = why(attributed);
         if attributed.why.is_some() {
@@ -399,12 +543,13 @@ impl<'a> Work<'a> {
         let mut order: Vec<u32> = (0..messages.len() as u32).collect();
         let totals: Vec<u64> = messages.iter().map(|attributed| attributed.split.total()).collect();
         order.sort_unstable_by_key(|at| (totals[*at as usize], *at));
-        attributed.stages = bands::stages(&messages, &self.shape);
+        attributed.stages = bands::stages(&messages, &self.shapes);
         attributed.bands = bands::bands(&messages, &order, &attributed.stages);
         attributed.first = bands::first(&messages, &attributed.stages);
-        attributed.growth = bands::growth(&messages, &order, &self.shape, run.header.plan.seed);
-        attributed.at_ready = bands::at_ready(&messages);
-        attributed.delay_share = if self.shape.joined { None } else { bands::delay_share(&messages) };
+        attributed.growth = bands::growth(&messages, &order, &self.shapes, run.header.plan.seed);
+        attributed.at_ready = bands::at_ready(&messages, &self.shapes);
+        let told = self.shapes.iter().all(|shape| shape.receiver && !shape.joined);
+        attributed.delay_share = if told { bands::delay_share(&messages) } else { None };
         for leg in [0, 1] {
             attributed.softirq_elsewhere[leg] =
                 messages.iter().filter(|attributed| attributed.split.legs[leg].elsewhere).count() as u64;
@@ -444,6 +589,14 @@ fn window(rows: &[MessageRow]) -> Option<(u64, u64)> {
     Some((start, rows.iter().map(|row| row.start_ns.saturating_add(row.latency_ns.unwrap_or(0))).max()?))
 }
 
+/// From the first arrival at the far end to its last reply, as its kernel events have it, ns.
+fn window_there(rows: &[MessageRow], origin_ns: i64) -> Option<(u64, u64)> {
+    let of = |ns: fn(&MessageRow) -> Option<i64>| {
+        rows.iter().filter_map(move |row| row.start_ns.checked_add_signed(ns(row)?.checked_sub(origin_ns)?))
+    };
+    Some((of(|row| row.received_ns).min()?, of(|row| row.replied_ns).max()?))
+}
+
 /// The role of a thread: end (0 near, 4 far), 1 sends, 2 receives.
 fn who(role: u8) -> String {
     let end = if role < 4 { "near end" } else { "far end" };
@@ -454,9 +607,9 @@ fn who(role: u8) -> String {
     }
 }
 
-/// What `uname -m` says at the near end; both ends of a traced run are one machine.
-fn machine(run: &Run) -> &str {
-    run.header.host(NEAR).facts.get("machine").map_or(std::env::consts::ARCH, String::as_str)
+/// What `uname -m` says at an end.
+fn machine(run: &Run, end: usize) -> &str {
+    run.header.host(end).facts.get("machine").map_or(std::env::consts::ARCH, String::as_str)
 }
 
 #[cfg(test)]

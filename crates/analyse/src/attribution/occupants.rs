@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bands::Attributed;
-use super::split::{AWAKE, Round, Watch};
+use super::split::{AWAKE, Host, Watch};
 use super::stage::Kind;
 use super::timeline::{State, Stretch};
 
@@ -41,10 +41,13 @@ pub struct Occupants {
 /// Adds up who ran, round by round.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    all: BTreeMap<i32, u64>,
-    slow: BTreeMap<i32, u64>,
-    names: BTreeMap<i32, (String, bool)>,
+    all: BTreeMap<Task, u64>,
+    slow: BTreeMap<Task, u64>,
+    names: BTreeMap<Task, (String, bool)>,
 }
+
+/// The end that traced it, and its thread id there.
+type Task = (u8, i32);
 
 /// A round's view of [`Seen`].
 pub(super) struct OfRound<'a> {
@@ -56,54 +59,59 @@ pub(super) struct OfRound<'a> {
 impl Watch for OfRound<'_> {
     /// Each switch on the receiver's CPU names the task that held it until then; the last is the one that lets the
     /// receiver in.
-    fn runnable(&mut self, round: &Round<'_>, receiver: usize, stretch: Stretch, row: u32) {
-        let line = &round.lines[receiver];
+    fn runnable(&mut self, host: &Host, receiver: usize, stretch: Stretch, row: u32) {
+        let line = &host.lines[receiver];
         let Some(next) = line.changes.get(stretch.at + 1).filter(|next| next.state == State::Running) else { return };
-        let Some(switches) = round.index.switches.get(&next.cpu) else { return };
+        let Some(switches) = host.index.switches.get(&next.cpu) else { return };
         let first = switches.partition_point(|switch| switch.t_ns <= stretch.from_ns);
         let mut since = stretch.from_ns;
         let slow = (self.slow)(row);
         for switch in switches[first..].iter().take_while(|switch| switch.t_ns <= stretch.to_ns) {
             let ns = switch.t_ns - since;
-            add(&mut self.seen.all, switch.previous, ns);
+            let task = (host.end, switch.previous);
+            add(&mut self.seen.all, task, ns);
             if slow {
-                add(&mut self.seen.slow, switch.previous, ns);
+                add(&mut self.seen.slow, task, ns);
             }
             since = switch.t_ns;
         }
     }
 }
 
-fn add(held: &mut BTreeMap<i32, u64>, task: i32, ns: u64) {
+fn add(held: &mut BTreeMap<Task, u64>, task: Task, ns: u64) {
     let sum = held.entry(task).or_default();
     *sum = sum.saturating_add(ns);
 }
 
 impl Seen {
-    /// Names of a round's tasks; `own`: the ends of the measurement.
-    pub(super) fn name(&mut self, tasks: &BTreeMap<i32, String>, own: &[i32]) {
+    /// Names of a round's tasks as `end` traced them; `own`: the ends of the measurement.
+    pub(super) fn name(&mut self, end: u8, tasks: &BTreeMap<i32, String>, own: &[i32]) {
         for (tid, name) in tasks {
-            self.names.entry(*tid).or_insert_with(|| (name.clone(), own.binary_search(tid).is_ok()));
+            let own = own.binary_search(tid).is_ok();
+            // Two hosts may run programs of the same name.
+            let name = || if end > 0 && !own { format!("{name} (far end)") } else { name.clone() };
+            self.names.entry((end, *tid)).or_insert_with(|| (name(), own));
         }
         for tid in own {
-            self.names.entry(*tid).or_insert_with(|| (String::new(), true)).1 = true;
+            self.names.entry((end, *tid)).or_insert_with(|| (String::new(), true)).1 = true;
         }
     }
 
     /// `others`: who used the CPUs as samples tell, for the names of tasks that had ended when the round was over.
     pub(super) fn finish(mut self, others: &[OtherTask]) -> Occupants {
         for OtherTask { pid, name, .. } in others {
-            self.names.entry(*pid as i32).or_insert_with(|| (name.clone(), false));
+            self.names.entry((0, *pid as i32)).or_insert_with(|| (name.clone(), false));
         }
         Occupants { all: self.ranked(&self.all), slow: self.ranked(&self.slow) }
     }
 
-    fn ranked(&self, held: &BTreeMap<i32, u64>) -> Vec<Occupant> {
+    fn ranked(&self, held: &BTreeMap<Task, u64>) -> Vec<Occupant> {
         let total: u64 = held.values().sum();
         // Restarts give an end another thread id; one program may have many threads: by name.
         let mut by_name: BTreeMap<(String, bool), (i32, u64, u64)> = BTreeMap::new();
-        for (tid, ns) in held {
-            let (name, own) = match self.names.get(tid) {
+        for (task, ns) in held {
+            let tid = &task.1;
+            let (name, own) = match self.names.get(task) {
                 _ if *tid == 0 => ("idle".into(), false),
                 Some((name, own)) => (name.clone(), *own),
                 None => (format!("a task that has ended ({tid})"), false),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::split::Round;
+use super::split::Host;
 use super::timeline::State;
 
 /// What one role of an end did in all traced rounds, between the first send and the last reply of each.
@@ -37,9 +37,9 @@ impl ThreadTimes {
         sum as f64 / self.messages.max(1) as f64
     }
 
-    /// Adds what the thread at this position of `round` did in `from_ns..to_ns`.
-    pub(super) fn add(&mut self, round: &Round<'_>, thread: usize, (from_ns, to_ns): (u64, u64)) {
-        let line = &round.lines[thread];
+    /// Adds what the thread at this position of `host` did in `from_ns..to_ns`, by the clock there.
+    pub(super) fn add(&mut self, host: &Host, thread: usize, (from_ns, to_ns): (u64, u64)) {
+        let line = &host.lines[thread];
         // Before the first change nothing is known.
         let known = line.changes.first().map_or(to_ns, |first| first.t_ns.max(from_ns));
         let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(ns);

@@ -110,6 +110,12 @@ pub struct Shape {
     pub joined: bool,
     /// The receiver waits for signals.
     pub signals: bool,
+    /// Sender and receiver traced themselves, on a host each as far as anybody knows.
+    pub apart: bool,
+    /// When a packet leaves the sender is seen.
+    pub sender: bool,
+    /// What the receiver does is seen.
+    pub receiver: bool,
 }
 
 impl Shape {
@@ -125,6 +131,25 @@ impl Shape {
             waking: recorded(EventKind::SchedWaking),
             joined,
             signals: case.traits.signals && recorded(EventKind::SignalGenerate),
+            apart: false,
+            sender: true,
+            receiver: true,
+        }
+    }
+
+    /// One direction between ends that traced themselves, from what each would show; `None`: it traces nothing.
+    pub fn between(from: Option<&Shape>, to: Option<&Shape>, case: &Case) -> Self {
+        let none = Shape::new(case, |_| false, false);
+        let (sender, receiver) = (from.unwrap_or(&none), to.unwrap_or(&none));
+        Self {
+            calls: sender.calls,
+            xmit: sender.xmit,
+            apart: true,
+            sender: sender.xmit,
+            receiver: to.is_some(),
+            // The packet is known by the socket that it makes readable.
+            receive: receiver.receive && receiver.ready,
+            ..*receiver
         }
     }
 
@@ -142,6 +167,14 @@ impl Shape {
             Kind::Transmit if self.calls => "transmit stack",
             Kind::Transmit => "send call and transmit stack",
             Kind::HeldBack => "held back after the send call",
+            Kind::Device if self.apart => match (self.sender, self.receiver, self.receive) {
+                (true, true, true) => "device and wire",
+                (true, true, false) => "device, wire and receive softirq",
+                (true, false, _) => "device, wire and the receiver's kernel",
+                (false, true, true) => "send call, transmit stack, device and wire",
+                (false, true, false) => "send call, device, wire and receive softirq",
+                (false, false, _) => "from one end to the other",
+            },
             Kind::Device if !self.receive => "device, wire and receive softirq",
             Kind::Device => "device and wire",
             Kind::Softirq if !self.ready => "receive softirq and wake-up call",

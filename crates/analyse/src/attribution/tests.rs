@@ -10,13 +10,14 @@ use proptest::prelude::*;
 fn answers(traced: &Traced) -> Vec<Result<split::Split, Reason>> {
     let replica = &traced.run.header.plan.cases[1];
     let tracing = traced.run.header.tracing.as_ref().unwrap();
-    let shape = Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined);
+    let shapes = [Shape::new(replica, |kind| recorded(tracing, kind), tracing.wakeups_joined); 2];
     let mut out = Vec::new();
     let mut all = traced.logs.events.clone();
     for (round, events) in traced.run.rounds.iter().filter(|round| round.case == 1).zip(all.here()) {
-        let rows: Vec<MessageRow> = traced.logs.traced.iter().filter(|row| row.pass == round.pass).copied().collect();
+        let rows: Vec<MessageRow> =
+            traced.logs.traced.sample().iter().filter(|row| row.pass == round.pass).copied().collect();
         let trace = round.trace.as_ref().unwrap();
-        let round = Round::new(Question { case: replica, shape: &shape, trace, events: &events.events });
+        let round = Round::new(Question { case: replica, shapes: &shapes, trace, events: &events.events, apart: None });
         let mut own = vec![Err(Reason::NoEvents); rows.len()];
         let mut seen = occupants::Seen::default();
         let mut watch = occupants::OfRound { seen: &mut seen, slow: &|_| false };
@@ -37,7 +38,7 @@ fn recovered(setup: &Setup) -> Vec<split::Split> {
     let answers = answers(&traced);
     assert_eq!(answers.len(), traced.truth.len());
     for (at, (answer, truth)) in answers.iter().zip(&traced.truth).enumerate() {
-        let row = &traced.logs.traced[at];
+        let row = &traced.logs.traced.sample()[at];
         match answer {
             Ok(split) => {
                 assert_eq!(truth_of(split), *truth, "message {at} of {setup:?}: {row:?}");
@@ -141,10 +142,10 @@ fn an_open_loop_waits_first() {
 fn what_overlaps_or_is_lost_is_counted_and_not_split() {
     let mut traced = traced(&Setup::over("tcp:send"), 50);
     // The second message of the first round begins before the first has ended; the third got no reply.
-    traced.logs.traced[1].start_ns -= 600;
-    traced.logs.traced[2].latency_ns = None;
-    traced.logs.traced[3].far_sent_ns = None;
-    traced.logs.traced[4].far_ns = Some(u64::MAX);
+    traced.logs.traced.here()[1].start_ns -= 600;
+    traced.logs.traced.here()[2].latency_ns = None;
+    traced.logs.traced.here()[3].far_sent_ns = None;
+    traced.logs.traced.here()[4].far_ns = Some(u64::MAX);
     // Of the second round one CPU was full half way.
     let events = &mut traced.logs.events.here()[1].events;
     let until = events[events.len() / 2].t_ns;
@@ -189,7 +190,7 @@ fn a_case_in_numbers() {
         assert!((band.parts_ns.iter().sum::<f64>() - band.mean_ns).abs() < 1e-6 * band.mean_ns, "{band:?}");
     }
     let all = attributed.band("all").unwrap();
-    let mean = traced.logs.traced.iter().filter_map(|row| row.latency_ns).sum::<u64>() as f64 / 2_000.0;
+    let mean = traced.logs.traced.sample().iter().filter_map(|row| row.latency_ns).sum::<u64>() as f64 / 2_000.0;
     assert!((all.mean_ns - mean).abs() < 1e-6, "{} {mean}", all.mean_ns);
     let grown = &attributed.growth[0];
     assert_eq!((grown.kind, grown.in_both_halves), (Kind::InFlight, true));
@@ -228,9 +229,9 @@ fn what_is_not_traced_says_why() {
     let mut traced = traced(&Setup::over("tcp:send"), 3);
     let of = |traced: &Traced| attribute(&traced.run, &traced.logs, &[])[0].why.clone().unwrap_or_default();
     assert_eq!(of(&traced), "");
-    traced.logs.traced.truncate(60);
+    traced.logs.traced.here().truncate(60);
     assert_eq!(of(&traced), "60 messages are too few to average");
-    traced.logs.traced.clear();
+    traced.logs.traced.here().clear();
     assert!(of(&traced).contains("--message-log"));
     traced.run.header.tracing.as_mut().unwrap().backend = None;
     assert_eq!(of(&traced), "the kernel was not traced");
@@ -272,8 +273,8 @@ proptest! {
                 1 if value % 3 == 0 && !events.is_empty() => events[at % n].t_ns = value,
                 1 if !events.is_empty() => events[at % n].a = value,
                 2 if !events.is_empty() => events[at % n].b = value as u32,
-                3 => traced.logs.traced[at % 200].start_ns = value,
-                _ => traced.logs.traced[at % 200].latency_ns = Some(value),
+                3 => traced.logs.traced.here()[at % 200].start_ns = value,
+                _ => traced.logs.traced.here()[at % 200].latency_ns = Some(value),
             }
         }
         let attributed = attribute(&traced.run, &traced.logs, &[]).remove(0);
@@ -306,4 +307,178 @@ fn a_task_that_ended_has_the_name_that_a_sample_saw() {
     let task = msgpath_core::schema::OtherTask { pid: HOG as u32, name: "cc1".into(), ..Default::default() };
     traced.run.header.others.push(task);
     assert!(named(&who(&traced.run), "cc1"), "{:?}", who(&traced.run));
+}
+
+/// The same run as two hosts see it: each has the events of its own CPU by its own clock, and threads, sockets and CPUs of
+/// the far end have the numbers of the near end's. `theta`: what must be added to the far clock.
+fn on_two_hosts(mut traced: Traced, theta: impl Fn(f64) -> f64) -> Traced {
+    let shown = |ns: u64| ns as i64 - theta(ns as f64).round() as i64;
+    let own = |tid: i32| if tid == FAR { crate::testing_trace::NEAR } else { tid };
+    let cookie =
+        traced.run.rounds.iter().find_map(|round| Some(round.trace.as_ref()?.threads[0][0].cookies[0])).unwrap();
+    traced.run.header.plan.stamps = msgpath_core::plan::Stamps::Both;
+    traced.run.header.host_mut(msgpath_core::schema::FAR).boot_id = "two".into();
+    let tracing = traced.run.header.tracing.clone();
+    traced.run.header.ends[1].tracing = tracing;
+    let mut origins = BTreeMap::new();
+    for round in traced.run.rounds.iter_mut().filter(|round| round.case == 1) {
+        let origin = shown(round.start_ns) - round.start_ns as i64;
+        let trace = round.trace.as_mut().unwrap();
+        let tasks = [(HOG, "bzip2".to_owned())].into();
+        trace.apart = vec![msgpath_core::schema::EndTrace { end: 1, origin_ns: origin, tasks, ..Default::default() }];
+        trace.threads[1][0] = trace.threads[0][0].clone();
+        origins.insert(round.pass, origin);
+    }
+    for round in traced.logs.events.here() {
+        use EventKind::*;
+        for event in &mut round.events {
+            let far = match event.kind {
+                // Loopback: the sender's CPU receives. Between two hosts it is the receiver's.
+                NetifRx | NetifReceiveSkb | TcpProbe => event.cpu == 0,
+                SkDataReady => event.b != cookie as u32,
+                SchedWaking => event.b == FAR as u32,
+                _ => event.cpu == 1,
+            };
+            event.end = far.into();
+            if far {
+                event.t_ns = (shown(event.t_ns) - origins[&round.pass]) as u64;
+                event.tid = own(event.tid);
+                match event.kind {
+                    SkDataReady => event.b = cookie as u32,
+                    SchedWaking | SchedWakeup | SchedSwitch => event.b = own(event.b as i32) as u32,
+                    _ => {}
+                }
+            }
+            event.cpu = 0;
+        }
+        round.events.sort_by_key(|event| event.t_ns);
+    }
+    for row in traced.logs.traced.here() {
+        let at = |ns: Option<u64>| Some(shown(row.start_ns + ns?) - row.start_ns as i64);
+        (row.received_ns, row.replied_ns) = (at(row.far_ns.take()), at(row.far_sent_ns.take()));
+    }
+    let rows = traced.logs.traced.clone();
+    traced.logs.one_way = crate::one_way::OneWay::of(&traced.run, &rows, &traced.logs);
+    traced
+}
+
+fn split_of(traced: &Traced) -> CaseStages {
+    attribute(&traced.run, &traced.logs, &[]).remove(0)
+}
+
+/// Mean of the truth in a stage, ns.
+fn drawn(traced: &Traced, way: usize, kinds: &[Kind]) -> f64 {
+    let of = |truth: &Truth| kinds.iter().map(|kind| u64::from(truth.legs[way][stage::slot(*kind)])).sum::<u64>();
+    traced.truth.iter().map(of).sum::<u64>() as f64 / traced.truth.len() as f64
+}
+
+#[test]
+fn two_hosts_are_split_each_by_its_own_clock() {
+    for set in [StageSet::Light, StageSet::Full] {
+        for theta in [|_: f64| -86_400e9, |t: f64| 7e6 - 20e-6 * t] {
+            let here = traced(&Setup { set, ..Setup::over("tcp:send") }, 50);
+            let truth = here.truth.clone();
+            let there = on_two_hosts(here, theta);
+            let found = split_of(&there);
+            assert_eq!(
+                (found.messages, found.complete, found.residual_ns, found.why.as_ref()),
+                (2_000, 2_000, 0, None)
+            );
+            assert_eq!(found.known_by.as_deref(), Some("near end: BPF tracepoints; far end: BPF tracepoints"));
+            let within = found.within_ns.unwrap();
+            let all = found.band("all").unwrap();
+            assert_eq!((found.stages.len(), found.untraced.len()), (all.parts_ns.len(), 0));
+            for (stage, ns) in found.stages.iter().zip(&all.parts_ns) {
+                let Some(direction) = stage.direction else { continue };
+                let way = usize::from(direction == Direction::Reply);
+                let expected = drawn(&there, way, &[stage.kind]);
+                // The drift within a message is nothing; what the clocks leave open is between the hosts.
+                let may = if stage.kind == Kind::Device { within + 1.0 } else { 1.0 };
+                assert!((ns - expected).abs() <= may, "{stage:?}: {ns} instead of {expected}, within {within}");
+            }
+            // The bound is that of the fastest ways between the hosts, not that of the fastest round trip.
+            let least = |way: usize| {
+                truth.iter().map(|truth| truth.legs[way][stage::slot(Kind::Device)]).min().unwrap_or_default()
+            };
+            assert!(within <= 1.5 * f64::from(least(0) + least(1)) / 2.0 + 200.0, "{within}");
+            let without = crate::one_way::OneWay::of(&there.run, &there.logs.traced, &Logs::default()).unwrap();
+            assert!(without.clock.within_ns().unwrap() > 3.0 * within, "{:?} beside {within}", without.clock);
+            assert!(found.threads.iter().all(|thread| thread.run_ns > 0) && found.threads.len() == 2);
+        }
+    }
+}
+
+#[test]
+fn an_end_that_could_not_trace_costs_its_own_stages() {
+    use msgpath_core::Unavailable;
+    let at_receiver = [Kind::Softirq, Kind::WakeCall, Kind::InFlight, Kind::Delay, Kind::Return, Kind::Again];
+    let at_sender = [Kind::SendCall, Kind::Transmit, Kind::HeldBack];
+    for untraced in ["far end", "near end"] {
+        let mut there = on_two_hosts(traced(&Setup::over("tcp:send"), 50), |_| 5e9);
+        let refused = vec![("BPF tracepoints".to_owned(), Unavailable::new("no right to use BPF", "a right"))];
+        let none = Some(Tracing { refused, ..Tracing::default() });
+        let far = untraced == "far end";
+        *(if far { &mut there.run.header.ends[1].tracing } else { &mut there.run.header.tracing }) = none;
+        there.logs.events.here().iter_mut().for_each(|round| round.events.retain(|event| (event.end == 1) != far));
+        let traces = there.run.rounds.iter_mut().filter_map(|round| round.trace.as_mut());
+        traces.filter(|_| far).for_each(|trace| trace.apart.clear());
+        let rows = there.logs.traced.clone();
+        there.logs.one_way = crate::one_way::OneWay::of(&there.run, &rows, &there.logs);
+        let found = split_of(&there);
+        assert_eq!((found.complete, found.residual_ns, found.why.as_ref()), (2_000, 0, None), "{found:?}");
+        assert_eq!(found.untraced, [(untraced.to_owned(), "BPF tracepoints: no right to use BPF".to_owned())]);
+        let all = found.band("all").unwrap();
+        let ns = |direction, kind| {
+            let at = found.stages.iter().position(|stage| (stage.direction, stage.kind) == (Some(direction), kind));
+            at.map(|at| (all.parts_ns[at], found.stages[at].name.as_str()))
+        };
+        // Who is traced sends one way and receives the other.
+        let (sends, receives) = if far { (0, 1) } else { (1, 0) };
+        let within = found.within_ns.unwrap() + 2.0;
+        let way = |way: usize| Direction::ALL[way];
+        let (between, name) = ns(way(sends), Kind::Device).unwrap();
+        assert_eq!(name, "device, wire and the receiver's kernel");
+        let expected = drawn(&there, sends, &[Kind::Device]) + drawn(&there, sends, &at_receiver);
+        assert!((between - expected).abs() < within, "{between} {expected} ±{within}");
+        let (between, name) = ns(way(receives), Kind::Device).unwrap();
+        assert_eq!(name, "send call, transmit stack, device and wire");
+        let expected = drawn(&there, receives, &[Kind::Device]) + drawn(&there, receives, &at_sender);
+        assert!((between - expected).abs() < within, "{between} {expected} ±{within}");
+        assert!((ns(way(sends), Kind::Transmit).unwrap().0 - drawn(&there, sends, &[Kind::Transmit])).abs() < 1.0);
+        assert!(
+            (ns(way(receives), Kind::InFlight).unwrap().0 - drawn(&there, receives, &[Kind::InFlight])).abs() < 1.0
+        );
+        assert_eq!((ns(way(sends), Kind::Return), ns(way(receives), Kind::Transmit)), (None, None));
+        assert!(found.threads.len() == 1 && found.threads[0].who != untraced, "{:?}", found.threads);
+        assert_eq!(found.at_ready[sends].total(), 0);
+        let said = crate::testing_trace::sentences(&there, "W92");
+        assert!(said[0].contains(&format!("not at the {untraced} (BPF tracepoints: no right to use BPF)")), "{said:?}");
+    }
+    // With no kernel at all the stamps are all there is.
+    let mut there = on_two_hosts(traced(&Setup::over("tcp:send"), 50), |_| 5e9);
+    (there.run.header.tracing, there.run.header.ends[1].tracing) = (Some(Tracing::default()), Some(Tracing::default()));
+    assert_eq!(split_of(&there).why.as_deref(), Some("the kernel was not traced"));
+}
+
+#[test]
+fn stamps_of_a_far_end_that_make_no_sense_do_no_harm() {
+    let there = on_two_hosts(traced(&Setup::over("tcp:send"), 10), |_| 5e9);
+    let extremes = [i64::MIN, -1, 0, i64::MAX];
+    for at in 0..12 {
+        let mut there = Traced { run: there.run.clone(), logs: there.logs.clone(), truth: there.truth.clone() };
+        for (n, row) in there.logs.traced.here().iter_mut().enumerate() {
+            let value = Some(extremes[(n + at) % 4]);
+            *(if at % 3 == 0 { &mut row.received_ns } else { &mut row.replied_ns }) = value;
+        }
+        for round in &mut there.run.rounds {
+            if let Some(apart) = round.trace.as_mut().and_then(|trace| trace.apart.first_mut()) {
+                apart.origin_ns = if at < 4 { apart.origin_ns } else { extremes[at % 4] };
+            }
+        }
+        let rows = there.logs.traced.clone();
+        there.logs.one_way = crate::one_way::OneWay::of(&there.run, &rows, &there.logs);
+        let found = split_of(&there);
+        assert_eq!(found.residual_ns, 0);
+        assert_eq!(found.complete + found.not_attributed.values().sum::<u64>(), found.messages);
+    }
 }

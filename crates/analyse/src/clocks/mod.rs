@@ -88,13 +88,70 @@ impl Stamps {
     }
 }
 
-/// Those of many exchanges that alone bound the clocks: the others say nothing that these do not. In the order of time.
-pub(crate) fn decisive(all: &mut Vec<Stamps>, allow: i64) {
-    let known = |one: &Stamps| one.exchange(allow).flatten();
+/// Exchanges that are kept at most, unless somebody wants fewer.
+pub(crate) const KEPT: usize = 1 << 16;
+/// Exchanges, one after the other in time, of which those that bound the clocks are looked for first.
+const NEAR: usize = 256;
+
+/// Exchanges one after the other. Of many only those are kept that bound the clocks, first within short times, so that a step
+/// of a clock keeps its place.
+pub(crate) struct Envelope {
+    allow: i64,
+    most: usize,
+    kept: Vec<Stamps>,
+    all: usize,
+    impossible: u64,
+}
+
+impl Envelope {
+    /// None yet. `allow`: [`allowance`]; `most`: how many are kept.
+    pub(crate) fn new(allow: i64, most: usize) -> Self {
+        Self { allow, most, kept: Vec::new(), all: 0, impossible: 0 }
+    }
+
+    /// Takes one; `None`: without the stamps of both ends.
+    pub(crate) fn add(&mut self, stamps: Option<Stamps>) {
+        self.all += 1;
+        match stamps.and_then(|stamps| Some((stamps, stamps.exchange(self.allow)?))) {
+            Some((stamps, Some(_))) => self.kept.push(stamps),
+            // No clock explains it.
+            Some((_, None)) => self.impossible += 1,
+            None => {}
+        }
+        if self.kept.len() >= self.most {
+            self.thin();
+        }
+    }
+
+    /// Leaves half at most. Where more of them bound the clocks than that, every other goes: the bounds become wider, not wrong.
+    fn thin(&mut self) {
+        self.kept.sort_by_key(|one| (one.start_ns, one.latency_ns));
+        let mut near = NEAR;
+        while self.kept.len() > self.most / 2 && near < 2 * self.kept.len() {
+            self.kept = self.kept.chunks(near).flat_map(|chunk| decisive(chunk, self.allow)).collect();
+            near *= 4;
+        }
+        while self.kept.len() > self.most / 2 {
+            let mut at = 0;
+            self.kept.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+        }
+    }
+
+    /// How the two clocks stand to each other. Each exchange is called a `noun`.
+    pub(crate) fn align(&self, noun: &str) -> Found {
+        align(&self.kept, self.impossible, self.all, noun, self.allow)
+    }
+}
+
+/// Those exchanges that alone bound the clocks: the others say nothing that these do not.
+fn decisive(all: &[Stamps], allow: i64) -> impl Iterator<Item = Stamps> {
+    let known = move |one: &Stamps| one.exchange(allow).flatten();
     let exchanges: Vec<Exchange> = all.iter().filter_map(known).collect();
     let hulls = Hulls::default().with(&exchanges);
-    // What no clock explains is counted later.
-    all.retain(|one| known(one).is_none_or(|one| hulls.bound_by(&one)));
+    all.iter().copied().filter(move |one| known(one).is_some_and(|one| hulls.bound_by(&one)))
 }
 
 /// What exchanges say of two clocks.
@@ -113,12 +170,11 @@ pub(crate) fn allowance(step_ns: u64) -> i64 {
     i64::try_from(step_ns).unwrap_or(FAR).min(FAR >> 8)
 }
 
-/// How two clocks stand to each other. `of`: exchanges there were, stamped or not, each called a `noun`; `allow`: [`allowance`].
-pub(crate) fn align(stamps: &[Stamps], of: usize, noun: &str, allow: i64) -> Found {
+/// How two clocks stand to each other. `impossible`: exchanges that no clock explains, which are not among `stamps`; `of`: those
+/// there were, stamped or not, each called a `noun`.
+fn align(stamps: &[Stamps], impossible: u64, of: usize, noun: &str, allow: i64) -> Found {
     let refused = |text: String| Found { text, ..Found::default() };
-    let outcomes: Vec<Option<Exchange>> = stamps.iter().filter_map(|one| one.exchange(allow)).collect();
-    let impossible = outcomes.iter().filter(|one| one.is_none()).count() as u64;
-    let mut all: Vec<Exchange> = outcomes.into_iter().flatten().collect();
+    let mut all: Vec<Exchange> = stamps.iter().filter_map(|one| one.exchange(allow).flatten()).collect();
     all.sort_unstable_by_key(|one| (one.sent, one.back));
     let Some((start, theta)) = all.first().map(|first| (first.sent, first.lower)) else {
         return Found { contradicting: Some(impossible), ..refused(words::nothing(of, noun, impossible)) };

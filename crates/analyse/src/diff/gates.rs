@@ -35,7 +35,7 @@ pub struct Judged {
 }
 
 /// Where a gate begins to fail, on the scale of [`Level`]. A limit on the change never lies within the margin: what the
-/// machine cannot resolve is no regression.
+/// machine cannot resolve is not a regression.
 fn bound(gate: &Gate, margin: f64) -> f64 {
     let margin = (1.0 + margin).ln();
     match gate.limit {

@@ -57,6 +57,6 @@ mod tests {
     #[test]
     fn is_silent_where_the_client_spins_by_choice() {
         assert!(texts("tcp:send/spin", false).is_empty());
-        assert!(texts("tcp:send/epoll", true).is_empty(), "waiting for the time to send is no work");
+        assert!(texts("tcp:send/epoll", true).is_empty(), "waiting for the time to send is not work");
     }
 }

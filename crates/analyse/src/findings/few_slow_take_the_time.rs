@@ -131,7 +131,7 @@ mod tests {
             ),
             "{texts:?}"
         );
-        assert!(with_stalls_of(1_800_000, 40).is_empty(), "ninety medians are no stall");
+        assert!(with_stalls_of(1_800_000, 40).is_empty(), "ninety medians are not a stall");
     }
 
     #[test]

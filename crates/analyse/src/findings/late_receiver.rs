@@ -53,8 +53,8 @@ mod tests {
     fn messages_that_waited_together_are_one_late_receiver() {
         let (run, mut logs) = build(|_| ());
         let at = |n: u64| 1_000_000 * n;
-        logs.periodic =
-            (0..40).map(|n| row(2, 0, n, at(n), if (10..19).contains(&n) { at(31) - at(n) } else { 20_000 })).collect();
+        let wait = |n: u64| if (10..19).contains(&n) { at(31) - at(n) } else { 20_000 };
+        logs.periodic = (0..40).map(|n| row(2, 0, n, at(n), wait(n))).collect::<Vec<_>>().into();
         let sentences = sentences(&(run, logs), "W101");
         assert!(
             sentences.len() == 1 && sentences[0].contains("9 messages in a row") && sentences[0].contains("receiver 3"),
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_steady_series_is_none() {
         let (run, mut logs) = with(|_| (), |_| ());
-        logs.periodic = (0..40).map(|n| row(2, 0, n, n * 1_000_000, 20_000)).collect();
+        logs.periodic = (0..40).map(|n| row(2, 0, n, n * 1_000_000, 20_000)).collect::<Vec<_>>().into();
         assert!(sentences(&(run, logs), "W101").is_empty());
     }
 }

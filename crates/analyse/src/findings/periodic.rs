@@ -63,7 +63,7 @@ const ABOVE_MEDIAN: u64 = 5;
 /// It has this share of the messages, or that share of the time.
 const MESSAGES: f64 = 0.001;
 const TIME: f64 = 0.1;
-/// Fewer messages are no mode.
+/// Fewer messages are not a mode.
 const FEWEST: u64 = 10;
 /// They lie in this share of the rounds at least.
 const ROUNDS: f64 = 0.2;

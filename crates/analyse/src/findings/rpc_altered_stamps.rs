@@ -1,5 +1,7 @@
 //! W63: stamps that were clamped or filled in by a tool before they came here.
 
+use msgpath_record::Rows;
+
 use super::rpc_calls::{calls, counted};
 use super::wording::{percent, warning};
 use super::{Detector, Input, Sentence};
@@ -9,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
 /// Two different clocks agree to their last digit in fewer calls than this.
 const SHARE: f64 = 0.1;
 const FEWEST: u64 = 3;
-/// In a call that takes so many steps of the clock, a leg of none is no measurement.
+/// In a call that takes so many steps of the clock, a leg of none is not a measurement.
 const STEPS: u64 = 20;
 /// timealign puts this into the names of what it writes.
 const ALIGNED: &str = "_align";
@@ -18,15 +20,18 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, _)) = calls(input) else { return Vec::new() };
     let step = facts.client_step_ns.max(facts.server_step_ns).max(1);
     let (mut known, mut equal) = (0u64, 0u64);
-    for row in &input.logs.rpcs {
-        let (Some(received), Some(replied), Some(latency)) = (row.received_ns, row.replied_ns, row.latency_ns) else {
-            continue;
-        };
-        if latency >= STEPS * step {
-            known += 1;
-            equal += u64::from(received == 0 || i64::try_from(latency) == Ok(replied));
+    input.logs.rpcs.rounds(&|_, _| true, &mut |rows| {
+        for row in rows {
+            let (Some(received), Some(replied), Some(latency)) = (row.received_ns, row.replied_ns, row.latency_ns)
+            else {
+                continue;
+            };
+            if latency >= STEPS * step {
+                known += 1;
+                equal += u64::from(received == 0 || i64::try_from(latency) == Ok(replied));
+            }
         }
-    }
+    });
     let clamped = equal >= FEWEST && equal as f64 >= SHARE * known as f64;
     let file = facts.imported.iter().find(|file| file.rsplit('/').next().is_some_and(|name| name.contains(ALIGNED)));
     let text = match (clamped, file) {

@@ -11,7 +11,7 @@ const GIVEN: usize = 3;
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
-    let stamped = |pair: u32| input.logs.rpcs.iter().any(|row| row.pair == pair && row.received_ns.is_some());
+    let stamped = |pair: u32| input.logs.rpcs.sample().iter().any(|row| row.pair == pair && row.received_ns.is_some());
     let wrong = rpc.clocks.iter().zip(&facts.pairs).filter(|(clock, _)| {
         // A server without stamps has no clock to align.
         clock.contradicting > 0 || (!clock.same && clock.pieces.is_empty() && stamped(clock.pair))

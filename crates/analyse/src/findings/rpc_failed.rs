@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_record::Rows;
+
 use super::rpc_calls::{counted, kinds, of};
 use super::wording::{list, percent, sentence, warning};
 use super::{Detector, Input, Sentence};
@@ -14,11 +16,11 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let troubled = kinds(input).filter(|kind| kind.failed + kind.unanswered > 0);
     let Some(kind) = troubled.max_by_key(|kind| kind.failed + kind.unanswered) else { return Vec::new() };
     let mut statuses: BTreeMap<u32, u64> = BTreeMap::new();
-    for row in
-        input.logs.rpcs.iter().filter(|row| row.case == kind.case && (row.latency_ns.is_some() || is_unseen(row)))
-    {
-        *statuses.entry(row.status).or_default() += 1;
-    }
+    input.logs.rpcs.rounds(&|case, _| case == kind.case, &mut |rows| {
+        for row in rows.iter().filter(|row| row.latency_ns.is_some() || is_unseen(row)) {
+            *statuses.entry(row.status).or_default() += 1;
+        }
+    });
     let named = |(status, count): (&u32, &u64)| match status {
         1 => format!("{} with Fail", counted(*count)),
         2 => format!("{} with TooBusy", counted(*count)),

@@ -1,6 +1,7 @@
 //! W74: byte counts and wire times that are estimates.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_record::Rows;
 
 use super::rpc_calls::{calls, counted};
 use super::wording::warning;
@@ -10,7 +11,10 @@ pub(super) const DETECTOR: Detector = Detector { code: "W74", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
-    let estimated = input.logs.rpcs.iter().filter(|row| row.lengths_estimated).count() as u64;
+    let mut estimated = 0;
+    input.logs.rpcs.rounds(&|_, _| true, &mut |rows| {
+        estimated += rows.iter().filter(|row| row.lengths_estimated).count() as u64;
+    });
     if estimated == 0 {
         return Vec::new();
     }

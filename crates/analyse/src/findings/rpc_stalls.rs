@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use msgpath_core::units::Glyphs;
+use msgpath_record::Rows;
 
-use super::rpc_calls::{counted, good, kinds, median, of};
+use super::rpc_calls::{counted, good, is_good, kinds, median, of};
 use super::wording::{finding, sentence};
 use super::{DETECTORS, Detector, Input, Sentence};
 use crate::rpc::RpcKind;
@@ -43,32 +44,38 @@ fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Opt
     if ABOVE_MEDIAN * usual > range.start as f64 {
         return None;
     }
-    let within = |range: Range<u64>| {
-        rows.iter().filter_map(|row| row.latency_ns).filter(|ns| range.contains(ns)).collect::<Vec<u64>>()
-    };
-    let stalled = within(range.clone());
-    let beside = within(range.start / 2..range.start).len() + within(range.end..range.end * 2).len();
-    if stalled.is_empty() || beside as f64 > BESIDE * stalled.len() as f64 {
+    let (mut calls, mut stalled, mut sum, mut beside) = (0_u64, 0, 0, 0);
+    input.logs.rpcs.rounds(&|case, _| case == kind.case, &mut |rows| {
+        for ns in rows.iter().filter(|row| is_good(row)).filter_map(|row| row.latency_ns) {
+            calls += 1;
+            if range.contains(&ns) {
+                (stalled, sum) = (stalled + 1, sum + ns);
+            } else {
+                beside += u64::from((range.start / 2..range.end * 2).contains(&ns));
+            }
+        }
+    });
+    if stalled == 0 || beside as f64 > BESIDE * stalled as f64 {
         return None;
     }
-    let mean = stalled.iter().sum::<u64>() as f64 / stalled.len() as f64;
+    let mean = sum as f64 / stalled as f64;
     let time = |ns: f64| Glyphs::Unicode.time(ns);
-    let verb = if stalled.len() == 1 { "took" } else { "took about" };
+    let verb = if stalled == 1 { "took" } else { "took about" };
     let text = format!(
         "{}{} of {} {verb} {}, the usual one {}: that is the length of {what}",
         of(input, kind),
-        counted(stalled.len() as u64),
-        rows.len(),
+        counted(stalled),
+        calls,
         time(mean),
         time(usual)
     );
     // One call of that length may be chance.
-    let confidence = if stalled.len() > 1 { Confidence::Likely } else { Confidence::CantTell };
+    let confidence = if stalled > 1 { Confidence::Likely } else { Confidence::CantTell };
     let numbers = [
-        ("stalled", stalled.len() as f64),
+        ("stalled", stalled as f64),
         ("stall_ns", mean),
         ("median_ns", usual),
-        ("calls", rows.len() as f64),
+        ("calls", calls as f64),
         ("beside", beside as f64),
     ];
     Some(finding("W75", confidence, sentence(&text) + ".", numbers, vec![]))

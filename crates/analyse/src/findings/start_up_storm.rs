@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W96", detect };
 
 /// The first messages take so many times the mean of the rest.
 const TIMES: f64 = 2.0;
-/// And so much longer, ns: less is no storm.
+/// And so much longer, ns: less is not a storm.
 const LONGER: f64 = 20_000.0;
 
 fn detect(input: &Input) -> Vec<Sentence> {

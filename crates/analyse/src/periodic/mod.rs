@@ -10,16 +10,18 @@ use std::collections::BTreeMap;
 
 use msgpath_core::schema::{Component, MessageRow, PeriodicFacts, RoundRecord};
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::Run;
+use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use stalls::{Stall, stalls};
+pub use stalls::Stall;
+use stalls::Stalls;
 
 use msgpath_stats::describe::percentile;
 use msgpath_stats::pooled::Pooled;
 
 use crate::logs::Logs;
+use crate::order::{OrderStatistics, Rank};
 
 /// A 99th percentile is shown from so many messages on: five lie beyond it.
 const ENOUGH_FOR_P99: u64 = 500;
@@ -173,9 +175,13 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
     let sessions: Vec<_> = facts.sessions.iter().filter(|session| session.case == case).collect();
     let components: Vec<&Component> = sessions.iter().flat_map(|session| &session.components).collect();
     let sum = |pick: fn(&Component) -> u64| components.iter().map(|component| pick(component)).sum::<u64>();
-    let rows: Vec<&MessageRow> = logs.periodic.iter().filter(|row| row.case == case).collect();
     let steady = times(&[|round| &round.latency]);
-    let all_stalls = stalls(&rows, facts, steady.p50_ns.unwrap_or(0));
+    let walk = |each: &mut dyn FnMut(&[MessageRow])| logs.periodic.rounds(&|own, _| own == case, each);
+    let own = || logs.periodic.index().into_iter().filter(|(of, ..)| *of == case);
+    let passes = own().map(|(_, pass, _)| pass).max().map_or(1, |pass| pass + 1);
+    let mut stalls = Stalls::new(facts, passes, steady.p50_ns.unwrap_or(0));
+    walk(&mut |rows| stalls.round(rows));
+    let longest = stalls.finish();
     let (handled, handled_ns) = (sum(|component| component.handled.0), sum(|component| component.handled.1));
     let delay = |pick: fn(&Component) -> Option<u64>, messages: u64| {
         let delays: Option<Vec<u64>> = components.iter().map(|component| pick(component)).collect();
@@ -189,11 +195,11 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
         first: times(&[|round| &round.first]),
         steady,
         lateness: times(&[|round| &round.lateness]),
-        stages: stages(&rows, facts.mac != "none"),
-        logged: rows.len() as u64,
-        stalls_found: all_stalls.len() as u64,
-        stalled_messages: all_stalls.iter().map(|stall| stall.messages).sum(),
-        stalls: all_stalls.into_iter().take(STALLS).collect(),
+        stages: stages(&walk, facts.mac != "none"),
+        logged: own().map(|(.., messages)| messages as u64).sum(),
+        stalls_found: stalls.found,
+        stalled_messages: stalls.messages,
+        stalls: longest,
         missed: sum(|component| component.missed),
         late: sum(|component| component.late),
         before_ready: sessions.iter().map(|session| session.before_ready).sum(),
@@ -253,41 +259,93 @@ fn setup(components: &[&Component]) -> Vec<Setup> {
     names.into_iter().map(stage).collect()
 }
 
-/// The parts of the way of every logged message that arrived. The send call may still run when the message is received: the
+/// The parts of the way of the logged messages that arrived. The send call may still run when the message is received: the
 /// way begins with the call.
-fn stages(rows: &[&MessageRow], authenticated: bool) -> Vec<Stage> {
-    let mut parts: [Vec<f64>; 3] = Default::default();
-    let mut calls = Vec::new();
-    for row in rows {
-        let (Some(latency), Some(received), Some(called)) = (row.latency_ns, row.far_ns, row.late_ns) else { continue };
-        let (Some(travel), Some(checked)) = (received.checked_sub(called), latency.checked_sub(received)) else {
-            continue;
-        };
-        for (part, ns) in parts.iter_mut().zip([called, travel, checked]) {
-            part.push(ns as f64);
-        }
-        calls.extend(row.sent_ns.and_then(|sent| sent.checked_sub(called)).map(|ns| ns as f64));
+#[derive(Default)]
+struct Ways {
+    /// Made, on its way, checked.
+    parts: [Part; 3],
+    /// The send call.
+    call: Part,
+}
+
+/// One part, and how long it took.
+struct Part {
+    sum_ns: u128,
+    max_ns: u64,
+    order: OrderStatistics,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { sum_ns: 0, max_ns: 0, order: OrderStatistics::new(PERCENTILES) }
     }
-    let stage = |name: &str, values: &mut Vec<f64>| {
-        let mean_ns = values.iter().sum::<f64>() / values.len() as f64;
-        let max_ns = values.iter().copied().fold(0.0, f64::max);
-        let (p50_ns, p99_ns) = (percentile(values, 0.5), percentile(values, 0.99));
-        Stage { name: name.into(), mean_ns, p50_ns, p99_ns, max_ns }
-    };
-    let [made, travel, checked] = &mut parts;
+}
+
+/// The ranks of p50 and p99.
+const PERCENTILES: &[Rank] = &[|count| rank(0.5, count), |count| rank(0.99, count)];
+
+fn rank(p: f64, count: u64) -> u64 {
+    ((p * count as f64).ceil() as u64).saturating_sub(1)
+}
+
+impl Part {
+    fn add(&mut self, ns: u64) {
+        self.sum_ns += u128::from(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.order.add_unsigned(ns);
+    }
+
+    fn stage(&self, name: &str, passes: u32) -> Stage {
+        let at = |rank| self.order.value(rank).unwrap_or(0) as f64;
+        // Each pass has added all of them.
+        let mean_ns = self.sum_ns as f64 / (self.order.count().max(1) as f64 * f64::from(passes));
+        Stage { name: name.into(), mean_ns, p50_ns: at(0), p99_ns: at(1), max_ns: self.max_ns as f64 }
+    }
+}
+
+impl Ways {
+    fn add(&mut self, row: &MessageRow) {
+        let (Some(latency), Some(received), Some(called)) = (row.latency_ns, row.far_ns, row.late_ns) else { return };
+        let (Some(travel), Some(checked)) = (received.checked_sub(called), latency.checked_sub(received)) else {
+            return;
+        };
+        self.parts.iter_mut().zip([called, travel, checked]).for_each(|(part, ns)| part.add(ns));
+        if let Some(ns) = row.sent_ns.and_then(|sent| sent.checked_sub(called)) {
+            self.call.add(ns);
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Part> {
+        self.parts.iter_mut().chain([&mut self.call])
+    }
+}
+
+/// Gives all messages, some at a time, to what it gets.
+type Walk<'a> = &'a dyn Fn(&mut dyn FnMut(&[MessageRow]));
+
+/// The stages of the messages that `walk` gives again and again.
+fn stages(walk: Walk<'_>, authenticated: bool) -> Vec<Stage> {
+    let (mut ways, mut passes) = (Ways::default(), 0);
+    while ways.all().any(|part| part.order.is_open()) {
+        walk(&mut |rows| rows.iter().for_each(|row| ways.add(row)));
+        ways.all().for_each(|part| part.order.narrow());
+        passes += 1;
+    }
+    let [made, travel, checked] = &ways.parts;
     let mut out = Vec::new();
-    if travel.is_empty() {
+    if travel.order.count() == 0 {
         return out;
     }
     if authenticated {
-        out.push(stage("authentication", made));
+        out.push(made.stage("authentication", passes));
     }
-    out.push(stage("send call to received", travel));
+    out.push(travel.stage("send call to received", passes));
     if authenticated {
-        out.push(stage("check", checked));
+        out.push(checked.stage("check", passes));
     }
-    if !calls.is_empty() {
-        out.push(stage("(the send call)", &mut calls));
+    if ways.call.order.count() > 0 {
+        out.push(ways.call.stage("(the send call)", passes));
     }
     out
 }
@@ -339,11 +397,11 @@ mod tests {
     #[test]
     fn stages_add_up_to_the_message() {
         let rows = [row(0, 0, 0, 100, 9_000), row(0, 1, 0, 200, 5_000)];
-        let stages = stages(&rows.iter().collect::<Vec<_>>(), true);
+        let stages = stages(&|each| each(&rows), true);
         let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
         assert_eq!(names, ["authentication", "send call to received", "check", "(the send call)"]);
         assert_eq!(stages[..3].iter().map(|stage| stage.mean_ns).sum::<f64>(), 7_000.0);
-        assert!(super::stages(&[], true).is_empty());
+        assert!(super::stages(&|_| (), true).is_empty());
     }
 
     #[test]

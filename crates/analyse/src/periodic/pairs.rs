@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::{MessageRow, PeriodicFacts};
+use msgpath_core::schema::PeriodicFacts;
+use msgpath_record::Messages;
+
+use crate::order::{OrderStatistics, Rank};
+
+/// The median and the slowest.
+const RANKS: &[Rank] = &[|count| count.saturating_sub(1) / 2, |count| count];
 
 /// What the messages of one component to another took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +28,35 @@ pub struct Pair {
 }
 
 /// Every pair of which the log has a message, by sender and receiver.
-pub fn pairs<'a>(rows: impl Iterator<Item = &'a MessageRow>, facts: &PeriodicFacts) -> Vec<Pair> {
+pub fn pairs(logged: &dyn Messages, case: u32, facts: &PeriodicFacts) -> Vec<Pair> {
     let of = (facts.processes * facts.components).max(1);
-    let mut all: BTreeMap<(u32, u32), (Vec<u64>, u64)> = BTreeMap::new();
-    for row in rows {
-        let (times, lost) = all.entry((row.connection % of, row.connection / of)).or_default();
-        match row.latency_ns {
-            Some(ns) => times.push(ns),
-            None => *lost += 1,
-        }
+    let mut all: BTreeMap<(u32, u32), (OrderStatistics, u64)> = BTreeMap::new();
+    let mut begins = true;
+    while begins || all.values().any(|(times, _)| times.is_open()) {
+        logged.rounds(&|own, _| own == case, &mut |rows| {
+            for row in rows {
+                let pair = (row.connection % of, row.connection / of);
+                let (times, lost) = all.entry(pair).or_insert_with(|| (OrderStatistics::new(RANKS), 0));
+                match row.latency_ns {
+                    Some(ns) => times.add_unsigned(ns),
+                    None => *lost += u64::from(begins),
+                }
+            }
+        });
+        all.values_mut().for_each(|(times, _)| times.narrow());
+        begins = false;
     }
-    let pair = |((sender, receiver), (mut times, lost)): ((u32, u32), (Vec<u64>, u64))| {
-        times.sort_unstable();
-        let p50_ns = times.get(times.len().saturating_sub(1) / 2).copied();
-        Pair { sender, receiver, messages: times.len() as u64, lost, p50_ns, slowest_ns: times.last().copied() }
+    let pair = |((sender, receiver), (times, lost)): ((u32, u32), (OrderStatistics, u64))| {
+        let [p50_ns, slowest_ns] = [0, 1].map(|rank| times.value(rank).map(i64::cast_unsigned));
+        Pair { sender, receiver, messages: times.count(), lost, p50_ns, slowest_ns }
     };
     all.into_iter().map(pair).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::MessageRow;
+
     use super::*;
 
     #[test]
@@ -50,7 +65,7 @@ mod tests {
         let row = |connection, latency_ns| MessageRow { connection, latency_ns, ..MessageRow::default() };
         // Receiver 1 of sender 2.
         let rows = [row(5, Some(30)), row(5, Some(10)), row(5, Some(20)), row(5, None), row(1, Some(7))];
-        let pairs = pairs(rows.iter(), &facts);
+        let pairs = pairs(&rows, 0, &facts);
         assert_eq!(pairs.len(), 2);
         assert_eq!((pairs[0].sender, pairs[0].receiver, pairs[0].p50_ns), (1, 0, Some(7)));
         let last = pairs[1];

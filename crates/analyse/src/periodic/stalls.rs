@@ -36,48 +36,153 @@ pub struct Stall {
     pub falling: bool,
 }
 
-/// Stalls among the logged messages of one case, the longest wait first. `median_ns` is what is usual.
-pub fn stalls(rows: &[&MessageRow], facts: &PeriodicFacts, median_ns: u64) -> Vec<Stall> {
-    let of = (facts.processes * facts.components).max(1);
-    let rounds = rows.iter().map(|row| row.pass).max().map_or(1, |pass| pass + 1);
-    let restarts = facts.sessions.iter().map(|session| session.restart).max().map_or(1, |restart| restart + 1);
-    let slices = (rounds / restarts).max(1);
-    let mut receivers: BTreeMap<(u32, u32), Vec<Arrival>> = BTreeMap::new();
-    for row in rows {
-        if let Some(latency) = row.latency_ns {
-            let arrived = row.start_ns.saturating_add(row.far_ns.unwrap_or(latency));
-            let receiver = (row.pass / slices, row.connection / of);
-            receivers.entry(receiver).or_default().push((arrived, row.start_ns, latency));
+/// The stalls among the logged messages of one case, which come round by round.
+pub(super) struct Stalls<'a> {
+    facts: &'a PeriodicFacts,
+    /// Rounds of a restart.
+    slices: u32,
+    /// Messages that took no longer are not slow, ns.
+    slow: u64,
+    /// By restart and component.
+    receivers: BTreeMap<(u32, u32), Receiver>,
+    longest: Vec<Stall>,
+    /// How many there are, and how many messages waited in them.
+    pub(super) found: u64,
+    pub(super) messages: u64,
+}
+
+/// What one receiver got.
+#[derive(Default)]
+struct Receiver {
+    /// Messages before which others may still have arrived.
+    ahead: Vec<Arrival>,
+    /// Slow messages in a row of which is not known yet whether they waited together, fewer than [`LEAST`].
+    head: Vec<Arrival>,
+    group: Option<Group>,
+}
+
+/// Messages that waited together.
+struct Group {
+    stall: Stall,
+    /// The last arrival that belongs to it, and the last that came.
+    until: u64,
+    last: Arrival,
+}
+
+impl<'a> Stalls<'a> {
+    /// None yet. `rounds`: rounds of the case; `median_ns` is what is usual.
+    pub(super) fn new(facts: &'a PeriodicFacts, rounds: u32, median_ns: u64) -> Self {
+        let restarts = facts.sessions.iter().map(|session| session.restart).max().map_or(1, |restart| restart + 1);
+        Self {
+            facts,
+            slices: (rounds / restarts).max(1),
+            slow: SLOW * median_ns.max(1),
+            receivers: BTreeMap::new(),
+            longest: Vec::new(),
+            found: 0,
+            messages: 0,
         }
     }
-    let slow = SLOW * median_ns.max(1);
-    let mut found = Vec::new();
-    for ((restart, receiver), mut own) in receivers {
-        own.sort_unstable();
-        for run in own.split(|(_, _, latency)| *latency <= slow) {
-            let mut rest = run;
-            // One late receiver empties its queue at once; what arrives later belongs to another time.
-            while let Some((first, _, _)) = rest.first() {
-                let longest = rest.iter().take(LEAST).map(|(.., latency)| *latency).max().unwrap_or(0);
-                let together = rest.iter().take_while(|(arrived, ..)| arrived - first <= longest / TOGETHER).count();
-                let (own, after) = rest.split_at(together.max(1));
-                rest = after;
-                if own.len() >= LEAST {
-                    found.push(Stall {
-                        restart,
-                        receiver,
-                        at_ns: own.iter().map(|(_, start, _)| *start).min().unwrap_or(0),
-                        messages: own.len() as u64,
-                        longest_ns: own.iter().map(|(.., latency)| *latency).max().unwrap_or(0),
-                        shortest_ns: own.iter().map(|(.., latency)| *latency).min().unwrap_or(0),
-                        falling: own.windows(2).all(|pair| pair[0].1 > pair[1].1 || pair[0].2 >= pair[1].2),
-                    });
-                }
+
+    /// Takes the messages of a round; none of a later one was made before these.
+    pub(super) fn round(&mut self, rows: &[MessageRow]) {
+        let of = (self.facts.processes * self.facts.components).max(1);
+        self.settle(rows.iter().map(|row| row.start_ns).min().unwrap_or(0));
+        for row in rows {
+            if let Some(latency) = row.latency_ns {
+                let arrived = row.start_ns.saturating_add(row.far_ns.unwrap_or(latency));
+                let receiver = (row.pass / self.slices, row.connection / of);
+                self.receivers.entry(receiver).or_default().ahead.push((arrived, row.start_ns, latency));
             }
         }
     }
-    found.sort_by_key(|stall| (std::cmp::Reverse(stall.longest_ns), stall.restart, stall.receiver, stall.at_ns));
-    found
+
+    /// The stalls, the longest wait first, at most [`super::STALLS`].
+    pub(super) fn finish(&mut self) -> Vec<Stall> {
+        self.settle(u64::MAX);
+        self.keep_longest();
+        std::mem::take(&mut self.longest)
+    }
+
+    /// What arrived before a time is in order: nothing that is made later comes between.
+    fn settle(&mut self, before: u64) {
+        let (mut receivers, slow) = (std::mem::take(&mut self.receivers), self.slow);
+        for ((restart, number), receiver) in &mut receivers {
+            receiver.ahead.sort_unstable();
+            let certain = match before {
+                u64::MAX => receiver.ahead.len(),
+                before => receiver.ahead.partition_point(|(arrived, ..)| *arrived < before),
+            };
+            let mut found = |stall: Stall| self.add(Stall { restart: *restart, receiver: *number, ..stall });
+            for arrival in receiver.ahead.drain(..certain).collect::<Vec<_>>() {
+                receiver.take(arrival, slow).into_iter().for_each(&mut found);
+            }
+            if before == u64::MAX {
+                receiver.group.take().into_iter().for_each(|group| found(group.stall));
+            }
+        }
+        self.receivers = receivers;
+    }
+
+    fn add(&mut self, stall: Stall) {
+        self.found += 1;
+        self.messages += stall.messages;
+        self.longest.push(stall);
+        if self.longest.len() > 4 * super::STALLS {
+            self.keep_longest();
+        }
+    }
+
+    fn keep_longest(&mut self) {
+        let key = |stall: &Stall| (std::cmp::Reverse(stall.longest_ns), stall.restart, stall.receiver, stall.at_ns);
+        self.longest.sort_by_key(key);
+        self.longest.truncate(super::STALLS);
+    }
+}
+
+impl Receiver {
+    /// Takes the next arrival; the stall that ends with it.
+    fn take(&mut self, arrival: Arrival, slow: u64) -> Option<Stall> {
+        if arrival.2 <= slow {
+            // Fewer than make a stall are none.
+            self.head.clear();
+            return self.group.take().map(|group| group.stall);
+        }
+        if let Some(group) = self.group.as_mut().filter(|group| arrival.0 <= group.until) {
+            group.add(arrival);
+            return None;
+        }
+        let ended = self.group.take().map(|group| group.stall);
+        self.head.push(arrival);
+        if self.head.len() == LEAST {
+            // One late receiver empties its queue at once; what arrives later belongs to another time.
+            let longest = self.head.iter().map(|(.., latency)| *latency).max().unwrap_or(0);
+            let until = self.head[0].0.saturating_add(longest / TOGETHER);
+            let together = self.head.iter().take_while(|(arrived, ..)| *arrived <= until).count().max(1);
+            let own: Vec<Arrival> = self.head.drain(..together).collect();
+            self.group = (own.len() == LEAST).then(|| Group::new(&own, until));
+        }
+        ended
+    }
+}
+
+impl Group {
+    fn new(own: &[Arrival], until: u64) -> Self {
+        let stall = Stall { shortest_ns: u64::MAX, at_ns: u64::MAX, falling: true, ..Stall::default() };
+        let mut group = Self { stall, until, last: own[0] };
+        own.iter().for_each(|arrival| group.add(*arrival));
+        group
+    }
+
+    fn add(&mut self, arrival: Arrival) {
+        let (_, start, latency) = arrival;
+        self.stall.messages += 1;
+        self.stall.at_ns = self.stall.at_ns.min(start);
+        self.stall.longest_ns = self.stall.longest_ns.max(latency);
+        self.stall.shortest_ns = self.stall.shortest_ns.min(latency);
+        self.stall.falling &= self.last.1 > start || self.last.2 >= latency;
+        self.last = arrival;
+    }
 }
 
 #[cfg(test)]
@@ -96,10 +201,22 @@ mod tests {
             .collect()
     }
 
+    fn stalls(rows: &[MessageRow], median_ns: u64) -> Vec<Stall> {
+        let facts = facts();
+        let mut stalls = Stalls::new(&facts, 1, median_ns);
+        stalls.round(rows);
+        let found = stalls.finish();
+        // As many small rounds say the same.
+        let mut apart = Stalls::new(&facts, 1, median_ns);
+        rows.chunks(7).for_each(|rows| apart.round(rows));
+        assert_eq!((apart.finish(), apart.found), (found.clone(), stalls.found));
+        found
+    }
+
     #[test]
     fn messages_that_wait_for_one_receiver_are_one_stall() {
         let rows = series(31_000_000, 22..31);
-        let found = stalls(&rows.iter().collect::<Vec<_>>(), &facts(), 20_000);
+        let found = stalls(&rows, 20_000);
         assert_eq!(found.len(), 1, "{found:?}");
         let stall = &found[0];
         assert_eq!((stall.receiver, stall.messages, stall.at_ns, stall.falling), (1, 9, 22_000_000, true));
@@ -109,9 +226,9 @@ mod tests {
     #[test]
     fn slow_messages_that_arrive_apart_are_none() {
         let rows: Vec<MessageRow> = (0..50).map(|at| row(1, 0, at, at * 10_000_000, 5_000_000)).collect();
-        assert!(stalls(&rows.iter().collect::<Vec<_>>(), &facts(), 20_000).is_empty());
+        assert!(stalls(&rows, 20_000).is_empty());
         let few = series(31_000_000, 28..31);
-        assert!(stalls(&few.iter().collect::<Vec<_>>(), &facts(), 20_000).is_empty());
-        assert!(stalls(&[], &facts(), 0).is_empty());
+        assert!(stalls(&few, 20_000).is_empty());
+        assert!(stalls(&[], 0).is_empty());
     }
 }

@@ -3,21 +3,48 @@
 use msgpath_core::schema::{RpcPair, RpcRow};
 
 use super::PairClock;
-use crate::clocks::{self, Stamps, words};
+use crate::clocks::{self, Envelope, Stamps, words};
 
-/// How the two clocks of a pair stand to each other. `rows`: its calls. `step_ns`: the smallest steps of both clocks added.
-pub fn align(position: u32, pair: &RpcPair, rows: &[&RpcRow], step_ns: u64) -> PairClock {
-    let allow = clocks::allowance(step_ns);
-    let disordered = || rows.iter().filter(|row| in_order(row, allow) == Some(false)).count() as u64;
-    let clock = PairClock { pair: position, same: pair.same_machine.is_some(), ..PairClock::default() };
-    if let Some(why) = &pair.same_machine {
-        let contradicting = disordered();
-        return PairClock { text: words::same(why, contradicting), contradicting, ..clock };
+/// Exchanges that are kept of all pairs together.
+const KEPT: usize = 1 << 20;
+/// Exchanges that are kept of a pair at least.
+const LEAST: usize = 1 << 10;
+
+/// The calls of a pair, as far as they say how its two clocks stand to each other.
+pub(crate) struct Pair<'a> {
+    pair: &'a RpcPair,
+    allow: i64,
+    envelope: Envelope,
+    disordered: u64,
+}
+
+impl<'a> Pair<'a> {
+    /// No call yet. `of`: pairs there are; `step_ns`: the smallest steps of both clocks added.
+    pub(crate) fn new(pair: &'a RpcPair, of: usize, step_ns: u64) -> Self {
+        let allow = clocks::allowance(step_ns);
+        let most = (KEPT / of.max(1)).clamp(LEAST, clocks::KEPT);
+        Self { pair, allow, envelope: Envelope::new(allow, most), disordered: 0 }
     }
-    let stamped: Vec<Stamps> = rows.iter().filter_map(|row| stamps(row)).collect();
-    let found = clocks::align(&stamped, rows.len(), "call", allow);
-    let contradicting = found.contradicting.unwrap_or_else(disordered);
-    PairClock { pieces: found.pieces, text: found.text, contradicting, ..clock }
+
+    /// Takes a call.
+    pub(crate) fn add(&mut self, row: &RpcRow) {
+        self.disordered += u64::from(in_order(row, self.allow) == Some(false));
+        if self.pair.same_machine.is_none() {
+            self.envelope.add(stamps(row));
+        }
+    }
+
+    /// How the clocks stand to each other. `position`: that of the pair.
+    pub(crate) fn finish(self, position: u32) -> PairClock {
+        let clock = PairClock { pair: position, same: self.pair.same_machine.is_some(), ..PairClock::default() };
+        if let Some(why) = &self.pair.same_machine {
+            let contradicting = self.disordered;
+            return PairClock { text: words::same(why, contradicting), contradicting, ..clock };
+        }
+        let found = self.envelope.align("call");
+        let contradicting = found.contradicting.unwrap_or(self.disordered);
+        PairClock { pieces: found.pieces, text: found.text, contradicting, ..clock }
+    }
 }
 
 /// Without stamps of both ends a call says nothing; nothing is filled in.
@@ -27,7 +54,7 @@ fn stamps(row: &RpcRow) -> Option<Stamps> {
 }
 
 /// Whether the stamps of a call are in the order of time as they were read, up to the resolution; `None`: not all known.
-pub(crate) fn in_order(row: &RpcRow, allow: i64) -> Option<bool> {
+fn in_order(row: &RpcRow, allow: i64) -> Option<bool> {
     let (received, replied, latency) = (row.received_ns?, row.replied_ns?, i64::try_from(row.latency_ns?).ok()?);
     Some(received >= -allow && replied <= latency.saturating_add(allow))
 }
@@ -215,9 +242,11 @@ mod tests {
                 }
             }
         }
-        let rows: Vec<&RpcRow> = rows.iter().collect();
         for step in [0, 1_000, u64::MAX] {
-            let clock = align(0, &RpcPair::default(), &rows, step);
+            let pair = RpcPair::default();
+            let mut pair = Pair::new(&pair, 1, step);
+            rows.iter().for_each(|row| pair.add(row));
+            let clock = pair.finish(0);
             assert!(clock.pieces.iter().all(|piece| piece.within_ns.is_finite() && piece.offset_ns.is_finite()));
         }
     }

@@ -2,6 +2,7 @@
 
 use msgpath_core::Plan;
 use msgpath_core::schema::{Floors, RpcFacts, RpcRow};
+use msgpath_record::Calls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ pub(crate) mod split;
 
 pub use crate::clocks::{ClockPiece, clock_step};
 pub use machines::{ClockLoop, MachineClock};
+pub use split::middle_and_slowest;
 
 /// What the calls of a run say beyond the numbers that every run has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,35 +30,33 @@ pub struct RpcSummary {
     pub loops: Vec<ClockLoop>,
 }
 
-/// What the calls say. `rows` need no order.
-pub fn summarise(plan: &Plan, facts: &RpcFacts, rows: &[RpcRow], cases: &[CaseSummary]) -> RpcSummary {
-    let mut by_pair: Vec<Vec<&RpcRow>> = vec![Vec::new(); facts.pairs.len()];
-    let mut by_case: Vec<Vec<&RpcRow>> = vec![Vec::new(); plan.cases.len()];
-    for row in rows {
-        if let Some(own) = by_pair.get_mut(row.pair as usize) {
-            own.push(row);
-        }
-        if let Some(own) = by_case.get_mut(row.case as usize) {
-            own.push(row);
-        }
-    }
+/// What the calls say: the log is gone through some times, one round after the other.
+pub fn summarise(plan: &Plan, facts: &RpcFacts, calls: &dyn Calls, cases: &[CaseSummary]) -> RpcSummary {
     let step = facts.client_step_ns.saturating_add(facts.server_step_ns);
-    let clocks: Vec<PairClock> = facts
-        .pairs
-        .iter()
-        .zip(&by_pair)
-        .enumerate()
-        .map(|(position, (pair, rows))| align::align(position as u32, pair, rows, step))
-        .collect();
-    let middle = rows.iter().map(|row| row.start_ns).max().unwrap_or(0) / 2;
-    let (machines, loops) = machines::solve(&facts.pairs, &clocks, middle);
+    let mut pairs: Vec<align::Pair<'_>> =
+        facts.pairs.iter().map(|pair| align::Pair::new(pair, facts.pairs.len(), step)).collect();
+    let mut counts: Vec<split::Counts> = plan.cases.iter().map(|_| split::Counts::default()).collect();
+    let mut latest = 0;
+    calls.rounds(&|_, _| true, &mut |rows| {
+        for row in rows {
+            latest = latest.max(row.start_ns);
+            if let Some(own) = pairs.get_mut(row.pair as usize) {
+                own.add(row);
+            }
+            if let Some(own) = counts.get_mut(row.case as usize) {
+                own.add(facts, row);
+            }
+        }
+    });
+    let clocks: Vec<PairClock> = pairs.into_iter().zip(0..).map(|(pair, position)| pair.finish(position)).collect();
+    let (machines, loops) = machines::solve(&facts.pairs, &clocks, latest / 2);
     let median = |id: u32| cases.iter().find(|case| case.case.id == id)?.quantiles.first()?.ns;
     let kinds = plan
         .cases
         .iter()
-        .zip(by_case)
-        .filter(|(_, rows)| !rows.is_empty())
-        .map(|(case, rows)| split::kind(case, facts, &clocks, rows, median(case.id)))
+        .zip(&counts)
+        .filter(|(_, counts)| !counts.is_empty())
+        .map(|(case, counts)| split::kind(case, facts, &clocks, counts, calls, median(case.id)))
         .collect();
     RpcSummary { kinds, clocks, machines, loops }
 }

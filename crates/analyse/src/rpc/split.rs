@@ -1,11 +1,13 @@
 //! Where the time of each kind of call goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::Case;
 use msgpath_core::schema::{RpcFacts, RpcRow};
+use msgpath_record::Calls;
 
 use super::{AbsentWire, PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes};
+use crate::order::{OrderStatistics, Rank};
 
 /// First calls of connections that are kept one by one.
 const FIRST_KEPT: usize = 8;
@@ -17,70 +19,144 @@ const CERTAIN: f64 = 0.25;
 /// Buckets of the lab's histogram.
 const BUCKETS: usize = 32;
 
-/// From the first T1 to the last T4, ns. Of our own runs each round for itself, summed: between two rounds the client reads
-/// counters and writes the record, which is no part of the calls. Slices of an imported log have no such gaps.
-fn wall(facts: &RpcFacts, rows: &[&RpcRow]) -> u64 {
-    let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for row in rows {
-        let pass = if facts.imported.is_empty() { row.pass } else { 0 };
-        let end = row.start_ns.saturating_add(row.latency_ns.unwrap_or(0));
-        let span = spans.entry(pass).or_insert((row.start_ns, end));
-        *span = (span.0.min(row.start_ns), span.1.max(end));
-    }
-    spans.values().map(|(begin, end)| end - begin).sum()
+/// What adds up over the calls of a kind, whatever the clocks.
+#[derive(Default)]
+pub(super) struct Counts {
+    calls: u64,
+    answered: u64,
+    /// Of the answered those that failed.
+    failed: u64,
+    unseen: u64,
+    failed_unseen: u64,
+    request_bytes: u128,
+    reply_bytes: u128,
+    response_ns: u64,
+    log2_us: [u64; BUCKETS],
+    /// First T1 and last T4 of each round.
+    spans: BTreeMap<u32, (u64, u64)>,
 }
 
-/// The numbers of one kind of call; `rows` are its calls, at least one, and `p50_ns` the median of its case.
+impl Counts {
+    /// Takes a call.
+    pub(super) fn add(&mut self, facts: &RpcFacts, row: &RpcRow) {
+        self.calls += 1;
+        self.request_bytes += u128::from(row.request_bytes);
+        let failed = u64::from(row.status != 0);
+        if let Some(latency) = row.latency_ns {
+            self.answered += 1;
+            self.failed += failed;
+            self.response_ns = self.response_ns.saturating_add(latency);
+            let bucket = (latency / 1000).max(1).ilog2() as usize;
+            self.log2_us[bucket.min(BUCKETS - 1)] += 1;
+        } else if is_unseen(row) {
+            self.unseen += 1;
+            self.failed_unseen += failed;
+        }
+        if row.latency_ns.is_some() || is_unseen(row) {
+            self.reply_bytes += u128::from(row.reply_bytes);
+        }
+        let pass = if facts.imported.is_empty() { row.pass } else { 0 };
+        let end = row.start_ns.saturating_add(row.latency_ns.unwrap_or(0));
+        let span = self.spans.entry(pass).or_insert((row.start_ns, end));
+        *span = (span.0.min(row.start_ns), span.1.max(end));
+    }
+
+    /// Whether there was no call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls == 0
+    }
+
+    /// Failed calls are often short; they are apart unless there is nothing else.
+    fn is_good(&self, row: &RpcRow) -> bool {
+        row.latency_ns.is_some() && (row.status == 0 || self.failed == self.answered)
+    }
+
+    /// From the first T1 to the last T4, ns. Of our own runs each round for itself, summed: between two rounds the client reads
+    /// counters and writes the record, which is not a part of the calls. Slices of an imported log have no such gaps.
+    fn wall_ns(&self) -> u64 {
+        self.spans.values().map(|(begin, end)| end - begin).sum()
+    }
+}
+
+/// The calls of a case: those of each round in the order of time.
+fn of_case(calls: &dyn Calls, case: u32, each: &mut dyn FnMut(&RpcRow)) {
+    calls.rounds(&|own, _| own == case, &mut |rows| {
+        let key = |row: &RpcRow| (row.start_ns, row.connection, row.rpcid);
+        if rows.is_sorted_by_key(key) {
+            rows.iter().for_each(&mut *each);
+        } else {
+            let mut order: Vec<&RpcRow> = rows.iter().collect();
+            order.sort_unstable_by_key(|row| key(row));
+            order.into_iter().for_each(&mut *each);
+        }
+    });
+}
+
+/// The numbers of one kind of call; `counts` has added up its `calls`, at least one, and `p50_ns` is the median of its case.
 pub(super) fn kind(
     case: &Case,
     facts: &RpcFacts,
     clocks: &[PairClock],
-    mut rows: Vec<&RpcRow>,
+    counts: &Counts,
+    calls: &dyn Calls,
     p50_ns: Option<u64>,
 ) -> RpcKind {
-    rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.rpcid));
-    let answered: Vec<&RpcRow> = rows.iter().copied().filter(|row| row.latency_ns.is_some()).collect();
-    // The server has replied; when that came only the client's log could tell.
-    let unseen: Vec<&RpcRow> = rows.iter().copied().filter(|row| is_unseen(row)).collect();
-    let fails = |rows: &[&RpcRow]| rows.iter().filter(|row| row.status != 0).count();
-    let failed = fails(&answered) + fails(&unseen);
-    // Failed calls are often short; they are apart unless there is nothing else.
-    let good: Vec<&RpcRow> = match fails(&answered) == answered.len() {
-        true => answered.clone(),
-        false => answered.iter().copied().filter(|row| row.status == 0).collect(),
+    let step = facts.client_step_ns.saturating_add(facts.server_step_ns) as f64;
+    let mut orders = Orders::new();
+    let (mut good, mut first_ns) = (Good::default(), Vec::new());
+    while orders.is_open() {
+        let begins = good.calls == 0;
+        let mut seen = BTreeSet::new();
+        of_case(calls, case.id, &mut |row| {
+            let split = Call::of(row, clocks, step).filter(|_| counts.is_good(row));
+            let is_first = counts.is_good(row) && seen.insert(row.connection);
+            orders.add(row, counts.is_good(row), split.is_some(), is_first);
+            if begins && counts.is_good(row) {
+                good.add(facts, row, split.is_some());
+                if is_first && first_ns.len() < FIRST_KEPT {
+                    first_ns.extend(row.latency_ns);
+                }
+            }
+        });
+        orders.narrow();
+    }
+    let (bands, mut bands_why) = match orders.latency.count() {
+        0 => (Vec::new(), Some(good.why_no_split().into())),
+        _ => (
+            bands(&orders.latency, good.known, &|each| {
+                of_case(calls, case.id, &mut |row| {
+                    if let Some(call) = Call::of(row, clocks, step).filter(|_| counts.is_good(row)) {
+                        each(&call);
+                    }
+                });
+            }),
+            None,
+        ),
     };
-    let latency = |row: &RpcRow| row.latency_ns.unwrap_or_default();
-    let wall_ns = wall(facts, &rows);
-    let (first_ns, later_p50_ns) = first(&good);
-    let (bands, mut bands_why) = bands(facts, clocks, &good);
-    if good.is_empty() && !unseen.is_empty() {
+    if good.calls == 0 && counts.unseen > 0 {
         bands_why = Some("T4 is not known: it is in the client's log only".into());
     }
-    let mut log2_us = vec![0; BUCKETS];
-    for row in &answered {
-        let bucket = (latency(row) / 1000).max(1).ilog2() as usize;
-        log2_us[bucket.min(BUCKETS - 1)] += 1;
-    }
+    let mean = |sum: u128, calls: u64| if calls > 0 { sum as f64 / calls as f64 } else { 0.0 };
     RpcKind {
         case: case.id,
         method: case.label.clone().unwrap_or_else(|| case.path.to_string()),
-        calls: rows.len() as u64,
-        failed: failed as u64,
-        unanswered: (rows.len() - answered.len() - unseen.len()) as u64,
-        unseen: unseen.len() as u64,
-        request_bytes: mean(rows.iter().map(|row| row.request_bytes as f64)).unwrap_or(0.0),
-        reply_bytes: mean(answered.iter().chain(&unseen).map(|row| row.reply_bytes as f64)).unwrap_or(0.0),
-        wall_ns,
-        response_ns: answered.iter().fold(0, |sum: u64, row| sum.saturating_add(latency(row))),
+        calls: counts.calls,
+        failed: counts.failed + counts.failed_unseen,
+        unanswered: counts.calls - counts.answered - counts.unseen,
+        unseen: counts.unseen,
+        request_bytes: mean(counts.request_bytes, counts.calls),
+        reply_bytes: mean(counts.reply_bytes, counts.answered + counts.unseen),
+        wall_ns: counts.wall_ns(),
+        response_ns: counts.response_ns,
         first_ns,
-        later_p50_ns,
+        later_p50_ns: orders.later.value(0).map(i64::cast_unsigned),
         expected: expected(case, facts, p50_ns, &bands),
-        wire_ns: wire(facts, &good),
-        absent_wire: absent_wire(facts, &good),
-        log2_us,
-        served: times(rows.iter().filter_map(|row| Some(row.replied_ns?.saturating_sub(row.received_ns?)))),
-        received: times(rows.iter().filter_map(|row| row.received_ns)),
-        first_byte: times(good.iter().filter_map(|row| i64::try_from(row.first_ns?).ok())),
+        wire_ns: good.wire(),
+        absent_wire: good.absent_wire(facts),
+        log2_us: counts.log2_us.to_vec(),
+        served: times(&orders.served),
+        received: times(&orders.received),
+        first_byte: times(&orders.first_byte),
         bands,
         bands_why,
     }
@@ -91,36 +167,135 @@ pub(crate) fn is_unseen(row: &RpcRow) -> bool {
     row.latency_ns.is_none() && row.replied_ns.is_some()
 }
 
-/// Order statistics of a difference of two stamps; `None` where no call has both.
-fn times(values: impl Iterator<Item = i64>) -> Option<RpcTimes> {
-    let mut all: Vec<i64> = values.collect();
-    all.sort_unstable();
-    let last = all.len().checked_sub(1)?;
-    let at = |p: f64| all[((p * all.len() as f64) as usize).min(last)];
-    Some(RpcTimes { calls: all.len() as u64, least_ns: all[0], p50_ns: at(0.5), p90_ns: at(0.9), p99_ns: at(0.99) })
+/// The value in the middle, and the largest.
+const MIDDLE_AND_LAST: &[Rank] = &[|count| count.saturating_sub(1) / 2, |count| count];
+/// The ranks of [`RpcTimes`] in its order.
+const TIMES: &[Rank] = &[|_| 0, |count| share(0.5, count), |count| share(0.9, count), |count| share(0.99, count)];
+/// The first and the last rank of the calls near the median, and of those near p99.
+const EDGES: &[Rank] =
+    &[|count| share(0.45, count), |count| last(0.55, count), |count| share(0.985, count), |count| last(0.995, count)];
+
+fn share(p: f64, count: u64) -> u64 {
+    (p * count as f64) as u64
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / count as f64)
+fn last(p: f64, count: u64) -> u64 {
+    ((p * count as f64).ceil() as u64).saturating_sub(1)
 }
 
-fn median(mut values: Vec<u64>) -> Option<u64> {
-    let at = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable(at).1)
+/// What the numbers of a kind need in order.
+struct Orders {
+    /// T3 - T2, T2 - T1, the time to the first byte.
+    served: OrderStatistics,
+    received: OrderStatistics,
+    first_byte: OrderStatistics,
+    /// T4 - T1 of the calls of a connection after its first.
+    later: OrderStatistics,
+    /// T4 - T1 of the calls that can be split.
+    latency: OrderStatistics,
 }
 
-/// T4 - T1 of the first call of each connection, and the median of the others.
-fn first(rows: &[&RpcRow]) -> (Vec<u64>, Option<u64>) {
-    let mut seen = BTreeMap::new();
-    let (mut first, mut later) = (Vec::new(), Vec::new());
-    for row in rows {
-        let new = seen.insert(row.connection, ()).is_none();
-        let kept = if new { &mut first } else { &mut later };
-        kept.extend(row.latency_ns);
+impl Orders {
+    fn new() -> Self {
+        let [served, received, first_byte] = [TIMES; 3].map(OrderStatistics::new);
+        let later = OrderStatistics::new(&MIDDLE_AND_LAST[..1]);
+        Self { served, received, first_byte, later, latency: OrderStatistics::new(EDGES) }
     }
-    first.truncate(FIRST_KEPT);
-    (first, median(later))
+
+    fn add(&mut self, row: &RpcRow, good: bool, is_split: bool, is_first: bool) {
+        if let Some(ns) =
+            row.replied_ns.zip(row.received_ns).map(|(replied, received)| replied.saturating_sub(received))
+        {
+            self.served.add(ns);
+        }
+        if let Some(ns) = row.received_ns {
+            self.received.add(ns);
+        }
+        if let Some(ns) = row.first_ns.filter(|_| good).and_then(|ns| i64::try_from(ns).ok()) {
+            self.first_byte.add(ns);
+        }
+        if let Some(ns) = row.latency_ns.filter(|_| good) {
+            if !is_first {
+                self.later.add_unsigned(ns);
+            }
+            if is_split {
+                self.latency.add_unsigned(ns);
+            }
+        }
+    }
+
+    fn all(&mut self) -> [&mut OrderStatistics; 5] {
+        [&mut self.served, &mut self.received, &mut self.first_byte, &mut self.later, &mut self.latency]
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.all().iter().any(|order| order.is_open())
+    }
+
+    fn narrow(&mut self) {
+        self.all().into_iter().for_each(OrderStatistics::narrow);
+    }
+}
+
+/// Order statistics of a difference of two stamps; `None` where no call has both.
+fn times(order: &OrderStatistics) -> Option<RpcTimes> {
+    let at = |rank| order.value(rank);
+    Some(RpcTimes { calls: order.count(), least_ns: at(0)?, p50_ns: at(1)?, p90_ns: at(2)?, p99_ns: at(3)? })
+}
+
+/// What adds up over the calls that the parts and the wire are told of.
+#[derive(Default)]
+struct Good {
+    calls: u64,
+    /// Calls with both stamps of the server.
+    stamped: u64,
+    known: Known,
+    /// Calls that may have gone over a wire, and the time of their bytes on it, ns.
+    networked: u64,
+    timed: u64,
+    wire_ns: (f64, f64),
+    bytes: (u128, u128),
+}
+
+impl Good {
+    fn add(&mut self, facts: &RpcFacts, row: &RpcRow, is_split: bool) {
+        self.calls += 1;
+        self.stamped += u64::from(row.received_ns.is_some() && row.replied_ns.is_some());
+        if is_split {
+            self.known.send |= row.sent_ns.is_some();
+            self.known.wait |= row.waited_ns.is_some();
+            self.known.lock |= row.lock_ns.is_some();
+        }
+        self.bytes.0 += u128::from(row.request_bytes);
+        self.bytes.1 += u128::from(row.reply_bytes);
+        if is_networked(facts, row) {
+            self.networked += 1;
+            if let Some((request, reply)) = speed(facts).and_then(|bits| wire(row, bits)) {
+                self.timed += 1;
+                (self.wire_ns.0, self.wire_ns.1) = (self.wire_ns.0 + request, self.wire_ns.1 + reply);
+            }
+        }
+    }
+
+    fn why_no_split(&self) -> &'static str {
+        match (self.calls, self.stamped) {
+            (0, _) => "no call was answered",
+            (_, 0) => "the server gives no stamps",
+            _ => "the server's stamps contradict the client's",
+        }
+    }
+
+    /// Time of the bytes of request and reply on the wire at its speed, means in ns.
+    fn wire(&self) -> Option<(f64, f64)> {
+        (self.timed > 0).then(|| (self.wire_ns.0 / self.timed as f64, self.wire_ns.1 / self.timed as f64))
+    }
+
+    /// What a wire would take for the mean call, where no call went over one.
+    fn absent_wire(&self, facts: &RpcFacts) -> Option<AbsentWire> {
+        let bits = speed(facts).filter(|_| self.networked == 0 && self.calls > 0)?;
+        let of = |bytes: u128| bytes as f64 / self.calls as f64 * 8e9 / bits;
+        Some(AbsentWire { request_ns: of(self.bytes.0), reply_ns: of(self.bytes.1) })
+    }
 }
 
 fn expected(case: &Case, facts: &RpcFacts, p50_ns: Option<u64>, bands: &[RpcBand]) -> Option<RpcExpected> {
@@ -146,33 +321,22 @@ fn is_networked(facts: &RpcFacts, row: &RpcRow) -> bool {
     facts.pairs.get(row.pair as usize).is_none_or(|pair| pair.same_machine.is_none())
 }
 
-/// What a wire would take for the mean call, where no call went over one.
-fn absent_wire(facts: &RpcFacts, rows: &[&RpcRow]) -> Option<AbsentWire> {
-    let bits = speed(facts).filter(|_| !rows.iter().any(|row| is_networked(facts, row)))?;
-    let of = |bytes: fn(&RpcRow) -> u64| mean(rows.iter().map(|row| bytes(row) as f64 * 8e9 / bits));
-    Some(AbsentWire { request_ns: of(|row| row.request_bytes)?, reply_ns: of(|row| row.reply_bytes)? })
-}
-
-/// Time of the bytes of request and reply on the wire at its speed, means in ns. In no call more than the time outside the
-/// server, so that it contradicts no stamp.
-fn wire(facts: &RpcFacts, rows: &[&RpcRow]) -> Option<(f64, f64)> {
-    let bits = speed(facts)?;
-    let each = rows.iter().filter(|row| is_networked(facts, row)).filter_map(|row| {
-        let latency = row.latency_ns? as f64;
-        let served = row.received_ns.zip(row.replied_ns).map_or(0.0, |(from, to)| to as f64 - from as f64);
-        let outside = (latency - served).max(0.0);
-        let on_wire = |bytes: u64| bytes as f64 * 8e9 / bits;
-        let (request, reply) = (on_wire(row.request_bytes), on_wire(row.reply_bytes));
-        let scale = if request + reply > outside { outside / (request + reply) } else { 1.0 };
-        Some((request * scale, reply * scale))
-    });
-    let (sum, count) = each.fold(((0.0, 0.0), 0u64), |(sum, count), (a, b)| ((sum.0 + a, sum.1 + b), count + 1));
-    (count > 0).then(|| (sum.0 / count as f64, sum.1 / count as f64))
+/// Time of the bytes of request and reply on the wire at its speed, bits per second: no more than the time outside the server,
+/// so that it contradicts no stamp. ns.
+fn wire(row: &RpcRow, bits: f64) -> Option<(f64, f64)> {
+    let latency = row.latency_ns? as f64;
+    let served = row.received_ns.zip(row.replied_ns).map_or(0.0, |(from, to)| to as f64 - from as f64);
+    let outside = (latency - served).max(0.0);
+    let on_wire = |bytes: u64| bytes as f64 * 8e9 / bits;
+    let (request, reply) = (on_wire(row.request_bytes), on_wire(row.reply_bytes));
+    let scale = if request + reply > outside { outside / (request + reply) } else { 1.0 };
+    Some((request * scale, reply * scale))
 }
 
 /// The parts of one call, ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Call {
+    latency_ns: u64,
     latency: f64,
     /// T2 - T1 and T4 - T3, as far as the clocks tell.
     request_leg: f64,
@@ -197,6 +361,7 @@ impl Call {
         let (received, replied, within) = aligned.unwrap_or((read.0, read.1, f64::INFINITY));
         let lock = (row.lock_ns.unwrap_or(0) as f64).min(served.max(0.0));
         Some(Self {
+            latency_ns: row.latency_ns?,
             latency,
             request_leg: received,
             reply_leg: latency - replied,
@@ -216,77 +381,142 @@ impl Call {
     }
 }
 
-/// The means of all calls, of those near the median and of those near p99; or why there is none.
-fn bands(facts: &RpcFacts, clocks: &[PairClock], rows: &[&RpcRow]) -> (Vec<RpcBand>, Option<String>) {
-    let step = facts.client_step_ns.saturating_add(facts.server_step_ns) as f64;
-    let mut calls: Vec<(&RpcRow, Call)> =
-        rows.iter().filter_map(|row| Some((*row, Call::of(row, clocks, step)?))).collect();
-    if calls.is_empty() {
-        let why = if rows.is_empty() {
-            "no call was answered"
-        } else if rows.iter().all(|row| row.received_ns.is_none() || row.replied_ns.is_none()) {
-            "the server gives no stamps"
-        } else {
-            "the server's stamps contradict the client's"
-        };
-        return (Vec::new(), Some(why.into()));
+/// The call in the middle and the slowest of a case, of those with a reply.
+pub fn middle_and_slowest(calls: &dyn Calls, case: u32) -> Option<[RpcRow; 2]> {
+    let mut order = OrderStatistics::new(MIDDLE_AND_LAST);
+    while order.is_open() {
+        of_case(calls, case, &mut |row| row.latency_ns.into_iter().for_each(|ns| order.add_unsigned(ns)));
+        order.narrow();
     }
-    calls.sort_by(|a, b| a.1.latency.total_cmp(&b.1.latency));
-    let known = |field: fn(&RpcRow) -> Option<u64>| calls.iter().any(|(row, _)| field(row).is_some());
-    let known =
-        Known { send: known(|row| row.sent_ns), wait: known(|row| row.waited_ns), lock: known(|row| row.lock_ns) };
-    let count = calls.len();
-    let between = |from: f64, to: f64| {
-        let (from, to) = ((from * count as f64) as usize, (to * count as f64).ceil() as usize);
-        &calls[from.min(count - 1)..to.clamp(from.min(count - 1) + 1, count)]
+    let ((middle, below), slowest) = (order.at(0)?, order.value(1)?);
+    let (mut found, mut ties) = ([None; 2], (order.count() - 1) / 2 - below);
+    of_case(calls, case, &mut |row| {
+        let Some(ns) = row.latency_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)) else { return };
+        if ns == middle && found[0].is_none() {
+            match ties.checked_sub(1) {
+                Some(left) => ties = left,
+                None => found[0] = Some(*row),
+            }
+        }
+        if ns == slowest {
+            found[1] = Some(*row);
+        }
+    });
+    Some([found[0]?, found[1]?])
+}
+
+/// Gives all calls that can be split.
+type Walk<'a> = dyn Fn(&mut dyn FnMut(&Call)) + 'a;
+
+/// The means of all calls, of those near the median and of those near p99. `latency` knows the [`EDGES`] among them.
+fn bands(latency: &OrderStatistics, known: Known, walk: &Walk<'_>) -> Vec<RpcBand> {
+    let edge = |rank| latency.at(rank).unwrap_or_default();
+    let count = latency.count();
+    let near = |at: usize| {
+        let from = EDGES[at](count).min(count - 1);
+        Sums::between((from, EDGES[at + 1](count).clamp(from, count - 1)), (edge(at), edge(at + 1)))
     };
-    let mut bands = vec![band("all", &calls, known), band("p50", between(0.45, 0.55), known)];
-    let tail = between(0.985, 0.995);
-    if tail.len() >= TAIL_CALLS {
-        bands.push(band("p99", tail, known));
-    }
-    (bands, None)
+    let mut bands = [("all", Sums::default()), ("p50", near(0)), ("p99", near(2))];
+    walk(&mut |call| bands.iter_mut().for_each(|(_, sums)| sums.add(call)));
+    let few = |(name, sums): &(&str, Sums)| *name == "p99" && sums.calls < TAIL_CALLS as u64;
+    bands.into_iter().filter(|band| !few(band)).map(|(name, sums)| sums.finish(name, known)).collect()
 }
 
 /// What somebody measured of at least one call.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Known {
     send: bool,
     wait: bool,
     lock: bool,
 }
 
-fn band(name: &str, calls: &[(&RpcRow, Call)], known: Known) -> RpcBand {
-    let mean = |of: &dyn Fn(&Call) -> f64| calls.iter().map(|(_, call)| of(call)).sum::<f64>() / calls.len() as f64;
-    let latency_ns = mean(&|call| call.latency);
-    let (request_leg, reply_leg) = (mean(&|call| call.request_leg), mean(&|call| call.reply_leg));
-    let within = mean(&|call| call.within);
-    let (wait, lock, work) = (mean(&|call| call.wait), mean(&|call| call.lock), mean(&|call| call.work));
-    let apart = within <= CERTAIN * request_leg.min(reply_leg)
-        && request_leg - wait - mean(&|call| call.send(true)) >= 0.0
-        && reply_leg >= 0.0;
-    let send = mean(&|call| call.send(apart));
-    let mut parts = Vec::new();
-    let mut part = |stage, ns, within_ns| parts.push(RpcPart { stage, ns, within_ns });
-    if known.send {
-        part(RpcStage::ClientSend, send, 0.0);
+/// A latency at a rank, ns, and how many calls are below it.
+type Edge = (i64, u64);
+
+/// The calls of a band, added up.
+#[derive(Default)]
+struct Sums {
+    /// First and last rank of those that belong to it, and the latencies at these ranks with the calls below each; `None`: all
+    /// belong to it.
+    edges: Option<((u64, u64), [Edge; 2])>,
+    /// Calls as fast as either edge that passed.
+    ties: [u64; 2],
+    calls: u64,
+    latency: f64,
+    request_leg: f64,
+    reply_leg: f64,
+    within: f64,
+    wait: f64,
+    lock: f64,
+    work: f64,
+    /// The send call where the legs are not told apart, and where they are.
+    send: [f64; 2],
+}
+
+impl Sums {
+    fn between(ranks: (u64, u64), (low, high): (Edge, Edge)) -> Self {
+        Self { edges: Some((ranks, [low, high])), ..Self::default() }
     }
-    match apart {
-        true => part(RpcStage::RequestPath, request_leg - wait - send, within),
-        // Outside the server both clocks measure durations only, and those do not depend on the offset.
-        false => part(RpcStage::BothPaths, latency_ns - work - lock - wait - send, 0.0),
+
+    /// Calls that took the same time rank as they come.
+    fn holds(&mut self, latency: i64) -> bool {
+        let Some(((from, to), edges)) = &self.edges else { return true };
+        let Some(edge) = edges.iter().position(|(value, _)| *value == latency) else {
+            return (edges[0].0..edges[1].0).contains(&latency);
+        };
+        let rank = edges[edge].1 + self.ties[edge];
+        self.ties[edge] += 1;
+        (*from..=*to).contains(&rank)
     }
-    if known.wait {
-        part(RpcStage::ServerWait, wait, 0.0);
+
+    fn add(&mut self, call: &Call) {
+        if !self.holds(i64::try_from(call.latency_ns).unwrap_or(i64::MAX)) {
+            return;
+        }
+        self.calls += 1;
+        self.latency += call.latency;
+        self.request_leg += call.request_leg;
+        self.reply_leg += call.reply_leg;
+        self.within += call.within;
+        self.wait += call.wait;
+        self.lock += call.lock;
+        self.work += call.work;
+        self.send[0] += call.send(false);
+        self.send[1] += call.send(true);
     }
-    if known.lock {
-        part(RpcStage::LockWait, lock, 0.0);
+
+    fn finish(self, name: &str, known: Known) -> RpcBand {
+        let mean = |sum: f64| sum / self.calls.max(1) as f64;
+        let latency_ns = mean(self.latency);
+        let (request_leg, reply_leg) = (mean(self.request_leg), mean(self.reply_leg));
+        let within = mean(self.within);
+        let (wait, lock, work) = (mean(self.wait), mean(self.lock), mean(self.work));
+        let apart = within <= CERTAIN * request_leg.min(reply_leg)
+            && request_leg - wait - mean(self.send[1]) >= 0.0
+            && reply_leg >= 0.0;
+        let send = mean(self.send[usize::from(apart)]);
+        let mut parts = Vec::new();
+        let mut part = |stage, ns, within_ns| parts.push(RpcPart { stage, ns, within_ns });
+        if known.send {
+            part(RpcStage::ClientSend, send, 0.0);
+        }
+        match apart {
+            true => part(RpcStage::RequestPath, request_leg - wait - send, within),
+            // Outside the server both clocks measure durations only, and those do not depend on the offset.
+            false => part(RpcStage::BothPaths, latency_ns - work - lock - wait - send, 0.0),
+        }
+        if known.wait {
+            part(RpcStage::ServerWait, wait, 0.0);
+        }
+        if known.lock {
+            part(RpcStage::LockWait, lock, 0.0);
+        }
+        part(RpcStage::ServerWork, work, 0.0);
+        if apart {
+            part(RpcStage::ReplyPath, reply_leg, within);
+        }
+        RpcBand { name: name.into(), calls: self.calls, latency_ns, parts }
     }
-    part(RpcStage::ServerWork, work, 0.0);
-    if apart {
-        part(RpcStage::ReplyPath, reply_leg, within);
-    }
-    RpcBand { name: name.into(), calls: calls.len() as u64, latency_ns, parts }
 }
 
 #[cfg(test)]
@@ -481,7 +711,7 @@ mod tests {
             }
             calls.facts.wire = Some((1, "hostile".into()));
             let (run, _) = Calls::new(1, 0.0, 0.0).pings(5, S).run(&["a", "b"], 1);
-            let logs = crate::Logs { rpcs: calls.rows.clone(), ..Default::default() };
+            let logs = crate::Logs { rpcs: calls.rows.clone().into(), ..Default::default() };
             let mut run = run;
             run.header.rpc = Some(calls.facts.clone());
             let summary = crate::summarise_with(&run, &logs);

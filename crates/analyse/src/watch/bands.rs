@@ -4,7 +4,7 @@ use msgpath_core::watch::{RequestRow, STAGES, Stage, Times, flag};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Fewer rows are no band.
+/// Fewer rows are not a band.
 const FEWEST: usize = 5;
 
 /// Requests of about the same time.

@@ -56,6 +56,8 @@ pub struct WatchSummary {
     pub lost: u64,
     /// Threads and connections that found no room.
     pub no_room: u64,
+    /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
+    pub ambiguous: u64,
     /// Rows whose stages do not add up, which are left out.
     pub not_adding_up: u64,
     /// Rows beyond the limit of the record.
@@ -251,6 +253,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         rows: watched.rows.len() as u64,
         lost: end.lost,
         no_room: end.no_room,
+        ambiguous: end.ambiguous,
         not_adding_up: watched.not_adding_up,
         rows_not_kept: end.rows_not_kept,
         cut_short: watched.damage.clone().or_else(|| {

@@ -88,7 +88,7 @@ pub enum DelayUnit {
 }
 
 impl DelayUnit {
-    /// A typed delay in ns: digits, with a fraction or without. `None`: it is no number, or longer than a minute.
+    /// A typed delay in ns: digits, with a fraction or without. `None`: it is not a number, or longer than a minute.
     pub fn ns(self, text: &str) -> Option<u64> {
         let plain = !text.is_empty()
             && text.len() <= 20
@@ -124,7 +124,7 @@ impl Setup {
         format!("{} {} {probes} {size} {delay}\n", dialect.letters().0, measure.word())
     }
 
-    /// Reads a line without its end; `None`: it is no valid set-up.
+    /// Reads a line without its end; `None`: it is not a valid set-up.
     pub fn parse(line: &str, unit: DelayUnit) -> Option<Self> {
         let mut words = line.split(' ').filter(|word| !word.is_empty());
         let dialect = match words.next()? {

@@ -77,7 +77,7 @@ pub struct Heard {
     pub interface: String,
     /// In the order in which they came.
     pub arrivals: Vec<Arrival>,
-    /// Frames of the EtherType that are no message of the layout.
+    /// Frames of the EtherType that are not messages of the layout.
     pub others: u64,
     /// Of the arrivals those that a program of this machine sent out.
     pub outgoing: u64,

@@ -62,6 +62,7 @@ fn arrivals<'a>(driven: &Driven<'a>) -> Vec<(u32, &'a MessageRow)> {
         .part
         .logs
         .periodic
+        .sample()
         .iter()
         .filter(|row| row.case == driven.engine.case && row.connection / of == 0 && row.latency_ns.is_some());
     let mut own: Vec<_> = own.map(|row| (row.connection % of, row)).collect();

@@ -69,7 +69,7 @@ fn try_answer(serving: &Serving, guest: &Guest<'_>) -> Result<(), End> {
             let mut number = [0; 4];
             receive_all(stream, &mut number)?;
             plausible(number, REPETITIONS_END).ok_or_else(|| {
-                End::Refused(format!("{number:?} is no number of repetitions from 1 to {}", REPETITIONS_END - 1))
+                End::Refused(format!("{number:?} is not a number of repetitions from 1 to {}", REPETITIONS_END - 1))
             })?
         }
     };

@@ -307,7 +307,7 @@ fn quantile(times: &Histogram, p: f64) -> Option<u64> {
     if p == 1.0 {
         return times.max();
     }
-    // The share is no exact number: 1 - 0.9 is a little less than 0.1.
+    // The share is not an exact number: 1 - 0.9 is a little less than 0.1.
     let enough = (1.0 - p) * times.total() as f64 + 1e-6 >= BEYOND;
     times.quantile(p).flatten().filter(|_| enough)
 }

@@ -190,7 +190,7 @@ impl Server {
         let mut addresses: Vec<SocketAddr> =
             (host, options.port).to_socket_addrs().map_err(|error| cannot_listen(&place, &error))?.collect();
         addresses.sort_by_key(SocketAddr::is_ipv6); // programs of courses know IPv4
-        let mut failed = Problem::new("E01", Exit::CannotStart, format!("{place} is no address to listen at"));
+        let mut failed = Problem::new("E01", Exit::CannotStart, format!("{place} is not an address to listen at"));
         for address in addresses {
             match TcpListener::bind(address) {
                 Ok(listener) => {

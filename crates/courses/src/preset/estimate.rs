@@ -178,7 +178,7 @@ mod tests {
             let mut round = RoundRecord { start_ns: pass * 30_000_000, ..RoundRecord::default() };
             (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (8_000_000, 10_000_000);
             round.near_mut().delivery.received = 500;
-            // A restart takes its time, which is no round's.
+            // A restart takes its time, which is not a round's.
             round.restart = u32::from(pass >= 15);
             round.start_ns += u64::from(round.restart) * SECOND;
             round

@@ -215,7 +215,10 @@ impl Preset {
             let name = run.name.into_inner();
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             if name.is_empty() || name.len() > 24 || !name.chars().all(plain) {
-                return mistake(at, format!("{name:?} is no name for a run: 1 to 24 small letters, digits and dashes"));
+                return mistake(
+                    at,
+                    format!("{name:?} is not a name for a run: 1 to 24 small letters, digits and dashes"),
+                );
             }
             if runs.iter().any(|other| other.name == name) {
                 return mistake(at, format!("two runs are called {name}"));
@@ -223,7 +226,7 @@ impl Preset {
             let verb_at = run.verb.span().start;
             let verb = run.verb.into_inner();
             if !VERBS.contains(&verb.as_str()) {
-                return mistake(verb_at, format!("{verb:?} is no verb that measures ({})", VERBS.join(", ")));
+                return mistake(verb_at, format!("{verb:?} is not a verb that measures ({})", VERBS.join(", ")));
             }
             let mut options = Vec::new();
             for (option, value) in run.options {
@@ -251,7 +254,7 @@ impl Preset {
                 return mistake(at, format!("no run is called {}", row.run));
             }
             if !(row.value.is_finite() && row.value > 0.0) {
-                return mistake(at, format!("{} is no number that was measured", row.value));
+                return mistake(at, format!("{} is not a number that was measured", row.value));
             }
             if (row.quantity == Quantity::Ratio) != row.by.is_some() {
                 return mistake(at, "a ratio, and nothing else, has a path that it is divided by".into());
@@ -315,8 +318,8 @@ mod tests {
     #[test]
     fn a_mistake_has_its_line_and_column() {
         refused("summary = 'a'\nabout = ", (2, 9), "");
-        refused(&GOOD.replace("verb = 'echo'", "verb = 'serve'"), (6, 8), "no verb that measures");
-        refused(&GOOD.replace("'one'", "'One'"), (5, 8), "no name for a run");
+        refused(&GOOD.replace("verb = 'echo'", "verb = 'serve'"), (6, 8), "not a verb that measures");
+        refused(&GOOD.replace("'one'", "'One'"), (5, 8), "not a name for a run");
         refused(&GOOD.replace("len = 64", "len = 6.4"), (8, 7), "whole number");
         refused(&GOOD.replace("len = 64", "'--len' = 64"), (8, 1), "without its dashes");
         refused(&GOOD.replace("about = 'b'", "about = 'b'\nextra = 1"), (3, 1), "unknown field");

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How long a server may take to end when it was asked to.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// How long what a process wrote last may be on its way.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// One turn of the tools.
 pub struct Turn<'a> {
@@ -253,7 +253,7 @@ impl Started {
     /// What it has written, whole where it has ended; not waited for where a child of it holds the pipe.
     fn output(&self) -> String {
         let begun = Instant::now();
-        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < LAST_WORDS {
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < LAST_OUTPUT {
             std::thread::sleep(LOOK);
         }
         String::from_utf8_lossy(&self.output.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()

@@ -82,7 +82,8 @@ pub fn check_ethertype(ethertype: u16) -> Result<(), Unavailable> {
         0x888e => "802.1X",
         0x88cc => "LLDP",
         ..0x0600 => {
-            let why = format!("{ethertype:#06x} is no EtherType: below 0x0600 the field is the length of the frame");
+            let why =
+                format!("{ethertype:#06x} is not an EtherType: below 0x0600 the field is the length of the frame");
             return Err(Unavailable::new(why, hint));
         }
         _ => return Ok(()),
@@ -113,7 +114,7 @@ pub fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Un
     let name = &options.interface;
     let found = settled(name, CARRIER).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
-            Unavailable::new(format!("{name:?} is no name of an interface"), "ip link   lists them")
+            Unavailable::new(format!("{name:?} is not a name of an interface"), "ip link   lists them")
         }
         _ => Unavailable::new(format!("there is no interface {name} here ({error})"), "ip link   lists them"),
     })?;
@@ -179,7 +180,7 @@ impl Address {
     }
 
     pub(super) fn parse(text: &str) -> io::Result<Self> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is no address of eth"));
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is not an address of eth"));
         let mut parts = text.split(' ');
         let mut part = || parts.next().ok_or_else(invalid);
         let mac = parse_mac(part()?).ok_or_else(invalid)?;
@@ -390,7 +391,7 @@ mod tests {
         }
         let on = |name: &str| ChannelOptions { interface: name.into(), ..ChannelOptions::default() };
         assert!(why(on("nosuch0"), 1).why.contains("no interface nosuch0"));
-        assert!(why(on("a-name-of-16-bytes"), 1).why.contains("no name"));
+        assert!(why(on("a-name-of-16-bytes"), 1).why.contains("not a name"));
         let large = why(on("lo"), 1 << 20);
         assert!(large.why.contains("MTU") && large.hint.contains("or less"), "{large:?}");
     }

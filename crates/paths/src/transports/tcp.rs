@@ -100,13 +100,14 @@ fn socket_of(
 /// The address of `--bind`, port chosen by the kernel.
 pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     let Some(text) = &need.options.bind else { return Ok(None) };
-    let ip = text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is no address")))?;
+    let ip =
+        text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is not an address")))?;
     Ok(Some(SocketAddr::new(ip, 0)))
 }
 
 /// An address that came over the control channel.
 pub(crate) fn parse(address: &str) -> io::Result<SocketAddr> {
-    address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is no address")))
+    address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an address")))
 }
 
 /// The place of an offer as the near end sees it: behind the address at which it reached the far end, where that is not the
@@ -200,7 +201,7 @@ pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::R
     let address = as_seen(parse(place)?, need);
     let fd = unconnected(address, need, kind)?;
     connect(&fd, address)?;
-    // At once, whatever the options say: the key is no part of what is measured.
+    // At once, whatever the options say: the key is not a part of what is measured.
     (kind.nodelay)(&fd, true)?;
     admission::introduce(&fd, &key)?;
     tune(&fd, need, kind)?;

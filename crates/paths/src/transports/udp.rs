@@ -103,7 +103,7 @@ impl Transport for Udp {
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
         let (places, key) = admission::parse(address)?;
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is no offer"));
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an offer"));
         let (door, port) = places.rsplit_once(' ').ok_or_else(invalid)?;
         let door = as_seen(parse(door)?, need);
         let address = SocketAddr::new(door.ip(), port.parse().map_err(|_| invalid())?);

@@ -33,7 +33,7 @@ impl Part for SigIo {
         match transport.family {
             Family::Queue => Err("message queues raise no SIGIO; what they have is mq_notify()"),
             Family::SystemV => Err("no descriptor stands for a System V queue, and no signal comes from it"),
-            Family::Ring | Family::Process => Err("shared memory is no descriptor, and no signal comes from it"),
+            Family::Ring | Family::Process => Err("shared memory is not a descriptor, and no signal comes from it"),
             Family::Layer => Err("what a layer waits for, its library decides"),
             Family::Socket | Family::Pipe | Family::Packet | Family::PacketRing | Family::Xsk => Ok(()),
         }

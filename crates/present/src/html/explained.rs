@@ -64,6 +64,12 @@ fn split(page: &mut Page, stages: &CaseStages) {
     row.extend(stages.bands.iter().map(|band| time(band.mean_ns)));
     rows.push(row);
     page.note("Each column averages whole messages of that slowness, so its rows add up to its last.");
+    if let Some(within) = stages.within_ns {
+        page.note(&words::between_hosts(&format!("±{}", G.time(within))));
+    }
+    for (end, why) in &stages.untraced {
+        page.note(&format!("The {end} was not traced: {why}."));
+    }
     page.table(&columns, &rows);
 }
 

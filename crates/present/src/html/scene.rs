@@ -3,8 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::schema::RpcRow;
-use msgpath_record::{NO_MESSAGES, Run};
+use msgpath_record::{Calls, NO_CALLS, NO_MESSAGES, Run};
 
 use super::figures::chosen;
 use crate::view::{self, Grid};
@@ -19,7 +18,7 @@ pub struct Scene<'a> {
     /// Its messages, as far as they were logged.
     pub messages: Messages<'a>,
     /// Its calls, where it is a run of calls; as many of them go into the file as of messages.
-    pub calls: &'a [RpcRow],
+    pub calls: &'a dyn Calls,
     /// What the run is compared with (`report A B`: this is A).
     pub earlier: Option<Earlier<'a>>,
 }
@@ -56,7 +55,7 @@ pub struct Earlier<'a> {
 impl<'a> Scene<'a> {
     /// A run without its messages.
     pub fn new(run: &'a Run, summary: &'a Summary) -> Self {
-        Self { run, summary, messages: Messages::default(), calls: &[], earlier: None }
+        Self { run, summary, messages: Messages::default(), calls: &NO_CALLS, earlier: None }
     }
 
     /// What the times of messages are.

@@ -399,6 +399,7 @@ fn seen(summary: &WatchSummary) -> Table {
         ("times the server sent unasked", sum(|server| server.unasked)),
         ("rows lost", summary.lost),
         ("threads or connections without room", summary.no_room),
+        ("pairs of addresses in several network namespaces", summary.ambiguous),
         ("rows that do not add up", summary.not_adding_up),
         ("rows beyond the limit", summary.rows_not_kept),
     ] {

@@ -286,8 +286,10 @@ pub(super) fn attribution(stages: &CaseStages) -> Value {
     explain(&mut out, |path| {
         match path {
             "known_by" => "nothing was traced",
+            "within_ns" => "the ends have one clock, or their clocks could not be aligned",
             "observer" => "the case itself was not measured beside its traced rounds",
             "first" => "the first messages of connections are trimmed, or no split is shown",
+            "delay_share" if !stages.untraced.is_empty() => "one end was not traced",
             "delay_share" if stages.wakeups_joined => "this back end does not tell it from the wake-up in flight",
             "delay_share" => "no split is shown",
             path if is_end(path) => "no interval can be claimed",

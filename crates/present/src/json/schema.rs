@@ -1,5 +1,6 @@
 //! The JSON Schema of what `--json` prints: from the types that the objects are made of, with the changes that the objects
-//! undergo on their way.
+//! undergo on their way. The program has it as a text, because what makes it is a twentieth of all its code:
+//! `INSTA_UPDATE=always cargo test -p msgpath-present the_schema_is` writes `schema.json`, `build.rs` packs it.
 
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::round_line::RoundLine;
@@ -38,7 +39,14 @@ const BY_WORKLOAD: &[(&str, &str)] = &[
 ];
 
 /// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name.
-pub fn schema() -> Value {
+pub fn schema() -> String {
+    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json"));
+    let text = miniz_oxide::inflate::decompress_to_vec(packed).expect("what build.rs has packed");
+    String::from_utf8(text).expect("what build.rs has packed")
+}
+
+/// What [`schema`] must be: from the types.
+pub fn schema_of_types() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let documents = [
         generator.subschema_for::<Document<'_>>(),
@@ -190,8 +198,20 @@ mod tests {
 
     #[track_caller]
     fn fits(shape: &str, text: &str) {
-        let faults = Checker::new(&schema()).faults(shape, &serde_json::from_str(text).unwrap());
+        let faults = Checker::new(&schema_of_types()).faults(shape, &serde_json::from_str(text).unwrap());
         assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn the_schema_is_what_the_types_say() {
+        let wanted = format!("{:#}\n", schema_of_types());
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/json/schema.json");
+            std::fs::write(file, &wanted).unwrap();
+        } else {
+            let same = schema() == wanted;
+            assert!(same, "schema.json: INSTA_UPDATE=always cargo test -p msgpath-present the_schema_is");
+        }
     }
 
     #[test]
@@ -285,7 +305,7 @@ mod tests {
 
     #[test]
     fn every_shape_has_one_name_and_every_field_says_what_it_is() {
-        let schema = schema();
+        let schema = schema_of_types();
         let shapes = schema["$defs"].as_object().unwrap();
         for (name, shape) in shapes {
             assert!(!name.ends_with(char::is_numeric), "two shapes are called {name}");
@@ -307,7 +327,7 @@ mod tests {
     fn what_does_not_fit_is_found() {
         let (run, summary) = fixture::echo();
         let good: Value = serde_json::from_str(&summary_json(&run, &summary)).unwrap();
-        let schema = schema();
+        let schema = schema_of_types();
         let faults = |change: &dyn Fn(&mut Value)| {
             let mut value = good.clone();
             change(&mut value);

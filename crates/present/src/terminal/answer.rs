@@ -208,7 +208,7 @@ impl Page {
         if !refused.is_empty() {
             let (options, were) =
                 (words::counted(refused.len() as u64, "option"), if refused.len() == 1 { "was" } else { "were" });
-            self.text(2, &format!("{options} {were} not granted as asked: -v"), Paint::Yellow);
+            self.text(2, &format!("{options} {were} not granted as asked (-v lists)"), Paint::Yellow);
         }
         let rows = view::unavailable(summary);
         if rows.is_empty() {

@@ -185,7 +185,7 @@ fn background(page: &mut Page, case: &CaseSummary) {
     let mut notes = Vec::new();
     if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
         let worth = (effective.round() as u64).to_string();
-        notes.push(format!("At the median the messages are worth {worth} independent ones."));
+        notes.push(format!("Effective sample size at the median: {worth} messages."));
     }
     if let Some(ns) = case.connect_ns {
         notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));

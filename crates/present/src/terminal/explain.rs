@@ -5,10 +5,11 @@ use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::attribution::bands::{AtReady, Stage};
 use msgpath_analyse::attribution::occupants::Occupant;
 use msgpath_analyse::attribution::scheduler::ThreadTimes;
-use msgpath_analyse::attribution::stage::Direction;
+use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::Band;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::schema::FAR;
 use msgpath_core::units::three_digits;
 use msgpath_record::{Messages, Run};
 
@@ -35,13 +36,16 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
     for stages in &summary.attribution {
         page.split(summary, stages);
     }
-    if summary.attribution.is_empty() {
+    // Without a split what the stamps of two clocks tell is worth showing.
+    let none = summary.attribution.iter().all(|stages| stages.why.is_some());
+    if summary.attribution.is_empty() || none && summary.far_clock.is_some() {
         let bars = stage_bars(run, summary, logged, style);
         for line in bars.lines() {
             page.line(&[line.into()]);
         }
         page.gap();
         match &summary.far_clock {
+            Some(_) if !summary.attribution.is_empty() => {}
             Some(clock) => page.beside_two_clocks(run, clock),
             None => {
                 let again = format!("{} --stages light", run.header.command.join(" "));
@@ -53,6 +57,9 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
                 page.verbatim(&format!("    {again}"));
             }
         }
+    }
+    if let Some(clock) = summary.far_clock.as_ref().filter(|_| !summary.attribution.is_empty()) {
+        page.text(2, &words::far_clock(clock), Paint::Dim);
     }
     let cases = view::measured(summary);
     page.limits(run, summary, &cases);
@@ -106,9 +113,14 @@ impl Page {
 
     /// The back ends that did not trace.
     fn not_used(&mut self, run: &Run) {
-        for (name, why) in run.header.tracing.iter().flat_map(|tracing| &tracing.refused) {
-            let hint = if why.hint.is_empty() { String::new() } else { format!("; to have it: {}", why.hint) };
-            self.hanging(&fact("not used"), FACT, &format!("{name}: {}{hint}", why.why), Paint::Dim);
+        let far = run.header.end(FAR).tracing.as_ref();
+        let here = if far.is_some() { "near end, " } else { "" };
+        let ends = run.header.tracing.iter().map(|tracing| (here, tracing));
+        for (end, tracing) in ends.chain(far.map(|far| ("far end, ", far))) {
+            for (name, why) in &tracing.refused {
+                let hint = if why.hint.is_empty() { String::new() } else { format!("; to have it: {}", why.hint) };
+                self.hanging(&fact("not used"), FACT, &format!("{end}{name}: {}{hint}", why.why), Paint::Dim);
+            }
         }
     }
 
@@ -138,6 +150,10 @@ impl Page {
             let text = "Each column averages whole messages of that slowness (p45 to p55, p98.5 to p99.5), so its stages \
                         add up to its round trip.";
             self.text(2, text, Paint::Dim);
+            if let Some(within) = stages.within_ns {
+                let bound = format!("{}{}", self.style.glyphs.plus_minus(), self.style.glyphs.time(within));
+                self.text(2, &words::between_hosts(&bound), Paint::Dim);
+            }
         }
     }
 
@@ -180,7 +196,9 @@ impl Page {
                 }
             }
             let cells = columns.iter().map(|(band, _)| cell(band.parts_ns[at], band.mean_ns));
-            table.row(std::iter::once(Span::from(label(stage))).chain(cells));
+            let bound = stages.within_ns.filter(|_| stage.kind == Kind::Device);
+            let bound = bound.map_or_else(String::new, |ns| format!(" {}{}", glyphs.plus_minus(), glyphs.time(ns)));
+            table.row(std::iter::once(Span::from(label(stage) + &bound)).chain(cells));
         }
         self.table(table);
     }
@@ -241,6 +259,7 @@ impl Page {
                 words::percent(share.p50),
                 words::percent(share.p90),
             ),
+            None if !stages.untraced.is_empty() => "n/a: one end was not traced".into(),
             None => "n/a: this back end does not tell it from the wake-up in flight".into(),
         };
         self.hanging(&fact("scheduling delay"), FACT, &text, Paint::Plain);
@@ -255,7 +274,12 @@ impl Page {
             .column("asleep", Align::Right)
             .column("being woken", Align::Right);
         for (direction, states) in Direction::ALL.iter().zip(&stages.at_ready) {
-            let cell = |count: u64| -> Span { words::percent(count as f64 / states.total().max(1) as f64).into() };
+            let cell = |count: u64| -> Span {
+                match states.total() {
+                    0 => "n/a".into(),
+                    total => words::percent(count as f64 / total as f64).into(),
+                }
+            };
             let AtReady { running, runnable, blocked, waking } = *states;
             table.row([direction.name().into(), cell(running), cell(runnable), cell(blocked), cell(waking)]);
         }
@@ -408,6 +432,34 @@ mod tests {
         let ascii = Style { glyphs: Glyphs::Ascii, ..Style::default() };
         let text = explain(&run, &summary, &NO_MESSAGES, ascii);
         assert!(text.is_ascii() && !text.contains('?'), "{text}");
+    }
+
+    #[test]
+    fn two_hosts_stand_on_one_axis_with_the_bound_between_them() {
+        let (mut run, mut summary) = fixture::explained();
+        let stages = &mut summary.attribution[0];
+        stages.known_by = Some("near end: BPF tracepoints".into());
+        stages.untraced = vec![("far end".into(), "BPF tracepoints: CAP_BPF is missing".into())];
+        (stages.within_ns, stages.delay_share) = (Some(640.0), None);
+        stages.at_ready[0] = AtReady::default();
+        let reason = msgpath_core::Unavailable::new("CAP_BPF is missing", "a capability");
+        let refused = vec![("BPF tracepoints".into(), reason)];
+        run.header.ends[FAR].tracing = Some(msgpath_core::schema::Tracing { refused, ..Default::default() });
+        summary.far_clock = Some(FarClock { text: "offset +3 ms, within ±640 ns".into(), ..FarClock::default() });
+        let text = explain(&run, &summary, &NO_MESSAGES, Style::default());
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "device and wire ±640 ns",
+            "Both ends on one axis, each by its own clock: the time between the two hosts is ±640 ns (clock bound)",
+            "The far end's clock, by the messages themselves: offset +3 ms, within ±640 ns.",
+            "far end, BPF tracepoints: CAP_BPF is missing; to have it: a capability",
+            "n/a: one end was not traced",
+            "request n/a n/a n/a n/a",
+        ] {
+            assert!(flat.contains(part), "{part:?} is not in:\n{text}");
+        }
+        let narrow = explain(&run, &summary, &NO_MESSAGES, Style { width: 60, ..Style::default() });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Page {
         }
         let more = (means[1] - means[0]).max(1.0);
         if left_out > 0 {
-            let name = format!("{left_out} small ones");
+            let name = if left_out == 1 { "1 small one".to_owned() } else { format!("{left_out} small ones") };
             table.row([
                 name.into(),
                 cell(others[0], means[0]),
@@ -241,6 +241,7 @@ impl Page {
             (sum(|server| server.unasked), "times the server sent unasked"),
             (summary.lost, "rows lost"),
             (summary.no_room, "threads or connections without room"),
+            (summary.ambiguous, "pairs of addresses in several network namespaces"),
             (summary.not_adding_up, "rows that do not add up"),
             (summary.rows_not_kept, "rows beyond the limit"),
         ];

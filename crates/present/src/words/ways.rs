@@ -30,6 +30,14 @@ pub(crate) fn ways(ways: &Ways, glyphs: Glyphs) -> String {
     format!("One way, by two clocks, {}.{between} {UNKNOWN}", lines.join("; "))
 }
 
+/// What the clocks leave open of stages on two hosts; `bound`: `±1.2 µs`.
+pub(crate) fn between_hosts(bound: &str) -> String {
+    format!(
+        "Both ends on one axis, each by its own clock: the time between the two hosts is {bound} (clock bound) there and back; what \
+         one of the two gains by it the other loses, in every column alike."
+    )
+}
+
 /// What is known of the far end's clock.
 pub(crate) fn far_clock(clock: &FarClock) -> String {
     format!("The far end's clock, by the messages themselves: {}.", clock.text)

@@ -137,7 +137,7 @@ mod tests {
         let row = RpcRow { late_ns: Some(MAX_NUMBER), ..RpcRow::default() };
         assert!(encode(0, 0, &[row]).unwrap_err().contains("out of its range"));
         assert!(encode::<RpcRow>(0, 0, &[]).is_err());
-        // 18 bytes are no key.
+        // 18 bytes are not a key.
         let key = [vec![18], vec![0; 18]].concat();
         let payload = block_of([1, 0, 0], &[("key", 7, &key)]);
         assert!(decode::<RpcRow>(VERSION, &payload, &mut Vec::new()).is_err());

@@ -7,7 +7,7 @@ use super::{Column, Form, Logged, Stored, stored};
 type Event = Column<KernelEvent>;
 
 /// They go into no table that is exported.
-pub(crate) static EVENTS: [Event; 8] = [
+pub(crate) static EVENTS: [Event; 9] = [
     Event::stored(
         "kind",
         "",
@@ -42,6 +42,21 @@ pub(crate) static EVENTS: [Event; 8] = [
     Event::stored("b", "", "task concerned, low bits of a socket's cookie, or signal, by kind", stored!(ByKind, b)),
     Event::stored("len", "bytes", "length of a packet, at most 65535", stored!(Itself, len)),
     Event::stored("flags", "", "1: the previous task was preempted", stored!(Itself, flags)),
+    Event::stored(
+        "end",
+        "",
+        "the end that traced it, by its own clock",
+        Stored::Number(
+            Form::Optional,
+            |event| (event.end > 0).then_some(event.end.into()),
+            |event, cell| {
+                event.end = cell.unwrap_or(0).try_into().ok()?;
+                Some(())
+            },
+        ),
+    )
+    .or_empty("the near end, or both by one clock")
+    .rare(),
 ];
 
 impl Logged for KernelEvent {
@@ -56,7 +71,7 @@ impl Logged for KernelEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{MAX_NUMBER, block_of, encode};
+    use crate::columns::{MAX_NUMBER, block_of, decode, encode};
 
     #[test]
     fn the_bytes_of_a_block_of_events_stay_what_they_are() {
@@ -70,7 +85,7 @@ mod tests {
             b: 5,
             len: 0,
             flags: 1,
-            cpu: 0,
+            ..KernelEvent::default()
         };
         let again = KernelEvent { t_ns: 130, tid: 22, ..woken };
         let payload = encode(2, 3, &[woken, on, again]).unwrap();
@@ -88,6 +103,15 @@ mod tests {
     }
 
     #[test]
+    fn events_know_which_end_traced_them() {
+        let of = |t_ns, end| KernelEvent { t_ns, end, ..KernelEvent::default() };
+        let written = [of(1, 0), of(1, 1), of(7, 0), of(9, 1)];
+        let mut read: Vec<KernelEvent> = Vec::new();
+        decode(crate::block::VERSION, &encode(2, 3, &written).unwrap(), &mut read).unwrap();
+        assert_eq!(read, written);
+    }
+
+    #[test]
     fn a_usual_event_takes_few_bytes() {
         let round: Vec<KernelEvent> = (0..10_000)
             .map(|n| KernelEvent {
@@ -98,7 +122,7 @@ mod tests {
                 a: 0xffff_9c00_1234_5600 + n % 16 * 256,
                 b: 120_000 + n as u32 % 2,
                 len: 64,
-                flags: 0,
+                ..KernelEvent::default()
             })
             .collect();
         assert!(encode(0, 0, &round).unwrap().len() < 11 * round.len());

@@ -17,7 +17,7 @@ mod requests;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use msgpath_core::schema::{MessageRow, RoundRecord};
+use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow};
 use msgpath_core::{Case, varint};
 
 use crate::Run;
@@ -83,8 +83,8 @@ pub(crate) struct Context<'a> {
     texts: Vec<[String; 2]>,
 }
 
-/// Exported rows that belong to a case.
-pub(crate) trait OfCase: 'static {
+/// Rows that belong to a case.
+pub trait OfCase: 'static {
     /// Case and pass.
     fn place(&self) -> (u32, u32);
 }
@@ -286,6 +286,12 @@ impl<'a> Context<'a> {
 }
 
 impl OfCase for MessageRow {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+impl OfCase for RpcRow {
     fn place(&self) -> (u32, u32) {
         (self.case, self.pass)
     }
@@ -607,7 +613,7 @@ mod tests {
     #[test]
     fn events_are_read_whatever_the_order_of_their_columns() {
         let kind = msgpath_core::schema::EventKind::SchedSwitch;
-        let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1 };
+        let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1, end: 0 };
         let mut rows = Vec::<KernelEvent>::new();
         decode(VERSION, &without(&event, "", None), &mut rows).unwrap();
         assert_eq!(rows, [event]);

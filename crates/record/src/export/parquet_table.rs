@@ -1,4 +1,4 @@
-//! A table as a Parquet file, for tables that are no log of the record. Integers are signed and packed by their differences.
+//! A table as a Parquet file, for tables that are not logs of the record. Integers are signed and packed by their differences.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -85,7 +85,7 @@ pub(super) struct Counted {
     pub(super) unanswered: u64,
     /// Calls that the server saw.
     pub(super) served: u64,
-    /// Records of text, which are no calls.
+    /// Records of text, which are not calls.
     pub(super) text: u64,
 }
 

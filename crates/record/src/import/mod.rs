@@ -28,11 +28,11 @@ const RECORDS_AT_ONCE: usize = 1 << 14;
 /// Before 1990 in ns: a stamp that does not count from 1970.
 const WALL_NS: i64 = 631_152_000_000_000_000;
 
-/// A file that is no run of others, or a damaged one.
+/// A file that is not a run of others, or a damaged one.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// There is no such file.
-    #[error("{:?} is no file", text)]
+    #[error("{:?} is not a file", text)]
     NoFile {
         /// As typed.
         text: String,
@@ -51,7 +51,7 @@ pub enum ImportError {
     #[error("the JSON files together have more than {} GiB", MAX_JSON >> 30)]
     TooLarge,
     /// Its first bytes are of nothing that is known.
-    #[error("{} is no log, no JSON of the lab's viewer, no CSV with a column t1 and no text of a tracer", file.display())]
+    #[error("{} is not a log, JSON of the lab's viewer, CSV with a column t1 or text of a tracer", file.display())]
     Unknown {
         /// The file.
         file: PathBuf,
@@ -221,7 +221,7 @@ fn form(file: &Path) -> Result<Form, ImportError> {
     }
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
     let text = text.trim_ascii_start();
-    // Text first: printable bytes are no plausible T1.
+    // Text first: printable bytes are not plausible T1.
     if text.starts_with(b"{") && text.iter().take(64).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
     {
         return Ok(Form::Json);
@@ -304,7 +304,7 @@ impl Import {
         self.title = self.title.take().or(Some(document.title).filter(|title| !title.is_empty()));
         let name = file.display();
         if document.repaired {
-            self.notes.push(format!("{name}: it is no valid JSON and was read line by line"));
+            self.notes.push(format!("{name}: it is not valid JSON and was read line by line"));
         }
         self.notes.push(format!(
             "{name}: the lab's tool invents missing times and raises T2 to T4 where they are before T1, unless it was told \

@@ -342,7 +342,7 @@ pub fn read(folder: &Path) -> Result<(TracersHeader, Vec<Text>), RecordError> {
     for (number, name) in header.files.iter().enumerate() {
         let file = folder.join(format!("{}.txt", number + 1));
         let bytes = limited(&file, MAX_TEXT).map_err(|source| RecordError::Read { file: file.clone(), source })?;
-        let bad = || RecordError::BadHeader { file: file.clone(), why: "it is no text of a tracer".into() };
+        let bad = || RecordError::BadHeader { file: file.clone(), why: "it is not text of a tracer".into() };
         texts.push(parse(tracer_of(&bytes).ok_or_else(bad)?, name, &bytes));
     }
     Ok((header, texts))
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(of(&read_back[1]), (Tracer::Strace, "trace.txt".into(), read_back[1].calls.len()));
         assert!(read_back.iter().all(|text| !text.is_empty()));
         assert!(matches!(write(&folder, &written, &texts), Err(RecordError::NotEmpty { .. })));
-        // What is no text of a tracer is refused, as is a header of another version, and one that names nothing.
+        // What is not text of a tracer is refused, as is a header of another version, and one that names nothing.
         fs::write(folder.join("2.txt"), "hello\n").unwrap();
         assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })));
         let spoilt = |header: TracersHeader| {

@@ -207,7 +207,7 @@ fn event(body: &str) -> Option<Event<'_>> {
     if rest.ends_with("<unfinished ...>") || rest.ends_with("<detached ...>") {
         return Some(Event { what: What::Unfinished, name, took_ns: None, error: None });
     }
-    // What has no result is no call: prose with a bracket, or a line that was cut.
+    // What has no result is not a call: prose with a bracket, or a line that was cut.
     rest.contains(") ").then_some(())?;
     rest.rfind("= ")?;
     let (took_ns, error) = ending(rest);

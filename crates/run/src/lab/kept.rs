@@ -452,7 +452,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     let good = (1..=24).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     match good {
         true => Ok(()),
-        false => Err(Problem::new("E11", Exit::Usage, format!("{name:?} is no name for a lab"))
+        false => Err(Problem::new("E11", Exit::Usage, format!("{name:?} is not a name for a lab"))
             .hint("1 to 24 small letters and digits")),
     }
 }

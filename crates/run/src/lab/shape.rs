@@ -118,7 +118,7 @@ fn once<T>(name: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
 /// Not a number of bytes that a virtual link and IPv4 allow.
 pub fn mtu(text: &str) -> Result<u32, String> {
     let bytes = text.trim().parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
-    bytes.ok_or_else(|| format!("{text:?} is no MTU: 68 to 65535 bytes"))
+    bytes.ok_or_else(|| format!("{text:?} is not an MTU: 68 to 65535 bytes"))
 }
 
 /// `0.1%` or `0.001`, in parts of a million.
@@ -129,7 +129,7 @@ pub fn share(text: &str) -> Result<u32, String> {
     let (number, scale) = text.trim().strip_suffix('%').map_or((text.trim(), 1e6), |number| (number, 1e4));
     let ppm = number.trim().parse().ok().map(|number: f64| (number * scale).round());
     let ppm = ppm.filter(|ppm| (0.0..=1e6).contains(ppm)).map(|ppm| ppm as u32);
-    ppm.ok_or_else(|| format!("{text:?} is no share, such as 0.1% or 0"))
+    ppm.ok_or_else(|| format!("{text:?} is not a share, such as 0.1% or 0"))
 }
 
 /// `on`, `off`, `yes`, `no`.
@@ -172,11 +172,11 @@ mod tests {
             ("speed=1G", "speed"),
             ("rate=fast", "number"),
             ("delay=1", "time"),
-            ("loss=2", "no share"),
-            ("loss=-0.1%", "no share"),
-            ("loss=nan", "no share"),
-            ("mtu=67", "no MTU"),
-            ("mtu=65536", "no MTU"),
+            ("loss=2", "not a share"),
+            ("loss=-0.1%", "not a share"),
+            ("loss=nan", "not a share"),
+            ("mtu=67", "not an MTU"),
+            ("mtu=65536", "not an MTU"),
             ("offloads=maybe", "neither"),
             ("rate=1G,rate=2G", "twice"),
         ] {

@@ -41,7 +41,7 @@ impl LabSpec {
         let (address, prefix) = self.network;
         if address.octets()[0] != 10 || !(8..=29).contains(&prefix) {
             return usage(
-                format!("{address}/{prefix} is no network for a lab: it lies in 10.0.0.0/8 and has room for places"),
+                format!("{address}/{prefix} is not a network for a lab: it lies in 10.0.0.0/8 and has room for places"),
                 "--net 10.66.0.0/24",
             );
         }

@@ -37,7 +37,7 @@ impl Launcher for Listening<'_> {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
             // What asks for its far end takes it for one before.
             Target::Program { address } => {
-                let what = format!("a program of others at {address} is no msgpath serve");
+                let what = format!("a program of others at {address} is not a msgpath serve");
                 Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo and msgpath compare take it"))
             }
             Target::Host { host, port, .. } => {
@@ -91,7 +91,7 @@ fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
 pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream, Problem> {
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let resolved = (host, port).to_socket_addrs().map_err(|error| {
-        Problem::new("E01", Exit::CannotStart, format!("{host:?} is no host that this machine knows"))
+        Problem::new("E01", Exit::CannotStart, format!("{host:?} is not a host that this machine knows"))
             .why(error.to_string())
     })?;
     let addresses: Vec<SocketAddr> = resolved

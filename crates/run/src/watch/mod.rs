@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_agent::doctor::stat::{self, Ticks};
+use msgpath_agent::observe::{explain, first_pid_namespace};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
@@ -28,8 +29,6 @@ use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
 use msgpath_sys::watch::{Watch, calls};
 
-use crate::observe::bpf::explain;
-use crate::observe::first_pid_namespace;
 use command::Child;
 use cost::Counting;
 use requests::Requests;
@@ -37,13 +36,11 @@ use sampling::Sampling;
 use slices::Slices;
 use targets::Targets;
 
-/// How often rows are taken: the kernel's ring holds some 2000 of them.
-const TICK: Duration = Duration::from_millis(20);
-/// How often the sampling follows the load, and how often one looks for new processes and shows what there is.
+/// How often the sampling follows the load and rows are written, and how often one looks for new processes and shows what there is.
 const FOLLOW: Duration = Duration::from_millis(100);
 const SHOW: Duration = Duration::from_secs(1);
-/// The most rows that one tick takes.
-const MOST_A_TICK: usize = 1 << 16;
+/// The most rows that are taken at once.
+const MOST_AT_ONCE: usize = 1 << 16;
 
 /// What is watched, for how long, and where it is recorded.
 #[derive(Clone, Debug, Default)]
@@ -162,13 +159,13 @@ fn follow(
     let (mut followed, mut shown) = (begin, begin);
     let mut missing = Missing::new();
     loop {
-        std::thread::sleep(TICK);
-        requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
-        writer.requests(&rows)?;
-        recent.append(&mut rows);
+        watch.wait(FOLLOW).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+        requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
         let now = Instant::now();
         if now - followed >= FOLLOW {
             followed = now;
+            writer.requests(&rows)?;
+            recent.append(&mut rows);
             let services = requests.services(watch);
             sampling.follow(watch, &services);
             cost.follow(watch, &services, now - begin);
@@ -189,7 +186,7 @@ fn follow(
     let (over, duration) = (Instant::now(), begin.elapsed());
     watch.switch(false);
     grace();
-    requests.take(watch, &sampling, MOST_A_TICK, &mut rows);
+    requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
     writer.requests(&rows)?;
     let (totals, services) = (watch.totals(), requests.services(watch));
     let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
@@ -198,6 +195,7 @@ fn follow(
         connections: totals.connections,
         lost: totals.lost,
         no_room: totals.no_room,
+        ambiguous: totals.ambiguous,
         rows_not_kept: 0,
         stolen: stolen(ticks),
         steal_split: watch.tells_steal(),

@@ -54,7 +54,7 @@ impl Pairing {
     }
 
     /// Takes what happened.
-    pub(super) fn take(&mut self, events: Vec<Event>) -> Found {
+    pub(super) fn take(&mut self, events: impl IntoIterator<Item = Event>) -> Found {
         let mut found = Found::default();
         for event in events {
             let connection = event.connection;
@@ -190,7 +190,7 @@ struct Stream {
     own_from: Option<u32>,
     /// Rows of turns of which it is not known yet who counts them, with their turns.
     held: Vec<(u32, RequestRow)>,
-    /// The turn that is under way, and the first one.
+    /// The turn that has begun, and the first one.
     turns: u32,
     first_turn: u32,
     /// Several requests were in flight.
@@ -225,8 +225,14 @@ impl Stream {
         if event.seq.wrapping_sub(self.next_seq) > u32::MAX / 2 {
             return None;
         }
-        self.early.insert(event.seq, event);
-        while let Some(event) = self.early.remove(&self.next_seq) {
+        // Most come in their order.
+        let mut next = None;
+        if event.seq == self.next_seq {
+            next = Some(event);
+        } else {
+            self.early.insert(event.seq, event);
+        }
+        while let Some(event) = next.take().or_else(|| self.early.remove(&self.next_seq)) {
             self.next_seq = self.next_seq.wrapping_add(1);
             if let Err(end) = self.in_order(event).and_then(|()| self.go_on(found)) {
                 return Some(end);
@@ -355,12 +361,16 @@ impl Stream {
         }
         // A turn that the kernel has finished without leaving it to us is counted there.
         let (own, now) = (self.own_from, self.turns);
-        for (turn, row) in std::mem::take(&mut self.held) {
+        let mut held = std::mem::take(&mut self.held);
+        for (turn, row) in held.drain(..) {
             match own {
                 Some(from) if turn >= from => found.rows.push(row),
                 _ if turn >= now => self.held.push((turn, row)),
                 _ => {}
             }
+        }
+        if self.held.is_empty() {
+            self.held = held;
         }
         self.judge(found);
         if self.held.len() > MOST_KEPT { Err(End::Lost) } else { Ok(()) }

@@ -10,6 +10,9 @@ use super::framing::Protocol;
 use super::pairing::{Found, Pairing};
 use super::sampling::Sampling;
 
+/// So many events are paired at once: what is made of them, hundreds of bytes a message, stays in the cache.
+const FEW: usize = 64;
+
 /// What was counted here of one server.
 #[derive(Debug, Default)]
 struct Counted {
@@ -39,10 +42,15 @@ impl Requests {
         watch.drain(most, &mut self.headed);
         let framing = self.framing;
         rows.extend(self.headed.drain(..).map(|(row, head)| named(row, &head, framing)));
-        watch.events(most, &mut self.events);
-        let found = self.pairing.take(std::mem::take(&mut self.events));
-        found.verdicts.iter().for_each(|(connection, verdict)| watch.judge(*connection, *verdict));
-        self.count(found, sampling, rows);
+        for _ in 0..most / FEW {
+            watch.events(FEW, &mut self.events);
+            if self.events.is_empty() {
+                break;
+            }
+            let found = self.pairing.take(self.events.drain(..));
+            found.verdicts.iter().for_each(|(connection, verdict)| watch.judge(*connection, *verdict));
+            self.count(found, sampling, rows);
+        }
     }
 
     fn count(&mut self, found: Found, sampling: &Sampling, rows: &mut Vec<RequestRow>) {

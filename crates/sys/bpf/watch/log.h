@@ -83,7 +83,7 @@ INLINE void by(struct event *e, const struct thread *t)
 INLINE void put(struct event *e, u32 payload)
 {
 	/* Where there is no room it is missing, which its number tells. */
-	ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), NO_WAKEUP);
+	ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), wakes(&events, EVENTS_RING));
 }
 
 struct buffer { u64 at, bytes; };

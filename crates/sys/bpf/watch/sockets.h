@@ -58,6 +58,31 @@ INLINE int key_of_addresses(struct sock *sk, struct key *key)
 	return far.port ? join(key, sk, &own, &far) : -1;
 }
 
+/*
+ * Where the two directions of a TCP connection begin in its sequence numbers. Both ends know the same of it, and of no other connection
+ * with the same addresses: hosts in other network namespaces may have equal ones. What was received is counted without the SYN. What was
+ * sent and acknowledged is counted with it by an end that has connected: what this end has sent begins here, or one further.
+ */
+INLINE void begins_at(struct sock *sk, struct key *key, u32 side)
+{
+	struct tcp_sock *tcp = as_tcp_socket(sk);
+	u64 acked = 0, received = 0;
+	u32 sent = 0, got = 0;
+	if (!tcp)
+		return;
+	/* Where the socket is not locked both may be counted on, on another CPU. */
+	for (int tries = 0; tries < 8; tries++) {
+		acked = tcp->bytes_acked;
+		received = tcp->bytes_received;
+		sent = tcp->snd_una - (u32)acked;
+		got = tcp->rcv_nxt - (u32)received;
+		if (acked == tcp->bytes_acked && received == tcp->bytes_received)
+			break;
+	}
+	key->begins[0] = side ? got : sent;
+	key->begins[1] = side ? sent : got;
+}
+
 /* The connection of a socket, the same for both of its ends, and which end it is (0, 1); -1: nothing that is watched. */
 INLINE int key_of(struct sock *sk, struct key *key)
 {
@@ -79,7 +104,10 @@ INLINE int key_of(struct sock *sk, struct key *key)
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return -1;
 	key->family = AF_INET;
-	return key_of_addresses(sk, key);
+	int side = key_of_addresses(sk, key);
+	if (side >= 0)
+		begins_at(sk, key, side);
+	return side;
 }
 
 /* The kernel gives ports from here on to whoever connects, unless it is told another range (ip_local_port_range). */
@@ -190,17 +218,62 @@ APART u64 new_number(void)
 /* Of how a pair of addresses is looked at: the current process uses it; a socket was made for it; its socket is watched. */
 enum { MINE = 1, MADE = 2, WATCHED = 4 };
 
+/* Of TCP: moves where what this end has sent begins. */
+INLINE void count_on(struct key *key, u32 side, u32 by)
+{
+	if (side)
+		key->begins[1] += by;
+	else
+		key->begins[0] += by;
+}
+
+INLINE void incomplete(struct conn *conn);
+
+/*
+ * Whether the end of a pair of addresses of datagrams is in the network namespace in which it was before. Else hosts in several of
+ * them have these addresses, and nothing in a datagram tells whose it is: from then on each end stands for itself.
+ */
+NOINLINE int is_the_only_one(struct sock *sk, struct control *c, struct key *key, u32 side)
+{
+	u64 *id = map_lookup(&pairs, key), net = (u64)sk->__sk_common.skc_net.net, ambiguous = AMBIGUOUS;
+	if (!id)
+		return 1;
+	if (*id == AMBIGUOUS)
+		return 0;
+	struct conn *conn = conn_of(*id);
+	if (!conn)
+		return 1;
+	u64 *known = side ? &conn->net[1] : &conn->net[0];
+	if (!*known)
+		*known = net;
+	if (*known == net)
+		return 1;
+	if (conn->phase == SERVED || conn->phase == READY)
+		incomplete(conn);
+	conn->id = 0;
+	map_update(&pairs, key, &ambiguous, ANY);
+	COUNT(c->ambiguous);
+	return 0;
+}
+
 /* The connection of two addresses, made where it is watched and not known yet. `side`: which of them this end has. */
 NOINLINE struct conn *conn_between(struct sock *sk, struct control *c, struct key *key, u32 side, u32 how)
 {
 	u32 zero = 0, datagrams = sk->sk_type == SOCK_DGRAM;
-	int inet = sk->__sk_common.skc_family != AF_UNIX, apart = c->apart && inet;
+	int inet = sk->__sk_common.skc_family != AF_UNIX, apart = c->apart && inet, stream = inet && !datagrams;
 	u32 own = side ? key->b.port : key->a.port, far = side ? key->a.port : key->b.port;
 	/* Both ends of datagrams are found again by their addresses: if each is on its own, under one of its own. */
-	if (apart && datagrams)
+	if (datagrams && inet && (apart || !is_the_only_one(sk, c, key, side))) {
 		key->family |= 0x1000u << (side & 1);
+		key->net = (u64)sk->__sk_common.skc_net.net;
+	}
 	int kept = !apart || datagrams;
 	u64 *id = kept ? map_lookup(&pairs, key) : 0;
+	if (kept && stream && !id) {
+		count_on(key, side, 1);
+		id = map_lookup(&pairs, key);
+		count_on(key, side, -1);
+	}
 	int asked = id || how & WATCHED;
 	if (!asked && inet)
 		asked = bit(&ports, own) || (!apart && bit(&ports, far));
@@ -222,7 +295,14 @@ NOINLINE struct conn *conn_between(struct sock *sk, struct control *c, struct ke
 		conn->t_ready = monotonic_ns();
 		conn->other = side ? key->a : key->b;
 		conn->datagrams = datagrams;
-		if (kept && map_update(&pairs, key, &number, id ? ANY : NO_EXIST)) {
+		conn->net[side & 1] = (u64)sk->__sk_common.skc_net.net;
+		u64 how_kept = id ? ANY : NO_EXIST;
+		int met = kept && map_update(&pairs, key, &number, how_kept);
+		if (kept && stream && !met) {
+			count_on(key, side, 1);
+			met = map_update(&pairs, key, &number, how_kept);
+		}
+		if (met) {
 			/* At the same time the other end was seen on another CPU. */
 			conn->id = 0;
 			id = map_lookup(&pairs, key);

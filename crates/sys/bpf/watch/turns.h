@@ -64,7 +64,7 @@ APART int finish_turn(u64 id)
 	row->service = number;
 	row->conn = conn->id;
 	row->port = conn->port;
-	if (ring_output(&rows, row, sizeof(*row), NO_WAKEUP))
+	if (ring_output(&rows, row, sizeof(*row), wakes(&rows, ROWS_RING)))
 		COUNT(c->lost);
 	return 0;
 }

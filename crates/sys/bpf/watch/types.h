@@ -70,7 +70,8 @@ struct thread {
 
 /* `kind`: 1 of a server of datagrams. */
 struct address { u64 hi, lo; u32 port; u32 kind; };
-struct key { struct address a, b; u64 net; u64 family; };
+/* `begins`: of TCP, the sequence number of the first byte that each of the two ends has sent. */
+struct key { struct address a, b; u64 net; u64 family; u32 begins[2]; };
 
 /* From data being ready to a thread having it. */
 struct arrival {
@@ -136,6 +137,7 @@ struct conn {
 	u32 done_is;
 	u32 datagrams;           /* it is a pair of addresses between which datagrams go */
 	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
+	u64 net[2];              /* of datagrams: the network namespaces of both ends; 0: not known yet */
 	u32 excused, spare;      /* of datagrams: what the client reads next answers a request that was not seen */
 	struct mark read, done, handed_from, handed_to;
 	/* The log of the connection (log.h). */
@@ -241,6 +243,8 @@ struct service {
 /* Bits of `follow`. */
 #define PROCESSES 1
 #define CGROUPS 2
+/* In `pairs`: which of several connections is meant cannot be told by addresses. */
+#define AMBIGUOUS ~0ull
 /* Bits of `addresses`. */
 #define WANTED 1
 #define TOLD 2
@@ -260,6 +264,7 @@ struct control {
 	u32 steal;               /* the kernel tells what a hypervisor takes */
 	u32 datagrams;           /* a datagram socket is watched */
 	u32 addresses;           /* where datagrams go: WANTED to be known, TOLD */
+	u32 ambiguous;           /* pairs of addresses of datagrams that hosts in several network namespaces have */
 	u8 kinds[CALLS];         /* of the calls by their numbers */
 };
 
@@ -279,7 +284,8 @@ MAP(processes, HASH, 0, 4096, s32, u32);
 MAP(cgroups, HASH, 0, 64, u64, u32);
 MAP(ends, SK_STORAGE, NO_PREALLOC, 0, s32, struct end);
 MAP(queues, SK_STORAGE, NO_PREALLOC, 0, s32, struct queue);
-MAP(pairs, LRU_HASH, 0, 16384, struct key, u64);
+/* Those of TCP are here twice (`begins_at`). */
+MAP(pairs, LRU_HASH, 0, 32768, struct key, u64);
 /* By number, modulo the size. */
 MAP(conns, ARRAY, 0, CONNS, u32, struct conn);
 /* Servers by port, by process where there is none, or by address and port where they are on another host; and their numbers. */
@@ -293,8 +299,10 @@ MAP(blank_event, PERCPU_ARRAY, 0, EVENTS, u32, struct event);
 MAP(blank_message, PERCPU_ARRAY, 0, 1, u32, struct message);
 /* By connection: what user space says of it. */
 MAP(verdicts, LRU_HASH, 0, 4096, u64, u32);
-struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 20); } rows SEC(".maps");
-struct { UINT(type, RINGBUF); UINT(max_entries, 1 << 23); } events SEC(".maps");
+#define ROWS_RING (1 << 20)
+#define EVENTS_RING (1 << 23)
+struct { UINT(type, RINGBUF); UINT(max_entries, ROWS_RING); } rows SEC(".maps");
+struct { UINT(type, RINGBUF); UINT(max_entries, EVENTS_RING); } events SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -317,6 +325,15 @@ INLINE void set_bit(void *map, u32 number)
 	u64 *bits = map_lookup(map, &word);
 	if (bits)
 		__sync_fetch_and_or(bits, 1ull << (number % 64));
+}
+
+/*
+ * Whoever reads a ring is woken where it becomes a quarter full, by a few of those that write meanwhile: several CPUs may look at the
+ * same time.
+ */
+INLINE u64 wakes(void *ring, u64 size)
+{
+	return ring_query(ring, WAITING_DATA) - size / 4 < size / 64 ? FORCE_WAKEUP : NO_WAKEUP;
 }
 
 INLINE void copy_name(char *to, const char *from)

@@ -70,7 +70,7 @@ pub struct Event {
     pub what: What,
     /// At which end.
     pub role: Role,
-    /// The log of the connection begins here, and nothing is under way.
+    /// The log of the connection begins here, and nothing is in flight.
     pub fresh: bool,
     /// Nothing was sent on the connection before.
     pub born: bool,

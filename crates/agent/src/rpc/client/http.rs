@@ -69,7 +69,7 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let first = lines.next().unwrap_or_default();
     let version_1_1 = first.starts_with("HTTP/1.1 ");
     let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|code| code.parse().ok());
-    let status: u32 = status.ok_or_else(|| format!("\"{}\" is no status line", begin(first)))?;
+    let status: u32 = status.ok_or_else(|| format!("\"{}\" is not a status line", begin(first)))?;
     let mut head = Head { status, end: end + 4, length: None, chunked: false, closes: !version_1_1, server: None };
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { return Err("a head field without a colon".into()) };
@@ -205,7 +205,7 @@ impl Http {
         matches!(self.body.take(), Some(Body::Close))
     }
 
-    /// Takes a whole reply apart. The status is that of HTTP where it is no success.
+    /// Takes a whole reply apart. The status is that of HTTP where it is not success.
     ///
     /// # Errors
     /// Not HTTP/1.

@@ -142,7 +142,7 @@ impl CallsOrder {
 pub enum Broken {
     /// The server closed it; so many bytes of a reply were there.
     Closed(usize),
-    /// What came is no reply to what was asked.
+    /// What came is not a reply to what was asked.
     Foreign(String),
     /// A reply with other bytes than it must have.
     Wrong(String),

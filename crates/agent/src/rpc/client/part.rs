@@ -222,7 +222,7 @@ impl Part {
         self.reply_bytes = other.reply_bytes.or(self.reply_bytes);
         self.last_status = self.last_status.max(other.last_status);
         self.broken = match (self.broken, other.broken) {
-            // That one was stopped because of another is no cause.
+            // That one was stopped because of another is not a cause.
             (Some((_, Broken::Stopped)) | None, Some(broken)) => Some(broken),
             (broken, _) => broken,
         };
@@ -298,7 +298,7 @@ pub fn verify(
                         at.unwrap_or(value.len().min(expected.len()))
                     ))
                 }
-                None => Err(format!("{}: the reply's body is no string", name(key))),
+                None => Err(format!("{}: the reply's body is not a string", name(key))),
             }
         }
         Does::Deletes => {
@@ -331,7 +331,7 @@ mod tests {
         let stopped = || Some((0, Broken::Stopped));
         let cause = || Some((1, Broken::TimedOut));
         let mut sum = part(&[10, 40], stopped()).with(part(&[20, 30], cause())).with(part(&[15], stopped()));
-        assert_eq!(sum.broken, cause(), "a thread that was stopped is no cause");
+        assert_eq!(sum.broken, cause(), "a thread that was stopped is not a cause");
         sum.in_order(4);
         let starts: Vec<u64> = sum.rows.iter().map(|row| row.start_ns).collect();
         assert_eq!((starts, sum.not_kept), (vec![10, 15, 20, 30], 3 * 2 + 1));

@@ -156,7 +156,7 @@ impl Wire {
     /// How far the reply is that `bytes` begin with.
     ///
     /// # Errors
-    /// Why this is no reply.
+    /// Why this is not a reply.
     #[inline(always)]
     pub fn frame(&mut self, bytes: &[u8]) -> Result<Frame, String> {
         match self {
@@ -174,7 +174,7 @@ impl Wire {
     /// Takes a whole reply apart.
     ///
     /// # Errors
-    /// Why this is no reply.
+    /// Why this is not a reply.
     pub fn reply(&mut self, bytes: &[u8]) -> Result<Reply, String> {
         match self {
             Wire::Lab { .. } => {

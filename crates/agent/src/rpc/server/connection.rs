@@ -464,7 +464,7 @@ impl Wire {
         if let Some(log) = &mut desk.log
             && !log.call(&asked, (length, &data[..kept]), &header, body)
         {
-            let what = "answered, and left out of the log: its T1 is no time, or its method no name";
+            let what = "answered, and left out of the log: its T1 is not a time, or its method not a name";
             desk.journal.fault(Fault::NotLogged, self.peer, &what);
         }
         match sent {

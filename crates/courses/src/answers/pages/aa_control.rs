@@ -134,7 +134,7 @@ fn smallest(pairs: &[Same]) -> Answered {
         false => format!("a difference of {published} can be shown with {rounds} rounds ({needed} are enough)"),
     };
     Ok(sure(format!(
-        "with {rounds} rounds taken in turn, a path differs from itself by up to {resolution} (p95 of |A'/A - 1|, the worse of \
+        "with {rounds} rounds taken in turn, measurements of the same path differ by up to {resolution} (p95 of |A'/A - 1|, the worse of \
          {} pairs): {verdict}.{unseen}",
         pairs.len()
     )))

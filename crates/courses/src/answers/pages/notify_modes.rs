@@ -179,7 +179,7 @@ fn frames(parts: &[Part<'_>]) -> Answered {
     let all: Vec<(&str, &CaseSummary, (u64, u64))> =
         cases.filter_map(|(run, case)| Some((run, case, signals(case)?))).collect();
     let each = |(messages, signals): &(u64, u64)| *messages as f64 / *signals as f64;
-    // A round's ends may part a message from its signal: one in a hundred is no merging.
+    // A round's ends may part a message from its signal: one in a hundred is not merging.
     let merged = all.iter().filter(|(.., (messages, signals))| *signals as f64 <= 0.99 * *messages as f64);
     let merged: Vec<String> = merged
         .map(|(run, case, counts)| {

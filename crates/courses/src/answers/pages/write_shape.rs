@@ -221,7 +221,7 @@ fn classic_table(part: &Part<'_>) -> Table {
 }
 
 /// What rows that do the same differ by: one write of 1500 bytes, whatever the shape is called. Rounds that waited for a
-/// delayed acknowledgement are left out of this: two modes are no noise.
+/// delayed acknowledgement are left out of this: two modes are not noise.
 struct Band {
     /// Of each pair of such rows of one setting: the path, the pieces of both, and the relative difference.
     pairs: Vec<(PathName, [Pieces; 2], Option<f64>)>,

@@ -190,10 +190,14 @@ fn cost_of_the_flag(parts: &[Part<'_>]) -> Answered {
         (None, None) => format!("No difference is shown in any of {} rows.", rows.len()),
         (Some(slower), None) => format!("It is slower than send at {slower}; nowhere is it shown to be faster."),
         (None, Some(faster)) => {
-            format!("It is faster than send at {faster}, which is no copy avoided; nowhere is it shown to be slower.")
+            format!(
+                "It is faster than send at {faster}, which does not show that a copy was avoided; nowhere is it shown to be slower."
+            )
         }
         (Some(slower), Some(faster)) => {
-            format!("It is slower than send at {slower}; faster, which is no copy avoided, at {faster}.")
+            format!(
+                "It is slower than send at {slower}; faster, which does not show that a copy was avoided, at {faster}."
+            )
         }
     };
     let more: Vec<&Versus> = cpu.iter().map(|(_, one)| one).filter(|one| one.verdict == Verdict::Worse).collect();

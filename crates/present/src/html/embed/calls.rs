@@ -6,6 +6,7 @@ use msgpath_analyse::rpc::PairClock;
 use msgpath_analyse::sample;
 use msgpath_core::schema::RpcRow;
 use msgpath_core::varint;
+use msgpath_record::Calls;
 
 use super::{base64, pack};
 
@@ -28,8 +29,8 @@ pub(crate) mod kind {
 /// Calls as the report carries them, by rising T1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EmbeddedCalls {
-    /// Positions in the log given to [`embed_calls`], in the order of the report.
-    pub(crate) rows: Vec<u32>,
+    /// Those that were chosen, in the order of the report.
+    pub(crate) rows: Vec<RpcRow>,
     /// How many calls of these cases the log has.
     pub(crate) logged: usize,
     /// How many calls of each case a sampled one stands for, in the order of the cases.
@@ -73,34 +74,26 @@ fn key(row: &RpcRow) -> &[u8] {
     &row.key[..end]
 }
 
-/// The same as text; what is no text is replaced.
+/// The same as text; what is not text is replaced.
 pub(crate) fn key_text(key: &[u8; 16]) -> String {
     let row = RpcRow { key: *key, ..RpcRow::default() };
     String::from_utf8_lossy(self::key(&row)).into_owned()
 }
 
 /// Chooses at most `limit` of the logged calls of these cases and packs them.
-pub(crate) fn embed_calls(calls: &[RpcRow], cases: &[u32], clocks: &[PairClock], limit: usize) -> EmbeddedCalls {
+pub(crate) fn embed_calls(calls: &dyn Calls, cases: &[u32], clocks: &[PairClock], limit: usize) -> EmbeddedCalls {
     let place: HashMap<u32, usize> = cases.iter().enumerate().map(|(at, case)| (*case, at)).collect();
-    let mut by_case: Vec<Vec<u32>> = vec![Vec::new(); cases.len()];
-    for (at, row) in calls.iter().enumerate() {
-        if let Some(case) = place.get(&row.case) {
-            by_case[*case].push(at as u32);
-        }
+    let samples = sample::messages::<RpcRow>(calls, cases, limit);
+    let (mut weights, mut logged) = (vec![1.0; cases.len()], 0);
+    let mut chosen: Vec<(RpcRow, bool)> = Vec::new();
+    for sample in samples {
+        weights[place[&sample.case]] = sample.weight;
+        logged += sample.logged;
+        chosen.extend(sample.rows);
     }
-    let counts: Vec<usize> = by_case.iter().map(Vec::len).collect();
-    let mut chosen: Vec<(u32, bool)> = Vec::new();
-    let mut weights = Vec::new();
-    for (mut positions, share) in by_case.into_iter().zip(sample::shares(&counts, limit)) {
-        positions.sort_by_key(|at| calls[*at as usize].start_ns);
-        let rows = positions.iter().map(|at| &calls[*at as usize]);
-        let selection = sample::select::<RpcRow>(positions.len(), share, &sample::in_memory(rows));
-        weights.push(selection.weight);
-        chosen.extend(selection.picked.iter().map(|(at, sampled)| (positions[*at as usize], *sampled)));
-    }
-    chosen.sort_by_key(|(at, _)| (calls[*at as usize].start_ns, *at));
+    chosen.sort_by_key(|(row, _)| row.start_ns);
 
-    let rows: Vec<&RpcRow> = chosen.iter().map(|(at, _)| &calls[*at as usize]).collect();
+    let rows: Vec<&RpcRow> = chosen.iter().map(|(row, _)| row).collect();
     let splits: Vec<_> = rows.iter().map(|row| split(row, clocks)).collect();
     let mut numbers: HashMap<&[u8], u64> = HashMap::new();
     let mut keys: Vec<&[u8]> = Vec::new();
@@ -147,9 +140,9 @@ pub(crate) fn embed_calls(calls: &[RpcRow], cases: &[u32], clocks: &[PairClock],
     raw.extend(keys.iter().map(|key| key.len() as u8));
     keys.iter().for_each(|key| raw.extend_from_slice(key));
     out.keys = keys.len();
-    out.logged = counts.iter().sum();
+    out.logged = logged;
     out.weights = weights;
-    out.rows = chosen.into_iter().map(|(at, _)| at).collect();
+    out.rows = chosen.into_iter().map(|(row, _)| row).collect();
     out.text = base64(&pack::deflate(&raw));
     out
 }
@@ -209,8 +202,7 @@ mod tests {
         let (columns, keys) = unpack(&packed);
         assert_eq!(keys, [b"kkkkk".to_vec()]);
         let mut start = 0;
-        for (at, position) in packed.rows.iter().enumerate() {
-            let row = &rows[*position as usize];
+        for (at, row) in packed.rows.iter().enumerate() {
             let value = |name: &str| columns[name][at];
             start += value("start");
             assert_eq!((start, value("rpcid"), value("case")), (row.start_ns, row.rpcid.into(), row.case.into()));

@@ -5,6 +5,7 @@ mod pack;
 
 use msgpath_analyse::sample::{self, CaseSample};
 use msgpath_analyse::stages::Stage;
+use msgpath_core::schema::MessageRow;
 use msgpath_record::Messages;
 
 use super::encode::base64;
@@ -43,7 +44,7 @@ impl Embedded {
 
 /// Chooses at most `limit` of the logged messages of these cases and packs them.
 pub(crate) fn embed(messages: &dyn Messages, cases: &[u32], limit: usize) -> Embedded {
-    let cases = sample::messages(messages, cases, limit);
+    let cases = sample::messages::<MessageRow>(messages, cases, limit);
     let rows = cases.iter().flat_map(|case: &CaseSample| case.rows.iter().map(|(row, _)| row));
     let stages = Stage::of(rows);
     let raw = pack::columns(&cases, &stages);

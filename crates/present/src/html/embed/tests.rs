@@ -14,7 +14,7 @@ pub(super) fn unbase64(text: &str) -> Vec<u8> {
         b'0'..=b'9' => letter - b'0' + 52,
         b'+' => 62,
         b'/' => 63,
-        other => panic!("{other} is no letter of base64"),
+        other => panic!("{other} is not a letter of base64"),
     };
     let mut out = Vec::new();
     for four in text.as_bytes().chunks(4) {

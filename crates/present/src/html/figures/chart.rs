@@ -179,6 +179,23 @@ pub struct Line {
     pub of: Option<usize>,
 }
 
+/// Adds the lines of an earlier run to those of the same label, as far as their points lie within `across`.
+pub fn beside(lines: &mut Vec<Line>, earlier: impl IntoIterator<Item = Line>, across: (f64, f64)) {
+    let later = lines.len();
+    for mut line in earlier {
+        line.of = lines[..later].iter().position(|known| known.label == line.label);
+        line.label = format!("{}, earlier", line.label);
+        line.points.retain(|point| (across.0..=across.1).contains(&point.x));
+        lines.extend(line.of.is_some().then_some(line));
+    }
+}
+
+/// The ends of all points on the first axis.
+pub fn across(lines: &[Line]) -> (f64, f64) {
+    let places = lines.iter().flat_map(|line| &line.points).map(|point| point.x);
+    places.fold((f64::INFINITY, 0.0), |(low, high), x| (low.min(x), high.max(x)))
+}
+
 /// The range of all values, intervals included.
 pub fn extent(lines: &[Line]) -> Option<(f64, f64)> {
     let points = lines.iter().flat_map(|line| &line.points);
@@ -254,7 +271,7 @@ impl Chart {
             };
             let aside = (number as f64 - (shown.len() - 1) as f64 / 2.0) * step;
             let place = |point: &Point| (self.x.at(point.x) + aside, self.y.at(point.y));
-            // Where an end is no claim, the way there is dotted.
+            // Where an end is not a claim, the way there is dotted.
             for pair in line.points.windows(2) {
                 let class = if pair.iter().any(|point| point.hollow) { "noclaim t" } else { "ln s" };
                 self.drawing.path(&format!("{class}{at}{more}"), &[place(&pair[0]), place(&pair[1])]);

@@ -8,7 +8,7 @@ use msgpath_core::units;
 use msgpath_stats::quantile::Quantile;
 
 use super::super::G;
-use super::chart::{Axis, Chart, Line, Point, extent, range};
+use super::chart::{Axis, Chart, Line, Point, beside, extent, range};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Svg};
 use crate::words;
@@ -28,7 +28,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if summary.load_curves.is_empty() {
         return Drawn::Nothing;
     }
-    let panels = summary.load_curves.iter().filter_map(|curve| panel(summary, curve)).collect();
+    let panels = summary.load_curves.iter().filter_map(|curve| panel(scene, curve)).collect();
     let mut data = DataTable::new(&[
         ("path", "path"),
         ("size", "size_bytes"),
@@ -67,18 +67,31 @@ fn quantile<'a>(summary: &'a Summary, point: &LoadPoint, p: f64) -> Option<&'a Q
     words::quantile(case.filter(|_| point.sustained)?, p)
 }
 
-fn panel(summary: &Summary, curve: &LoadCurve) -> Option<Svg> {
-    let lines: Vec<Line> = SHOWN
-        .iter()
-        .map(|p| {
-            let points = curve.points.iter().filter_map(|point| {
-                let title = format!("{} offered", words::per_second(point.asked_per_s));
-                Point::quantile(point.asked_per_s, quantile(summary, point, *p)?, &title)
-            });
-            Line { label: words::quantile_name(*p), points: points.collect(), ..Line::default() }
-        })
-        .collect();
-    let rates = range(curve.points.iter().map(|point| point.asked_per_s))?;
+/// The lines of a curve, one for each quantile.
+fn lines<'a>(summary: &'a Summary, curve: &'a LoadCurve) -> impl Iterator<Item = Line> + 'a {
+    SHOWN.iter().map(move |p| {
+        let points = curve.points.iter().filter_map(|point| {
+            let title = format!("{} offered", words::per_second(point.asked_per_s));
+            Point::quantile(point.asked_per_s, quantile(summary, point, *p)?, &title)
+        });
+        Line { label: words::quantile_name(*p), points: points.collect(), ..Line::default() }
+    })
+}
+
+fn panel(scene: &Scene<'_>, curve: &LoadCurve) -> Option<Svg> {
+    let summary = scene.summary;
+    let mut lines: Vec<Line> = lines(summary, curve).collect();
+    let mut rates: Vec<f64> = curve.points.iter().map(|point| point.asked_per_s).collect();
+    let before = scene.earlier.as_ref().and_then(|earlier| {
+        let same =
+            |other: &&LoadCurve| (&other.path, other.size, other.threads) == (&curve.path, curve.size, curve.threads);
+        Some((earlier.summary, earlier.summary.load_curves.iter().find(same)?))
+    });
+    if let Some((summary, curve)) = before {
+        rates.extend(curve.points.iter().map(|point| point.asked_per_s));
+        beside(&mut lines, self::lines(summary, curve), (0.0, f64::INFINITY));
+    }
+    let rates = range(rates.into_iter())?;
     let of = format!("{} {}", curve.path, units::size(curve.size));
     let print = |rate: f64| words::chosen(&words::decimal(rate));
     let x = Axis::values("messages a second offered (log)", rates, print);

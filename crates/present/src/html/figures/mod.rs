@@ -243,7 +243,18 @@ pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: O
 }
 
 /// Figures that have both runs in one drawing, or a canvas, of which there is one.
-const BOTH: [&str; 5] = ["spectrum", "shift", "timeline", "rpc-calls", "sizes"];
+const BOTH: [&str; 10] = [
+    "spectrum",
+    "shift",
+    "timeline",
+    "rpc-calls",
+    "sizes",
+    "load",
+    "rounds",
+    "throughput",
+    "latency-threads",
+    "scaling",
+];
 
 fn show(page: &mut Page, figure: &Figure, picture: &Picture) {
     page.raw(&format!("<p class=\"q\">{}", escape(figure.how)));

@@ -5,6 +5,7 @@ use msgpath_analyse::series::receiver;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Plan;
 use msgpath_core::schema::RoundRecord;
+use msgpath_record::Run;
 
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, every, hue, short};
 use crate::svg::{Anchor, Drawing, Scale, label_positions, round_step};
@@ -30,6 +31,15 @@ fn bits(plan: &Plan, round: &RoundRecord) -> Option<f64> {
     (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
 }
 
+/// Its label, the case, and the throughput of each round in the order of time.
+type Series<'a> = (String, &'a CaseSummary, Vec<f64>);
+
+fn rounds_of(run: &Run, case: &CaseSummary) -> Vec<f64> {
+    let mut own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.case.id).collect();
+    own.sort_by_key(|round| round.start_ns);
+    own.into_iter().filter_map(|round| bits(&run.header.plan, round)).collect()
+}
+
 fn print(bits: f64) -> String {
     words::throughput(bits, Default::default())
 }
@@ -37,18 +47,34 @@ fn print(bits: f64) -> String {
 fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
     let (shown, what) = chosen(scene.summary, &cases);
-    let rounds_of = |case: &CaseSummary| -> Vec<f64> {
-        let mut own: Vec<&RoundRecord> = scene.run.rounds.iter().filter(|round| round.case == case.case.id).collect();
-        own.sort_by_key(|round| round.start_ns);
-        own.into_iter().filter_map(|round| bits(&scene.run.header.plan, round)).collect()
-    };
-    let series: Vec<(String, &CaseSummary, Vec<f64>)> = shown
+    let mut series: Vec<Series<'_>> = shown
         .into_iter()
         .filter(|(_, case)| case.throughput.is_some())
         .take(SERIES)
-        .map(|(label, case)| (label, case, rounds_of(case)))
+        .map(|(label, case)| (label, case, rounds_of(scene.run, case)))
         .filter(|(_, _, rounds)| !rounds.is_empty())
         .collect();
+    let later = series.len();
+    let mut before: Vec<usize> = Vec::new();
+    if let Some(earlier) = &scene.earlier {
+        for at in 0..later {
+            let own = &series[at].1.case;
+            let same = |other: &&CaseSummary| {
+                let other = &other.case;
+                (&other.path, other.size, other.pieces, other.threads, other.role)
+                    == (&own.path, own.size, own.pieces, own.threads, own.role)
+            };
+            let found = earlier.summary.cases.iter().filter(|case| case.throughput.is_some()).find(same);
+            let Some((case, rounds)) = found.map(|case| (case, rounds_of(earlier.run, case))) else { continue };
+            series.push((format!("{}, earlier", series[at].0), case, rounds));
+            before.push(at);
+        }
+    }
+    // The position that gives a series its colour, and how it is drawn where it is of the earlier run.
+    let style = |at: usize| match at.checked_sub(later) {
+        Some(earlier) => (hue(before[earlier]), " was"),
+        None => (hue(at), ""),
+    };
     let most = series.iter().flat_map(|(_, _, rounds)| rounds).copied().fold(0.0, f64::max);
     let longest = series.iter().map(|(_, _, rounds)| rounds.len()).max().unwrap_or(0);
     if most <= 0.0 {
@@ -80,22 +106,25 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     drawing.text("m", ((LEFT + right) / 2.0, HEIGHT - 6.0), Anchor::Middle, "round, in the order of time");
     let mut ends = Vec::new();
     for (at, (label, case, rounds)) in series.iter().enumerate() {
-        let colour = hue(at);
+        let (colour, was) = style(at);
         let Some(throughput) = &case.throughput else { continue };
         let mean = &throughput.receiver_bits;
         if let (Some(low), Some(high)) = (mean.low, mean.high) {
             let (low, high) = (y.at(low.max(0.0)), y.at(high.min(most * 1.06)));
             drawing.band(&format!("bd f{colour}"), &[(LEFT, high), (right, high)], &[(LEFT, low), (right, low)]);
         }
-        drawing.path(&format!("ln s{colour}"), &[(LEFT, y.at(mean.value)), (right, y.at(mean.value))]);
+        drawing.path(&format!("ln s{colour}{was}"), &[(LEFT, y.at(mean.value)), (right, y.at(mean.value))]);
         for (round, bits) in rounds.iter().enumerate() {
             let title = format!("{label}, round {}: {}", round + 1, print(*bits));
-            drawing.dot(&format!("f{colour}"), (x.at(round as f64 + 1.0), y.at(*bits)), 3.2, &title);
+            let radius = if was.is_empty() { 3.2 } else { 2.2 };
+            drawing.dot(&format!("f{colour}"), (x.at(round as f64 + 1.0), y.at(*bits)), radius, &title);
         }
         ends.push(y.at(mean.value));
     }
     for (at, (place, (label, ..))) in label_positions(&ends, 15.0, (TOP, bottom)).into_iter().zip(&series).enumerate() {
-        drawing.text(&format!("b name f{}", hue(at)), (right + 8.0, place + 4.0), Anchor::Start, &short(label));
+        let (colour, was) = style(at);
+        let class = if was.is_empty() { "b name f" } else { "f" };
+        drawing.text(&format!("{class}{colour}"), (right + 8.0, place + 4.0), Anchor::Start, &short(label));
     }
     let names: Vec<&str> = series.iter().map(|(label, ..)| label.as_str()).collect();
     let panel = drawing.finish(&format!("Throughput of each round of {} ({what})", names.join(", ")));
@@ -107,6 +136,7 @@ mod tests {
     use super::super::testing::drawn;
     use super::*;
     use crate::fixture;
+    use crate::html::{Earlier, Messages};
 
     #[test]
     fn streams_have_a_point_a_round() {
@@ -123,6 +153,10 @@ mod tests {
             .collect();
         let text = drawn(&FIGURE, &Scene::new(&run, &summary));
         assert!(text.matches("<circle").count() == 7 && text.contains("round 7: 1.00 Gbit/s"), "{text}");
+        let diff = msgpath_analyse::diff::diff(&run, &run, &[]);
+        let earlier = Earlier { run: &run, summary: &summary, diff: &diff, messages: Messages::default() };
+        let both = drawn(&FIGURE, &Scene { earlier: Some(earlier), ..Scene::new(&run, &summary) });
+        assert!(both.matches("<circle").count() == 14 && both.contains("class=\"ln s0 was\""), "{both}");
         let (run, summary) = fixture::echo();
         assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");
     }

@@ -82,7 +82,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let limit = if scene.messages.embed == 0 { 0 } else { scene.messages.embed };
     let embedded = embed_calls(scene.calls, &cases, &rpc.clocks, limit);
     if embedded.rows.is_empty() {
-        return Drawn::Unavailable(match (scene.calls.is_empty(), limit) {
+        return Drawn::Unavailable(match (scene.calls.index().is_empty(), limit) {
             (false, 0) => "no calls in this file. Make it without --embed 0".into(),
             _ => "the run's log of calls holds no call".into(),
         });
@@ -90,7 +90,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let facts = scene.run.header.rpc.as_ref();
     let bytes = |mean: f64| size(mean.round() as u64);
     let per_byte = |ns: f64, bytes: f64| if bytes > 0.0 { ns / bytes } else { 0.0 };
-    let slowest = slowest(scene, &embedded);
+    let slowest = slowest(&embedded);
     let info = Info {
         kept: embedded.rows.len(),
         logged: embedded.logged,
@@ -160,8 +160,8 @@ fn which(scene: &Scene<'_>, embedded: &EmbeddedCalls) -> String {
 }
 
 /// Positions in the report: the slowest, those without a reply last.
-fn slowest(scene: &Scene<'_>, embedded: &EmbeddedCalls) -> Vec<usize> {
-    let latency = |at: &usize| scene.calls[embedded.rows[*at] as usize].latency_ns;
+fn slowest(embedded: &EmbeddedCalls) -> Vec<usize> {
+    let latency = |at: &usize| embedded.rows[*at].latency_ns;
     let mut all: Vec<usize> = (0..embedded.rows.len()).collect();
     let slower = |at: &usize| (std::cmp::Reverse(latency(at)), *at);
     if all.len() > SLOWEST {
@@ -190,7 +190,7 @@ fn table(scene: &Scene<'_>, embedded: &EmbeddedCalls, slowest: &[usize]) -> Data
     ]);
     let Some(rpc) = &scene.summary.rpc else { return table };
     for at in slowest {
-        let row = &scene.calls[embedded.rows[*at] as usize];
+        let row = &embedded.rows[*at];
         let kind = rpc.kinds.iter().find(|kind| kind.case == row.case);
         let (received, server, within, known) = split(row, &rpc.clocks);
         let placed = known & PLACED != 0;

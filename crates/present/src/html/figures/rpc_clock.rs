@@ -2,6 +2,7 @@
 
 use msgpath_analyse::rpc::PairClock;
 use msgpath_core::schema::RpcRow;
+use msgpath_record::Calls;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, short, tick_name};
@@ -74,9 +75,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 /// In each column of time the call that says most: at least this much, at most that much.
-fn marks(calls: &[RpcRow], pair: u32, (from, to): (f64, f64)) -> Vec<[Option<f64>; 2]> {
+fn marks(calls: &dyn Calls, pair: u32, (from, to): (f64, f64)) -> Vec<[Option<f64>; 2]> {
     let mut columns = vec![[None, None]; COLUMNS];
-    for row in calls.iter().filter(|row| row.pair == pair) {
+    of_pair(calls, pair, &mut |row| {
         let at = ((row.start_ns as f64 - from) / (to - from).max(1.0) * COLUMNS as f64) as usize;
         let [least, most]: &mut [Option<f64>; 2] = &mut columns[at.min(COLUMNS - 1)];
         if let Some(received) = row.received_ns {
@@ -87,14 +88,20 @@ fn marks(calls: &[RpcRow], pair: u32, (from, to): (f64, f64)) -> Vec<[Option<f64
             let bound = latency as f64 - replied as f64;
             *most = Some(most.map_or(bound, |most| most.min(bound)));
         }
-    }
+    });
     columns
 }
 
-fn draw(clock: &PairClock, name: &str, calls: &[RpcRow]) -> Svg {
-    let own = || calls.iter().filter(|row| row.pair == clock.pair).map(|row| row.start_ns as f64);
-    let from = clock.pieces.iter().map(|piece| piece.from_ns as f64).chain(own()).fold(f64::INFINITY, f64::min);
-    let to = clock.pieces.iter().map(|piece| piece.to_ns as f64).chain(own()).fold(0.0, f64::max);
+fn of_pair(calls: &dyn Calls, pair: u32, each: &mut dyn FnMut(&RpcRow)) {
+    calls.rounds(&|_, _| true, &mut |rows| rows.iter().filter(|row| row.pair == pair).for_each(&mut *each));
+}
+
+fn draw(clock: &PairClock, name: &str, calls: &dyn Calls) -> Svg {
+    let mut from = clock.pieces.iter().map(|piece| piece.from_ns as f64).fold(f64::INFINITY, f64::min);
+    let mut to = clock.pieces.iter().map(|piece| piece.to_ns as f64).fold(0.0, f64::max);
+    of_pair(calls, clock.pair, &mut |row| {
+        (from, to) = (from.min(row.start_ns as f64), to.max(row.start_ns as f64));
+    });
     let columns = marks(calls, clock.pair, (from, to));
     let ends: Vec<[f64; 3]> = clock
         .pieces

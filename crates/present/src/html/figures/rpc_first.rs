@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use msgpath_analyse::rpc::{PairClock, RpcKind};
 use msgpath_core::schema::RpcRow;
+use msgpath_record::Calls;
 
 use super::super::G;
 use super::super::embed::{CONTRADICTS, PLACED, key_text, split};
@@ -39,10 +40,10 @@ pub(super) const KINDS: [usize; 9] = [1, 5, 4, 9, 8, 7, 3, 10, 0];
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Nothing };
-    if scene.calls.is_empty() {
+    if scene.calls.index().is_empty() {
         return Drawn::Unavailable("the run has no log of calls".into());
     }
-    let kinds: Vec<(&RpcKind, Vec<Shown<'_>>)> = rpc
+    let kinds: Vec<(&RpcKind, Vec<Shown>)> = rpc
         .kinds
         .iter()
         .map(|kind| (kind, first_of(scene.calls, kind.case, &rpc.clocks)))
@@ -71,8 +72,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 /// A call as it is drawn.
-pub(super) struct Shown<'a> {
-    pub(super) row: &'a RpcRow,
+pub(super) struct Shown {
+    pub(super) row: RpcRow,
     /// The first of its kind on its connection.
     first: bool,
     /// T2 - T1 by the client's clock and T3 - T2, and within what the first is known, ns; the bits that say how much of
@@ -83,10 +84,10 @@ pub(super) struct Shown<'a> {
     pub(super) known: u64,
 }
 
-impl<'a> Shown<'a> {
+impl Shown {
     /// A call, with what the clocks say of it.
-    pub(super) fn new(row: &'a RpcRow, clocks: &[PairClock]) -> Self {
-        let (received, server, within, known) = split(row, clocks);
+    pub(super) fn new(row: RpcRow, clocks: &[PairClock]) -> Self {
+        let (received, server, within, known) = split(&row, clocks);
         Self { row, first: false, received, server, within, known }
     }
 
@@ -98,17 +99,19 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn first_of<'a>(calls: &'a [RpcRow], case: u32, clocks: &[PairClock]) -> Vec<Shown<'a>> {
-    let mut rows: Vec<&RpcRow> = calls.iter().filter(|row| row.case == case).collect();
-    rows.sort_by_key(|row| row.start_ns);
+fn first_of(calls: &dyn Calls, case: u32, clocks: &[PairClock]) -> Vec<Shown> {
+    let mut first: Vec<RpcRow> = Vec::new();
+    calls.rounds(&|own, _| own == case, &mut |rows| {
+        first.extend_from_slice(rows);
+        first.sort_by_key(|row| row.start_ns);
+        first.truncate(FIRST);
+    });
     let mut seen = HashSet::new();
-    rows.into_iter()
-        .take(FIRST)
-        .map(|row| Shown { first: seen.insert(row.connection), ..Shown::new(row, clocks) })
-        .collect()
+    let shown = |row: RpcRow| Shown { first: seen.insert(row.connection), ..Shown::new(row, clocks) };
+    first.into_iter().map(shown).collect()
 }
 
-fn numbers(kinds: &[(&RpcKind, Vec<Shown<'_>>)]) -> DataTable {
+fn numbers(kinds: &[(&RpcKind, Vec<Shown>)]) -> DataTable {
     let mut table = DataTable::new(&[
         ("call", "method"),
         ("rpcid", "rpcid"),
@@ -144,7 +147,7 @@ fn numbers(kinds: &[(&RpcKind, Vec<Shown<'_>>)]) -> DataTable {
     table
 }
 
-fn draw(kind: &RpcKind, calls: &[Shown<'_>], at: usize) -> Svg {
+fn draw(kind: &RpcKind, calls: &[Shown], at: usize) -> Svg {
     let later = kind.later_p50_ns.map(|ns| ns as f64);
     let longest = calls.iter().filter_map(|call| call.row.latency_ns).max().unwrap_or(0) as f64;
     let end = longest.max(later.unwrap_or(0.0)).max(1.0);
@@ -176,7 +179,7 @@ fn draw(kind: &RpcKind, calls: &[Shown<'_>], at: usize) -> Svg {
 }
 
 /// One call: request, notch down to the server, up again for the reply.
-fn notched(drawing: &mut Drawing, kind: &RpcKind, call: &Shown<'_>, colour: usize, y: f64, x: &Scale) {
+fn notched(drawing: &mut Drawing, kind: &RpcKind, call: &Shown, colour: usize, y: f64, x: &Scale) {
     let Some(latency) = call.row.latency_ns.map(|ns| ns as f64) else {
         drawing.text("fail", (x.at(0.0), y + 11.0), Anchor::Start, "× no reply");
         return;

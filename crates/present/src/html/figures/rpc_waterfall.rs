@@ -1,7 +1,6 @@
 //! The slowest call beside the one in the middle: which part of it swells. A block for each kind of call.
 
-use msgpath_analyse::rpc::RpcKind;
-use msgpath_core::schema::RpcRow;
+use msgpath_analyse::rpc::{RpcKind, middle_and_slowest};
 
 use super::super::G;
 use super::super::embed::{CONTRADICTS, PLACED};
@@ -27,21 +26,14 @@ const GAP: f64 = 16.0;
 /// Kinds at most; the numbers have all.
 const MOST: usize = 4;
 
-/// The call in the middle and the slowest of a kind, of those with a reply.
-fn of(calls: &[RpcRow], case: u32) -> Option<[&RpcRow; 2]> {
-    let mut rows: Vec<&RpcRow> = calls.iter().filter(|row| row.case == case && row.latency_ns.is_some()).collect();
-    rows.sort_by_key(|row| row.latency_ns);
-    Some([rows.get(rows.len().saturating_sub(1) / 2)?, rows.last()?])
-}
-
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Nothing };
-    let found: Vec<(&RpcKind, [Shown<'_>; 2])> = rpc
+    let found: Vec<(&RpcKind, [Shown; 2])> = rpc
         .kinds
         .iter()
         .filter_map(|kind| {
-            let [middle, slowest] = of(scene.calls, kind.case)?;
-            Some((kind, [middle, slowest].map(|row| Shown::new(row, &rpc.clocks))))
+            let pair = middle_and_slowest(scene.calls, kind.case)?;
+            Some((kind, pair.map(|row| Shown::new(row, &rpc.clocks))))
         })
         .collect();
     if found.is_empty() {
@@ -90,7 +82,7 @@ struct Part {
 }
 
 /// Request, server and reply where the clocks place the server's stamps; else the whole.
-fn parts(call: &Shown<'_>) -> Vec<Part> {
+fn parts(call: &Shown) -> Vec<Part> {
     let latency = call.row.latency_ns.unwrap_or(0) as f64;
     let (received, replied) = (call.received as f64, (call.received + call.server) as f64);
     let in_order = 0.0 <= received && received <= replied && replied <= latency;
@@ -104,7 +96,7 @@ fn parts(call: &Shown<'_>) -> Vec<Part> {
     ]
 }
 
-fn draw(kind: &RpcKind, pair: &[Shown<'_>; 2]) -> Svg {
+fn draw(kind: &RpcKind, pair: &[Shown; 2]) -> Svg {
     let rows: usize = pair.iter().map(|call| parts(call).len()).sum();
     let bottom = TOP + rows as f64 * ROW + GAP;
     let mut drawing = Drawing::new(WIDTH, bottom + 26.0);

@@ -1,7 +1,6 @@
 //! Sender by receiver: who is slow to whom, in a periodic run. Views: the median of each pair, and its slowest message.
 
 use msgpath_analyse::periodic::pairs::{Pair, pairs};
-use msgpath_core::schema::MessageRow;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
@@ -31,11 +30,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let engines: Vec<(String, Vec<Pair>)> = scene
         .measured()
         .into_iter()
-        .map(|case| {
-            let mut rows: Vec<MessageRow> = Vec::new();
-            scene.messages.logged.rounds(&|own, _| own == case.case.id, &mut |own| rows.extend_from_slice(own));
-            (case.case.path.to_string(), pairs(rows.iter(), facts))
-        })
+        .map(|case| (case.case.path.to_string(), pairs(scene.messages.logged, case.case.id, facts)))
         .filter(|(_, pairs)| !pairs.is_empty())
         .collect();
     if engines.is_empty() {
@@ -132,7 +127,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::html::Messages;
-    use msgpath_core::schema::PeriodicFacts;
+    use msgpath_core::schema::{MessageRow, PeriodicFacts};
 
     #[test]
     fn every_pair_is_a_cell() {

@@ -6,7 +6,7 @@ use msgpath_core::Workload;
 use msgpath_core::schema::{FAR, NEAR};
 
 use super::super::G;
-use super::chart::{Axis, Chart, Line, Point, extent, range};
+use super::chart::{Axis, Chart, Line, Point, across, beside, extent, range};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::Svg;
 use crate::view::{self, Grid};
@@ -186,11 +186,8 @@ fn panel(scene: &Scene<'_>, grid: &Grid, view: &View, threads: u32) -> Option<Sv
     let mut all = lines(grid, scene.summary.comparison.as_ref(), view, threads);
     if let Some(earlier) = &scene.earlier {
         let before = Grid::new(earlier.summary);
-        for mut line in lines(&before, earlier.summary.comparison.as_ref(), view, threads) {
-            line.of = all.iter().position(|known| known.label == line.label);
-            line.label = format!("{}, earlier", line.label);
-            all.extend(line.of.is_some().then_some(line));
-        }
+        let within = across(&all);
+        beside(&mut all, lines(&before, earlier.summary.comparison.as_ref(), view, threads), within);
     }
     // A range that reaches to the moon would flatten the rest: it is cut where the frame ends.
     let values = all.iter().flat_map(|line| &line.points).map(|point| point.y);

@@ -1,7 +1,7 @@
 //! Stages by how slow the message was: where does the time go, and does the tail go elsewhere?
 
 use msgpath_analyse::attribution;
-use msgpath_analyse::attribution::stage::Kind;
+use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::{Band, Stage, stages};
 use msgpath_analyse::summary::CaseSummary;
@@ -30,8 +30,6 @@ const BAR: f64 = 44.0;
 const GAP: f64 = 18.0;
 const KEY: f64 = 20.0;
 /// The stages between whose ends the clock changes.
-const REQUEST: &str = "request_ns";
-const FAR_END: &str = "far_end_ns";
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
@@ -46,6 +44,8 @@ struct Part {
     column: String,
     /// Number of its colour in the style sheet.
     colour: usize,
+    /// It ends where the clock changes.
+    crosses: bool,
     /// Stages in which a sleeping program is woken, or waits for its CPU, are hatched: they can be told without colours.
     hatched: bool,
 }
@@ -73,9 +73,9 @@ impl Bars<'_> {
 fn stamped(stage: Stage) -> Part {
     let (column, colour) = match stage {
         Stage::Waiting => ("waiting_ns", 0),
-        Stage::Request => (REQUEST, 8),
+        Stage::Request => ("request_ns", 8),
         Stage::Reply => ("reply_ns", 9),
-        Stage::FarEnd => (FAR_END, 4),
+        Stage::FarEnd => ("far_end_ns", 4),
         Stage::Return => ("return_ns", 9),
         Stage::Whole => ("send_to_reply_ns", 10),
     };
@@ -84,6 +84,7 @@ fn stamped(stage: Stage) -> Part {
         stage: stage.name().into(),
         column: column.into(),
         colour,
+        crosses: matches!(stage, Stage::Request | Stage::FarEnd),
         hatched: matches!(stage, Stage::Reply | Stage::Return),
     }
 }
@@ -121,7 +122,7 @@ fn traced(stage: &attribution::bands::Stage) -> Part {
     };
     let column: String = column.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let hatched = hatched(stage.kind);
-    Part { name, stage: stage.name.clone(), column: format!("{column}_ns"), colour, hatched }
+    Part { name, stage: stage.name.clone(), column: format!("{column}_ns"), colour, crosses: false, hatched }
 }
 
 /// The full stages of a case where it has a traced replica, else those that its stamps tell.
@@ -129,8 +130,25 @@ fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bar
     let own = scene.summary.attribution.iter().find(|stages| stages.case == case.case.id && stages.why.is_none());
     if let Some(divided) = own {
         let bands = divided.bands.iter().filter(|band| band.name != "all").cloned().collect();
-        let parts = divided.stages.iter().map(traced).collect();
-        return Ok(Bars { label, parts, bands, messages: divided.complete, traced: true, within_ns: None });
+        let mut parts: Vec<Part> = divided.stages.iter().map(traced).collect();
+        // By its clock the far end has what is between the way there and the way back.
+        let way = |direction| {
+            let of =
+                |stage: &attribution::bands::Stage| stage.kind == Kind::Device && stage.direction == Some(direction);
+            divided.stages.iter().position(of)
+        };
+        let borders = [way(Direction::Request), way(Direction::Reply).and_then(|at| at.checked_sub(1))];
+        for at in borders.into_iter().flatten().filter(|_| divided.within_ns.is_some()) {
+            parts[at].crosses = true;
+        }
+        return Ok(Bars {
+            label,
+            parts,
+            bands,
+            messages: divided.complete,
+            traced: true,
+            within_ns: divided.within_ns,
+        });
     }
     let divided = stages(scene.run, &case.case, scene.messages.logged)?;
     let parts = divided.stages.iter().map(|stage| stamped(*stage)).collect();
@@ -173,9 +191,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note += &format!(" The log was full: {} were not kept.", scene.messages.not_kept);
     }
     if let Some(within) = found.iter().filter_map(|bars| bars.within_ns).reduce(f64::max) {
+        let borders = match found.iter().any(|bars| bars.traced && bars.within_ns.is_some()) {
+            true => "when the request came to the far end's host and when the reply left it is",
+            false => "where the request ends and where the reply begins is",
+        };
         note += &format!(
-            " The ends have no common clock: where the request ends and where the reply begins is known within ±{} (the bars \
-             across both borders); they move together, in all messages alike.",
+            " The ends have no common clock: {borders} known within ±{} (the bars across both borders); they move together, in \
+             all messages alike.",
             G.time(within)
         );
     }
@@ -270,14 +292,12 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
 fn doubt(drawing: &mut Drawing, bars: &Bars<'_>, band: &Band, (y, wide): (f64, f64)) {
     let Some(within) = bars.within_ns.filter(|_| band.mean_ns > 0.0) else { return };
     let x = |ns: f64| LEFT + (ns / band.mean_ns).clamp(0.0, 1.0) * (wide - LEFT - RIGHT);
-    let mut border = 0.0;
+    let (mut border, mut heights) = (0.0, [0.2, 0.85].into_iter());
     for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
         border += ns;
-        if ![REQUEST, FAR_END].contains(&part.column.as_str()) {
-            continue;
-        }
         // Each in a height of its own: they may overlap.
-        let middle = y + BAR * if part.column == REQUEST { 0.2 } else { 0.85 };
+        let Some(height) = part.crosses.then(|| heights.next()).flatten() else { continue };
+        let middle = y + BAR * height;
         let (low, high) = (x(border - within), x(border + within));
         drawing.line("axis", (low, middle), (high, middle));
         [low, high].into_iter().for_each(|end| drawing.line("axis", (end, middle - 3.5), (end, middle + 3.5)));
@@ -343,6 +363,19 @@ mod tests {
         summary.far_clock = Some(FarClock { pieces: vec![piece], ..FarClock::default() });
         let messages = Messages { logged: &rows, ..Messages::default() };
         insta::assert_snapshot!("stages_two_clocks", drawn(&FIGURE, &Scene { messages, ..Scene::new(&run, &summary) }));
+    }
+
+    #[test]
+    fn between_two_hosts_the_kernels_stages_have_their_bound() {
+        let (run, mut summary) = fixture::explained();
+        let without = drawn(&FIGURE, &Scene::new(&run, &summary));
+        summary.attribution[0].within_ns = Some(640.0);
+        let with = drawn(&FIGURE, &Scene::new(&run, &summary));
+        let marks = |text: &str| text.matches("class=\"axis\"").count();
+        let bars = summary.attribution[0].bands.iter().filter(|band| band.name != "all").count();
+        // A line and its two ends, at both borders.
+        assert_eq!(marks(&with) - marks(&without), bars * 2 * 3, "{with}");
+        assert!(with.contains("when the reply left it is known within ±640 ns"), "{with}");
     }
 
     #[test]

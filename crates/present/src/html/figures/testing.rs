@@ -19,6 +19,28 @@ pub(super) fn drawn(figure: &Figure, scene: &Scene<'_>) -> String {
     }
 }
 
+#[test]
+fn two_runs_lie_in_one_drawing_wherever_there_are_lines() {
+    let (compare, streams, load) = (fixture::compare(), fixture::stream_sizes(), fixture::load_curve());
+    let figures = [
+        (&super::threads::LATENCY, &compare),
+        (&super::threads::SCALING, &compare),
+        (&super::sizes::FIGURE, &compare),
+        (&super::throughput::FIGURE, &streams),
+        (&super::load::FIGURE, &load),
+    ];
+    for (figure, (run, summary)) in figures {
+        let diff = msgpath_analyse::diff::diff(run, run, &[]);
+        let earlier = Some(Earlier { run, summary, diff: &diff, messages: Messages::default() });
+        let scene = Scene { earlier, ..Scene::new(run, summary) };
+        let both = drawn(figure, &scene);
+        assert!(both.contains(", earlier</text>") && both.contains("s0 was"), "{}: {both}", figure.name);
+        // The page does not draw the earlier run once more below it.
+        assert!(!html::report(&scene).contains(&format!("view-{}-earlier", figure.name)), "{}", figure.name);
+        assert!(super::BOTH.contains(&figure.name), "{}", figure.name);
+    }
+}
+
 /// Writes the reports of the fixtures to `$MSGPATH_LOOK`, to be looked at in a browser.
 #[test]
 #[ignore = "writes files for people"]

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::summary::CaseSummary;
 
-use super::chart::{Axis, Chart, Line, Point, and_more, extent, range, rate, rate_text};
+use super::chart::{Axis, Chart, Line, Point, across, and_more, beside, extent, range, rate, rate_text};
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, hue};
 use crate::view::{Grid, Shape};
 use crate::words;
@@ -26,6 +26,16 @@ const SIZE: (f64, f64) = (960.0, 400.0);
 /// The size in the middle; `None` with one thread count.
 fn middle(grid: &Grid) -> Option<Shape> {
     (grid.threads.len() > 1).then(|| grid.shapes.get(grid.shapes.len() / 2).copied()).flatten()
+}
+
+/// The lines of the run, with those of the one that it is compared with.
+fn of_both(scene: &Scene<'_>, shape: Shape, point: impl Fn(f64, &CaseSummary) -> Option<Point>) -> Vec<Line> {
+    let mut all = lines(&scene.grid(), shape, &point);
+    if let Some(earlier) = &scene.earlier {
+        let within = across(&all);
+        beside(&mut all, lines(&Grid::new(earlier.summary), shape, &point), within);
+    }
+    all
 }
 
 /// One line per path, of the cases that have a point.
@@ -57,7 +67,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(shape) = middle(&grid) else { return Drawn::Nothing };
     let lines =
-        lines(&grid, shape, |threads, case| Point::quantile(threads, words::quantile(case, 0.5)?, &describe(case)));
+        of_both(scene, shape, |threads, case| Point::quantile(threads, words::quantile(case, 0.5)?, &describe(case)));
     let Some(extent) = extent(&lines) else { return Drawn::Nothing };
     let x = Axis::counts("threads (log)", grid.threads.iter().copied());
     let mut chart = Chart::new(SIZE, &x, &Axis::times(&format!("median {} (log)", scene.timed().name), extent));
@@ -90,7 +100,7 @@ fn latency(scene: &Scene<'_>) -> Drawn {
 fn scaling(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(shape) = middle(&grid) else { return Drawn::Nothing };
-    let lines = lines(&grid, shape, |threads, case| {
+    let lines = of_both(scene, shape, |threads, case| {
         let mut point = Point::estimate(threads, rate(case)?, &describe(case), rate_text(case));
         if let Some(crowd) = oversubscribed(case) {
             point.hollow = true;
@@ -104,6 +114,7 @@ fn scaling(scene: &Scene<'_>) -> Drawn {
     let most = f64::from(*grid.threads.last().unwrap_or(&1));
     let ideal: Vec<[(f64, f64); 2]> = lines
         .iter()
+        .filter(|line| line.of.is_none())
         .take(SERIES)
         .filter_map(|line| line.points.first().map(|first| [(first.x, first.y), (most, first.y * most / first.x)]))
         .collect();

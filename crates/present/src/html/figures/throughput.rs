@@ -1,6 +1,6 @@
 //! Throughput against the size of the message: streams.
 
-use super::chart::{Axis, Chart, Line, Point, and_more, extent};
+use super::chart::{Axis, Chart, Line, Point, across, and_more, beside, extent};
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::Svg;
 use crate::view::Grid;
@@ -45,13 +45,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             Datum::Number(throughput.messages.value, words::per_second(throughput.messages.value)),
         ]);
     }
-    let panels = grid.threads.iter().filter_map(|threads| panel(&grid, *threads)).collect();
+    let panels = grid.threads.iter().filter_map(|threads| panel(scene, &grid, *threads)).collect();
     Drawn::Picture(Picture { panels, data, note: and_more(grid.paths.len()), ..Picture::default() })
 }
 
-fn panel(grid: &Grid, threads: u32) -> Option<Svg> {
-    let lines: Vec<Line> = grid
-        .paths
+/// The lines of a run, one for each path.
+fn lines(grid: &Grid, threads: u32) -> Vec<Line> {
+    grid.paths
         .iter()
         .map(|path| {
             let point = |shape| {
@@ -64,7 +64,15 @@ fn panel(grid: &Grid, threads: u32) -> Option<Svg> {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             Line { label: path.to_string(), points, ..Line::default() }
         })
-        .collect();
+        .collect()
+}
+
+fn panel(scene: &Scene<'_>, grid: &Grid, threads: u32) -> Option<Svg> {
+    let mut lines = self::lines(grid, threads);
+    if let Some(earlier) = &scene.earlier {
+        let within = across(&lines);
+        beside(&mut lines, self::lines(&Grid::new(earlier.summary), threads), within);
+    }
     let of = words::counted(threads.into(), "thread");
     let x = Axis::sizes(grid.shapes.iter().map(|shape| shape.size));
     let y = Axis::values(&format!("throughput, {of} (log)"), extent(&lines)?, |bits| words::chosen(&print(bits)));

@@ -2,7 +2,8 @@
 //! gives it the messages, and a table of the slowest for everybody.
 
 use msgpath_analyse::stages::Stage;
-use msgpath_core::Workload;
+use msgpath_core::plan::Case;
+use msgpath_core::{Plan, Workload};
 use serde::Serialize;
 
 use super::super::embed::{Embedded, embed};
@@ -83,7 +84,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let cases = scene.measured();
-    let ids: Vec<u32> = cases.iter().map(|case| case.case.id).collect();
+    let ids: Vec<u32> = shown(scene).iter().map(|case| case.id).collect();
     let embedded = embed(scene.messages.logged, &ids, scene.messages.embed);
     if embedded.kept() == 0 {
         return Drawn::Unavailable(missing(scene));
@@ -116,13 +117,27 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let mut after = controls(&embedded, &names);
     after.push_str(&json_block("data-timeline", &info));
     after.push_str(&format!("<script type=\"text/plain\" id=\"log\">{}</script>\n", embedded.text));
-    let note = cases.iter().find_map(|case| words::batch(case));
+    let batched = cases.iter().find_map(|case| words::batch(case));
+    let replicas = shown(scene).len() > cases.len() && embedded.stages.len() > 1;
+    let split = replicas.then(|| {
+        "The messages of traced rounds are split by the stamps of both ends; the others have no stamps between send and reply."
+            .to_owned()
+    });
     Drawn::Picture(Picture {
         data: table(scene.timed().name, &embedded, &names, &slowest),
-        note: [Some(which(scene, &embedded)), note].into_iter().flatten().collect::<Vec<_>>().join(" "),
+        note: [Some(which(scene, &embedded)), split, batched].into_iter().flatten().collect::<Vec<_>>().join(" "),
         after,
         ..Picture::default()
     })
+}
+
+/// The cases that it shows: those measured, and before each its traced replica, whose messages have stamps at both ends.
+fn shown<'a>(scene: &Scene<'a>) -> Vec<&'a Case> {
+    let replica = |of: u32| {
+        let is_its = |case: &&Case| case.ablation.as_ref().is_some_and(|ablation| ablation.of == of);
+        scene.run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()).find(is_its)
+    };
+    scene.measured().into_iter().flat_map(|one| replica(one.case.id).into_iter().chain([&one.case])).collect()
 }
 
 /// Why there is nothing to show, and what to type.
@@ -162,13 +177,16 @@ fn which(scene: &Scene<'_>, embedded: &Embedded) -> String {
 /// A name that tells the case from the others.
 fn name(scene: &Scene<'_>, id: u32) -> String {
     let cases = scene.measured();
-    let Some(case) = cases.iter().find(|one| one.case.id == id).map(|one| &one.case) else { return String::new() };
+    let Some(case) = shown(scene).into_iter().find(|case| case.id == id) else { return String::new() };
     let mut name = format!("{}, {}", case.path, words::message(case));
     if cases.iter().any(|one| one.case.threads != case.threads) {
         name += &format!(", {}", words::counted(case.threads.into(), "thread"));
     }
     if cases.iter().any(|one| one.case.load != case.load) {
         name += &format!(", {}", words::load(case));
+    }
+    if Plan::traced(case).is_some() {
+        name += ", traced";
     }
     name
 }

@@ -11,11 +11,7 @@ async function unpackCalls(info, text) {
   const column = name => {
     const values = FLOATS.includes(name) ? new Float64Array(n) : new Uint32Array(n);
     if (name in info.constant) return values.fill(info.constant[name]);
-    for (let i = 0; i < n; i++) {
-      let byte = bytes[at++], value = byte & 127;
-      if (byte > 127) { let unit = 128; do { byte = bytes[at++]; value += (byte & 127) * unit; unit *= 128; } while (byte > 127); }
-      values[i] = value;
-    }
+    at = varints(bytes, at, values);
     return values;
   };
   // Constants take no room, so their place does not matter.
@@ -30,22 +26,6 @@ async function unpackCalls(info, text) {
   let texts = null; // decoded when first asked for
   log.keys = () => texts ??= Array.from(lengths, length => decoder.decode(bytes.subarray(at, at += length)));
   return log;
-}
-
-// Positions 0..n by rising time, equals in their order: a radix sort of the bits of the times as 32-bit floats, which
-// rise with them. `keys` must not be negative.
-function byTime(keys) {
-  const n = keys.length, bits = new Uint32Array(Float32Array.from(keys).buffer);
-  let order = new Uint32Array(n), other = new Uint32Array(n);
-  for (let i = 0; i < n; i++) order[i] = i;
-  for (const shift of [0, 11, 22]) {
-    const places = new Uint32Array(2049);
-    for (let i = 0; i < n; i++) places[(bits[i] >>> shift & 2047) + 1]++;
-    for (let digit = 0; digit < 2048; digit++) places[digit + 1] += places[digit];
-    for (let j = 0; j < n; j++) other[places[bits[order[j]] >>> shift & 2047]++] = order[j];
-    [order, other] = [other, order];
-  }
-  return order;
 }
 
 // What is typed into the search box as a function of a call's position; throws what is wrong with it.
@@ -92,9 +72,11 @@ function calls(info, log) {
   const search = find("#calls-search"), found = find("#calls-found"), legend = find(".tl-keys", box);
   const g = canvas.getContext("2d"), s = strip.getContext("2d"), stripImage = document.createElement("canvas"), note = tip(box);
   const n = log.n, end = new Float64Array(n), everyone = new Uint32Array(n);
-  for (let i = 0; i < n; i++) { end[i] = log.start[i] + log.latency[i]; everyone[i] = i; }
-  const rising = byTime(Float64Array.from(log.latency, (ns, i) => log.kind[i] & UNANSWERED ? Infinity : ns));
-  const rank = new Uint32Array(n);
+  let most = 0;
+  for (let i = 0; i < n; i++) { end[i] = log.start[i] + log.latency[i]; everyone[i] = i; most = Math.max(most, log.latency[i]); }
+  const key = log.latency.slice();
+  for (let i = 0; i < n; i++) if (log.kind[i] & UNANSWERED) key[i] = most + 1;
+  const rising = ordered(key, most + 1), rank = new Uint32Array(n);
   rising.forEach((i, j) => rank[i] = j);
   const weight = i => log.kind[i] & SAMPLED ? info.kinds[log.case[i]].weight : 1;
   const all0 = log.start[0], all1 = end.reduce((a, b) => Math.max(a, b), log.start[n - 1] + 1);

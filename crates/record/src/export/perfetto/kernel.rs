@@ -28,7 +28,8 @@ impl<W: Write> Trace<'_, W> {
         let mut running: HashMap<u16, u64> = HashMap::new();
         let mut calling: HashMap<i32, u64> = HashMap::new();
         let mut last = 0;
-        for at in &round.events {
+        // Those of a far end with a clock of its own have no place on this axis.
+        for at in round.events.iter().filter(|at| at.end == 0) {
             // A slice must not begin before the one ahead of it has ended.
             let now = at.t_ns.max(last);
             last = now;

@@ -23,7 +23,7 @@ impl Home {
     /// Takes it from an end that reports.
     ///
     /// # Errors
-    /// E17 where it is gone, E03 for what is no report.
+    /// E17 where it is gone, E03 for what is not a report.
     pub(super) fn fetch(near: &mut Link) -> Result<Self, Problem> {
         let (mut rows, mut records, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         loop {

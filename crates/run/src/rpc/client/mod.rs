@@ -151,7 +151,7 @@ pub struct Outcome {
 /// The addresses of a host, IPv4 first: the lab knows no other.
 fn resolve(target: &RpcTarget) -> Result<SocketAddr, Problem> {
     let found = (target.host.as_str(), target.port()).to_socket_addrs().map_err(|error| {
-        Problem::new("E01", Exit::CannotStart, format!("{:?} is no host that this machine knows", target.host))
+        Problem::new("E01", Exit::CannotStart, format!("{:?} is not a host that this machine knows", target.host))
             .why(error.to_string())
     })?;
     let found: Vec<SocketAddr> = found.collect();
@@ -515,7 +515,7 @@ impl Run<'_> {
                 problem("E35", what).why(why)
             }
             Broken::Foreign(why) => {
-                problem("E34", format!("what came over {which} is no reply to what was asked")).why(why)
+                problem("E34", format!("what came over {which} is not a reply to what was asked")).why(why)
             }
             Broken::Wrong(why) => problem("E06", "a reply has other bytes than it must have".into()).why(why),
             Broken::TimedOut => {

@@ -13,7 +13,7 @@ use super::{Protocol, RpcRequest};
 
 /// Rounds of a command where there are calls enough.
 pub const ROUNDS: u64 = 40;
-/// Fewer calls than this are no round of their own.
+/// Fewer calls than this are not a round of their own.
 const CALLS_A_ROUND: u64 = 50;
 
 /// Rounds of a command: as many calls in each.

@@ -1,7 +1,7 @@
 //! Messages in a byte stream of which not every byte is known: what was sent was copied up to a limit.
 //!
 //! A [`Framer`] follows one direction of a connection. What a protocol says of its bytes is a step (`Rules`): so many bytes belong
-//! to the message that is under way, and perhaps it ends with them. Bytes that are skipped so may be missing; any others may not.
+//! to the message that has begun, and perhaps it ends with them. Bytes that are skipped so may be missing; any others may not.
 //! Everything is bounded: what is kept of a message is at most [`LIMIT`] bytes.
 
 mod http;
@@ -109,7 +109,7 @@ struct End {
 enum Step {
     /// More of them must be known.
     More,
-    /// So many (more than 0) belong to the message that is under way, or begin one.
+    /// So many (more than 0) belong to the message that has begun, or begin one.
     Take(u64),
     /// The same, and it ends with them.
     Last(u64, End),
@@ -151,7 +151,7 @@ pub(crate) struct Framer {
     rules: Rules,
     /// Bytes of the stream that are understood.
     at: u64,
-    /// Where the message that is under way began.
+    /// Where the message that has begun began.
     open: Option<u64>,
     /// Bytes of it that need not be known, and how it ends with them.
     skip: u64,

@@ -35,7 +35,7 @@ fn command(bytes: &[u8]) -> Name {
 /// Where one direction stands.
 pub(super) struct Resp {
     requests: bool,
-    /// Values that belong to the one that is under way; 0: none is.
+    /// Values that belong to the one that has begun; 0: none has.
     left: u64,
     /// Strings of a request that were read.
     strings: u32,

@@ -103,7 +103,7 @@ fn calls(round_trip: fn(pass: u64) -> u64, send: f64) -> Vec<Made> {
             ..Default::default()
         }
     };
-    let logs = Logs { traced: (0..100).map(row).collect(), ..Logs::default() };
+    let logs = Logs { traced: (0..100).map(row).collect::<Vec<_>>().into(), ..Logs::default() };
     vec![Made::with("calls", Build::echo(&["tcp:send"], &[1000]).run(), logs)]
 }
 

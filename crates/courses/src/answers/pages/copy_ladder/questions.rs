@@ -432,7 +432,7 @@ fn zero_copy_from(ladder: &Ladder<'_>) -> Answer {
         (_, 0) => {
             let because = format!(
                 "the kernel copied all {} answered zero-copy sends after all (100 %): whatever is faster or slower here, it \
-                 is no copy that was avoided. What was seen: {}",
+                 does not show that a copy was avoided. What was seen: {}",
                 answered, seen.text
             );
             Answer { evidence: seen.evidence, ..Answer::cannot(QUESTION, because) }.next(REMOTE)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_agent::doctor::read::{cpu_list, field};
+use crate::doctor::read::{cpu_list, field};
 
 fn status(tid: i32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{tid}/status")).ok()

@@ -10,23 +10,33 @@
 //! expected to see is compared with what it saw. The environment variable `MSGPATH_TRACE` names the only one that is tried:
 //! `bpf`, `perf`, or `off`.
 //!
+//! A tracer tells of the kernel under its own process, by the clock of that process: on one clock the coordinator's tells of
+//! both ends, else each end has one ([`Traced::put`] and [`Incoming`] take what it saw to the coordinator).
+//!
 //! Between [`Tracer::end`] and the next [`Tracer::begin`] nothing is attached, so that a round that is not traced pays
 //! nothing. Whatever is attached lives in file descriptors of this process and ends with it.
 
-pub(crate) mod bpf;
+mod bpf;
+mod carried;
 mod perf;
 mod self_test;
 mod threads;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use msgpath_core::Unavailable;
 use msgpath_core::plan::StageSet;
 use msgpath_core::schema::{EventKind, KernelEvent, TracedThread, Tracing};
+use msgpath_core::{Exit, Problem, Unavailable};
+
+pub use bpf::explain;
+pub use carried::{Incoming, MAX_CARRIED};
 
 /// Environment variable that names the only back end to try.
 pub const CHOICE: &str = "MSGPATH_TRACE";
+/// What is refused where no back end is even tried.
+pub const KERNEL: &str = "kernel tracing";
 /// The command that lets a user trace.
 const GRANT: &str = "sudo setcap cap_bpf,cap_perfmon+ep $(command -v msgpath)";
 /// The events of a round have at least this much room: the self-test's have to fit.
@@ -46,12 +56,16 @@ pub struct Tracer {
     tasks: BTreeMap<i32, String>,
     /// Names of the processes that there were before the round: some of them end while it runs.
     before: BTreeMap<i32, String>,
+    /// What the clock of this process has more than the kernel's, ns.
+    ahead_ns: i64,
+    /// It records.
+    on: bool,
 }
 
 /// What a traced round left.
 #[derive(Debug, Default)]
 pub struct Traced {
-    /// The events of all CPUs in the order of time; `t_ns` is CLOCK_MONOTONIC.
+    /// The events of all CPUs in the order of time; `t_ns` is CLOCK_MONOTONIC as this process reads it.
     pub events: Vec<KernelEvent>,
     /// Events that found no room, and records that were begun and not finished.
     pub lost: u64,
@@ -149,6 +163,14 @@ impl Tracer {
         let wanted = kinds(set, signals);
         let room = room.max(LEAST_ROOM);
         let mut tracing = Tracing::default();
+        let ahead_ns = match time::ahead_ns() {
+            Ok(ahead_ns) => ahead_ns,
+            Err(why) => {
+                tracing.refused.push((KERNEL.into(), why));
+                return (None, tracing);
+            }
+        };
+        let with = |tracer: Tracer| Some(Tracer { ahead_ns, ..tracer });
         let excluded = |name: &str| match choice {
             None => false,
             Some(choice) => choice != name,
@@ -161,7 +183,7 @@ impl Tracer {
             match bpf::Back::open(&wanted, set == StageSet::Full, room)
                 .and_then(|(back, missing)| tested(Back::Bpf(Box::new(back)), missing, bpf::NAME))
             {
-                Ok((tracer, found)) => return (Some(tracer), Tracing { refused: tracing.refused, ..found }),
+                Ok((tracer, found)) => return (with(tracer), Tracing { refused: tracing.refused, ..found }),
                 Err(why) => refuse(bpf::NAME, why),
             }
         }
@@ -171,7 +193,7 @@ impl Tracer {
             match perf::Back::open(&wanted, set == StageSet::Full, room)
                 .and_then(|(back, missing)| tested(Back::Perf(Box::new(back)), missing, perf::NAME))
             {
-                Ok((tracer, found)) => return (Some(tracer), Tracing { refused: tracing.refused, ..found }),
+                Ok((tracer, found)) => return (with(tracer), Tracing { refused: tracing.refused, ..found }),
                 Err(why) => refuse(perf::NAME, why),
             }
         }
@@ -179,11 +201,14 @@ impl Tracer {
     }
 
     /// Starts recording what concerns these threads and their sockets, all of them on this machine. Packets shorter than
-    /// `least` bytes (without the Ethernet header) are left out.
+    /// `least` bytes (without the Ethernet header) are left out. What was begun and not ended is forgotten.
     ///
     /// # Errors
     /// As the back end.
     pub fn begin(&mut self, near: &[TracedThread], far: &[TracedThread], least: u32) -> io::Result<()> {
+        if std::mem::take(&mut self.on) {
+            let _ = self.back.end();
+        }
         let ends = || near.iter().chain(far);
         let threads: Vec<i32> = ends().map(|thread| thread.tid).filter(|tid| *tid > 0).collect();
         self.tasks = threads.iter().filter_map(|tid| Some((*tid, threads::name(*tid)?))).collect();
@@ -191,7 +216,9 @@ impl Tracer {
         let cpus = threads::cpus(&threads);
         self.threads.clone_from(&threads);
         let sockets = ends().flat_map(|thread| thread.cookies.iter().copied()).collect();
-        self.back.begin(&Filter { threads, sockets, least, cpus })
+        self.back.begin(&Filter { threads, sockets, least, cpus })?;
+        self.on = true;
+        Ok(())
     }
 
     /// Stops recording and reads what there is.
@@ -199,8 +226,10 @@ impl Tracer {
     /// # Errors
     /// As the back end.
     pub fn end(&mut self) -> io::Result<Traced> {
+        self.on = false;
         let (mut events, lost) = self.back.end()?;
         events.retain(|event| self.kinds.contains(&event.kind));
+        events.iter_mut().for_each(|event| event.t_ns = event.t_ns.saturating_add_signed(self.ahead_ns));
         events.sort_by_key(|event| event.t_ns);
         let (mut tasks, seen) = (std::mem::take(&mut self.tasks), self.back.names());
         let named: BTreeSet<i32> = events
@@ -227,6 +256,17 @@ impl Tracer {
     }
 }
 
+/// Why a round cannot be traced that could be before.
+pub fn refused(error: &io::Error) -> Unavailable {
+    Unavailable::new(format!("the kernel could not be traced: {error}"), "--stages off")
+}
+
+/// E60: the events of a round are lost.
+pub fn unreadable(error: &io::Error) -> Problem {
+    Problem::new("E60", Exit::Unfinished, format!("the kernel's events could not be read: {error}"))
+        .hint("--stages off")
+}
+
 /// Lets a back end show that it is complete, and says what it is.
 fn tested(mut back: Back, missing: Vec<(EventKind, String)>, name: &str) -> Result<(Tracer, Tracing), Unavailable> {
     let verdict = self_test::run(&mut back)
@@ -248,7 +288,18 @@ fn tested(mut back: Back, missing: Vec<(EventKind, String)>, name: &str) -> Resu
         self_test: verdict.sentence,
         wakeups_joined: !kinds.contains(&EventKind::SchedWakeup),
     };
-    Ok((Tracer { back, kinds, threads: Vec::new(), tasks: BTreeMap::new(), before: BTreeMap::new() }, tracing))
+    Ok((
+        Tracer {
+            back,
+            kinds,
+            threads: Vec::new(),
+            tasks: BTreeMap::new(),
+            before: BTreeMap::new(),
+            ahead_ns: 0,
+            on: false,
+        },
+        tracing,
+    ))
 }
 
 /// Switches to a thread that must have been and were not seen.
@@ -287,7 +338,10 @@ fn unseen(events: &[KernelEvent], tid: i32) -> Unseen {
 }
 
 /// Thread ids mean the same to the kernel and to this process only in the first pid namespace.
-pub(crate) fn first_pid_namespace() -> Result<(), Unavailable> {
+///
+/// # Errors
+/// It is another one, or cannot be read.
+pub fn first_pid_namespace() -> Result<(), Unavailable> {
     // PROC_PID_INIT_INO of the kernel.
     match std::fs::read_link("/proc/self/ns/pid") {
         Ok(link) if link.as_os_str() == "pid:[4026531836]" => Ok(()),

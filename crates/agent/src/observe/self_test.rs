@@ -370,7 +370,10 @@ mod tests {
     fn a_few_at_the_edges_are_no_loss() {
         let of_100 = |seen, hidden| Count { expected: 100, seen, idle: 0, hidden };
         assert!(!of_100(95, 0).is_short() && of_100(94, 0).is_short());
-        assert!(!of_100(80, 15).is_short() && of_100(80, 14).is_short(), "what others hide is no loss of the back end");
+        assert!(
+            !of_100(80, 15).is_short() && of_100(80, 14).is_short(),
+            "what others hide is not loss of the back end"
+        );
         assert!(!Count::default().is_short());
     }
 

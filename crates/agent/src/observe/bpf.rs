@@ -100,10 +100,12 @@ fn event(record: &Record) -> Option<KernelEvent> {
         b: record.b,
         len: record.len,
         flags: record.flags,
+        end: 0,
     })
 }
 
-pub(crate) fn explain(refusal: Refusal) -> Unavailable {
+/// Why BPF is refused, and what would grant it.
+pub fn explain(refusal: Refusal) -> Unavailable {
     match refusal {
         Refusal::NoBtf(why) => Unavailable::new(
             format!("no type information of the kernel: {why}"),

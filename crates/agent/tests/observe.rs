@@ -13,9 +13,9 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::observe::{Traced, Tracer};
 use msgpath_core::plan::StageSet;
 use msgpath_core::schema::{EventKind, KernelEvent, TracedThread, Tracing};
-use msgpath_run::observe::{Traced, Tracer};
 use msgpath_sys::msg::{SendFlags, recv, send};
 use msgpath_sys::{affinity, clock, cookie, futex, usage};
 
@@ -547,7 +547,7 @@ fn the_second_back_end_passes_the_same_tests() {
         .arg(std::env::current_exe().unwrap())
         .args(["--nocapture", "--skip", "nothing_stays_attached_after_kill_9"])
         .env(INNER, "perf")
-        .env(msgpath_run::observe::CHOICE, "perf")
+        .env(msgpath_agent::observe::CHOICE, "perf")
         .output();
     let output = match output {
         Ok(output) => output,

@@ -80,6 +80,7 @@ impl Point {
             b: value(1) as u32,
             len: value(2).min(u16::MAX.into()) as u16,
             flags: 0,
+            end: 0,
         }
     }
 }
@@ -311,6 +312,7 @@ impl Switches {
             b: next as u32,
             len: 0,
             flags: preempted.into(),
+            end: 0,
         };
         if out {
             return [self.pending.replace(event), None];

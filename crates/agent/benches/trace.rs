@@ -1,15 +1,15 @@
 //! What an event costs on the way of a message: round trips of 64 B over TCP, windows traced and not traced in turn.
 //!
-//! `cargo bench -p msgpath-run --bench trace [-- WINDOWS]`. The aim is +8 % at most for the light set. Other CPUs, other
+//! `cargo bench -p msgpath-agent --bench trace [-- WINDOWS]`. The aim is +8 % at most for the light set. Other CPUs, other
 //! kernels, other figures; compare only what one run prints.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::sync_channel;
 
+use msgpath_agent::observe::Tracer;
 use msgpath_core::plan::StageSet;
 use msgpath_core::schema::TracedThread;
-use msgpath_run::observe::Tracer;
 use msgpath_sys::msg::{SendFlags, recv, send};
 use msgpath_sys::{affinity, clock, cookie};
 
