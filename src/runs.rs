@@ -183,12 +183,12 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
     Ok(logs)
 }
 
-/// The messages of a run, on the near end's clock as far as that can be said.
+/// The messages of a run, those of traced replicas too, on the near end's clock as far as that can be said.
 ///
 /// # Errors
 /// The log cannot be opened.
 pub(crate) fn on_one_clock(run: &Run, summary: &Summary) -> Result<OnOneClock<MessageLog>, Problem> {
-    Ok(OnOneClock::new(MessageLog::open(run)?, summary.far_clock.clone()))
+    Ok(OnOneClock::new(MessageLog::with_traced(run)?, summary.far_clock.clone()))
 }
 
 /// The kernel events of a case, round by round.

@@ -302,6 +302,12 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
 fn traced_messages_say_when_their_send_call_returned() {
     let home = Home::new();
     home.run("echo -x tcp:send -c 400 -r 5 -w 0 --no-ablations --stages light --name traced -qq").ends_with(0);
+    home.run("report traced -o traced.html").ends_with(0);
+    let page = std::fs::read_to_string(home.path().join("traced.html")).unwrap();
+    // Traced rounds have stamps in user space also where the kernel cannot be traced.
+    for part in [", traced\"", "far end: arrival to its send", "split by the stamps of both ends"] {
+        assert!(page.contains(part), "{part}");
+    }
     let csv = home.run("export traced --to messages-csv").ends_with(0);
     let mut rows = csv::Reader::from_reader(csv.out.as_bytes());
     let heads = rows.headers().unwrap().clone();

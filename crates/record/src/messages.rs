@@ -96,6 +96,15 @@ impl MessageLog {
         Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, |case| case.ablation.is_none())
     }
 
+    /// The messages of a run's measured cases and of their traced replicas.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn with_traced(run: &Run) -> Result<Self, RecordError> {
+        let is_one = |case: &Case| case.ablation.is_none() || Plan::traced(case).is_some();
+        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, is_one)
+    }
+
     /// The messages of a run's traced replicas.
     ///
     /// # Errors

@@ -93,7 +93,8 @@ pub(crate) fn tables(page: &mut Page, earlier: &Earlier<'_>) {
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
                 Verdict::Equivalent => "",
-                Verdict::Undecided => "undecided",
+                // The reason is a sentence, and may need several lines.
+                Verdict::Undecided => "undecided w",
             };
             vec![
                 row.case.as_str().into(),
