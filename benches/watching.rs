@@ -132,7 +132,7 @@ fn both(program: &str, service: &str) -> Option<(usize, Vec<[agreement::Times; 2
     let mut command = Command::new(program);
     command.args(agreement::arguments(program, service, "1000", "20")).env("XDG_DATA_HOME", home.path());
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
-    agreement::messages(&home.path().join("msgpath"))
+    agreement::messages(&home.path().join("msgpath"), 10_000)
 }
 
 /// Requests a second without watching, and the ratio of each window with it to those beside it.

@@ -122,6 +122,9 @@ pub(crate) fn cannot_reach(path: &PathName, target: &Target) -> Problem {
     }
 }
 
+/// An error lists so many possible values at most.
+const MOST_VALUES: usize = 20;
+
 /// What clap refused, in the form all errors have. `None`: not an error (help, version), clap prints it.
 pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -148,7 +151,12 @@ pub(crate) fn from_clap(error: &clap::Error) -> Option<Problem> {
     let mut lines =
         rendered.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
-    let rest: Vec<&str> = lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("tip:")).collect();
+    // Nobody reads the names of 800 paths in an error.
+    let is_long = |line: &str| line.starts_with("[possible values:") && line.matches(", ").count() > MOST_VALUES;
+    let rest: Vec<&str> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("tip:"))
+        .filter(|line| !is_long(line))
+        .collect();
     let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
         .into_iter()
         .find_map(text)

@@ -20,29 +20,29 @@ pub(crate) fn arguments<'a>(program: &'a str, service: &'a str, count: &'a str, 
 }
 
 /// How many messages were traced, and those that both have: as the echo has them, and as watch has. `None`: a record cannot be read.
-pub(crate) fn messages(runs: &Path) -> Option<(usize, Vec<[Times; 2]>)> {
+/// `before`: the client's stamp is less than that before the first that is seen of its send call, ns, and the time between two messages
+/// is more.
+pub(crate) fn messages(runs: &Path, before: u64) -> Option<(usize, Vec<[Times; 2]>)> {
     let watched = msgpath_record::watch::read(&runs.join("watched")).ok()?;
     let mut rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.port > 0).collect();
     rows.sort_by_key(|row| row.t0_ns);
     let log: Vec<MessageRow> = msgpath_record::messages(&runs.join("own")).ok()?.collect::<Result<_, _>>().ok()?;
     let traced: Vec<&MessageRow> = log.iter().filter(|message| message.far_sent_ns.is_some()).collect();
-    let origin = origin(&rows, &log, &traced)?;
+    let origin = origin(&rows, &log, &traced, before)?;
     let both = traced.iter().filter_map(|message| {
-        let row = near(&rows, message.start_ns + origin)?;
+        let row = near(&rows, message.start_ns + origin, before)?;
         let own = Times { total: message.latency_ns?, work: message.far_sent_ns?.checked_sub(message.far_ns?)? };
         Some([own, Times { total: row.total_ns, work: work(row) }])
     });
     Some((traced.len(), both.collect()))
 }
 
-/// The client's stamp is less than that before the first that is seen of its send call, ns, and so is the time between two messages.
-const BEFORE: u64 = 10_000;
 /// Messages, and rows, at the end of the run that are tried.
 const TRIED: (usize, usize) = (8, 64);
 
 /// When the run began, by the clock of the rows: where most messages have a row.
-fn origin(rows: &[&RequestRow], log: &[MessageRow], traced: &[&MessageRow]) -> Option<u64> {
-    let mut starts: Vec<u64> = log.iter().map(|message| message.start_ns + BEFORE / 5).collect();
+fn origin(rows: &[&RequestRow], log: &[MessageRow], traced: &[&MessageRow], before: u64) -> Option<u64> {
+    let mut starts: Vec<u64> = log.iter().map(|message| message.start_ns + before / 5).collect();
     starts.sort_unstable();
     let tried = starts
         .iter()
@@ -50,13 +50,15 @@ fn origin(rows: &[&RequestRow], log: &[MessageRow], traced: &[&MessageRow]) -> O
         .take(TRIED.0)
         .flat_map(|start| rows.iter().rev().take(TRIED.1).filter_map(move |row| row.t0_ns.checked_sub(*start)));
     let some: Vec<&&MessageRow> = traced.iter().step_by(traced.len().div_ceil(200).max(1)).collect();
-    tried.max_by_key(|origin| some.iter().filter(|message| near(rows, message.start_ns + origin).is_some()).count())
+    tried.max_by_key(|origin| {
+        some.iter().filter(|message| near(rows, message.start_ns + origin, before).is_some()).count()
+    })
 }
 
 /// The row that begins there, or a little later.
-fn near<'a>(rows: &[&'a RequestRow], at: u64) -> Option<&'a RequestRow> {
+fn near<'a>(rows: &[&'a RequestRow], at: u64, before: u64) -> Option<&'a RequestRow> {
     let next = rows.partition_point(|row| row.t0_ns < at);
-    rows.get(next).copied().filter(|row| row.t0_ns - at < BEFORE)
+    rows.get(next).copied().filter(|row| row.t0_ns - at < before)
 }
 
 fn work(row: &RequestRow) -> u64 {

@@ -82,6 +82,8 @@ fn habits_of_other_programs_get_a_hint() {
 #[test]
 fn an_error_leads_to_the_help_of_the_verb_that_was_typed() {
     refused("echo --stages -t 1s", "E11", &["--stages", "try: msgpath echo -h"]);
+    refused("echo -x", "E11", &["--path", "try: msgpath echo -h"]);
+    assert!(!msgpath(&["echo", "-x"]).err.contains("possible values"), "there are hundreds");
     msgpath(&["mesh"]).ends_with(2).says(&["error[E11]", "mesh"]);
 }
 

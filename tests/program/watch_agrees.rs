@@ -54,13 +54,14 @@ fn our_own_echo_and_watch_agree() {
     skip_without_bpf!();
     let home = Home::new();
     let output = home.msgpath(&agreement::arguments(env!("CARGO_BIN_EXE_msgpath"), "2ms", "30", "4")).ends_with(0);
-    let Some((traced, both)) = agreement::messages(&home.runs()) else {
+    let Some((traced, both)) = agreement::messages(&home.runs(), 200_000) else {
         panic!("records that cannot be read: {} {}", output.out, output.err)
     };
     if traced == 0 {
         return println!("skipped: explain traces nothing here: {}", output.err);
     }
-    // Where a task of the machine comes between the client's stamp and its call it cannot be told which message it is.
+    // Where a task of the machine comes between the client's stamp and its call it cannot be told which message it is. On busy CPUs
+    // the call itself may come tens of microseconds after the stamp; a message takes more than 2 ms.
     assert!(both.len() * 10 >= traced * 8, "{} of {traced}", both.len());
     let ratios = [agreement::median(&both, |times| times.total), agreement::median(&both, |times| times.work)];
     println!("{} of {traced} messages, watch's time over the echo's: {ratios:?}", both.len());

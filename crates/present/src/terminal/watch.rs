@@ -136,8 +136,12 @@ impl Page {
             format!("{} {}", time(ns), if ns > 0.0 { bar_of(ns / mean.max(1.0), BAR, glyphs) } else { String::new() })
                 .into()
         };
-        // Adding 0 makes a rounded -0 a 0.
-        let share = |share: f64| Span::from(format!("{:.0} %", (share * 100.0).round() + 0.0));
+        let more = means[1] - means[0];
+        // Where slow requests are hardly slower, nothing has a share of it. Adding 0 makes a rounded -0 a 0.
+        let share = |share: f64| match more < LEAST * means[0] {
+            true => Span::from("n/a"),
+            false => Span::from(format!("{:.0} %", (share * 100.0).round() + 0.0)),
+        };
         let small = |ns: [f64; 2]| ns[0] < LEAST * means[0] && ns[1] < LEAST * means[1];
         let (mut others, mut left_out) = ([0.0; 2], 0);
         for stage in &server.stages {
@@ -153,14 +157,13 @@ impl Page {
                 share(stage.share),
             ]);
         }
-        let more = (means[1] - means[0]).max(1.0);
         if left_out > 0 {
             let name = if left_out == 1 { "1 small one".to_owned() } else { format!("{left_out} small ones") };
             table.row([
                 name.into(),
                 cell(others[0], means[0]),
                 cell(others[1], means[1]),
-                share((others[1] - others[0]) / more),
+                share((others[1] - others[0]) / more.max(1.0)),
             ]);
         }
         table.row([

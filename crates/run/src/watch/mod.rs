@@ -38,6 +38,8 @@ use targets::Targets;
 
 /// How often the sampling follows the load and rows are written, and how often one looks for new processes and shows what there is.
 const FOLLOW: Duration = Duration::from_millis(100);
+/// How soon one looks again where connections come and go: who counts their turns is to be said (`put_begin` of the programs).
+const SOON: Duration = Duration::from_millis(20);
 const SHOW: Duration = Duration::from_secs(1);
 /// The most rows that are taken at once.
 const MOST_AT_ONCE: usize = 1 << 16;
@@ -157,10 +159,11 @@ fn follow(
     let mut slices = Slices::new(begin);
     let (mut rows, mut recent) = (Vec::new(), Vec::new());
     let (mut followed, mut shown) = (begin, begin);
-    let mut missing = Missing::new();
+    let (mut missing, mut next) = (Missing::new(), FOLLOW);
     loop {
-        watch.wait(FOLLOW).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
-        requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+        watch.wait(next).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+        let new = requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+        next = if new { SOON } else { FOLLOW };
         let now = Instant::now();
         if now - followed >= FOLLOW {
             followed = now;

@@ -40,17 +40,21 @@ pub(super) struct Found {
     pub(super) incomplete: BTreeMap<u32, u64>,
     /// Those whose times do not fit together.
     pub(super) torn: BTreeMap<u32, u64>,
+    /// A new connection was among them.
+    pub(super) new: bool,
 }
 
 /// All connections that are followed.
 pub(super) struct Pairing {
     framing: Framing,
     streams: HashMap<u64, Stream>,
+    /// Those that cannot be followed, with the turn that was counted last. The kernel hears of it at the next turn at the earliest.
+    left: HashMap<u64, Option<u32>>,
 }
 
 impl Pairing {
     pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, streams: HashMap::new() }
+        Self { framing, streams: HashMap::new(), left: HashMap::new() }
     }
 
     /// Takes what happened.
@@ -59,6 +63,8 @@ impl Pairing {
         for event in events {
             let connection = event.connection;
             if event.fresh && event.what == What::Begin {
+                found.new = true;
+                self.left.remove(&connection);
                 if self.streams.len() >= MOST_STREAMS {
                     // Of these the kernel has counted the turns for some time.
                     self.streams.retain(|_, stream| stream.told != Some(Verdict::One));
@@ -69,13 +75,32 @@ impl Pairing {
                 }
                 self.streams.insert(connection, Stream::new(self.framing, &event));
             }
-            let Some(stream) = self.streams.get_mut(&connection) else { continue };
+            let Some(stream) = self.streams.get_mut(&connection) else {
+                self.not_followed(&event, &mut found);
+                continue;
+            };
             if let Some(end) = stream.take(event, &mut found) {
                 stream.leave(end, &mut found);
+                if end == End::Lost && self.left.len() < MOST_STREAMS {
+                    self.left.insert(connection, stream.counted());
+                }
                 self.streams.remove(&connection);
             }
         }
         found
+    }
+
+    /// Counts the turns that the kernel still leaves to us on a connection that is not followed any more.
+    fn not_followed(&mut self, event: &Event, found: &mut Found) {
+        if event.what == What::Gone {
+            self.left.remove(&event.connection);
+        } else if let (true, Some(service), Some(last)) =
+            (event.paired, event.service, self.left.get_mut(&event.connection))
+            && last.is_none_or(|last| event.turns.wrapping_sub(last).wrapping_sub(1) < u32::MAX / 2)
+        {
+            *last = Some(event.turns);
+            *found.in_flight.entry(service).or_default() += 1;
+        }
     }
 }
 
@@ -388,6 +413,11 @@ impl Stream {
             self.told = Some(verdict);
             found.verdicts.push((self.connection, verdict));
         }
+    }
+
+    /// The last turn that [`leave`](Self::leave) counts.
+    fn counted(&self) -> Option<u32> {
+        self.service.and(self.own_from).map(|_| self.turns)
     }
 
     /// Counts what has not become a row.

@@ -37,11 +37,18 @@ impl Requests {
         Self { framing, pairing: Pairing::new(framing), counted: BTreeMap::new(), headed, events }
     }
 
-    /// Takes what has happened since the last time, at most `most` rows and events.
-    pub(super) fn take(&mut self, watch: &mut Watch, sampling: &Sampling, most: usize, rows: &mut Vec<RequestRow>) {
+    /// Takes what has happened since the last time, at most `most` rows and events. Whether there was a new connection.
+    pub(super) fn take(
+        &mut self,
+        watch: &mut Watch,
+        sampling: &Sampling,
+        most: usize,
+        rows: &mut Vec<RequestRow>,
+    ) -> bool {
         watch.drain(most, &mut self.headed);
         let framing = self.framing;
         rows.extend(self.headed.drain(..).map(|(row, head)| named(row, &head, framing)));
+        let mut new = false;
         for _ in 0..most / FEW {
             watch.events(FEW, &mut self.events);
             if self.events.is_empty() {
@@ -49,8 +56,10 @@ impl Requests {
             }
             let found = self.pairing.take(self.events.drain(..));
             found.verdicts.iter().for_each(|(connection, verdict)| watch.judge(*connection, *verdict));
+            new |= found.new;
             self.count(found, sampling, rows);
         }
+        new
     }
 
     fn count(&mut self, found: Found, sampling: &Sampling, rows: &mut Vec<RequestRow>) {

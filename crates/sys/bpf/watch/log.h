@@ -86,6 +86,23 @@ INLINE void put(struct event *e, u32 payload)
 	ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), wakes(&events, EVENTS_RING));
 }
 
+/*
+ * The beginning of a send call. Of a new connection user space says who counts its turns, and until then those that it may have to
+ * pair are not counted: it is woken, but not more often than it looks by itself where connections come and go, every 20 ms.
+ */
+#define TOLD_EVERY 20000000ull
+
+INLINE void put_begin(struct event *e, u32 payload)
+{
+	struct control *c = active();
+	if (c && e->flags & FRESH && e->t - c->told > TOLD_EVERY) {
+		c->told = e->t;
+		ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), FORCE_WAKEUP);
+		return;
+	}
+	put(e, payload);
+}
+
 struct buffer { u64 at, bytes; };
 
 /* A buffer of a send call, by its number; empty where there is none, or it is not in memory of the process. */
@@ -152,7 +169,7 @@ NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, const stru
 	e->block = t->block;
 	u32 copied = copy_sent(message, msg);
 	e->copied = copied;
-	put(e, copied);
+	put_begin(e, copied);
 	return 0;
 }
 
@@ -179,7 +196,7 @@ NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, const str
 	if (bytes > PAYLOAD || read_kernel(message->data, bytes, skb->data))
 		bytes = 0;
 	e->copied = bytes;
-	put(e, bytes);
+	put_begin(e, bytes);
 	return 0;
 }
 

@@ -266,6 +266,7 @@ struct control {
 	u32 addresses;           /* where datagrams go: WANTED to be known, TOLD */
 	u32 ambiguous;           /* pairs of addresses of datagrams that hosts in several network namespaces have */
 	u8 kinds[CALLS];         /* of the calls by their numbers */
+	u64 told;                /* when whoever reads was last woken for a new connection */
 };
 
 MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);

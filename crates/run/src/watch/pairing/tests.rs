@@ -226,6 +226,16 @@ fn what_is_missing_or_unknown_is_given_up() {
     let mut auto = Pairing::new(Framing::Auto);
     assert_eq!(auto.take(events).verdicts, [(1, Verdict::Unknown)]);
     assert!(auto.streams.is_empty());
+    // The kernel leaves turns to us until it hears of that.
+    let mut all = simulated(&batches, true);
+    let first = all.events.len();
+    for turn in [4, 4, 5, 7] {
+        all.turns = turn;
+        all.sends(Role::Client, REQUEST);
+    }
+    assert_eq!(auto.take(all.events.drain(first..)).in_flight.get(&3), Some(&3), "of three turns");
+    all.event(What::Gone, Role::Client, 0, b"");
+    assert!(auto.take(all.events.drain(first..)).in_flight.is_empty() && auto.left.is_empty());
 
     // The connection ends with a request that nobody has answered.
     let mut all = simulated(&batches, true);
