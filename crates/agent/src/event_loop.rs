@@ -277,6 +277,32 @@ impl Line {
         }
         Ok(())
     }
+
+    /// Receives a reply, of `all` that will come on this connection. Whether one is whole.
+    #[inline(always)]
+    fn take_reply<C: Channel, S: Method<C>, W: Wait<C>>(
+        &mut self,
+        end: &mut End<C, S, W>,
+        (set, at): (&ReadySet, usize),
+        all: u64,
+        quiet_since: &mut Option<u64>,
+    ) -> Result<bool, LoopError> {
+        match self.receive(&mut end.channel, &mut end.wait, u64::MAX) {
+            Ok(true) if self.received < all => {
+                *quiet_since = None;
+                return Ok(true);
+            }
+            Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
+            Ok(false) => {}
+            // The far end has answered everything and gone; other connections have replies in flight.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && self.received == all && !self.held => {
+                self.rest(end, set, at)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => nothing(&end.channel, quiet_since)?,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(false)
+    }
 }
 
 /// Sends, or goes on with, the message in the slot. Whether it is through.
@@ -327,23 +353,10 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
             }
             let mut readable = event.readable;
             while readable {
-                match line.receive(&mut end.channel, &mut end.wait, u64::MAX) {
-                    Ok(true) if line.received < last => {}
-                    Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
-                    Ok(false) => break,
-                    // The far end has answered everything and gone; other connections have replies in flight.
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && line.received == last => {
-                        line.rest(end, set, at)?;
-                        break;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        nothing(&end.channel, quiet_since)?;
-                        break;
-                    }
-                    Err(error) => return Err(error.into()),
+                if !line.take_reply(end, (set, at), last, quiet_since)? {
+                    break;
                 }
                 let now = clock::now();
-                *quiet_since = None;
                 let sequence = line.received;
                 let start = *line.start(sequence);
                 rows[base + (sequence - first) as usize * connections + at] = Row { start, latency: now - start };
@@ -447,24 +460,10 @@ fn take_replies<C: Channel, S: Method<C>, W: Wait<C>>(
         }
         let mut readable = event.readable;
         while readable {
-            match line.receive(&mut end.channel, &mut end.wait, u64::MAX) {
-                Ok(true) if line.received < line.sent => {}
-                Ok(true) => return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to no message").into()),
-                Ok(false) => break,
-                // The far end has answered everything and gone; other connections have replies in flight.
-                Err(error)
-                    if error.kind() == io::ErrorKind::UnexpectedEof && line.received == line.sent && !line.held =>
-                {
-                    line.rest(end, set, at)?;
-                    break;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    nothing(&end.channel, quiet_since)?;
-                    break;
-                }
-                Err(error) => return Err(error.into()),
+            let sent = line.sent;
+            if !line.take_reply(end, (set, at), sent, quiet_since)? {
+                break;
             }
-            *quiet_since = None;
             if let Some(slot) = arrived.get_mut((line.received * connections) as usize + at) {
                 *slot = clock::now();
             }

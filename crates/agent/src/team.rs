@@ -190,6 +190,11 @@ impl Team {
         self.breakers.iter().for_each(Breaker::shut);
     }
 
+    /// Whether they were told to.
+    pub fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
     /// Ends the threads without asking what they did: whatever call one of them waits in is interrupted. Whether all have
     /// ended; one that a broken device keeps is left to the end of the program.
     pub fn abandon(mut self) -> bool {

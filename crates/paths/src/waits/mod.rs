@@ -75,16 +75,15 @@ fn receive_asleep<C: Channel>(
         return Ok(received);
     }
     let Limits { slice, timed, .. } = *channel.limits();
-    // Without a limit in the kernel the clock is asked only where a sleep was in vain: it is part of no message.
     let timeout = timed.then_some(slice);
-    let mut since = timeout.map(|_| clock::now());
+    let start = timeout.map(|_| clock::now());
     loop {
         sleep(channel, timeout)?;
         if let Some(received) = look(channel)? {
             return Ok(received);
         }
-        let since = *since.get_or_insert_with(clock::now);
-        if clock::now() - since > slice.as_nanos() as u64 {
+        // Without a limit in time the clock is part of no message, and whoever interrupts a sleep wants to be heard.
+        if start.is_none_or(|start| clock::now() - start > slice.as_nanos() as u64) {
             return Err(slice_over());
         }
     }
@@ -127,26 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_in_vain_is_followed_by_another_until_the_slice_is_over() {
-        for timed in [false, true] {
-            let mut limits = Limits::new(Duration::from_secs(60), Duration::from_secs(60));
-            (limits.slice, limits.timed) = (Duration::from_secs(60), timed);
-            let mut channel = Nowhere { counts: CallCounts::default(), limits };
-            let (mut looks, mut sleeps) = (0, 0);
-            let look = |_: &mut Nowhere| {
-                looks += 1;
-                Ok((looks == 4).then_some(64))
-            };
-            let sleep = |_: &mut Nowhere, timeout: Option<Duration>| {
-                sleeps += 1;
-                assert_eq!(timeout.is_some(), timed);
-                Ok(())
-            };
-            assert_eq!(receive_asleep(&mut channel, look, sleep).unwrap(), 64);
-            assert_eq!((looks, sleeps), (4, 3));
-            channel.limits.slice = Duration::ZERO;
-            let over = receive_asleep(&mut channel, |_| Ok(None), |_, _| Ok(())).unwrap_err();
-            assert_eq!(over.kind(), slice_over().kind());
-        }
+    fn a_sleep_in_vain_ends_the_wait_or_is_followed_by_another_until_the_slice_is_over() {
+        let mut limits = Limits::new(Duration::from_secs(60), Duration::from_secs(60));
+        limits.slice = Duration::from_secs(60);
+        let mut channel = Nowhere { counts: CallCounts::default(), limits };
+        let mut looks = 0;
+        let look = |_: &mut Nowhere| {
+            looks += 1;
+            Ok((looks == 4).then_some(64))
+        };
+        let (mut sleeps, mut all) = (0, Vec::new());
+        let mut sleep = |_: &mut Nowhere, timeout: Option<Duration>| {
+            sleeps += 1;
+            all.push(timeout);
+            Ok(())
+        };
+        assert_eq!(receive_asleep(&mut channel, look, &mut sleep).unwrap(), 64);
+        channel.limits.slice = Duration::ZERO;
+        let over = receive_asleep(&mut channel, |_| Ok(None), &mut sleep).unwrap_err();
+        assert_eq!(over.kind(), slice_over().kind());
+        // Whoever interrupts a sleep without a limit is heard at once: it is interrupted only then.
+        (channel.limits.slice, channel.limits.timed) = (Duration::from_secs(60), false);
+        let over = receive_asleep(&mut channel, |_| Ok(None), &mut sleep).unwrap_err();
+        assert_eq!((over.kind(), sleeps), (slice_over().kind(), 5));
+        let minute = Some(Duration::from_secs(60));
+        assert_eq!(all, [minute, minute, minute, Some(Duration::ZERO), None]);
     }
 }
