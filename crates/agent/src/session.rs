@@ -247,10 +247,6 @@ impl<F: Read + AsFd> Control<'_, F> {
             if started.is_too_long(terms) {
                 started.team.abort();
             }
-            // A sleep without a limit in time ends when it is interrupted; a thread may have been about to begin one.
-            if started.team.is_aborted() {
-                started.team.kick();
-            }
         }
         Ok(())
     }

@@ -190,11 +190,6 @@ impl Team {
         self.breakers.iter().for_each(Breaker::shut);
     }
 
-    /// Whether they were told to.
-    pub fn is_aborted(&self) -> bool {
-        self.abort.load(Ordering::Relaxed)
-    }
-
     /// Ends the threads without asking what they did: whatever call one of them waits in is interrupted. Whether all have
     /// ended; one that a broken device keeps is left to the end of the program.
     pub fn abandon(mut self) -> bool {
@@ -205,7 +200,6 @@ impl Team {
             if begun.elapsed() > PATIENCE {
                 return false;
             }
-            self.kick();
         }
         self.join();
         true
@@ -233,12 +227,18 @@ impl Team {
         !self.pulses.is_empty() && self.pulses.iter().all(|(_, _, since)| since.elapsed() > stall)
     }
 
-    /// Waits for all threads, at most this long. Whether all are home.
+    /// Waits for all threads, at most this long. Whether all are home; those that were told to end are interrupted, again each
+    /// time: a thread may have been about to begin a sleep without a limit.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         while self.finished.iter().any(Option::is_none) {
             match self.outcomes.recv_timeout(timeout) {
                 Ok((at, outcome)) => self.finished[at] = Some(outcome),
-                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.abort.load(Ordering::Relaxed) {
+                        self.kick();
+                    }
+                    return false;
+                }
                 Err(RecvTimeoutError::Disconnected) => return true, // the others ended without a word
             }
         }

@@ -93,7 +93,7 @@ impl MessageLog {
     /// # Errors
     /// It cannot be opened.
     pub fn open(run: &Run) -> Result<Self, RecordError> {
-        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, |case| case.ablation.is_none())
+        Self::of_cases(run, |case| case.ablation.is_none())
     }
 
     /// The messages of a run's measured cases and of their traced replicas.
@@ -101,8 +101,7 @@ impl MessageLog {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_traced(run: &Run) -> Result<Self, RecordError> {
-        let is_one = |case: &Case| case.ablation.is_none() || Plan::traced(case).is_some();
-        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, is_one)
+        Self::of_cases(run, |case| case.ablation.is_none() || Plan::traced(case).is_some())
     }
 
     /// The messages of a run's traced replicas.
@@ -110,8 +109,11 @@ impl MessageLog {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn traced(run: &Run) -> Result<Self, RecordError> {
-        let is_traced = |case: &Case| Plan::traced(case).is_some();
-        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, is_traced)
+        Self::of_cases(run, |case| Plan::traced(case).is_some())
+    }
+
+    fn of_cases(run: &Run, kept: impl Fn(&Case) -> bool) -> Result<Self, RecordError> {
+        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, kept)
     }
 }
 

@@ -46,6 +46,19 @@ const MOST_NAMES: usize = 4096;
 /// Most processes whose names are read before a round.
 const MOST_BEFORE: usize = 1024;
 
+/// What opens a back end: the kinds that are wanted, whether every switch of the CPUs, room for events.
+type Open = fn(&[EventKind], bool, usize) -> Opened<Back>;
+
+/// What [`CHOICE`] calls them, their names, and what opens them: the better one first.
+const BACK_ENDS: [(&str, &str, Open); 2] = [
+    ("bpf", bpf::NAME, |kinds, full, room| {
+        bpf::Back::open(kinds, full, room).map(|(back, missing)| (Back::Bpf(Box::new(back)), missing))
+    }),
+    ("perf", perf::NAME, |kinds, full, room| {
+        perf::Back::open(kinds, full, room).map(|(back, missing)| (Back::Perf(Box::new(back)), missing))
+    }),
+];
+
 /// A back end that is loaded and idle.
 pub struct Tracer {
     back: Back,
@@ -175,26 +188,16 @@ impl Tracer {
             None => false,
             Some(choice) => choice != name,
         };
-        let mut refuse = |name: &str, why: Unavailable| tracing.refused.push((name.to_owned(), why));
-
-        if excluded("bpf") {
-            refuse(bpf::NAME, Unavailable::new(format!("{CHOICE} excludes it"), format!("unset {CHOICE}")));
-        } else {
-            match bpf::Back::open(&wanted, set == StageSet::Full, room)
-                .and_then(|(back, missing)| tested(Back::Bpf(Box::new(back)), missing, bpf::NAME))
-            {
+        for (word, name, open) in BACK_ENDS {
+            let opened = match excluded(word) {
+                true => Err(Unavailable::new(format!("{CHOICE} excludes it"), format!("unset {CHOICE}"))),
+                false => {
+                    open(&wanted, set == StageSet::Full, room).and_then(|(back, missing)| tested(back, missing, name))
+                }
+            };
+            match opened {
                 Ok((tracer, found)) => return (with(tracer), Tracing { refused: tracing.refused, ..found }),
-                Err(why) => refuse(bpf::NAME, why),
-            }
-        }
-        if excluded("perf") {
-            refuse(perf::NAME, Unavailable::new(format!("{CHOICE} excludes it"), format!("unset {CHOICE}")));
-        } else {
-            match perf::Back::open(&wanted, set == StageSet::Full, room)
-                .and_then(|(back, missing)| tested(Back::Perf(Box::new(back)), missing, perf::NAME))
-            {
-                Ok((tracer, found)) => return (with(tracer), Tracing { refused: tracing.refused, ..found }),
-                Err(why) => refuse(perf::NAME, why),
+                Err(why) => tracing.refused.push((name.to_owned(), why)),
             }
         }
         (None, tracing)

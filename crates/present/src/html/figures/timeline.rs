@@ -84,12 +84,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         return Drawn::Nothing;
     }
     let cases = scene.measured();
-    let ids: Vec<u32> = shown(scene).iter().map(|case| case.id).collect();
+    let shown = shown(scene);
+    let ids: Vec<u32> = shown.iter().map(|case| case.id).collect();
     let embedded = embed(scene.messages.logged, &ids, scene.messages.embed);
     if embedded.kept() == 0 {
         return Drawn::Unavailable(missing(scene));
     }
-    let names: Vec<String> = embedded.cases.iter().map(|one| name(scene, one.case)).collect();
+    let names: Vec<String> = embedded.cases.iter().map(|one| name(scene, &shown, one.case)).collect();
     let slowest = slowest(&embedded);
     let batch = |case: u32| cases.iter().find(|one| one.case.id == case).map_or(1, |one| one.batch.max(1));
     let info = Info {
@@ -118,7 +119,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     after.push_str(&json_block("data-timeline", &info));
     after.push_str(&format!("<script type=\"text/plain\" id=\"log\">{}</script>\n", embedded.text));
     let batched = cases.iter().find_map(|case| words::batch(case));
-    let replicas = shown(scene).len() > cases.len() && embedded.stages.len() > 1;
+    let replicas = shown.len() > cases.len() && embedded.stages.len() > 1;
     let split = replicas.then(|| {
         "The messages of traced rounds are split by the stamps of both ends; the others have no stamps between send and reply."
             .to_owned()
@@ -175,9 +176,9 @@ fn which(scene: &Scene<'_>, embedded: &Embedded) -> String {
 }
 
 /// A name that tells the case from the others.
-fn name(scene: &Scene<'_>, id: u32) -> String {
+fn name(scene: &Scene<'_>, shown: &[&Case], id: u32) -> String {
     let cases = scene.measured();
-    let Some(case) = shown(scene).into_iter().find(|case| case.id == id) else { return String::new() };
+    let Some(case) = shown.iter().find(|case| case.id == id) else { return String::new() };
     let mut name = format!("{}, {}", case.path, words::message(case));
     if cases.iter().any(|one| one.case.threads != case.threads) {
         name += &format!(", {}", words::counted(case.threads.into(), "thread"));
