@@ -2,10 +2,11 @@
 /*
  * Requests and replies of programs that nobody changed, split where the kernel sees a boundary.
  *
- * A thread's life is a set of running totals: on a CPU, runnable, being woken, blocked by kind of call (watch/threads.h). Every
- * boundary of a request copies the totals of the thread that serves it, and a stage is the difference of two copies, so that the
- * stages of a request add up to its time. Requests and replies are paired here, by turns (watch/turns.h), one row each; where
- * several are in flight on a connection, user space pairs them from its log (watch/log.h).
+ * A thread's life is a set of running totals: on a CPU, runnable, being woken, blocked by kind of call (watch/threads.h). Where a
+ * server reads a request and where it begins to reply the totals are copied, and what it did for the request is their difference. How a
+ * thread came to read follows from when it was woken and had its CPU last, which is remembered with it. So the stages of a request add
+ * up to its time. Requests and replies are paired here, by turns (watch/turns.h), one row each; where several are in flight on a
+ * connection, user space pairs them from its log (watch/log.h).
  *
  * One program a tracepoint, as in attr.bpf.c. Those named _payload do the same as those without, and copy the first bytes of what
  * is sent. How it is built: .ci/bpf.
@@ -30,15 +31,14 @@ INLINE int send_begins(u64 *ctx, int payload)
 	if (!conn || !t || t->sending == conn->id)
 		return 0;
 	t->sending = conn->id;
-	struct mark m;
-	mark_own(t, &m, monotonic_ns());
+	u64 now = monotonic_ns();
 	if (role == CLIENT) {
 		idle = conn->phase == IDLE || conn->phase == ANSWERED;
-		client_sends(conn, c, sk, m.t);
+		client_sends(conn, c, sk, now);
 	} else if (conn->phase == SERVED) {
 		if (conn->far && unread(sk))
 			sign(conn);
-		reply_begins(conn, t, &m);
+		reply_begins(conn, t, now);
 	}
 	if (!payload || !c->payload)
 		return 0;
@@ -46,7 +46,7 @@ INLINE int send_begins(u64 *ctx, int payload)
 	if (idle)
 		copy_head(conn, msg);
 	if (conn->logged)
-		log_begin(conn, role, t, &m, msg);
+		log_begin(conn, role, t, now, msg);
 	return 0;
 }
 
@@ -65,22 +65,21 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 	struct thread *t = conn ? own(c) : 0;
 	if (!conn || !t)
 		return 0;
-	struct mark m;
-	mark_own(t, &m, monotonic_ns());
+	u64 now = monotonic_ns();
 	t->sending = 0;
 	if (LOGGED(conn) && sk->__sk_common.skc_family != AF_UNIX)
-		log_sent(conn->id, role, &m, bytes > 0 ? bytes : 0);
+		log_sent(conn->id, role, now, bytes > 0 ? bytes : 0);
 	if (bytes > 0) {
 		if (c->silent && is_alone(conn, c))
-			sent_in_silence(conn, c, sk, t, role, &m);
+			sent_in_silence(conn, c, sk, t, role, now);
 		if (role == CLIENT) {
 			conn->asked += bytes;
-			conn->t_out = m.t;
+			conn->t_out = now;
 		} else if ((conn->phase == SENDING && is_alone(conn, c)) || (conn->phase == ANSWERED && conn->far)) {
-			reply_left(conn, c, m.t, bytes);
+			reply_left(conn, c, now, bytes);
 		}
 	}
-	did(t, conn->id, role, &m);
+	did(t, conn->id, role, now);
 	return 0;
 }
 
@@ -103,11 +102,6 @@ INLINE int data_ready(u64 *ctx, int payload, u32 came)
 		sender = own(c);
 	else if (c->silent && role == CLIENT && (CURRENT == conn->reads || CURRENT == conn->hands))
 		sender = own(c);
-	struct mark m;
-	if (sender) {
-		mark_own(sender, &m, now);
-		now = m.t;
-	}
 	if (role == SERVER) {
 		/* Nobody saw the reply to the one before leave for another host. */
 		if (came && conn->phase == SERVED && is_alone(conn, c))
@@ -116,9 +110,9 @@ INLINE int data_ready(u64 *ctx, int payload, u32 came)
 		request_ready(conn, c, now);
 	} else {
 		if (conn->phase == SERVED && sender)
-			reply_begins(conn, sender, &m);
+			reply_begins(conn, sender, now);
 		if (came && sender)
-			did(sender, conn->id, SERVER, &m);
+			did(sender, conn->id, SERVER, now);
 		if (conn->phase == SENDING)
 			reply_ready(conn, now);
 		else if (conn->phase == SENT && is_alone(conn, c))
@@ -134,7 +128,7 @@ INLINE int data_ready(u64 *ctx, int payload, u32 came)
 		if (role == SERVER && idle)
 			read_kernel(conn->row.head, HEAD, skb->data);
 		if (conn->logged)
-			log_queued(conn, role ^ 1, sender, &m, skb);
+			log_queued(conn, role ^ 1, sender, now, skb);
 	}
 	if (conn->logged)
 		log_ready(conn->id, role, now);
@@ -160,22 +154,21 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 			conn->phase = IDLE;
 		return 0;
 	}
-	struct mark m;
-	mark_own(t, &m, monotonic_ns());
+	u64 now = monotonic_ns();
 	if (role == SERVER) {
-		turn_away(t, conn->id, &m);
-		request_read(conn, c, t, &m, bytes);
+		turn_away(t, conn->id, now);
+		request_read(conn, c, t, now, bytes);
 	} else {
 		if (conn->phase == IDLE)
 			unasked(conn);
-		reply_read(conn, t, &m, bytes);
+		reply_read(conn, t, now, bytes);
 	}
 	if (LOGGED(conn)) {
-		log_read(conn->id, role, &m, bytes);
+		log_read(conn->id, role, now, bytes);
 		if (role == SERVER)
 			t->block.ns = t->run.ns = 0;
 	}
-	did(t, conn->id, role, &m);
+	did(t, conn->id, role, now);
 	return 0;
 }
 
@@ -256,7 +249,7 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 		return 0;
 	}
 	/* What comes to a watched cgroup, by the socket that has listened. */
-	if (to == TCP_ESTABLISHED && c->follow & CGROUPS)
+	if (to == TCP_ESTABLISHED && by_cgroup && c->follow & CGROUPS)
 		end_of(sk, c, 0);
 	if (to != TCP_CLOSE && to != TCP_FIN_WAIT1)
 		return 0;
@@ -285,7 +278,7 @@ SEC("tp_btf/sk_data_ready") int on_sk_data_ready_datagrams(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct control *c = active();
-	return c && sk->sk_type == SOCK_DGRAM ? datagram_ready(sk, c) : 0;
+	return c && sk->sk_type == SOCK_DGRAM ? datagram_ready(sk) : 0;
 }
 
 SEC("tp_btf/sock_recv_length") int on_sock_recv_length_datagrams(u64 *ctx)
@@ -367,7 +360,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 	asm volatile("" : "+r"(known_one));
 	if (!known_one && !to)
 		return 0;
-	u64 now = monotonic_ns();
+	u64 now = monotonic_ns(), stolen = steal_of(prev);
 	if (tells_steal() && !c->steal)
 		c->steal = 1;
 	if (from) {
@@ -384,7 +377,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 				from->taker.pid = next->pid;
 				copy_name(from->taker.name, next->comm);
 			}
-			take_stolen(from, steal_of(prev), now);
+			take_stolen(from, stolen, now);
 			go(from, new, now);
 			unlock(from);
 		}
@@ -410,7 +403,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 				to->run = *who;
 		}
 		go(to, ON_CPU, now);
-		to->stolen = steal_of(next);
+		to->stolen = stolen;
 		to->interrupts = 0;
 		unlock(to);
 	}

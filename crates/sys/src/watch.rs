@@ -123,6 +123,17 @@ pub enum Verdict {
 /// A request as the kernel split it, and its first bytes; zeros where none were copied.
 pub type Headed = (RequestRow, [u8; HEAD]);
 
+/// What the programs are to do. The verifier takes out what they need not do, which is a good part of the time that it takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// They may copy the first bytes of what is sent; else none of them can.
+    pub payload: bool,
+    /// Sockets are watched by the cgroup in which they were made.
+    pub cgroups: bool,
+    /// Tracepoints that are left out, as if this kernel were older.
+    pub without: &'a [String],
+}
+
 /// Loaded programs, their maps and their rows.
 pub struct Watch {
     ebpf: Ebpf,
@@ -140,10 +151,14 @@ pub struct Watch {
 }
 
 /// The object with the programs of every tracepoint that there is; `older`: those that do where there are none of [`NEWER`].
-fn load(payload: bool, older: bool, without: &[String], btf: &Btf) -> Result<(Ebpf, Loaded, Missing), Refusal> {
-    let (looks_into, unix_sockets) = (u32::from(payload), u32::from(!older));
+fn load(wanted: Wanted<'_>, older: bool, btf: &Btf) -> Result<(Ebpf, Loaded, Missing), Refusal> {
+    let Wanted { payload, cgroups, without } = wanted;
+    let globals = [("looks_into", payload), ("unix_sockets", !older), ("by_cgroup", cgroups)];
+    let globals = globals.map(|(name, set)| (name, u32::from(set)));
     let mut loader = EbpfLoader::new();
-    loader.override_global("looks_into", &looks_into, true).override_global("unix_sockets", &unix_sockets, true);
+    for (name, set) in &globals {
+        loader.override_global(*name, set, true);
+    }
     let mut ebpf = object(&mut loader, btf, OBJECT)?;
     let copying: &[&str] = if payload { &COPYING } else { &[] };
     let newer = |name: &&&str| NEWER.contains(*name) || **name == SEND_BEGINS;
@@ -159,21 +174,20 @@ fn load(payload: bool, older: bool, without: &[String], btf: &Btf) -> Result<(Eb
 }
 
 impl Watch {
-    /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason. With `payload`
-    /// they may copy the first bytes of what is sent; without it none of them can. Tracepoints of `without` are left out, as if this
-    /// kernel were older.
+    /// Loads the programs; none is attached yet. Beside it: tracepoints that this kernel lacks, with the reason.
     ///
     /// # Errors
     /// What is needed could not be loaded.
-    pub fn open(payload: bool, without: &[String]) -> Result<(Self, Missing), Refusal> {
+    pub fn open(wanted: Wanted<'_>) -> Result<(Self, Missing), Refusal> {
         let btf = kernel_types()?;
-        let (mut ebpf, mut loaded, mut missing) = load(payload, false, without, &btf)?;
+        let without = wanted.without;
+        let (mut ebpf, mut loaded, mut missing) = load(wanted, false, &btf)?;
         let lacks = |missing: &Missing, names: &[&str]| -> Vec<(&'static str, String)> {
             missing.iter().filter(|(name, _)| names.contains(name)).cloned().collect()
         };
         let newer = lacks(&missing, &NEWER);
         if !newer.is_empty() {
-            (ebpf, loaded, missing) = load(false, true, without, &btf)?;
+            (ebpf, loaded, missing) = load(Wanted { payload: false, ..wanted }, true, &btf)?;
         }
         let needed = lacks(&missing, &[&OLDER[..], &[SWITCHES]].concat());
         if let Some((_, why)) = needed.first() {
@@ -588,7 +602,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let without = ["sk_data_ready", "sock_send_length", "tcp_probe"].map(String::from);
-        match Watch::open(false, &without) {
+        match Watch::open(Wanted { without: &without, ..Wanted::default() }) {
             Err(Refusal::Other(why)) => {
                 assert!(why.contains("since 6.3: sk_data_ready, sock_send_length; and tcp_probe (left out)"), "{why}");
             }
@@ -601,7 +615,7 @@ mod tests {
     #[test]
     fn the_programs_for_older_kernels_load() {
         let without = NEWER.map(String::from);
-        let (mut watch, missing) = match Watch::open(true, &without) {
+        let (mut watch, missing) = match Watch::open(Wanted { payload: true, cgroups: true, without: &without }) {
             Ok(opened) => opened,
             Err(refusal) => return println!("skipped: {refusal:?}"),
         };
@@ -616,8 +630,10 @@ mod tests {
     #[test]
     fn the_programs_load_and_count_nothing_that_is_not_watched() {
         let older = ["sched_switch", SEND_BEGINS].map(String::from);
-        for (payload, without) in [(false, &older[..0]), (true, &older[..0]), (true, &older[..])] {
-            let (mut watch, missing) = match Watch::open(payload, without) {
+        for (payload, cgroups, without) in
+            [(false, false, &older[..0]), (true, true, &older[..0]), (true, false, &older[..])]
+        {
+            let (mut watch, missing) = match Watch::open(Wanted { payload, cgroups, without }) {
                 Ok(opened) => opened,
                 Err(refusal) => return println!("skipped: {refusal:?}"),
             };

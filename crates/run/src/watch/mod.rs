@@ -27,7 +27,7 @@ use msgpath_record::utc;
 use msgpath_record::watch::WatchWriter;
 use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
-use msgpath_sys::watch::{Watch, calls};
+use msgpath_sys::watch::{Wanted, Watch, calls};
 
 use command::Child;
 use cost::Counting;
@@ -99,7 +99,7 @@ fn refused(why: Unavailable) -> Problem {
 /// Why not.
 pub fn available() -> Result<(), Unavailable> {
     first_pid_namespace()?;
-    Watch::open(false, &[]).map(drop).map_err(explain)
+    Watch::open(Wanted::default()).map(drop).map_err(explain)
 }
 
 /// Watches, and writes the record.
@@ -109,8 +109,12 @@ pub fn available() -> Result<(), Unavailable> {
 pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicBool) -> Result<(), Problem> {
     first_pid_namespace().map_err(refused)?;
     let mut targets = Targets::of(request)?;
-    let (mut watch, mut missing) =
-        Watch::open(request.framing.is_some(), &request.without).map_err(|refusal| refused(explain(refusal)))?;
+    let wanted = Wanted {
+        payload: request.framing.is_some(),
+        cgroups: !request.cgroups.is_empty(),
+        without: &request.without,
+    };
+    let (mut watch, mut missing) = Watch::open(wanted).map_err(|refusal| refused(explain(refusal)))?;
     missing.extend(watch.attach());
     if request.no_peers {
         watch.leave_peers_alone();

@@ -467,6 +467,8 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
     if read.last > at {
         arrival.queued = read.last - at;
         arrival.parts = read.since;
+        // More has happened than the kernel's programs remember.
+        arrival.thread = read.t.checked_sub(read.last)?.checked_sub(read.since.iter().sum())?;
     } else if let Some(ready) = known {
         let ns = between(ready, read)?;
         arrival.parts = [ns[BLOCKED..].iter().sum(), ns[WAKING], ns[RUNNABLE], ns[ON_CPU..RUNNABLE].iter().sum()];

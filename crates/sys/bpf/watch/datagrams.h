@@ -56,6 +56,7 @@ INLINE int key_of_datagram(struct sock *sk, const struct seen *seen, struct key 
 	if (sk->__sk_common.skc_family == AF_UNIX) {
 		u64 own = (u64)sk, peer = seen->from;
 		key->family = AF_UNIX | DATAGRAM;
+		key->net = 0;
 		key->a.lo = own < peer ? own : peer;
 		key->b.lo = own < peer ? peer : own;
 		return peer ? own > peer : -1;
@@ -67,7 +68,7 @@ INLINE int key_of_datagram(struct sock *sk, const struct seen *seen, struct key 
 	if (own.port != PORT_OF(sk))
 		return -1;
 	key->family = AF_INET | DATAGRAM;
-	return join(key, sk, &own, &far);
+	return join(key, &own, &far);
 }
 
 /* Readers of UDP take all that waits at once, into a queue of their own: it is the older part. 0: there is none. */
@@ -162,11 +163,9 @@ INLINE void answers(struct conn *conn, struct control *c, u64 now, u32 how)
 		t = own(c);
 		if (!t)
 			return;
-		struct mark m;
-		mark_own(t, &m, now);
-		reply_begins(conn, t, &m);
-		reply_ready(conn, m.t);
-		did(t, conn->id, SERVER, &m);
+		reply_begins(conn, t, now);
+		reply_ready(conn, conn->t_first);
+		did(t, conn->id, SERVER, now);
 	} else if (conn->phase == SENT && is_alone(conn, c)) {
 		reply_from_afar(conn, c, now);
 	} else if (conn->phase == SENT || conn->phase == ARRIVED) {
@@ -247,8 +246,9 @@ APART int datagram_counts(u64 id, u32 role, u32 bytes, u32 how)
  * A datagram has arrived. Those that become ready at once are all there when the first of them is told, one call each: it is the first one
  * that was not seen before. Where there is none, a reader has it already.
  */
-NOINLINE int datagram_ready(struct sock *sk, struct control *c)
+NOINLINE int datagram_ready(struct sock *sk)
 {
+	u64 net = net_of(sk);
 	struct end *e = socket_storage(&ends, sk, 0, 0);
 	struct queue *q = socket_storage(&queues, sk, 0, 0);
 	u32 how = e && e->datagrams ? WATCHED : 0, known = q != 0, waiting = 0, taken = 0, all = 0, there;
@@ -273,13 +273,13 @@ NOINLINE int datagram_ready(struct sock *sk, struct control *c)
 		there = skb != (u64)&sk->sk_receive_queue;
 	}
 	struct seen seen = {};
-	struct key key = {};
+	struct key key = { .net = net };
 	if (there)
 		there = look_at(skb, &seen);
 	int side = there ? key_of_datagram(sk, &seen, &key) : -1;
 	/* Within this machine the current process is the one that sends. */
 	u32 here = sk->__sk_common.skc_family == AF_UNIX || seen.device == LOOPBACK;
-	struct conn *conn = side < 0 ? 0 : conn_between(sk, c, &key, side, here ? how | MINE : how);
+	struct conn *conn = side < 0 ? 0 : conn_between(sk, &key, side, here ? how | MINE : how, net);
 	/* A peer of what is watched is known by what comes to it. */
 	if (!q && (conn || how))
 		q = socket_storage(&queues, sk, 0, STORAGE_CREATE);
@@ -386,8 +386,7 @@ APART int datagram_taken(u64 id, u32 role, u32 bytes, u32 all)
 	struct thread *t = c && conn ? own(c) : 0;
 	if (!c || !conn || !t)
 		return 0;
-	struct mark m;
-	mark_own(t, &m, monotonic_ns());
+	u64 now = monotonic_ns();
 	if (role == SERVER) {
 		if (conn->phase != ARRIVED && (conn->phase != SERVED || conn->got >= conn->asked)) {
 			/* This one, or the one before, was not what it was taken for. */
@@ -395,20 +394,20 @@ APART int datagram_taken(u64 id, u32 role, u32 bytes, u32 all)
 				incomplete(conn);
 			return 0;
 		}
-		turn_away(t, conn->id, &m);
-		request_read(conn, c, t, &m, bytes);
+		turn_away(t, conn->id, now);
+		request_read(conn, c, t, now, bytes);
 		/* What found no room in the buffer of the reader is gone. */
 		conn->got += all - bytes;
 	} else {
 		if (conn->phase == IDLE && !conn->excused)
 			unasked(conn);
 		conn->excused = 0;
-		conn->t_client = m.t;
-		reply_read(conn, t, &m, bytes);
+		conn->t_client = now;
+		reply_read(conn, t, now, bytes);
 		if (conn->phase == ANSWERED)
 			finish(conn);
 	}
-	did(t, conn->id, role, &m);
+	did(t, conn->id, role, now);
 	return 1;
 }
 
@@ -450,19 +449,18 @@ APART int datagram_left(u64 id, u32 role, u32 bytes)
 	struct thread *t = c && conn ? own(c) : 0;
 	if (!c || !conn || !t)
 		return 0;
-	struct mark m;
-	mark_own(t, &m, monotonic_ns());
+	u64 now = monotonic_ns();
 	if (role == SERVER) {
 		if (conn->phase != SERVED)
 			return 0;
 		/* For this host the request is over. */
-		reply_begins(conn, t, &m);
-		reply_left(conn, c, m.t, bytes);
+		reply_begins(conn, t, now);
+		reply_left(conn, c, now, bytes);
 		finish(conn);
 	} else {
 		int answered = conn->t_early > conn->t_client;
 		conn->reader[CLIENT] = CURRENT;
-		conn->t_client = m.t;
+		conn->t_client = now;
 		if (answered) {
 			/* It may be counted already. */
 			if (!conn->excused)
@@ -470,11 +468,11 @@ APART int datagram_left(u64 id, u32 role, u32 bytes)
 			return 0;
 		}
 		if (conn->phase == IDLE)
-			request_begins(conn, c, m.t, 0);
+			request_begins(conn, c, now, 0);
 		conn->asked += bytes;
-		conn->t_out = m.t;
+		conn->t_out = now;
 	}
-	did(t, conn->id, role, &m);
+	did(t, conn->id, role, now);
 	return 0;
 }
 
@@ -488,13 +486,13 @@ NOINLINE int datagram_leaves(struct sock *sk, struct control *c, struct sk_buff 
 	/* A connected socket tells by itself. */
 	if (FAR_PORT(sk))
 		return 0;
-	struct key key = { .family = AF_INET | DATAGRAM };
+	struct key key = { .family = AF_INET | DATAGRAM, .net = net_of(sk) };
 	struct address own = {}, far = {};
 	if (addresses_of((u64)skb->head, skb->transport_header, skb->network_header, &own, &far))
 		return 0;
 	if (own.port != PORT_OF(sk) || !far.port || is_loopback(&far))
 		return 0;
-	u32 side = join(&key, sk, &own, &far);
+	u32 side = join(&key, &own, &far);
 	struct queue *q = socket_storage(&queues, sk, 0, STORAGE_CREATE);
 	if (!q)
 		return 0;
@@ -507,7 +505,8 @@ NOINLINE int datagram_leaves(struct sock *sk, struct control *c, struct sk_buff 
 /* What goes to an end here was seen when it arrived there. */
 NOINLINE int datagram_sent(struct sock *sk, struct control *c, u32 bytes)
 {
-	struct key key = { .family = AF_INET | DATAGRAM };
+	u64 net = net_of(sk);
+	struct key key = { .family = AF_INET | DATAGRAM, .net = net };
 	struct queue *q = socket_storage(&queues, sk, 0, 0);
 	int side = sk->sk_protocol == IPPROTO_UDP ? key_of_addresses(sk, &key) : -1;
 	struct conn *conn = 0;
@@ -518,7 +517,7 @@ NOINLINE int datagram_sent(struct sock *sk, struct control *c, u32 bytes)
 		q->sender = 0;
 	}
 	if (side >= 0) {
-		conn = conn_between(sk, c, &key, side, MINE);
+		conn = conn_between(sk, &key, side, MINE, net);
 		if (conn && !conn->server)
 			serves(conn, side, 2 - side, side ? key.b.port : key.a.port, side ? key.a.port : key.b.port);
 		if (conn && conn->server != side + 1u)

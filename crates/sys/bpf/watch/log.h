@@ -27,7 +27,9 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	/* Of a connection to another host one half is missing; datagrams are messages as they are. */
 	if (!looks_into || !c->payload || conn->far || conn->datagrams)
 		return;
-	u32 *found = conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
+	/* It is seldom looked for: it costs as much as the rest of a turn's beginning, and nothing is lost where it is found a little later. */
+	int asks = conn->logged || conn->clean == CLEAN || conn->turns % 16 == 0;
+	u32 *found = asks && conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
 	if (conn->logged) {
 		if (verdict == SEVERAL)
@@ -56,7 +58,7 @@ INLINE void fill(struct event *e, struct conn *conn, u32 kind, u32 role, s32 pid
 	e->last = e->run_ended = 0;
 	UNROLL for (int i = 0; i < KINDS; i++)
 		e->ns[i] = m->ns[i];
-	UNROLL for (int i = 0; i < 4; i++)
+	UNROLL for (int i = 0; i < PARTS_OF_TIME; i++)
 		e->since[i] = 0;
 	e->seq = COUNT(conn->seq);
 	e->turns = conn->turns;
@@ -153,14 +155,16 @@ INLINE u32 copy_sent(struct message *m, struct msghdr *msg)
 }
 
 /* A send call begins. */
-NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct msghdr *msg)
+NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, u64 now, struct msghdr *msg)
 {
 	u32 zero = 0;
+	struct mark m;
+	mark_own(t, &m, now);
 	struct message *message = map_lookup(&blank_message, &zero);
 	if (!message)
 		return 0;
 	struct event *e = &message->event;
-	fill(e, conn, BEGIN, role, CURRENT, m);
+	fill(e, conn, BEGIN, role, t->pid, &m);
 	by(e, t);
 	conn->flags = 0;
 	u64 bytes = msg->msg_iter.count;
@@ -174,14 +178,16 @@ NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, const stru
 }
 
 /* The same of a Unix socket: what was sent is in the queue of the other end. */
-NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct sk_buff *skb)
+NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, u64 now, struct sk_buff *skb)
 {
 	u32 zero = 0;
+	struct mark m;
+	mark_own(t, &m, now);
 	struct message *message = map_lookup(&blank_message, &zero);
 	if (!message)
 		return 0;
 	struct event *e = &message->event;
-	fill(e, conn, BEGIN, role, CURRENT, m);
+	fill(e, conn, BEGIN, role, t->pid, &m);
 	by(e, t);
 	conn->flags = 0;
 	e->flags |= WHOLE;
@@ -201,15 +207,17 @@ NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, const str
 }
 
 /* The call has ended, and so many bytes were taken. */
-APART int log_sent(u64 id, u32 role, const struct mark *m, u32 bytes)
+APART int log_sent(u64 id, u32 role, u64 now, u32 bytes)
 {
 	u32 kind = SENT_ALL;
 	struct conn *conn = conn_of(id);
 	struct thread *t = thread_of(CURRENT);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e || !conn || !t || !m)
+	if (!e || !conn || !t)
 		return 0;
-	fill(e, conn, kind, role, CURRENT, m);
+	struct mark m;
+	mark_own(t, &m, now);
+	fill(e, conn, kind, role, t->pid, &m);
 	by(e, t);
 	e->bytes = bytes;
 	put(e, 0);
@@ -236,22 +244,23 @@ APART int log_ready(u64 id, u32 role, u64 now)
 	return 0;
 }
 
-APART int log_read(u64 id, u32 role, const struct mark *m, u32 bytes)
+APART int log_read(u64 id, u32 role, u64 now, u32 bytes)
 {
 	u32 kind = READ;
 	struct conn *conn = conn_of(id);
 	struct thread *t = thread_of(CURRENT);
 	struct event *e = map_lookup(&blank_event, &kind);
-	if (!e || !conn || !t || !m)
+	if (!e || !conn || !t)
 		return 0;
-	fill(e, conn, kind, role, CURRENT, m);
+	struct mark m;
+	mark_own(t, &m, now);
+	fill(e, conn, kind, role, t->pid, &m);
 	by(e, t);
 	e->bytes = bytes;
 	struct last *last = &t->last[role & 1];
 	if (last->conn) {
-		e->last = last->at.t;
-		UNROLL for (int i = 0; i < KINDS; i++)
-			e->since[i >= POLL ? 0 : i == WAKING ? 1 : i == RUNNABLE ? 2 : 3] += m->ns[i] - last->at.ns[i];
+		e->last = last->t;
+		did_since(t, last->t, m.t, e->since);
 	}
 	e->run_ended = t->run_ended;
 	e->run = t->run_before;

@@ -34,12 +34,18 @@ INLINE int above(const struct address *a, const struct address *b)
 #define PORT_OF(sk) ((sk)->__sk_common.skc_num)
 #define FAR_PORT(sk) __builtin_bswap16((sk)->__sk_common.skc_dport)
 
-/* Two addresses, of which the first is that of a socket; which end this is. */
-INLINE int join(struct key *key, struct sock *sk, const struct address *own, const struct address *far)
+/*
+ * The network namespace of a socket. To be asked for once and handed on: the verifier looks through all the kernel's types for each
+ * pointer that is read, on each way that leads there.
+ */
+INLINE u64 net_of(struct sock *sk) { return (u64)sk->__sk_common.skc_net.net; }
+
+/* Two addresses, of which the first is that of a socket in the key's network namespace; which end this is. */
+INLINE int join(struct key *key, const struct address *own, const struct address *far)
 {
 	/* Every network namespace has a loopback of its own. */
-	if (is_loopback(own))
-		key->net = (u64)sk->__sk_common.skc_net.net;
+	if (!is_loopback(own))
+		key->net = 0;
 	int side = above(own, far);
 	key->a = side ? *far : *own;
 	key->b = side ? *own : *far;
@@ -55,7 +61,7 @@ INLINE int key_of_addresses(struct sock *sk, struct key *key)
 	struct address own = {}, far = {};
 	address_of(&own, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr, PORT_OF(sk));
 	address_of(&far, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr, FAR_PORT(sk));
-	return far.port ? join(key, sk, &own, &far) : -1;
+	return far.port ? join(key, &own, &far) : -1;
 }
 
 /*
@@ -83,7 +89,7 @@ INLINE void begins_at(struct sock *sk, struct key *key, u32 side)
 	key->begins[1] = side ? sent : got;
 }
 
-/* The connection of a socket, the same for both of its ends, and which end it is (0, 1); -1: nothing that is watched. */
+/* The connection of a socket, of which the network namespace is there, the same for both of its ends, and which end it is (0, 1); -1: nothing that is watched. */
 INLINE int key_of(struct sock *sk, struct key *key)
 {
 	u16 family = sk->__sk_common.skc_family;
@@ -97,6 +103,7 @@ INLINE int key_of(struct sock *sk, struct key *key)
 		if (!peer)
 			return -1;
 		key->family = AF_UNIX;
+		key->net = 0;
 		key->a.lo = own < peer ? own : peer;
 		key->b.lo = own < peer ? peer : own;
 		return own > peer;
@@ -178,7 +185,7 @@ INLINE int belongs(struct sock *sk, struct control *c, int mine)
 	s32 process = PROCESS;
 	if (mine && c->follow & PROCESSES && map_lookup(&processes, &process))
 		return 1;
-	return c->follow & CGROUPS && (of_watched_cgroup(sk) || (mine && in_watched_cgroup()));
+	return by_cgroup && c->follow & CGROUPS && (of_watched_cgroup(sk) || (mine && in_watched_cgroup()));
 }
 
 /* It is a socket of a port that is watched. */
@@ -233,9 +240,9 @@ INLINE void incomplete(struct conn *conn);
  * Whether the end of a pair of addresses of datagrams is in the network namespace in which it was before. Else hosts in several of
  * them have these addresses, and nothing in a datagram tells whose it is: from then on each end stands for itself.
  */
-NOINLINE int is_the_only_one(struct sock *sk, struct control *c, struct key *key, u32 side)
+NOINLINE int is_the_only_one(struct control *c, struct key *key, u32 side, u64 net)
 {
-	u64 *id = map_lookup(&pairs, key), net = (u64)sk->__sk_common.skc_net.net, ambiguous = AMBIGUOUS;
+	u64 *id = map_lookup(&pairs, key), ambiguous = AMBIGUOUS;
 	if (!id)
 		return 1;
 	if (*id == AMBIGUOUS)
@@ -257,15 +264,18 @@ NOINLINE int is_the_only_one(struct sock *sk, struct control *c, struct key *key
 }
 
 /* The connection of two addresses, made where it is watched and not known yet. `side`: which of them this end has. */
-NOINLINE struct conn *conn_between(struct sock *sk, struct control *c, struct key *key, u32 side, u32 how)
+NOINLINE struct conn *conn_between(struct sock *sk, struct key *key, u32 side, u32 how, u64 net)
 {
+	struct control *c = active();
+	if (!c)
+		return 0;
 	u32 zero = 0, datagrams = sk->sk_type == SOCK_DGRAM;
 	int inet = sk->__sk_common.skc_family != AF_UNIX, apart = c->apart && inet, stream = inet && !datagrams;
 	u32 own = side ? key->b.port : key->a.port, far = side ? key->a.port : key->b.port;
 	/* Both ends of datagrams are found again by their addresses: if each is on its own, under one of its own. */
-	if (datagrams && inet && (apart || !is_the_only_one(sk, c, key, side))) {
+	if (datagrams && inet && (apart || !is_the_only_one(c, key, side, net))) {
 		key->family |= 0x1000u << (side & 1);
-		key->net = (u64)sk->__sk_common.skc_net.net;
+		key->net = net;
 	}
 	int kept = !apart || datagrams;
 	u64 *id = kept ? map_lookup(&pairs, key) : 0;
@@ -295,7 +305,7 @@ NOINLINE struct conn *conn_between(struct sock *sk, struct control *c, struct ke
 		conn->t_ready = monotonic_ns();
 		conn->other = side ? key->a : key->b;
 		conn->datagrams = datagrams;
-		conn->net[side & 1] = (u64)sk->__sk_common.skc_net.net;
+		conn->net[side & 1] = net;
 		u64 how_kept = id ? ANY : NO_EXIST;
 		int met = kept && map_update(&pairs, key, &number, how_kept);
 		if (kept && stream && !met) {
@@ -341,9 +351,10 @@ NOINLINE struct end *first_sight(struct sock *sk, struct control *c, int mine)
 			c->datagrams = 1;
 		return 0;
 	}
-	struct key key = {};
+	u64 net = net_of(sk);
+	struct key key = { .net = net };
 	int side = key_of(sk, &key);
-	struct conn *conn = side < 0 ? 0 : conn_between(sk, c, &key, side, MADE | (mine ? MINE : 0));
+	struct conn *conn = side < 0 ? 0 : conn_between(sk, &key, side, MADE | (mine ? MINE : 0), net);
 	if (!conn)
 		return 0;
 	e->side = side & 1;

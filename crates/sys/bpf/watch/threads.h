@@ -45,30 +45,40 @@ INLINE u64 steal_of(struct task_struct *task)
 	return rq ? rq->prev_steal_time_rq : 0;
 }
 
-/* The current thread, known from now on. */
-NOINLINE struct thread *own(struct control *c)
+/*
+ * The same of this CPU. Apart, because the verifier looks through all the kernel's types for each pointer that is followed, on each way
+ * that leads there.
+ */
+APART u64 steal_here(void) { return steal_of(current_task()); }
+
+NOINLINE struct thread *get_to_know(struct control *c, s32 pid)
 {
-	s32 pid = CURRENT;
-	struct thread *t = thread_of(pid);
-	if (t || pid <= 0)
-		return t;
+	struct thread *t;
 	for (int tries = 0; tries < 16; tries++) {
 		u32 place = COUNT(c->next_thread) % THREADS;
 		t = place ? map_lookup(&threads, &place) : 0;
 		if (!t || __sync_val_compare_and_swap(&t->pid, 0, pid))
 			continue;
 		__builtin_memset(&t->seq, 0, sizeof(*t) - __builtin_offsetof(struct thread, seq));
-		t->owes = 0;
 		t->state = ON_CPU;
 		t->since = monotonic_ns();
+		t->history[t->changes++ % HISTORY] = t->since << 2 | RAN;
 		t->tgid = PROCESS;
-		t->stolen = steal_of(current_task());
+		t->stolen = steal_here();
 		current_name(t->name, sizeof(t->name));
 		set_place(pid, place, 1);
 		return t;
 	}
 	COUNT(c->no_room);
 	return 0;
+}
+
+/* The current thread, known from now on. */
+INLINE struct thread *own(struct control *c)
+{
+	s32 pid = CURRENT;
+	struct thread *t = thread_of(pid);
+	return t || pid <= 0 ? t : get_to_know(c, pid);
 }
 
 INLINE void forget(struct thread *t, s32 pid)
@@ -90,15 +100,22 @@ INLINE int lock(struct thread *t)
 
 INLINE void unlock(struct thread *t) { __sync_fetch_and_add(&t->seq, 1); }
 
+INLINE u32 part_of(u32 state)
+{
+	return state >= POLL ? BLOCKED : state == WAKING ? WOKEN : state == RUNNABLE ? QUEUED : RAN;
+}
+
 /* Begins a new state. Where the thread is locked. */
 INLINE void go(struct thread *t, u32 state, u64 now)
 {
-	u32 old = t->state;
+	u32 old = t->state, part = part_of(state);
 	if (old < KINDS && now > t->since)
 		t->ns[old] += now - t->since;
 	if (now > t->since)
 		t->since = now;
 	t->state = state;
+	if (part != part_of(old))
+		t->history[t->changes++ % HISTORY] = t->since << 2 | part;
 }
 
 /*
@@ -150,20 +167,14 @@ INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 	return 0;
 }
 
-NOINLINE int stolen_so_far(struct thread *t, u64 now)
+/* Of the current thread, which only interrupts change meanwhile, on this CPU: nothing but the compiler must be kept in order. */
+INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 {
-	u64 stolen = steal_of(current_task());
+	u64 stolen = steal_here();
 	if (stolen != t->stolen && lock(t)) {
 		take_stolen(t, stolen, now);
 		unlock(t);
 	}
-	return 0;
-}
-
-/* Of the current thread, which only interrupts change meanwhile, on this CPU: nothing but the compiler must be kept in order. */
-INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
-{
-	stolen_so_far(t, now);
 	for (int tries = 0; tries < 4; tries++) {
 		u64 seq = *(volatile u64 *)&t->seq;
 		asm volatile("" ::: "memory");
@@ -176,7 +187,7 @@ INLINE void mark_own(struct thread *t, struct mark *m, u64 now)
 	}
 }
 
-/* What a thread did between two marks. A total that went back, which makes a row worthless, leaves `wrong` below 0. */
+/* What a thread did between two marks, of a kind. A total that went back, which makes a row worthless, leaves `wrong` below 0. */
 INLINE u64 between(const struct mark *from, const struct mark *to, int kind, s64 *wrong)
 {
 	s64 ns = to->ns[kind] - from->ns[kind];
@@ -193,27 +204,31 @@ INLINE u64 until(u64 from, u64 to, struct row *row)
 	return to - from;
 }
 
-/* How a thread came to read what was ready: blocked until the wake-up call, in flight, in the run queue, on the CPU. */
-INLINE void parts_of(u64 *parts, const struct mark *from, const struct mark *to, struct row *row)
+/*
+ * What the current thread did between two moments of which the later one is now, added to `parts`. Returned is what nobody knows: more
+ * has happened since than is remembered, or the thread was not known yet.
+ */
+INLINE u64 did_since(struct thread *t, u64 from, u64 to, u64 *parts)
 {
-	u64 blocked = 0, on_cpu = 0;
-	s64 wrong = 0;
-	UNROLL for (int i = POLL; i < KINDS; i++)
-		blocked += between(from, to, i, &wrong);
-	UNROLL for (int i = ON_CPU; i < RUNNABLE; i++)
-		on_cpu += between(from, to, i, &wrong);
-	parts[0] = blocked;
-	parts[1] = between(from, to, WAKING, &wrong);
-	parts[2] = between(from, to, RUNNABLE, &wrong);
-	parts[3] = on_cpu;
-	if (wrong < 0)
-		row->flags |= TORN;
+	for (u32 i = 1; i <= HISTORY && to > from; i++) {
+		u64 change = t->history[(t->changes - i) % HISTORY];
+		if (!change)
+			break;
+		u64 begun = change >> 2 > from ? change >> 2 : from;
+		if (begun < to) {
+			parts[change & 3] += to - begun;
+			to = begun;
+		}
+	}
+	return to > from ? to - from : 0;
 }
 
-/* The thread did something on this connection: what it did before on another one is over. Totals are up to date in `m`. */
-INLINE void did(struct thread *t, u64 conn, u32 role, const struct mark *m)
+/* The thread did something on this connection: what it did before on another one is over. */
+INLINE void did(struct thread *t, u64 conn, u32 role, u64 now)
 {
 	struct last *last = &t->last[role & 1];
 	last->conn = conn;
-	last->at = *m;
+	last->t = now;
+	if (role == SERVER && t->put_off)
+		mark_own(t, &t->served, now);
 }

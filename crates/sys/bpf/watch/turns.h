@@ -91,39 +91,19 @@ INLINE void incomplete(struct conn *conn)
 
 /* ---- data on its way ---- */
 
-/* Data became ready for whoever reads in this role. */
-INLINE void ready_for(struct conn *conn, u32 role, u64 now)
-{
-	struct waiting *w = &conn->waiting[role];
-	w->thread = 0;
-	struct thread *t = thread_of(conn->reader[role]);
-	if (t && mark_other(t, &w->at, now)) {
-		w->thread = conn->reader[role];
-		now = w->at.t;
-	}
-	conn->t_ready = now;
-}
-
 /* It is there: behind what the thread did on other connections, or by what it did since the data was ready. */
-INLINE void arrived(struct conn *conn, u32 role, struct thread *t, const struct mark *m, struct arrival *to, struct who *run)
+INLINE void arrived(struct conn *conn, u32 role, struct thread *t, u64 now, struct arrival *to, struct who *run)
 {
-	struct row *row = &conn->row;
 	struct last *last = &t->last[role];
-	struct waiting *w = &conn->waiting[role];
-	s32 pid = CURRENT;
-	to->queued = to->thread = 0;
-	UNROLL for (int i = 0; i < 4; i++)
+	s32 pid = t->pid;
+	u64 ready = conn->t_ready, waited = until(ready, now, &conn->row);
+	int others = last->conn && last->conn != conn->id && last->t > ready;
+	to->queued = others ? last->t - ready : 0;
+	UNROLL for (int i = 0; i < PARTS_OF_TIME; i++)
 		to->parts[i] = 0;
-	if (last->conn && last->conn != conn->id && last->at.t > conn->t_ready) {
-		to->queued = last->at.t - conn->t_ready;
-		parts_of(to->parts, &last->at, m, row);
-	} else if (w->thread == pid) {
-		parts_of(to->parts, &w->at, m, row);
-	} else {
-		to->thread = until(conn->t_ready, m->t, row);
-	}
+	to->thread = others || conn->reader[role] == pid ? did_since(t, ready + to->queued, now, to->parts) : waited;
 	*run = t->run_before;
-	if (t->run_ended < conn->t_ready)
+	if (t->run_ended < ready)
 		run->ns = 0;
 	conn->reader[role] = pid;
 }
@@ -172,7 +152,7 @@ INLINE void request_ready(struct conn *conn, struct control *c, u64 now)
 	if (conn->phase != SENT)
 		return;
 	conn->phase = ARRIVED;
-	ready_for(conn, SERVER, now);
+	conn->t_ready = now;
 }
 
 /* The number of a server + 1, given to it where it has none. */
@@ -202,10 +182,18 @@ INLINE u32 service_of(struct conn *conn, struct control *c, s32 process, int awa
 	return numbered(c, &key);
 }
 
-INLINE void request_read(struct conn *conn, struct control *c, struct thread *t, const struct mark *m, u32 bytes)
+/* The thread goes on with a request that it had put off, or with another one on that connection. */
+INLINE void takes_up(struct conn *conn, struct thread *t)
+{
+	if (conn->done_is && conn->reads == t->pid && t->put_off)
+		t->put_off--;
+	conn->done_is = 0;
+}
+
+INLINE void request_read(struct conn *conn, struct control *c, struct thread *t, u64 now, u32 bytes)
 {
 	struct row *row = &conn->row;
-	s32 pid = CURRENT;
+	s32 pid = t->pid;
 	if (!conn->service)
 		conn->service = service_of(conn, c, t->tgid, 0);
 	conn->got += bytes;
@@ -215,6 +203,8 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 		conn->reader[SERVER] = pid;
 		return;
 	}
+	mark_own(t, &conn->read, now);
+	now = conn->read.t;
 	conn->phase = SERVED;
 	row->flags = 0;
 	row->t0 = conn->t_sent;
@@ -224,52 +214,53 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 		row->softirq = row->send;
 		row->send = 0;
 	}
-	arrived(conn, SERVER, t, m, &row->there, &row->run_there);
+	arrived(conn, SERVER, t, now, &row->there, &row->run_there);
 	row->server = pid;
 	row->server_process = t->tgid;
 	copy_name(row->server_name, t->name);
 	row->bytes_there = bytes;
-	conn->read = *m;
+	takes_up(conn, t);
 	conn->reads = pid;
 	conn->faults = t->faults;
-	conn->done_is = 0;
 	conn->hands = 0;
 	t->open = conn->id;
 	t->block.ns = t->run.ns = 0;
 }
 
 /* The thread turns to another request: with the one that it read before it is done for now. */
-INLINE void turn_away(struct thread *t, u64 to, const struct mark *m)
+INLINE void turn_away(struct thread *t, u64 to, u64 now)
 {
 	u64 open = t->open;
 	if (!open || open == to)
 		return;
 	struct conn *before = conn_of(open);
 	if (before && before->phase == SERVED && !before->done_is) {
-		before->done = *m;
+		mark_own(t, &before->done, now);
 		before->done_is = 1;
+		t->put_off++;
 	}
 }
 
 /* ---- a reply ---- */
 
-INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark *m)
+INLINE void reply_begins(struct conn *conn, struct thread *t, u64 now)
 {
 	struct row *row = &conn->row;
-	s32 pid = CURRENT;
-	struct last *last = &t->last[SERVER];
+	s32 pid = t->pid;
 	u64 held = 0, elsewhere = 0;
 	s64 wrong = 0;
+	struct mark m;
+	mark_own(t, &m, now);
 	/* It answers although the client has sent what it has not read: something earlier. */
 	if (conn->asked > conn->got)
 		sign(conn);
 	if (pid == conn->reads) {
-		int away = conn->done_is && last->conn != conn->id && last->at.t > conn->done.t;
+		int away = conn->done_is && t->last[SERVER].conn != conn->id && t->served.t > conn->done.t;
 		UNROLL for (int i = 0; i < KINDS; i++) {
-			u64 ns = between(&conn->read, m, i, &wrong);
+			u64 ns = between(&conn->read, &m, i, &wrong);
 			/* What it did on a CPU for others is not work on this request; where it slept meanwhile, it waited for something. */
 			if (away && i <= WAKING) {
-				u64 others = between(&conn->done, &last->at, i, &wrong);
+				u64 others = between(&conn->done, &t->served, i, &wrong);
 				ns -= others;
 				held += others;
 			}
@@ -278,12 +269,13 @@ INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark 
 	} else if (conn->hands == pid) {
 		row->flags |= HANDED;
 		UNROLL for (int i = 0; i < KINDS; i++)
-			row->work[i] = between(&conn->read, &conn->handed_from, i, &wrong) + between(&conn->handed_to, m, i, &wrong);
+			row->work[i] = between(&conn->read, &conn->handed_from, i, &wrong) + between(&conn->handed_to, &m, i, &wrong);
 	} else {
 		UNROLL for (int i = 0; i < KINDS; i++)
 			row->work[i] = 0;
-		elsewhere = until(conn->read.t, m->t, row);
+		elsewhere = until(conn->read.t, m.t, row);
 	}
+	takes_up(conn, t);
 	if (wrong < 0)
 		row->flags |= TORN;
 	row->held = held;
@@ -293,40 +285,40 @@ INLINE void reply_begins(struct conn *conn, struct thread *t, const struct mark 
 	if (elsewhere)
 		row->block.ns = row->run_work.ns = 0;
 	row->faults = t->faults - (pid == conn->reads ? conn->faults : t->faults);
-	conn->t_first = m->t;
+	conn->t_first = m.t;
 	conn->phase = SENDING;
 }
 
 INLINE void reply_ready(struct conn *conn, u64 now)
 {
-	ready_for(conn, CLIENT, now);
+	conn->t_ready = now;
 	conn->row.reply = until(conn->t_first, conn->t_ready, &conn->row);
 	conn->phase = READY;
 }
 
-INLINE void reply_read(struct conn *conn, struct thread *t, const struct mark *m, u32 bytes)
+INLINE void reply_read(struct conn *conn, struct thread *t, u64 now, u32 bytes)
 {
 	struct row *row = &conn->row;
 	if (conn->phase == ANSWERED) {
-		conn->reader[CLIENT] = CURRENT;
-		row->rest = until(conn->t_first, m->t, row);
-		row->total = until(row->t0, m->t, row);
+		conn->reader[CLIENT] = t->pid;
+		row->rest = until(conn->t_first, now, row);
+		row->total = until(row->t0, now, row);
 		row->bytes_back += bytes;
 		row->flags |= PARTS;
 		return;
 	}
 	if (conn->phase != READY) {
-		conn->reader[CLIENT] = CURRENT;
+		conn->reader[CLIENT] = t->pid;
 		return;
 	}
-	arrived(conn, CLIENT, t, m, &row->back, &row->run_back);
+	arrived(conn, CLIENT, t, now, &row->back, &row->run_back);
 	row->rest = 0;
-	row->client = CURRENT;
+	row->client = t->pid;
 	row->client_process = t->tgid;
 	copy_name(row->client_name, t->name);
 	row->bytes_back = bytes;
-	row->total = until(row->t0, m->t, row);
-	conn->t_first = m->t;
+	row->total = until(row->t0, now, row);
+	conn->t_first = now;
 	conn->phase = ANSWERED;
 }
 
@@ -350,7 +342,7 @@ INLINE void reply_from_afar(struct conn *conn, struct control *c, u64 now)
 	if (!conn->service)
 		conn->service = service_of(conn, c, 0, 1);
 	u64 received = received_from(now);
-	ready_for(conn, CLIENT, now);
+	conn->t_ready = now;
 	__builtin_memset(&row->send, 0, STAGES_SIZE);
 	if (received < conn->t_sent)
 		received = conn->t_sent;
@@ -392,10 +384,10 @@ INLINE void reply_left(struct conn *conn, struct control *c, u64 now, u32 bytes)
 }
 
 /* Before kernel 6.16 a send to another host is known when it is over. */
-INLINE void sent_in_silence(struct conn *conn, struct control *c, struct sock *sk, struct thread *t, u32 role, const struct mark *m)
+INLINE void sent_in_silence(struct conn *conn, struct control *c, struct sock *sk, struct thread *t, u32 role, u64 now)
 {
 	if (role == CLIENT)
-		client_sends(conn, c, sk, m->t);
+		client_sends(conn, c, sk, now);
 	else if (conn->phase == SERVED)
-		reply_begins(conn, t, m);
+		reply_begins(conn, t, now);
 }

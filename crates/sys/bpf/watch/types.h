@@ -36,21 +36,26 @@ struct who { u64 ns; s32 pid; s16 call; u16 cpu; char name[16]; };
 /* What a thread had done up to a moment. */
 struct mark { u64 t; u64 ns[KINDS]; };
 
-/* What a thread did last on a connection, in one role. */
-struct last { u64 conn; struct mark at; };
+/* On which connection a thread did something last, in one role, and when. */
+struct last { u64 conn, t; };
 
 enum { CLIENT, SERVER };
 
+/* What a thread does, in the parts that count for what waits for it: blocked until the wake-up call, in flight, in the run queue, on the CPU. */
+enum { BLOCKED, WOKEN, QUEUED, RAN, PARTS_OF_TIME };
+/* Changes from one of them to another that are remembered. */
+#define HISTORY 32
+
 struct thread {
 	s32 pid;                 /* 0: the place is free */
-	u32 owes;                /* requests that it has read, of which nobody knows whose they were */
+	u32 state;
 	u64 seq;                 /* odd while the totals change */
 	u64 since;               /* when the state began */
-	u64 ns[KINDS];
+	u64 ns[KINDS];           /* up to here two lines of the cache, which another CPU may look at */
 	u64 stolen;              /* what the hypervisor had taken of its CPU when that was looked at last */
 	u64 copied;              /* its total on the CPU when it was copied last */
-	u32 state;
 	s32 call;                /* in which it blocks */
+	u32 changes;             /* so many were written into the history */
 	s32 tgid;
 	u32 faults;
 	u32 interrupts;          /* that are under way, one within the other */
@@ -62,9 +67,12 @@ struct thread {
 	struct who taker;        /* who took the CPU where it was taken away; pid 0: it was not */
 	u64 run_ended;
 	struct last last[2];     /* by role */
+	u32 owes;                /* requests that it has read, of which nobody knows whose they were */
+	u32 put_off;             /* requests that it has read and not answered before it turned to others */
+	struct mark served;      /* what it had done when it did something last as a server; only while it has put off some */
 	char name[16];
-	u64 gap[8];             /* no two threads share a line of the cache */
-};
+	u64 history[HISTORY];    /* when a part of its time began, and which in the lowest two bits; 0: nothing yet */
+} __attribute__((aligned(64)));
 
 /* ---- connections ---- */
 
@@ -76,7 +84,7 @@ struct key { struct address a, b; u64 net; u64 family; u32 begins[2]; };
 /* From data being ready to a thread having it. */
 struct arrival {
 	u64 queued;              /* the thread was busy with other connections */
-	u64 parts[4];            /* wake-up call, in flight, run queue, on CPU */
+	u64 parts[PARTS_OF_TIME]; /* of the thread that reads it */
 	u64 thread;              /* the reading thread is not the one that was expected */
 };
 
@@ -115,42 +123,42 @@ enum { SLOW = 1, SAMPLED = 2, TORN = 4, AGAIN = 8, HANDED = 16, PARTS = 32 };
 
 enum { IDLE, SENT, ARRIVED, SERVED, SENDING, READY, ANSWERED };
 
-/* The thread that is expected to read, when data became ready for it. */
-struct waiting { struct mark at; s32 thread; u32 zero; };
-
+/* In the order of the lines of the cache: those that one end writes are not those that the other one does, but for the second. */
 struct conn {
 	u64 id;
-	u32 phase;
 	u32 server;              /* which end: 1 or 2; 0: not known yet */
 	u32 seen;                /* ends that were seen, a bit each */
 	u32 far;                 /* the other end is on another host */
+	u32 datagrams;           /* it is a pair of addresses between which datagrams go */
 	struct address other;    /* the address of the end that was not seen first */
 	u32 service;             /* its number + 1 */
 	u32 port;
-	u32 turns, out_of_turn;
+	u32 logged;              /* its events are logged (log.h) */
+	u32 paired;              /* user space pairs its messages: turns are not counted */
+
+	u32 phase;
+	u32 turns;
 	u64 asked, got;          /* bytes that the client has sent and the server has received */
-	u32 faults;              /* of the reading thread when it read */
-	s32 reader[2];           /* the threads that received last, by role */
-	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
 	u64 t_sent, t_out, t_ready, t_first;
-	struct waiting waiting[2]; /* by role */
+	s32 reader[2];           /* the threads that received last, by role */
+
+	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
+	u32 faults;              /* of the reading thread when it read */
 	u32 done_is;
-	u32 datagrams;           /* it is a pair of addresses between which datagrams go */
+	struct mark read, done, handed_from, handed_to;
+
+	/* The log of the connection. */
+	u32 begun;               /* a turn has begun */
+	u32 ever;                /* they were logged before */
+	u32 since;               /* the turn from which on they are */
+	u32 out_of_turn, signs;  /* signs of several requests in flight: in all, and since the log was begun */
+	u32 clean;               /* turns since the last of them */
+	u32 seq, flags;
 	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
 	u64 net[2];              /* of datagrams: the network namespaces of both ends; 0: not known yet */
 	u32 excused, spare;      /* of datagrams: what the client reads next answers a request that was not seen */
-	struct mark read, done, handed_from, handed_to;
-	/* The log of the connection (log.h). */
-	u32 begun;               /* a turn has begun */
-	u32 logged;              /* its events are logged */
-	u32 ever;                /* they were before */
-	u32 since;               /* the turn from which on they are */
-	u32 signs;               /* signs of several requests in flight */
-	u32 clean;               /* turns since the last of them */
-	u32 paired;              /* user space pairs its messages: turns are not counted */
-	u32 seq, flags;
-	struct row row;
-};
+	struct row row __attribute__((aligned(64)));
+} __attribute__((aligned(64)));
 
 /* Datagrams of one socket that wait and are told apart. */
 #define QUEUE 64
@@ -202,7 +210,7 @@ struct event {
 	u64 last;                /* READ: when the thread did something on a connection before */
 	u64 run_ended;           /* READ: the end of its last wait for a CPU */
 	u64 ns[KINDS];           /* totals of the thread at `t` */
-	u64 since[4];            /* READ: what it did since `last`: blocked, waking, runnable, on CPU */
+	u64 since[PARTS_OF_TIME]; /* READ: what it did since `last` */
 	u32 seq, turns;
 	s32 pid, tgid;
 	u32 bytes;               /* BEGIN: to be sent; SENT_ALL: were sent; READ: were received */
@@ -276,7 +284,8 @@ MAP(services, ARRAY, MMAPABLE, SERVICES, u32, struct service);
  * looking something up in them is no call.
  */
 MAP(places, ARRAY, 0, 1 << 20, u32, u64);
-MAP(threads, ARRAY, 0, THREADS, u32, struct thread);
+/* Nobody maps them; but what can be mapped begins at a page, so that no two of them share a line of the cache. */
+MAP(threads, ARRAY, MMAPABLE, THREADS, u32, struct thread);
 /* Ports that are watched, and ports on which somebody listens: a bit each. */
 MAP(ports, ARRAY, MMAPABLE, 1024, u32, u64);
 MAP(listening, ARRAY, MMAPABLE, 1024, u32, u64);
@@ -288,7 +297,7 @@ MAP(queues, SK_STORAGE, NO_PREALLOC, 0, s32, struct queue);
 /* Those of TCP are here twice (`begins_at`). */
 MAP(pairs, LRU_HASH, 0, 32768, struct key, u64);
 /* By number, modulo the size. */
-MAP(conns, ARRAY, 0, CONNS, u32, struct conn);
+MAP(conns, ARRAY, MMAPABLE, CONNS, u32, struct conn);
 /* Servers by port, by process where there is none, or by address and port where they are on another host; and their numbers. */
 MAP(numbers, HASH, 0, SERVICES, struct address, u32);
 /* When the softirq began in which packets are being received on a CPU; 0: none. */
@@ -312,6 +321,8 @@ const volatile u32 looks_into = 1;
 #define LOGGED(conn) (looks_into && (conn)->logged)
 /* The same of Unix sockets, which kernels before 5.16 do not tell about. */
 const volatile u32 unix_sockets = 1;
+/* Whether sockets are watched by their cgroups: to verify the way up from each took half of the time that loading took. */
+const volatile u32 by_cgroup = 1;
 
 INLINE struct control *active(void)
 {

@@ -245,3 +245,14 @@ fn what_is_missing_or_unknown_is_given_up() {
     assert_eq!((left.rows.len(), left.incomplete.get(&3)), (6, Some(&1)));
     assert!(pairing.streams.is_empty());
 }
+
+#[test]
+fn what_is_not_remembered_of_a_thread_is_in_one_piece() {
+    let batches = vec![Batch { works: vec![5, 6], together: [true, false, false] }; 2];
+    let mut events = simulated(&batches, true).events;
+    events.iter_mut().for_each(|event| event.since = event.since.map(|ns| ns / 2));
+    let (found, _) = found(events);
+    assert_eq!((found.rows.len(), found.torn.len()), (4, 0));
+    assert!(found.rows.iter().all(RequestRow::adds_up));
+    assert!(found.rows.iter().any(|row| row.stage(Stage::OtherThread) > 0));
+}
