@@ -157,7 +157,7 @@ fn load(wanted: Wanted<'_>, older: bool, btf: &Btf) -> Result<(Ebpf, Loaded, Mis
     let globals = globals.map(|(name, set)| (name, u32::from(set)));
     let mut loader = EbpfLoader::new();
     for (name, set) in &globals {
-        loader.override_global(*name, set, true);
+        loader.override_global(name, set, true);
     }
     let mut ebpf = object(&mut loader, btf, OBJECT)?;
     let copying: &[&str] = if payload { &COPYING } else { &[] };

@@ -109,11 +109,8 @@ pub fn available() -> Result<(), Unavailable> {
 pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicBool) -> Result<(), Problem> {
     first_pid_namespace().map_err(refused)?;
     let mut targets = Targets::of(request)?;
-    let wanted = Wanted {
-        payload: request.framing.is_some(),
-        cgroups: !request.cgroups.is_empty(),
-        without: &request.without,
-    };
+    let wanted =
+        Wanted { payload: request.framing.is_some(), cgroups: !request.cgroups.is_empty(), without: &request.without };
     let (mut watch, mut missing) = Watch::open(wanted).map_err(|refusal| refused(explain(refusal)))?;
     missing.extend(watch.attach());
     if request.no_peers {
