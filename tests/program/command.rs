@@ -237,6 +237,15 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "SIG{name} to {to}");
     }
 
+    /// Waits until this is in standard output.
+    ///
+    /// # Panics
+    /// It does not come.
+    #[track_caller]
+    pub(crate) fn until_it_prints(&self, part: &str) {
+        assert!(within(LIMIT, || self.out.text().contains(part)), "{part:?} is not in:\n{}", self.out.text());
+    }
+
     /// Standard error so far, once it contains `part`.
     ///
     /// # Panics

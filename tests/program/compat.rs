@@ -89,12 +89,10 @@ fn a_client_of_css432_gets_its_number_in_its_own_order() {
         let rest = until_closed(&mut stream);
         assert!(rest.is_empty(), "{rest:?}");
     }
-    let printed = server.stop();
-    assert!(
-        printed.err.contains("20 iterations (host order)") && printed.err.contains("20 iterations (network order)"),
-        "{}",
-        printed.err
-    );
+    for order in ["host", "network"] {
+        server.running.until_it_says(&format!("20 iterations ({order} order)"));
+    }
+    server.stop();
 }
 
 #[test]
@@ -167,6 +165,7 @@ fn the_older_form_sends_no_number_and_has_its_own_words() {
     assert!(row.starts_with("Test 2: data-sending time = ") && row.contains(" usec, round-trip time = "), "{row}");
     assert!(row.contains(", #reads = "), "{row}");
     output.shows(&["60000 bytes, writev of 30x50", "on its own clock"]);
+    server.running.until_it_prints(" usec\n");
     let printed = server.stop();
     assert!(printed.out.starts_with("data-receiving time = ") && printed.out.ends_with(" usec\n"), "{}", printed.out);
 }
@@ -249,11 +248,13 @@ fn trials_fill_the_table_of_the_report() {
         assert!(line.starts_with(&format!("Trial #{}", at + 1)) && line.split_whitespace().count() == 5, "{line}");
     }
     assert!(lines[5].starts_with("Average"), "{}", output.out);
-    let output = output.shows(&["a new connection for each trial", "connect", "p90", "sent again"]);
+    let output = output.shows(&["a new connection for each trial", "connect", "p90", "retransmits"]);
     assert!(!output.out.contains("n/a"), "{}", output.out);
     let json = server.client("echo", "5 -n 3 --one-connection --with-newline --json").ends_with(0).json();
     let trials = json["sizes"][0]["trials"].as_array().unwrap();
     assert_eq!(trials.iter().filter(|trial| trial["connect_ns"].is_null()).count(), 2, "{json}");
+    // Until then it does not know that the client has closed.
+    server.running.until_it_says("3 lines with 15 bytes");
     let printed = server.stop();
     assert!(
         printed.err.contains("1 lines with 10001 bytes") && printed.err.contains("3 lines with 15 bytes"),

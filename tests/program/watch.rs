@@ -335,7 +335,7 @@ fn planted_page_faults_are_counted() {
             std::hint::black_box(&memory);
         }
     };
-    finds(at_once(plant), "work_page_faults", "X02", &["page faults more"]);
+    finds(at_once(plant), "work_page_faults", "X02", &["more page faults"]);
 }
 
 /// A timer that expires all the time on the CPU on which the server computes: its interrupts are told from what the server does.
@@ -449,6 +449,51 @@ fn a_queue_of_clients_is_found() {
         first["code"] == "X09" && first["text"].as_str().is_some_and(|text| text.contains("busy with other")),
         "{first:#}"
     );
+}
+
+/// A server that has read two requests answers the later one first: what it computes for that one is not work on the other.
+#[test]
+fn a_reply_that_waits_for_other_work_is_held_back() {
+    skip_without_bpf!();
+    let _alone = CPU.lock().unwrap_or_else(|failed| failed.into_inner());
+    let listener = listening();
+    let port = listener.local_addr().expect("it is bound").port();
+    let ((), result) = watch(port, move || {
+        let clients = [connect(port), connect(port)];
+        let server = named("planted", move || {
+            real_time(1);
+            let [mut early, mut late] = [(); 2].map(|()| listener.accept().expect("a client").0);
+            for n in 0..30 {
+                let mut byte = [0];
+                early.read_exact(&mut byte).expect("a request");
+                late.read_exact(&mut byte).expect("another one");
+                if n % 6 == 5 {
+                    spin();
+                }
+                late.write_all(&byte).expect("its client reads");
+                early.write_all(&byte).expect("its client reads");
+            }
+        });
+        let ask_all = |mut stream: TcpStream| named("asker", move || (0..30).for_each(|_| _ = ask(&mut stream, b'n')));
+        clients.map(ask_all).into_iter().for_each(|client| client.join().expect("a client"));
+        server.join().expect("the server");
+    });
+    is_sound(&result, 60);
+    // Of both requests of a slow turn the work is that of one, and what the other waits for is the same.
+    let server = server(&result);
+    for stage in ["held", "work_on_cpu"] {
+        let stages = server["stages"].as_array().expect("stages");
+        let slow = stages.iter().find(|row| row["stage"] == stage).and_then(|row| row["slow_ns"].as_f64());
+        let share = slow.map(|ns| ns / PLANTED.as_nanos() as f64);
+        assert!(share.is_some_and(|share| (0.4..0.6).contains(&share)), "{stage} {share:?}");
+    }
+    let codes: Vec<&str> = server["findings"]
+        .as_array()
+        .expect("sentences")
+        .iter()
+        .filter_map(|finding| finding["code"].as_str())
+        .collect();
+    assert!(codes.contains(&"X10") && codes.contains(&"X01"), "{codes:?}");
 }
 
 /// A page, limits, metrics, and the verbs that know what is kept.

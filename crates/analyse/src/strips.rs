@@ -47,7 +47,7 @@ const KNOWN: [(&str, bool, Value); 13] = [
     ("lost", false, |round| Some(round.near().delivery.lost.max(round.far().delivery.lost) as f64)),
     ("replies later than the loss timeout", false, |round| Some(round.near().delivery.late as f64)),
     ("late sends", false, |round| Some(round.open.as_ref()?.late as f64)),
-    ("segments sent again", false, |round| {
+    ("segments retransmitted", false, |round| {
         let of = |tcp: Option<msgpath_core::schema::TcpInfo>| tcp.map(|tcp| tcp.total_retrans as f64);
         Some(of(round.near().tcp)? + of(round.far().tcp)?)
     }),
@@ -85,7 +85,7 @@ pub fn strips(run: &Run, case: u32) -> Strips {
         let least = known.iter().copied().fold(f64::INFINITY, f64::min);
         if known.is_empty() {
             // A closed loop has no schedule, and only TCP has segments: nothing is missing there.
-            let concerns = !matches!(name, "late sends" | "segments sent again");
+            let concerns = !matches!(name, "late sends" | "segments retransmitted");
             out.unknown.extend(concerns.then(|| name.to_owned()));
         } else if most == 0.0 {
             out.zero.push(name.to_owned());

@@ -860,7 +860,7 @@ pub struct TcpInfo {
     pub data_segs_out: u64,
     /// Segments received that carried data.
     pub data_segs_in: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub total_retrans: u64,
     /// Smoothed round trip of the last connection, µs.
     pub rtt_us: u32,
@@ -870,7 +870,7 @@ pub struct TcpInfo {
     pub snd_cwnd: u32,
     /// Largest segment, bytes.
     pub snd_mss: u32,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub bytes_retrans: u64,
     /// Timeout of the receiver's delayed acknowledgement at the end, µs.
     #[serde(default)]

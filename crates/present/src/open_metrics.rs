@@ -236,7 +236,7 @@ impl WatchMetrics {
             ("msgpath_watched_in_flight", "Turns with several requests in flight, not paired.", |counts| {
                 counts.in_flight
             }),
-            ("msgpath_watched_unasked", "Times the server sent unasked.", |counts| counts.unasked),
+            ("msgpath_watched_unasked", "Data from servers that nobody had asked for.", |counts| counts.unasked),
         ];
         for (name, help, of) in counters {
             out.family(name, "counter", "", help);

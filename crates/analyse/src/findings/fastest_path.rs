@@ -38,7 +38,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         let second = if comparison.metric == "p50" { "the second takes" } else { "it carries" };
         let than = if comparison.metric == "p50" { "as long" } else { "what the second does" };
         let margin = range(three_digits(least), three_digits(most));
-        let everywhere = if all == 1 { String::new() } else { format!(" at all {all} sizes and thread counts") };
+        let everywhere = everywhere(&comparison.winners);
         format!("{} is the {quality} of {} paths{everywhere}: {second} {margin} times {than}.", won[0].0, paths.len())
     } else {
         let mut ranked: Vec<_> = cells.iter().collect();
@@ -55,6 +55,22 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let numbers =
         [("cells", all as f64), ("cells_won", won.len() as f64), ("least_margin", least), ("largest_margin", most)];
     vec![finding("V06", Confidence::Sure, text, numbers, vec![])]
+}
+
+/// All cells in words: ` at both sizes`; empty where there is one.
+fn everywhere(cells: &[Winner]) -> String {
+    let sizes: BTreeSet<(u64, &str)> = cells.iter().map(|cell| (cell.size, cell.pieces.as_str())).collect();
+    let threads: BTreeSet<u32> = cells.iter().map(|cell| cell.threads).collect();
+    let what = match (sizes.len(), threads.len()) {
+        (_, 1) => "sizes",
+        (1, _) => "thread counts",
+        (..) => "combinations of size and thread count",
+    };
+    match cells.len() {
+        1 => String::new(),
+        2 => format!(" at both {what}"),
+        count => format!(" at all {count} {what}"),
+    }
 }
 
 /// The paths that tie wherever none wins, if they are the same everywhere.
@@ -99,9 +115,7 @@ mod tests {
         });
         let texts = sentences(&run.run(), "V06");
         assert!(
-            texts[0].starts_with(
-                "sure: shm:ring/spin is the fastest of 3 paths at all 2 sizes and thread counts: the second takes "
-            ),
+            texts[0].starts_with("sure: shm:ring/spin is the fastest of 3 paths at both sizes: the second takes "),
             "{texts:?}"
         );
         let run = paths().factor(|case| if (case.path.transport == "unix") == (case.size == 64) { 0.5 } else { 1.0 });

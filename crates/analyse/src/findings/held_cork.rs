@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let waiting = CORKED.of(input, case.case.id).filter(|waiting| waiting.share >= SHARE)?;
-    // The least retransmission timeout is 200 ms as well: what was lost and sent again is no matter of the cork.
+    // The least retransmission timeout is 200 ms as well: what was lost and retransmitted is no matter of the cork.
     let timeouts = rose(input, case, &["TcpExt.TCPTimeouts"]);
     if timeouts.is_some_and(|timeouts| 2 * timeouts >= waiting.messages) {
         return None;

@@ -46,7 +46,7 @@ const TIMERS: [Timer; 4] = [
     },
     Timer {
         period_ns: 200_000_000,
-        what: "TCP's timer of 200 ms: a segment that was lost and sent again, or a cork that nobody released",
+        what: "TCP's timer of 200 ms: a lost segment that was retransmitted, or a cork that nobody released",
         tcp: Some(&["W25", "W31"]),
         cure: "no loss on the way, TCP_NODELAY, a cork that is released",
     },
@@ -105,7 +105,7 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Sentence> {
     let resent: u64 = rounds.iter().map(|round| resent(input, round)).sum();
     let what = match (timer.period_ns, resent) {
         (200_000_000, 1..) => format!(
-            "TCP's retransmission timeout (200 ms at least): {} segments were sent again in these rounds",
+            "TCP's retransmission timeout (200 ms at least): {} segments were retransmitted in these rounds",
             resent
         ),
         _ => timer.what.into(),
@@ -152,7 +152,7 @@ fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
     joined.filter(|_| case.case.pieces.count > 1).into_iter().collect()
 }
 
-/// Segments that were sent again in a round, by both ends' connections.
+/// Segments that were retransmitted in a round, by both ends' connections.
 fn resent(input: &Input, round: &RoundRecord) -> u64 {
     let of_connections: u64 =
         [round.near(), round.far()].iter().filter_map(|end| end.tcp).map(|tcp| tcp.total_retrans).sum();

@@ -91,7 +91,7 @@ fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Senten
     if !lossless {
         text.push_str(match again {
             Some(1..) => {
-                ". Segments were sent again, which makes the window smaller too; with the setting at 0 it would show"
+                ". Segments were retransmitted, which makes the window smaller too; with the setting at 0 it would show"
             }
             _ => ". With the setting at 0 it would show whether that is why",
         });
@@ -156,7 +156,7 @@ mod tests {
     use msgpath_core::schema::{NEAR, OpenRound, TcpInfo};
     use msgpath_record::Run;
 
-    /// Rounds of 1 MiB messages with a gap before each, and so many segments sent again.
+    /// Rounds of 1 MiB messages with a gap before each, and so many segments retransmitted.
     fn run(path: &str, cwnd: (u32, u32), setting: &str, retransmitted: u64) -> Run {
         let mut build = Build::echo(&[path], &[1 << 20]).messages(20);
         build.plan.cases[0].load = Load::Open { rate: Rate::per_second(2.0).unwrap(), arrivals: Arrivals::Constant };
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn cannot_tell_where_segments_were_lost() {
         let texts = sentences(&run("tcp:send", (1443, 540), "1", 3), "W32");
-        assert!(texts[0].starts_with("can't tell: ") && texts[0].contains("were sent again"), "{texts:?}");
+        assert!(texts[0].starts_with("can't tell: ") && texts[0].contains("were retransmitted"), "{texts:?}");
     }
 
     #[test]

@@ -55,13 +55,13 @@ impl Slow<'_> {
         if beyond && self.growth.in_both_halves { Confidence::Sure } else { Confidence::Likely }
     }
 
-    /// `Slow messages are slow because BECAUSE: 43.0 of the 61.0 µs that they take longer are wake-up in flight`.
+    /// `Slow messages are slow because BECAUSE: 43.0 µs of the extra 61.0 µs is wake-up in flight`.
     pub(super) fn says(&self, input: &Input, because: &str) -> String {
         let time = |ns| Glyphs::Unicode.time(ns);
         // The unit stands once where it is the same.
         let (part, unit) = Glyphs::Unicode.time_in(self.growth.ns(), self.longer_ns);
         let text = format!(
-            "{}slow messages are slow because {because}: {part} {unit} of the {} that they take longer are {} ({} instead of {}; 95 %: {} to {} more)",
+            "{}slow messages are slow because {because}: {part} {unit} of the extra {} is {} ({} instead of {}; 95 %: {} to {} more)",
             prefix(input, self.case),
             time(self.longer_ns),
             self.growth.name,

@@ -33,7 +33,7 @@ mod tests {
             texts[0].starts_with("sure: Slow messages are slow because a sleeping thread had to be woken: "),
             "{texts:?}"
         );
-        assert!(texts[0].contains(" that they take longer are wake-up in flight (") && texts[0].contains("To try: "));
+        assert!(texts[0].contains(" is wake-up in flight (") && texts[0].contains("To try: "));
     }
 
     #[test]

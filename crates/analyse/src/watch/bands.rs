@@ -33,7 +33,7 @@ pub struct StageTimes {
     pub typical_ns: f64,
     /// Mean in slow requests, ns.
     pub slow_ns: f64,
-    /// Share of what slow requests take more.
+    /// Share of the extra time of slow requests.
     pub share: f64,
 }
 

@@ -117,7 +117,7 @@ fn of_stage(
     let faults = bands.slow.faults - bands.typical.faults;
     if matches!(stage, Stage::WorkOnCpu | Stage::WorkPageFaults) && faults >= FAULTS {
         code = "X02";
-        words += &format!(", with {faults:.0} page faults more in a request");
+        words += &format!(", with {faults:.0} more page faults a request");
     }
     if let Some(who) = culprits::agreed(&bands.slow_rows, stage) {
         words += &behind(stage, &who, call);
@@ -126,7 +126,7 @@ fn of_stage(
     let percent = share * 100.0;
     let begin = match first {
         true => format!(
-            "{percent:.0} % of what slow requests to {} take longer ({}: {}, usual: {}) is",
+            "{percent:.0} % of the extra time of slow requests to {} ({}: {}; usual: {}) is",
             server.name,
             bands.slow.name,
             time(bands.slow.mean_ns),
@@ -228,7 +228,7 @@ mod tests {
             );
         }
         let sentences = sentences(&Load { faults: 4096, ..Load::default() });
-        assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 page faults more"), "{sentences:?}");
+        assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 more page faults"), "{sentences:?}");
         let timed = self::sentences(&Load { faults: 4096, stage: Stage::WorkPageFaults, ..Load::default() });
         assert!(timed[0].0 == "sure X02" && timed[0].1.contains("the server's page faults, with 4096"), "{timed:?}");
     }

@@ -73,7 +73,7 @@ pub struct Trial {
     pub connect_ns: Option<u64>,
     /// From before the first send until the whole line was read, ns.
     pub exchange_ns: u64,
-    /// Segments that the kernel sent again on this connection until then; `None`: it does not say.
+    /// Segments that the kernel retransmitted on this connection until then; `None`: it does not say.
     pub retransmitted: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ pub fn table(columns: &[Column], glyphs: Glyphs) -> String {
         let known: Option<u64> = column.trials.iter().map(|trial| trial.retransmitted).sum();
         known.map_or("n/a".into(), |count| count.to_string())
     };
-    row(&mut out, "sent again", columns.iter().map(again));
+    row(&mut out, "retransmits", columns.iter().map(again));
     out
 }
 
@@ -214,7 +214,7 @@ mod tests {
              max              12900.0      5000.0\n\
              first             5400.0      5000.0\n\
              connect             85.0         n/a\n\
-             sent again             2         n/a\n"
+             retransmits            2         n/a\n"
         );
     }
 

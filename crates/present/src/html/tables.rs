@@ -138,7 +138,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
         "short",
         "empty",
         "segments",
-        "sent again",
+        "retransmitted",
     ]);
     let bits = |value| words::throughput(value, BitUnits::Si);
     let rows: Vec<Vec<Cell>> = streams

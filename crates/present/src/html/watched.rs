@@ -305,7 +305,7 @@ fn tables(server: &Server) -> Vec<Table> {
     let mut tables = Vec::new();
     let of = |what: &str| format!("{what}, {}", server.name);
     if !server.stages.is_empty() {
-        let mut table = Table::new("stages", of("Stages"), &["stage", "usual", "slow", "of more"]);
+        let mut table = Table::new("stages", of("Stages"), &["stage", "usual", "slow", "of extra"]);
         for stage in &server.stages {
             table.row([
                 Cell::text(&stage.words),
@@ -314,9 +314,9 @@ fn tables(server: &Server) -> Vec<Table> {
                 plain(stage.share, Cell::Share),
             ]);
         }
-        tables.push(
-            table.note("Means over whole requests, which add up. Of more: the share of what slow requests take more."),
-        );
+        tables.push(table.note(
+            "Means over whole requests, so they add up. Of extra: the share of the extra time of slow requests.",
+        ));
     }
     if !server.slowest.is_empty() {
         let columns =
@@ -396,7 +396,7 @@ fn seen(summary: &WatchSummary) -> Table {
         ("not seen from beginning to end", sum(|server| server.incomplete)),
         ("torn", sum(|server| server.torn)),
         ("with several in flight, not paired", sum(|server| server.in_flight)),
-        ("times the server sent unasked", sum(|server| server.unasked)),
+        ("unsolicited from servers", sum(|server| server.unasked)),
         ("rows lost", summary.lost),
         ("threads or connections without room", summary.no_room),
         ("pairs of addresses in several network namespaces", summary.ambiguous),

@@ -54,7 +54,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
             if let Some(resolution) = comparison.resolution {
                 let resolution = words::percent(resolution);
-                let text = format!("This machine tells {resolution} apart today (A/A, 95 % of pairs).");
+                let text = format!("This machine resolves {resolution} today (A/A, 95 % of pairs).");
                 page.text(2, &text, Paint::Dim);
             }
             ranges(&mut page, &cases, &comparison.baseline, &comparison.metric);

@@ -23,7 +23,7 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
     page.gap();
     in_short(&mut page, doctor);
     if let Some(resolution) = resolution {
-        let text = format!("This machine tells {} apart today (A/A, 95 % of pairs).", words::percent(resolution));
+        let text = format!("This machine resolves {} today (A/A, 95 % of pairs).", words::percent(resolution));
         page.text(2, &text, Paint::Plain);
     }
     if doctor.checks.iter().any(|check| !check.commands.is_empty()) {
@@ -47,7 +47,7 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
             check.what.as_str().into(),
         ]);
         if check.state >= CheckState::Warn && !check.cure.is_empty() {
-            table.row(["".into(), "".into(), "".into(), Paint::Dim.span(format!("cure: {}", check.cure))]);
+            table.row(["".into(), "".into(), "".into(), Paint::Dim.span(format!("fix: {}", check.cure))]);
         }
     }
     page.table(table);

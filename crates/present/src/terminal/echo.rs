@@ -288,7 +288,7 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
     for end in &case.ends {
         if let Some(tcp) = end.tcp.filter(|tcp| tcp.total_retrans > 0) {
             let again = words::counted(tcp.total_retrans, "segment");
-            notes.push(format!("The {} end sent {again} again.", end.name));
+            notes.push(format!("The {} end retransmitted {again}.", end.name));
         }
     }
     notes

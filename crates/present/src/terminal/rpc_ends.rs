@@ -90,7 +90,7 @@ pub(super) fn way(page: &mut Page, run: &Run, summary: &Summary, kinds: &[RpcKin
     let segments = tcp(|tcp| tcp.data_segs_out).zip(tcp(|tcp| tcp.data_segs_in)).zip(tcp(|tcp| tcp.total_retrans));
     if let Some(((out, back), again)) = segments.filter(|((out, back), _)| out + back > 0) {
         let [out, back, again] = [out, back, again].map(|count| count.to_string());
-        parts.push(format!("{out} segments with data left and {back} came, {again} were sent again"));
+        parts.push(format!("{out} segments with data left and {back} came, {again} were retransmitted"));
     }
     let route = run.header.floors.as_ref().and_then(|floors| floors.route.as_ref());
     if let Some(device) = route.map(|route| route.device.as_str()) {

@@ -180,7 +180,7 @@ fn background(page: &mut Page, run: &Run, case: &CaseSummary) {
     ];
     notes.push(match ends.sender_tcp {
         Some(tcp) => format!(
-            "Segments sent with data {}, sent again {} (largest {} bytes).",
+            "Segments sent with data {}, retransmitted {} (largest {} bytes).",
             tcp.data_segs_out, tcp.total_retrans, tcp.snd_mss
         ),
         None => format!("Segments n/a: {} does not report any.", case.case.path.transport),

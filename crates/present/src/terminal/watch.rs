@@ -131,7 +131,7 @@ impl Page {
             .column("request to reply", Align::Left)
             .column("   usual", Align::Left)
             .column("    slow", Align::Left)
-            .column("of more", Align::Right);
+            .column("of extra", Align::Right);
         let cell = |ns: f64, mean: f64| -> Span {
             format!("{} {}", time(ns), if ns > 0.0 { bar_of(ns / mean.max(1.0), BAR, glyphs) } else { String::new() })
                 .into()
@@ -174,7 +174,7 @@ impl Page {
         ]);
         self.table(table);
         let text = format!(
-            "Each column averages whole requests ({} and {}), so its stages add up. Of more: the share of what slow requests take more.",
+            "Each column averages whole requests ({} and {}), so its stages add up. Of extra: its share of the extra time of slow requests.",
             names[0], names[1]
         );
         self.text(2, &text, Paint::Dim);
@@ -241,7 +241,7 @@ impl Page {
             (sum(|server| server.incomplete), "not seen from beginning to end"),
             (sum(|server| server.torn), "torn"),
             (sum(|server| server.in_flight), "with several in flight"),
-            (sum(|server| server.unasked), "times the server sent unasked"),
+            (sum(|server| server.unasked), "unsolicited from servers"),
             (summary.lost, "rows lost"),
             (summary.no_room, "threads or connections without room"),
             (summary.ambiguous, "pairs of addresses in several network namespaces"),

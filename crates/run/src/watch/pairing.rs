@@ -79,7 +79,7 @@ impl Pairing {
                 self.not_followed(&event, &mut found);
                 continue;
             };
-            if let Some(end) = stream.take(event, &mut found) {
+            if let Some(end) = stream.take(Rc::new(event), &mut found) {
                 stream.leave(end, &mut found);
                 if end == End::Lost && self.left.len() < MOST_STREAMS {
                     self.left.insert(connection, stream.counted());
@@ -195,7 +195,7 @@ impl Way {
 
 /// An event in its order, and of a send call whether its end is known.
 struct Waiting {
-    event: Event,
+    event: Rc<Event>,
     open: bool,
 }
 
@@ -208,7 +208,7 @@ struct Stream {
     ways: Option<[Way; 2]>,
     next_seq: u32,
     /// Events that came before an earlier one.
-    early: BTreeMap<u32, Event>,
+    early: BTreeMap<u32, Rc<Event>>,
     queue: VecDeque<Waiting>,
     service: Option<u32>,
     /// The turn from which on the kernel does not count.
@@ -246,7 +246,7 @@ impl Stream {
     }
 
     /// Takes an event, and those that waited for it.
-    fn take(&mut self, event: Event, found: &mut Found) -> Option<End> {
+    fn take(&mut self, event: Rc<Event>, found: &mut Found) -> Option<End> {
         if event.seq.wrapping_sub(self.next_seq) > u32::MAX / 2 {
             return None;
         }
@@ -267,17 +267,20 @@ impl Stream {
         (self.early.len() > MOST_WAITING).then_some(End::Lost)
     }
 
-    fn in_order(&mut self, event: Event) -> Result<(), End> {
+    fn in_order(&mut self, event: Rc<Event>) -> Result<(), End> {
         if event.what == What::Sent {
             let begun = |waiting: &&mut Waiting| {
                 waiting.open && waiting.event.role == event.role && waiting.event.pid == event.pid
             };
             match self.queue.iter_mut().find(begun) {
-                Some(waiting) => (waiting.open, waiting.event.bytes) = (false, event.bytes),
+                Some(waiting) => {
+                    waiting.open = false;
+                    Rc::make_mut(&mut waiting.event).bytes = event.bytes;
+                }
                 // A call that no hook saw begin.
                 None if event.bytes > 0 => {
-                    let begin = Event { what: What::Begin, payload: Vec::new(), ..event.clone() };
-                    self.queue.push_back(Waiting { event: begin, open: false });
+                    let begin = Event { what: What::Begin, payload: Vec::new(), ..Event::clone(&event) };
+                    self.queue.push_back(Waiting { event: Rc::new(begin), open: false });
                 }
                 None => {}
             }
@@ -296,7 +299,7 @@ impl Stream {
         Ok(())
     }
 
-    fn happened(&mut self, event: Event) -> Result<(), End> {
+    fn happened(&mut self, event: Rc<Event>) -> Result<(), End> {
         self.service = event.service.or(self.service);
         self.turns = event.turns;
         if event.paired {
@@ -320,16 +323,15 @@ impl Stream {
         };
         match event.what {
             What::Begin => self.sent(sender, event)?,
-            What::Sent => ways[sender].sent = Some(Rc::new(event)),
+            What::Sent => ways[sender].sent = Some(event),
             What::Ready => {
-                let event = Rc::new(event);
                 let not_ready = ways[reader].sends.iter_mut().rev().take_while(|send| send.ready.is_none());
                 not_ready.for_each(|send| send.ready = Some(event.clone()));
             }
             What::Read => {
                 let way = &mut ways[reader];
                 way.read_bytes += u64::from(event.bytes);
-                way.reads.push_back((way.read_bytes, Rc::new(event)));
+                way.reads.push_back((way.read_bytes, event));
             }
             What::Gone => {}
         }
@@ -337,18 +339,18 @@ impl Stream {
     }
 
     /// A send call with what was copied of it.
-    fn sent(&mut self, sender: usize, mut event: Event) -> Result<(), End> {
+    fn sent(&mut self, sender: usize, mut event: Rc<Event>) -> Result<(), End> {
         let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
         let bytes = u64::from(event.bytes);
         if bytes == 0 {
             return Ok(());
         }
-        let mut payload = std::mem::take(&mut event.payload);
+        let mut payload = std::mem::take(&mut Rc::make_mut(&mut event).payload);
         payload.truncate(event.bytes as usize);
         let turn = event.turns;
         let way = if sender == 0 { &mut *requests } else { &mut *replies };
         way.sent_bytes += bytes;
-        way.sends.push_back(Send { to: way.sent_bytes, begin: Rc::new(event), ready: None, before: way.sent.clone() });
+        way.sends.push_back(Send { to: way.sent_bytes, begin: event, ready: None, before: way.sent.clone() });
         let mut frames = Vec::new();
         way.framer.known(&payload, &mut frames)?;
         if payload.len() < bytes as usize {
@@ -368,15 +370,17 @@ impl Stream {
 
     /// Pairs what is whole on both ways.
     fn pair(&mut self, found: &mut Found) -> Result<(), End> {
+        self.settle(found);
         let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
         while let (Some((request, turn)), Some((reply, _))) = (requests.messages.front(), replies.messages.front()) {
             let (Some(there), Some(back)) = (requests.moments(request), replies.moments(reply)) else { break };
-            let turn = *turn;
             self.paired += 1;
             let service = self.service.unwrap_or(0);
-            match row(&there, &back, (request, reply)) {
-                Some(row) => self.held.push((turn, RequestRow { service, turn: self.paired, ..row })),
-                None if self.own_from.is_some_and(|from| turn >= from) => *found.torn.entry(service).or_default() += 1,
+            let own = self.own_from.is_some_and(|from| *turn >= from);
+            match row(&there, &back, (request, reply), (service, self.paired)) {
+                Some(row) if own => found.rows.push(row),
+                Some(row) => self.held.push((*turn, row)),
+                None if own => *found.torn.entry(service).or_default() += 1,
                 None => {}
             }
             for way in [&mut *requests, &mut *replies] {
@@ -384,21 +388,20 @@ impl Stream {
                 way.forget();
             }
         }
-        // A turn that the kernel has finished without leaving it to us is counted there.
+        self.judge(found);
+        if self.held.len() > MOST_KEPT { Err(End::Lost) } else { Ok(()) }
+    }
+
+    /// Takes the rows of turns that are left to us, and forgets those of turns that the kernel has counted.
+    fn settle(&mut self, found: &mut Found) {
         let (own, now) = (self.own_from, self.turns);
-        let mut held = std::mem::take(&mut self.held);
-        for (turn, row) in held.drain(..) {
+        for (turn, row) in std::mem::take(&mut self.held) {
             match own {
                 Some(from) if turn >= from => found.rows.push(row),
                 _ if turn >= now => self.held.push((turn, row)),
                 _ => {}
             }
         }
-        if self.held.is_empty() {
-            self.held = held;
-        }
-        self.judge(found);
-        if self.held.len() > MOST_KEPT { Err(End::Lost) } else { Ok(()) }
     }
 
     /// Says who is to count, once that is known.
@@ -478,8 +481,13 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
     Some(arrival)
 }
 
-/// One request and its reply. `None`: their times do not fit together.
-fn row(there: &Moments, back: &Moments, (request, reply): (&Frame, &Frame)) -> Option<RequestRow> {
+/// One request and its reply, of this server and with this number on its connection. `None`: their times do not fit together.
+fn row(
+    there: &Moments,
+    back: &Moments,
+    (request, reply): (&Frame, &Frame),
+    (service, turn): (u32, u32),
+) -> Option<RequestRow> {
     let (read, answer) = (&there.read, &back.begin);
     let (to, home) = (arrival(there)?, arrival(back)?);
     let mut stages = Stages::default();
@@ -516,6 +524,8 @@ fn row(there: &Moments, back: &Moments, (request, reply): (&Frame, &Frame)) -> O
         t0_ns: there.begin.t,
         total_ns: back.last_read.t.checked_sub(there.begin.t)?,
         connection: there.begin.connection,
+        service,
+        turn,
         flags,
         weight: 1,
         bytes_there: u32::try_from(request.to - request.from).unwrap_or(u32::MAX),

@@ -227,7 +227,7 @@ fn loss(parts: &[Part<'_>]) -> Option<Ruling> {
         std::cmp::Ordering::Equal => "as many, though TCP promises no segment for each write",
     };
     let text = format!(
-        "{} writes of {} and more left in {} segments, of which {} were sent again{beside}: {put}. The size of a buffer is not \
+        "{} writes of {} and more left in {} segments, of which {} were retransmitted{beside}: {put}. The size of a buffer is not \
          that of a packet",
         writes,
         size(smallest.into()),

@@ -153,7 +153,7 @@ impl<'a> Trials<'a> {
             let ends = [round.near(), round.far()];
             let again: u64 = ends.iter().filter_map(|end| Some(end.tcp?.total_retrans)).sum();
             if again > 0 {
-                causes.push(format!("{again} segments sent again"));
+                causes.push(format!("{again} segments retransmitted"));
             }
             let waited = |end: &EndReport| end.run_delay_ns.unwrap_or(0);
             let queued: u64 = ends.iter().map(|end| waited(end)).sum();
@@ -201,7 +201,7 @@ fn anomalies(made: &[Trials<'_>]) -> Table {
         .col("time", |row| Cell::Time((row.3 as f64).into()))
         .col("median", |row| Cell::Time(row.4.into()))
         .text("cause", |row| &row.5)
-        .note("Counters of the round: segments sent again, time runnable and not running, steal, lost conditions.")
+        .note("Counters of the round: segments retransmitted, time runnable and not running, steal, lost conditions.")
 }
 
 /// Whether a larger message is really faster: by trials, then by rounds.

@@ -204,7 +204,7 @@ fn reads(part: &Part<'_>, rows: &[&CaseSummary]) -> Table {
         .col("short", |case| count(case, |calls| calls.recv_short))
         .col("empty", |case| count(case, |calls| calls.recv_empty))
         .col("segments", |case| of_tcp(case, |tcp| tcp.data_segs_out))
-        .col("sent again", |case| of_tcp(case, |tcp| tcp.total_retrans))
+        .col("retransmitted", |case| of_tcp(case, |tcp| tcp.total_retrans))
         .note("Full reads took all that was missing of a message, short ones less, empty ones nothing.")
 }
 

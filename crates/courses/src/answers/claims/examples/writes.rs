@@ -23,7 +23,7 @@ fn one(run: Run) -> Vec<Made> {
     vec![Made::from("shapes", run)]
 }
 
-/// Segments with data of a round; as many read calls as `reads`; segments sent again of each round of `writes`, of others.
+/// Segments with data of a round; as many read calls as `reads`; segments retransmitted of each round of `writes`, of others.
 fn segments(each: u64, reads: u64, again: (u64, u64)) -> Run {
     written(|round| {
         let tcp = TcpInfo {
@@ -145,8 +145,8 @@ pub(super) const EXAMPLES: &[Example] = &[
     (26, DoesNotHold, "It is the completion time of a transfer", || round_trips(|_, _| 20)),
     (26, CannotTell, "TCP's own round trip was not read", || one(written(|_| ()))),
     (27, DoesNotHold, "uses 9582", || one(written(|_| ()))),
-    (28, Holds, "of which 2400 were sent again (one call a message: 0 of", || one(segments(40, 200, (30, 0)))),
-    (28, DoesNotHold, "of which 0 were sent again", || one(segments(40, 200, (0, 0)))),
+    (28, Holds, "of which 2400 were retransmitted (one call a message: 0 of", || one(segments(40, 200, (30, 0)))),
+    (28, DoesNotHold, "of which 0 were retransmitted", || one(segments(40, 200, (0, 0)))),
     (28, CannotTell, "Nothing with one call a message", without_one_call),
     (39, Holds, "a single run of each would do", || one(written(|_| ()))),
     (39, DoesNotHold, "3 % from a single run of each is nothing", || every_second(1.1)),

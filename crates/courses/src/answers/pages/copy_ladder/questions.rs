@@ -510,7 +510,7 @@ fn unexpected(ladder: &Ladder<'_>) -> Answer {
         "CPU of both ends",
         "switches, near",
         "cycles, near",
-        "sent again",
+        "retransmitted",
     ];
     let mut table =
         Table::new("unexpected", "Rows outside of what is expected of them, with counters per message", &heads);
