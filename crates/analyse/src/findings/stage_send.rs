@@ -25,7 +25,7 @@ mod tests {
     fn speaks_of_the_send_call() {
         let texts = sentences(&traced(&Setup { slow: Some(Kind::Transmit), ..Setup::over("tcp:send") }, 50), "W87");
         assert!(texts[0].contains("because the send call took longer: "), "{texts:?}");
-        assert!(texts[0].contains(" are send call and transmit stack ("), "{texts:?}");
+        assert!(texts[0].contains(" is send call and transmit stack ("), "{texts:?}");
     }
 
     #[test]
