@@ -544,7 +544,6 @@ fn row(
         server_name: read.name,
         client_name: back.read.name,
         what: request.name,
-        ..RequestRow::default()
     };
     row.adds_up().then_some(row)
 }
