@@ -32,7 +32,8 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
     let pace = measured.then(pace_here).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
-            Some(cli::Planned::Plan(plan)) => {
+            Some(cli::Planned::Plan(mut plan)) => {
+                plan.declare(msgpath_paths::traits);
                 sum.cases += plan.cases.len() as u64;
                 sum.ns += planned_ns(&plan, pace) + of_tools(run, &plan);
             }

@@ -46,6 +46,8 @@ pub fn probe() -> Plan {
 const FEWEST: usize = 20;
 /// A message of a stream waits for no answer: it takes this part of a round trip.
 const OF_A_STREAM: u64 = 3;
+/// Where each piece of a message has a call of its own, each further one takes this part of a round trip.
+const OF_A_CALL: u64 = 12;
 /// A pilot: rounds of 8 messages, then four times as many until they take 10 ms, are about so many ...
 const GROWING: u64 = 5;
 /// ... slices of the warm-up, at least so many of 10 ms ...
@@ -68,7 +70,7 @@ const COUNTED: u64 = 4;
 const ABLATIONS: u64 = 2;
 
 /// How long a plan will take, ns. A count without a rate takes as long as its path makes it: a round trip for each message, or part of
-/// it, and 1 ns a byte. Sizes that are added near a crossing are not in it: nobody knows
+/// it, a part for each further call, and 1 ns a byte. Sizes that are added near a crossing are not in it: nobody knows
 /// whether there is one; nor are the rounds for which a run with too few calm ones goes on.
 pub fn planned_ns(plan: &Plan, pace: Pace) -> u64 {
     let rounds = u64::from(plan.rounds);
@@ -109,7 +111,9 @@ fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
                 Workload::Stream => pace.message / OF_A_STREAM,
                 _ => pace.message,
             };
-            count.saturating_mul(message + case.size) / rounds
+            let calls = if case.traits.apart { u64::from(case.pieces.count) } else { 1 };
+            let calls = calls.saturating_sub(1).saturating_mul(pace.message) / OF_A_CALL;
+            count.saturating_mul(message.saturating_add(calls).saturating_add(case.size)) / rounds
         }
     };
     // Of an open loop the queue is empty at first, so at least a tenth is trimmed.
@@ -197,5 +201,11 @@ mod tests {
         // 30 µs and 64 bytes; a third of 30 µs.
         assert!((more(Workload::Echo) - 3.0064).abs() < 1e-9, "{}", more(Workload::Echo));
         assert!((more(Workload::Stream) - 1.0064).abs() < 1e-9, "{}", more(Workload::Stream));
+        // In four calls: three twelfths of 30 µs more.
+        let mut apart = of(Workload::Stream);
+        apart.cases[0].pieces = Pieces { count: 4, ..apart.cases[0].pieces };
+        let whole = seconds(&apart);
+        apart.cases[0].traits.apart = true;
+        assert!((seconds(&apart) - whole - 0.75).abs() < 1e-9);
     }
 }
