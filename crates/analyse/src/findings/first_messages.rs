@@ -30,16 +30,16 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some(ratio) = &first.ratio else { return Vec::new() };
     let (low, high) = (ratio.low.unwrap_or(f64::NAN), ratio.high.unwrap_or(f64::NAN));
     let mut text = format!(
-        "{}the first {} messages of a connection take {} times as long as the rest (p50, 95 %: {})",
+        "{}the first {} {} times as long as the rest (p50, 95 %: {})",
         prefix(input, case),
-        first.per_connection.round().max(1.0),
+        of_a_connection(first.per_connection.round().max(1.0)),
         three_digits(value.exp()),
         range(three_digits(low), three_digits(high)),
     );
     if let Some(slowest) = first.slowest_ns {
         text.push_str(&format!(", the slowest {}", Glyphs::Unicode.time(slowest as f64)));
     }
-    text.push_str("; they are in no other number");
+    text.push_str("; no other number contains them");
     if affected.len() > 1 {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }
@@ -55,6 +55,14 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let certain = nearest >= RATIO.ln() && halves_agree(&log_ratios(&input.rounds[case.case.id as usize]));
     let confidence = if certain { Confidence::Sure } else { Confidence::Likely };
     vec![finding("V11", confidence, sentence(&text) + ".", numbers, vec![])]
+}
+
+fn of_a_connection(messages: f64) -> String {
+    if messages > 1.0 {
+        format!("{messages} messages of a connection take")
+    } else {
+        "message of a connection takes".into()
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +91,12 @@ mod tests {
         assert!(with_first(0.5, 0.05)[0].starts_with("sure: "));
         // The interval leaves 10 % open, not the direction.
         assert!(with_first(1.13, 0.25)[0].starts_with("likely: "), "{:?}", with_first(1.13, 0.25));
+    }
+
+    #[test]
+    fn one_message_is_not_called_several() {
+        assert_eq!(super::of_a_connection(1.0), "message of a connection takes");
+        assert_eq!(super::of_a_connection(32.0), "32 messages of a connection take");
     }
 
     #[test]
