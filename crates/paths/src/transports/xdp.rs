@@ -175,6 +175,10 @@ impl Transport for Xdp {
             _ if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
                 Unavailable::new("this kernel has no AF_XDP", "a kernel with CONFIG_XDP_SOCKETS, 5.9 or newer")
             }
+            _ if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Unavailable::new(
+                "XDP is not allowed here: its frames are more memory than this user may lock",
+                "as root, or with a higher limit: ulimit -l",
+            ),
             _ => Unavailable::new(format!("no AF_XDP here: {error}"), "a kernel with BPF and CONFIG_XDP_SOCKETS, 5.9 or newer"),
         })
     }
