@@ -33,7 +33,8 @@ mod tests {
             texts[0].starts_with("sure: Slow messages are slow because a sleeping thread had to be woken: "),
             "{texts:?}"
         );
-        assert!(texts[0].contains(" is wake-up in flight (") && texts[0].contains("To try: "));
+        assert!(texts[0].contains(" of the extra ") && texts[0].contains(" is wake-up in flight ("), "{texts:?}");
+        assert!(texts[0].contains("To try: "), "{texts:?}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	/* Of a connection to another host one half is missing; datagrams are messages as they are. */
 	if (!looks_into || !c->payload || conn->far || conn->datagrams)
 		return;
-	/* It is seldom looked for: it costs as much as the rest of a turn's beginning, and nothing is lost where it is found a little later. */
+	/* It is seldom looked for, because that is a call; nothing is lost where it is found a few turns later. */
 	int asks = conn->logged || conn->clean == CLEAN || conn->turns % 16 == 0;
 	u32 *found = asks && conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
@@ -75,8 +75,12 @@ INLINE void fill(struct event *e, struct conn *conn, u32 kind, u32 role, s32 pid
 	((u64 *)e->name)[0] = ((u64 *)e->name)[1] = 0;
 }
 
-INLINE void by(struct event *e, const struct thread *t)
+/* Of the current thread, which has done it. */
+INLINE void fill_own(struct event *e, struct conn *conn, u32 kind, u32 role, struct thread *t, u64 now)
 {
+	struct mark m;
+	mark_own(t, &m, now);
+	fill(e, conn, kind, role, t->pid, &m);
 	e->tgid = t->tgid;
 	e->faults = t->faults;
 	copy_name(e->name, t->name);
@@ -158,14 +162,11 @@ INLINE u32 copy_sent(struct message *m, struct msghdr *msg)
 NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, u64 now, struct msghdr *msg)
 {
 	u32 zero = 0;
-	struct mark m;
-	mark_own(t, &m, now);
 	struct message *message = map_lookup(&blank_message, &zero);
 	if (!message)
 		return 0;
 	struct event *e = &message->event;
-	fill(e, conn, BEGIN, role, t->pid, &m);
-	by(e, t);
+	fill_own(e, conn, BEGIN, role, t, now);
 	conn->flags = 0;
 	u64 bytes = msg->msg_iter.count;
 	e->bytes = bytes < 1u << 31 ? bytes : 1u << 31;
@@ -181,14 +182,11 @@ NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, u64 now, s
 NOINLINE int log_queued(struct conn *conn, u32 role, struct thread *t, u64 now, struct sk_buff *skb)
 {
 	u32 zero = 0;
-	struct mark m;
-	mark_own(t, &m, now);
 	struct message *message = map_lookup(&blank_message, &zero);
 	if (!message)
 		return 0;
 	struct event *e = &message->event;
-	fill(e, conn, BEGIN, role, t->pid, &m);
-	by(e, t);
+	fill_own(e, conn, BEGIN, role, t, now);
 	conn->flags = 0;
 	e->flags |= WHOLE;
 	e->run = t->run;
@@ -215,10 +213,7 @@ APART int log_sent(u64 id, u32 role, u64 now, u32 bytes)
 	struct event *e = map_lookup(&blank_event, &kind);
 	if (!e || !conn || !t)
 		return 0;
-	struct mark m;
-	mark_own(t, &m, now);
-	fill(e, conn, kind, role, t->pid, &m);
-	by(e, t);
+	fill_own(e, conn, kind, role, t, now);
 	e->bytes = bytes;
 	put(e, 0);
 	return 0;
@@ -252,15 +247,12 @@ APART int log_read(u64 id, u32 role, u64 now, u32 bytes)
 	struct event *e = map_lookup(&blank_event, &kind);
 	if (!e || !conn || !t)
 		return 0;
-	struct mark m;
-	mark_own(t, &m, now);
-	fill(e, conn, kind, role, t->pid, &m);
-	by(e, t);
+	fill_own(e, conn, kind, role, t, now);
 	e->bytes = bytes;
 	struct last *last = &t->last[role & 1];
 	if (last->conn) {
 		e->last = last->t;
-		did_since(t, last->t, m.t, e->since);
+		did_since(t, last->t, e->t, e->since);
 	}
 	e->run_ended = t->run_ended;
 	e->run = t->run_before;

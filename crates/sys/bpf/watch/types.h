@@ -85,7 +85,7 @@ struct key { struct address a, b; u64 net; u64 family; u32 begins[2]; };
 struct arrival {
 	u64 queued;              /* the thread was busy with other connections */
 	u64 parts[PARTS_OF_TIME]; /* of the thread that reads it */
-	u64 thread;              /* the reading thread is not the one that was expected */
+	u64 thread;              /* not split: another thread reads than the last time, or more has happened than is remembered */
 };
 
 /* The first bytes of a request. */
