@@ -1,12 +1,13 @@
 //! `msgpath watch` on datagrams: one socket with many peers, connected or not, here and on other hosts; and packets of Unix sockets.
 
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 
 use crate::command::Home;
@@ -151,6 +152,44 @@ fn datagrams_of_many_clients_wait_in_one_queue() {
         first["code"] == "X09" && first["text"].as_str().is_some_and(|text| text.contains("busy with other")),
         "{first:#}"
     );
+}
+
+/// The kernel gives a client any port that is free, one of another protocol's server as well.
+#[test]
+fn a_client_that_has_the_port_by_chance_makes_nobody_a_server() {
+    skip_without_bpf!();
+    let (socket, port) = bound();
+    let ((), result) = watch_with("", port, move || {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let other = listener.local_addr().expect("it is bound");
+        let there = named("other", move || {
+            let mut stream = listener.accept().expect("a client").0;
+            let mut bytes = [0; 8];
+            while stream.read_exact(&mut bytes).is_ok() {
+                stream.write_all(&bytes).expect("a reply");
+            }
+        });
+        let here = named("client", move || {
+            let client = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+            rustix::net::bind(&client, &SocketAddr::from(([127, 0, 0, 1], port))).expect("the port of the datagrams");
+            rustix::net::connect(&client, &other).expect("the other server");
+            let mut stream = TcpStream::from(client);
+            for _ in 0..20 {
+                stream.write_all(b"requests").expect("a request");
+                stream.read_exact(&mut [0; 8]).expect("a reply");
+            }
+        });
+        let server = named("server", move || serve(&socket, 10, || {}));
+        named("asker", move || {
+            let socket = bound().0;
+            (0..10).for_each(|_| drop(ask(&socket, port, false, b'n')));
+        })
+        .join()
+        .expect("the client of the datagrams");
+        [server, here, there].into_iter().for_each(|thread| thread.join().expect("a thread"));
+    });
+    is_sound(&result, 10);
+    assert_eq!((&result["connections"], result["servers"].as_array().map(Vec::len)), (&1.into(), Some(1)));
 }
 
 const SERVER: &str = "

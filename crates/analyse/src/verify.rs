@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Plan, Workload};
-use msgpath_core::schema::{RoundRecord, RpcRow, Status};
+use msgpath_core::schema::{FAR, NEAR, RoundRecord, RpcRow, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::{Calls, Messages, Run};
@@ -228,7 +228,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
         }
         return;
     }
-    let (near, far) = (round.near(), round.far());
+    let near = round.near();
     if plan.workload == Workload::Rpc {
         // Calls of one kind differ in length, and those that only a server's log has are in no histogram.
         check.same(named("lost calls in the histogram"), round.latency.lost(), near.delivery.lost);
@@ -243,8 +243,9 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     check.same(named("bytes received"), near.bytes_received, near.delivery.received * case.reply);
     // A program of others counts for itself.
     if reliable && !case.traits.program {
-        check.same(named("messages at the far end"), far.delivery.received, near.delivery.sent);
-        check.same(named("replies of the far end"), far.delivery.sent, near.delivery.received);
+        let (there, back) = (round.flow(NEAR, FAR), round.flow(FAR, NEAR));
+        check.same(named("messages at the far end"), there.received, there.sent);
+        check.same(named("replies of the far end"), back.sent, back.received);
     }
 }
 

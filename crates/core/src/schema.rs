@@ -1178,6 +1178,37 @@ impl RoundRecord {
     pub fn far_mut(&mut self) -> &mut EndReport {
         &mut self.end_mut(FAR).report
     }
+
+    /// What went from one end to the other. A round has two ends, so that what an end sent is what it sent to the other.
+    pub fn flow(&self, from: usize, to: usize) -> Flow {
+        let (from, to) = (&self.end(from).report, &self.end(to).report);
+        Flow {
+            sent: from.delivery.sent,
+            received: to.delivery.received,
+            bytes_sent: from.bytes_sent,
+            bytes_received: to.bytes_received,
+        }
+    }
+}
+
+/// What went from one end of a round to another: as its sender counted what it handed over, and as its receiver counted what it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Messages handed to the transport.
+    pub sent: u64,
+    /// Messages that arrived in time.
+    pub received: u64,
+    /// Payload bytes handed to the transport.
+    pub bytes_sent: u64,
+    /// Payload bytes that arrived while the receiver measured.
+    pub bytes_received: u64,
+}
+
+impl Flow {
+    /// Messages that were sent and did not arrive; `None` where more arrived than were sent.
+    pub fn lost(&self) -> Option<u64> {
+        self.sent.checked_sub(self.received)
+    }
 }
 
 /// One message in the per-message log.

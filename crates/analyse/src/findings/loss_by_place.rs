@@ -1,5 +1,7 @@
 //! W37: where datagrams were lost. How many were lost is W26's to say.
 
+use msgpath_core::Workload;
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::size;
 
 use super::counters::{fits, rose};
@@ -45,6 +47,15 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
     }
     let mut text = format!("{}of {} lost messages: {}", prefix(input, case), lost, list(&parts));
     text.push_str(&affected(cases));
+    let directions = by_direction(input, case);
+    if let Some((there, back)) = directions {
+        text.push_str(&match there + back {
+            all if all == lost => format!(". {there} were lost on the way there, {back} on the way back"),
+            told => {
+                format!(". Of {told}, both ends' counts tell where: {there} on the way there, {back} on the way back")
+            }
+        });
+    }
     let unread: Vec<String> = PLACES
         .iter()
         .zip(counts)
@@ -86,8 +97,25 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         (PLACES[2].1, value(counts[2])),
         ("late", case.delivery.late as f64),
         ("unexplained", unexplained as f64),
+        ("there", value(directions.map(|(there, _)| there))),
+        ("back", value(directions.map(|(_, back)| back))),
     ];
     finding("W37", confidence, sentence(&text) + ".", numbers, vec![])
+}
+
+/// Messages that were lost on the way there and on the way back, in the rounds whose ends agree about it; `None`: in none.
+fn by_direction(input: &Input, case: &CaseSummary) -> Option<(u64, u64)> {
+    if input.plan.workload != Workload::Echo || case.case.traits.program {
+        return None;
+    }
+    let told = input.all[case.case.id as usize].iter().filter_map(|round| {
+        let (there, back) = (round.flow(NEAR, FAR), round.flow(FAR, NEAR));
+        // The far end counts from the message on that it takes for the first measured one: a trimmed one that is lost
+        // moves that, and one that comes twice is answered twice.
+        let agree = |(there, back): &(u64, u64)| round.first.lost() == 0 && there + back == round.near().delivery.lost;
+        Some((there.lost()?, back.lost()?)).filter(agree)
+    });
+    told.reduce(|all, one| (all.0 + one.0, all.1 + one.1)).filter(|(there, back)| there + back > 0)
 }
 
 /// Zero copy fills the receive buffer by pages: every piece is charged with those it touches, however short it is.
@@ -183,6 +211,39 @@ mod tests {
         assert!(texts[0].contains("ethtool -S"), "{texts:?}");
         let unread = sentences(&lossy("udp:send", |_| ()), "W37");
         assert!(unread[0].contains("n/a: what is dropped at a full receive buffer,"), "{unread:?}");
+    }
+
+    #[test]
+    fn says_on_which_way_where_both_ends_count_alike() {
+        let one_way = |rounds: usize, there: u64| {
+            let mut run = lossy("udp:send", |_| ());
+            for round in run.rounds.iter_mut().take(rounds) {
+                let sent = round.near().delivery.sent;
+                round.near_mut().delivery.received = sent - 10;
+                (round.far_mut().delivery.received, round.far_mut().delivery.sent) = (sent - there, sent - there);
+            }
+            sentences(&run, "W37").remove(0)
+        };
+        assert!(
+            one_way(40, 7).contains(". 280 were lost on the way there, 120 on the way back. "),
+            "{}",
+            one_way(40, 7)
+        );
+        assert!(one_way(40, 10).contains(". 400 were lost on the way there, 0 on the way back. "));
+        // The ends of the other rounds do not tell: no reply is missing there.
+        let some = one_way(4, 3);
+        assert!(
+            some.contains(". Of 40, both ends' counts tell where: 12 on the way there, 28 on the way back"),
+            "{some}"
+        );
+        // A message that came twice was answered twice.
+        let mut run = lossy("udp:send", |_| ());
+        for round in &mut run.rounds {
+            let sent = round.near().delivery.sent;
+            round.near_mut().delivery.received = sent - 10;
+            (round.far_mut().delivery.received, round.far_mut().delivery.sent) = (sent - 7, sent - 6);
+        }
+        assert!(!sentences(&run, "W37")[0].contains("on the way back"));
     }
 
     #[test]

@@ -285,8 +285,13 @@ NOINLINE struct conn *conn_between(struct sock *sk, struct key *key, u32 side, u
 		count_on(key, side, -1);
 	}
 	int asked = id || how & WATCHED;
-	if (!asked && inet)
+	if (!asked && inet) {
 		asked = bit(&ports, own) || (!apart && bit(&ports, far));
+		/* The kernel may have given the port to a client of others. */
+		u32 server = asked && stream ? server_of(sk, side, own, far) : 0;
+		if (server && !bit(&ports, server == side + 1 ? own : far))
+			asked = 0;
+	}
 	if (!asked && !belongs(sk, c, how & MINE))
 		return 0;
 	struct conn *conn = id ? conn_of(*id) : 0;
