@@ -52,7 +52,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         text.push_str(&match there + back {
             all if all == lost => format!(". {there} were lost on the way there, {back} on the way back"),
             told => {
-                format!(". Of {told}, both ends' counts tell where: {there} on the way there, {back} on the way back")
+                format!(". Counts at both ends place {told} of them: {there} on the way there, {back} on the way back")
             }
         });
     }
@@ -233,7 +233,7 @@ mod tests {
         // The ends of the other rounds do not tell: no reply is missing there.
         let some = one_way(4, 3);
         assert!(
-            some.contains(". Of 40, both ends' counts tell where: 12 on the way there, 28 on the way back"),
+            some.contains(". Counts at both ends place 40 of them: 12 on the way there, 28 on the way back"),
             "{some}"
         );
         // A message that came twice was answered twice.
