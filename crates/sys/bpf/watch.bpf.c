@@ -235,12 +235,16 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	s32 to = ctx[2];
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	/* Before anything is watched as well: who began to listen after /proc was read is known from here alone. */
+	if (to == TCP_LISTEN)
+		set_bit(&listening, PORT_OF(sk));
 	struct control *c = active();
-	if (!c || sk->sk_protocol != IPPROTO_TCP)
+	if (!c)
 		return 0;
 	if (to == TCP_LISTEN) {
 		s32 process = PROCESS;
-		set_bit(&listening, PORT_OF(sk));
 		/* What comes to a watched process is known by its port, before the process has seen it. */
 		if (map_lookup(&processes, &process)) {
 			set_bit(&ports, PORT_OF(sk));
