@@ -1,15 +1,34 @@
-//! Packs the text of the JSON Schema for the program that it goes into: a seventh of its bytes.
+//! Packs long texts for the program that they go into: a fifth of their bytes.
 
 use std::path::PathBuf;
 use std::{env, fs};
 
 use miniz_oxide::deflate::compress_to_vec;
 
-const SCHEMA: &str = "src/json/schema.json";
+/// Names of packed texts, and what each is made of.
+const TEXTS: [(&str, &[&str]); 2] = [
+    ("schema.json", &["src/json/schema.json"]),
+    (
+        "script.js",
+        &[
+            "src/html/script/page.js",
+            "src/html/script/readouts.js",
+            "src/html/script/log.js",
+            "src/html/script/timeline.js",
+            "src/html/script/calls.js",
+            "src/html/script/links.js",
+        ],
+    ),
+];
 
 fn main() {
-    println!("cargo::rerun-if-changed={SCHEMA}");
-    let text = fs::read(SCHEMA).unwrap_or_else(|error| panic!("{SCHEMA}: {error}"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder"));
-    fs::write(out.join("schema.json"), compress_to_vec(&text, 10)).unwrap_or_else(|error| panic!("{SCHEMA}: {error}"));
+    for (name, parts) in TEXTS {
+        let read = |part: &&str| {
+            println!("cargo::rerun-if-changed={part}");
+            fs::read(part).unwrap_or_else(|error| panic!("{part}: {error}"))
+        };
+        let text: Vec<u8> = parts.iter().flat_map(read).collect();
+        fs::write(out.join(name), compress_to_vec(&text, 10)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
 }

@@ -10,6 +10,7 @@ pub mod html;
 pub mod json;
 pub mod matplotlib;
 pub mod open_metrics;
+mod packed;
 mod programs;
 pub mod svg;
 pub mod terminal;

@@ -6,7 +6,7 @@ use msgpath_core::units::Glyphs;
 use super::Pictured;
 use super::cells;
 use crate::html::page::{Cell, Page};
-use crate::html::{SCRIPT, document};
+use crate::html::{document, script};
 use crate::svg::escape;
 
 /// The page, with pictures between the tables and the questions.
@@ -71,7 +71,7 @@ fn write(mut page: Page, answers: &Answers, told: usize, pictures: &[Pictured]) 
         }
         page.raw("</ul>\n");
     }
-    document(&answers.title, page, SCRIPT)
+    document(&answers.title, page, &script())
 }
 
 /// A picture; with its title where it does not stand in a section that has it.

@@ -37,14 +37,9 @@ const DARK: &str = include_str!("style/dark.css");
 const PAGE: &str = include_str!("style/page.css");
 
 /// Read-outs and the message timeline; everything else is complete without it.
-pub(crate) const SCRIPT: &str = concat!(
-    include_str!("script/page.js"),
-    include_str!("script/readouts.js"),
-    include_str!("script/log.js"),
-    include_str!("script/timeline.js"),
-    include_str!("script/calls.js"),
-    include_str!("script/links.js")
-);
+pub(crate) fn script() -> String {
+    crate::packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/script.js")))
+}
 
 /// The report of a run as one self-contained HTML file: a sentence, a picture, what limits them; everything else is folded
 /// below.
@@ -86,7 +81,7 @@ pub fn report(scene: &Scene<'_>) -> String {
         escape(&summary.name),
         summary.totals.rounds
     ));
-    document(&format!("msgpath {} {}", summary.verb, summary.name), page, SCRIPT)
+    document(&format!("msgpath {} {}", summary.verb, summary.name), page, &script())
 }
 
 /// A whole HTML file: the contents, and the body inside the page's style, with `script` where there is one.

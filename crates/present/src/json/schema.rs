@@ -40,9 +40,7 @@ const BY_WORKLOAD: &[(&str, &str)] = &[
 
 /// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name.
 pub fn schema() -> String {
-    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json"));
-    let text = miniz_oxide::inflate::decompress_to_vec(packed).expect("what build.rs has packed");
-    String::from_utf8(text).expect("what build.rs has packed")
+    crate::packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/schema.json")))
 }
 
 /// What [`schema`] must be: from the types.
