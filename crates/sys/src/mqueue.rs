@@ -145,9 +145,8 @@ impl Deadline {
         // SAFETY: `time` is a valid timespec to write to; CLOCK_REALTIME always exists.
         unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
         let nanos = time.tv_nsec as u64 + ns % 1_000_000_000;
-        time.tv_sec += (ns / 1_000_000_000 + nanos / 1_000_000_000) as libc::time_t;
-        time.tv_nsec = (nanos % 1_000_000_000) as libc::c_long;
-        Self(time)
+        let seconds = time.tv_sec as u64 + ns / 1_000_000_000 + nanos / 1_000_000_000;
+        Self(libc::timespec { tv_sec: seconds as _, tv_nsec: (nanos % 1_000_000_000) as _ })
     }
 }
 

@@ -193,7 +193,7 @@ impl ReadySet {
     pub fn wait_ns(&self, events: &mut Events, timeout_ns: u64) -> io::Result<()> {
         let room = events.room();
         let time = libc::timespec {
-            tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+            tv_sec: (timeout_ns / 1_000_000_000) as _,
             tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
         };
         let no_mask = std::ptr::null::<libc::sigset_t>();

@@ -28,6 +28,12 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     }
     // An interval that excludes 1 without clearing the margin is a difference of unclear weight.
     let none = stretch.ratios.iter().all(|ratio| ratio.low <= Some(1.0) && ratio.high >= Some(1.0));
+    // One that clears it is not proven: the test, which allows for the number of comparisons, wants more rounds.
+    let least = comparison.margin.ln_1p();
+    let clear = |ratio: Option<f64>, below: bool| {
+        ratio.is_some_and(|ratio| if below { ratio.ln() < -least } else { ratio.ln() > least })
+    };
+    let clears = stretch.ratios.iter().all(|ratio| clear(ratio.low, false) || clear(ratio.high, true));
     let signed = |ratio: f64| format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
     let what = if none {
         format!("no difference between {path} and {baseline} was shown {place}")
@@ -58,7 +64,14 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     };
     let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
     let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
-    let text = format!("{what} (95 %: {} to {}); {settle}.", signed(low), signed(high));
+    let interval = format!("(95 %: {} to {})", signed(low), signed(high));
+    let text = match clears {
+        false => format!("{what} {interval}; {settle}."),
+        true => format!(
+            "that {path} differs from {baseline} by more than {} % {place} {interval} is not proven by so few rounds; {settle}.",
+            percent(comparison.margin)
+        ),
+    };
     finding("V07", Confidence::CantTell, sentence(&text), numbers, next)
 }
 
@@ -82,6 +95,26 @@ mod tests {
         assert!(texts[0].contains("rounds would decide it."), "{texts:?}");
         let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
         assert!(next[0].starts_with("msgpath compare -t 10s -r "), "{next:?}");
+    }
+
+    #[test]
+    fn an_interval_beyond_the_margin_is_no_proof_where_rounds_are_few() {
+        let mut build = paths().control(64);
+        build.plan.rounds = 5;
+        let mut run = build.run();
+        slow_down(&mut run, 1.5, |at| at % 3 == 1);
+        let comparison = summarise(&run).comparison.unwrap();
+        let ratio = &comparison.ratios[0];
+        assert!(
+            ratio.low > Some(1.0 + comparison.margin) && ratio.verdict == super::Verdict::Undecided,
+            "{comparison:?}"
+        );
+        let texts = sentences(&run, "V07");
+        assert!(
+            texts[0].starts_with("can't tell: That tcp:writev differs from tcp:send by more than 2 % at 64 B (95 %: +")
+                && texts[0].contains("is not proven by so few rounds; about 6 rounds would decide it."),
+            "{texts:?}"
+        );
     }
 
     #[test]
