@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::{Home, Output, Running, free_port, within};
-
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::command::{Home, LIMIT, Output, Running, free_port, within};
 
 /// A server that does what its second argument says; 0 as a port is one that the kernel chooses.
 const SERVER: &str = r#"
@@ -214,7 +212,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
 fn a_change_that_made_a_server_slower_fails_in_ci() {
     let Some(home) = home() else { return };
     let measure = |name: &str| {
-        run(&home, &format!("echo -w 0 -r 20 -c 2000 --no-extend --name {name}"), &["python3 server.py {port}"])
+        run(&home, &format!("echo -w 0 -r 20 -c 1000 --no-extend --name {name}"), &["python3 server.py {port}"])
             .ends_with(0)
     };
     measure("before");

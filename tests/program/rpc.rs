@@ -306,6 +306,7 @@ fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     let value = output.ends_with(0).json();
     assert_eq!(value["rpc"]["kinds"].as_array().unwrap().len(), 3, "{}", value["rpc"]);
     home.run(&format!("rpc 127.0.0.1:{port} quit -qq --no-save")).ends_with(0);
+    let until = Instant::now() + Duration::from_secs(40);
     while serve.0.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "the server goes on after quit");
         std::thread::sleep(Duration::from_millis(20));

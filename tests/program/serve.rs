@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::command::{Home, Running, free_port};
+use crate::command::{Home, Running, free_port, within};
 
 /// A `serve` that listens. `ADDR` and `PORT` stand for themselves in `line`.
 fn serve(home: &Home, line: &str) -> Running {
@@ -20,12 +20,6 @@ const SHORT: &str = "-c 60 -r 3 -w 0 --json";
 fn it_answers_on_loopback_only_unless_told_otherwise() {
     let (home, port) = (Home::new(), free_port());
     let running = serve(&home, &format!("-p {port}"));
-    std::thread::sleep(Duration::from_millis(50)); // the second family is said right after the first
-    let text = running.until_it_says(&format!("serving at 127.0.0.1:{port}"));
-    for line in text.lines().filter(|line| line.starts_with("serving at")) {
-        let fine = [format!("127.0.0.1:{port}"), format!("[::1]:{port}")].iter().any(|place| line.contains(place));
-        assert!(fine, "{line}");
-    }
     // What the kernel says: local address and port in hex, state 0A is listening.
     let mut listening = 0;
     for (table, loopback) in [("tcp", "0100007F"), ("tcp6", "00000000000000000000000001000000")] {
@@ -36,7 +30,27 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
             listening += 1;
         }
     }
-    assert_eq!(listening, text.lines().filter(|line| line.starts_with("serving at")).count());
+    // Both families listen before the first line is there.
+    let lines = || {
+        running
+            .until_it_says("serving at")
+            .lines()
+            .filter(|line| line.starts_with("serving at"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut said: Vec<String> = Vec::new();
+    assert!(
+        within(Duration::from_secs(60), || {
+            said = lines();
+            said.len() == listening
+        }),
+        "{listening} places, {said:?}"
+    );
+    for line in said {
+        let fine = [format!("127.0.0.1:{port}"), format!("[::1]:{port}")].iter().any(|place| line.contains(place));
+        assert!(fine, "{line}");
+    }
 
     let value = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
     assert_eq!(value["target"], format!("127.0.0.1:{port}"));

@@ -1,9 +1,8 @@
 //! Findings on real traffic: each must speak where its cause is there. Where they must be silent is tested beside them.
 
 use std::process::Command;
-use std::time::Duration;
 
-use crate::command::{Home, Running};
+use crate::command::{Home, LIMIT, Running};
 
 /// The codes of what a run says, findings and warnings.
 #[track_caller]
@@ -169,6 +168,7 @@ fn in_namespace(script: &str, home: &Home) -> Result<Running, String> {
     let mut command = Command::new("unshare");
     command.args(["-n", "sh", "-c", script]).env("MSGPATH", env!("CARGO_BIN_EXE_msgpath"));
     command.env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data")).env("TMPDIR", home.temporary());
+    command.current_dir(home.path());
     Ok(Running::new(command))
 }
 
@@ -176,10 +176,11 @@ fn in_namespace(script: &str, home: &Home) -> Result<Running, String> {
 fn an_address_of_the_network_that_stays_here_is_named() {
     let home = Home::new();
     let script = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && \
-                  { \"$MSGPATH\" serve 10.9.8.7 --insecure & pid=$!; sleep 1; \
+                  { \"$MSGPATH\" serve 10.9.8.7 --insecure 2>serving & pid=$!; \
+                    until grep -q 'serving at' serving || ! kill -0 $pid; do sleep 0.1; done; \
                     \"$MSGPATH\" echo 10.9.8.7 -w 0 -c 200 -r 5 --no-save --json; code=$?; kill $pid; wait $pid; exit $code; }";
     let output = match in_namespace(script, &home) {
-        Ok(running) => running.finish(Duration::from_secs(60)).ends_with(0),
+        Ok(running) => running.finish(LIMIT).ends_with(0),
         Err(why) => return eprintln!("skipped: {why}"),
     };
     let message = codes(&output.json());
@@ -210,7 +211,7 @@ fn a_quota_that_stops_the_run_is_named() {
     );
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env("MSGPATH", env!("CARGO_BIN_EXE_msgpath")).env("HOME", home.path());
-    let output = Running::new(command).finish(Duration::from_secs(60));
+    let output = Running::new(command).finish(LIMIT);
     let _ = std::fs::remove_dir(&folder);
     under(&codes(&output.ends_with(0).json()), "W42");
 }

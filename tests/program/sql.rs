@@ -1,13 +1,10 @@
 //! The SQL queries of the book, carried out with DuckDB on what is exported.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::{Home, Running};
-
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::command::{Home, LIMIT, Running};
 
 /// All queries of the book whose tables lie in this folder of the home. `None`: DuckDB is not here.
 fn asked(home: &Home, folder: &str) -> Option<Vec<Value>> {

@@ -10,7 +10,8 @@ use msgpath_courses::tools::{Exchange, Over, Work, installed, tool};
 
 use crate::command::{Home, Output, Running, within};
 
-const LIMIT: Duration = Duration::from_secs(120);
+/// The preset starts some hundred tools.
+const LIMIT: Duration = Duration::from_secs(400);
 const SHORT: &str = "-l 64 -w 0 -r 10 -c 1000 --no-extend --no-ablations --progress none";
 
 /// Listens at the port that it is told, of UDP where its tool does, until it is ended.

@@ -514,9 +514,10 @@ fn a_record_is_held_to_limits_and_kept_beside_runs() {
     assert!(within(Duration::from_secs(60), || begun.exists()), "it does not begin");
     let server = named("planted", move || serve(&listener, 1, || {}));
     let mut stream = connect(port);
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(2200) {
+    let (begin, mut asked) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_millis(2200) || asked < 200 {
         ask(&mut stream, b'n');
+        asked += 1;
         thread::sleep(Duration::from_millis(1));
     }
     drop(stream);
@@ -732,20 +733,21 @@ fn requests_in_flight_are_paired_by_their_protocol() {
     for (what, count) in [("SLOW", COMMANDS / 6), ("PING", COMMANDS - COMMANDS / 6)] {
         assert_eq!(slowest.iter().filter(|slow| slow["what"] == what).count(), count);
     }
-    // Of those that had to wait, the slow ones slept themselves; what came behind them was queued.
-    let long = slowest.iter().filter(|slow| slow["total_ns"].as_u64().expect("a time") > SLOW.as_nanos() as u64);
-    for slow in long.clone() {
-        // The first of a connection may have to wait until the server has a thread for it.
-        if slow["turn"] == 1 {
-            continue;
-        }
-        let stage = if slow["what"] == "SLOW" { "work: sleep" } else { "queued behind other requests" };
-        assert_eq!(slow["stage"], stage, "{slow:#}");
+    // The slow ones slept themselves, no other did, and what came behind them was queued.
+    let spent = |slow: &Value, stage: &str| {
+        let stages = slow["stages"].as_array().expect("a list").iter();
+        stages.filter(|of| of[0] == stage).map(|of| of[1].as_u64().expect("a time")).sum::<u64>()
+    };
+    let long = SLOW.as_nanos() as u64;
+    for slow in slowest {
+        assert_eq!(spent(slow, "work_sleep") > long, slow["what"] == "SLOW", "{slow:#}");
     }
-    assert!(long.count() > COMMANDS / 2);
+    let queued = slowest.iter().filter(|slow| slow["what"] == "PING" && spent(slow, "queued") > long / 2);
+    assert!(queued.count() >= COMMANDS / 4);
+    // Of the client's time that is not in its calls, watch knows nothing: other work may have its CPU.
     own.sort();
     let (own, seen) = (own[own.len() * 9 / 10].as_secs_f64(), server["p90_ns"].as_f64().expect("a quantile") / 1e9);
-    assert!((own - seen).abs() < 0.03 * own + 0.01, "the client says {own} s, watch says {seen} s");
+    assert!((own - seen).abs() < 0.03 * own + 0.05, "the client says {own} s, watch says {seen} s");
 }
 
 #[test]

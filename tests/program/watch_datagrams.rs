@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde_json::Value;
 
 use crate::command::Home;
@@ -20,6 +21,19 @@ fn bound() -> (UdpSocket, u16) {
     socket.set_read_timeout(Some(Duration::from_secs(60))).expect("an option of sockets");
     let port = socket.local_addr().expect("it is bound").port();
     (socket, port)
+}
+
+/// A socket of a server, at a port that no client of TCP has, nor gets as long as the last of the three is there.
+fn served() -> (UdpSocket, u16, OwnedFd) {
+    for _ in 0..1000 {
+        let (socket, port) = bound();
+        let (family, kind, flags) = (AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC);
+        let guard = rustix::net::socket_with(family, kind, flags, None).expect("a socket");
+        if rustix::net::bind(&guard, &SocketAddr::from(([127, 0, 0, 1], port))).is_ok() {
+            return (socket, port, guard);
+        }
+    }
+    panic!("each free port of UDP is taken by TCP");
 }
 
 /// Answers each datagram with the same, from one thread, `requests` times. What it does for a `p` is planted.
@@ -48,7 +62,7 @@ fn ask(socket: &UdpSocket, port: u16, connected: bool, what: u8) -> Duration {
 #[test]
 fn datagrams_are_requests_and_replies() {
     skip_without_bpf!();
-    let (socket, port) = bound();
+    let (socket, port, _guard) = served();
     let (mut own, result) = watch_with("", port, move || {
         let server = named("planted", move || serve(&socket, 90, || thread::sleep(PLANTED)));
         let client = move || {
@@ -96,7 +110,7 @@ fn all_are_counted(result: &Value, sent: u64) {
 fn datagrams_of_a_burst_are_seen_or_counted() {
     const ROUNDS: usize = 150;
     skip_without_bpf!();
-    let (socket, port) = bound();
+    let (socket, port, _guard) = served();
     let ((), result) = watch_with("", port, move || {
         let server = named("server", move || serve(&socket, 8 * ROUNDS, || {}));
         let barrier = Arc::new(Barrier::new(8));
@@ -123,7 +137,7 @@ fn datagrams_of_a_burst_are_seen_or_counted() {
 #[test]
 fn datagrams_of_many_clients_wait_in_one_queue() {
     skip_without_bpf!();
-    let (socket, port) = bound();
+    let (socket, port, _guard) = served();
     let ((), result) = watch_with("", port, move || {
         let server = named("planted", move || serve(&socket, 8 * 6 + 60, || thread::sleep(Duration::from_millis(40))));
         let barrier = Arc::new(Barrier::new(8));
@@ -158,7 +172,7 @@ fn datagrams_of_many_clients_wait_in_one_queue() {
 #[test]
 fn a_client_that_has_the_port_by_chance_makes_nobody_a_server() {
     skip_without_bpf!();
-    let (socket, port) = bound();
+    let (socket, port, client) = served();
     let ((), result) = watch_with("", port, move || {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let other = listener.local_addr().expect("it is bound");
@@ -170,8 +184,6 @@ fn a_client_that_has_the_port_by_chance_makes_nobody_a_server() {
             }
         });
         let here = named("client", move || {
-            let client = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-            rustix::net::bind(&client, &SocketAddr::from(([127, 0, 0, 1], port))).expect("the port of the datagrams");
             rustix::net::connect(&client, &other).expect("the other server");
             let mut stream = TcpStream::from(client);
             for _ in 0..20 {
