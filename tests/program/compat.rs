@@ -577,7 +577,7 @@ fn frames_of_vehicles_are_received() {
     // A signal ends it, and what came is told all the same.
     let receiver = receive("-c 1000 --json");
     send();
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(3));
     receiver.signal("INT");
     let heard = receiver.finish(Duration::from_secs(40)).ends_with(130).json();
     assert_eq!(heard["heard"]["arrivals"].as_array().unwrap().len(), 12);

@@ -21,7 +21,8 @@ fn messages_go_there_and_back_in_frames() {
     for path in ["eth:send", "eth:sendmsg/poll", "eth:sendmmsg/epoll", "eth:send/sigio", "eth:send/spin"] {
         let output = run(&format!("-x {path} -l 1 -c 200 -r 2")).ends_with(0).json();
         let delivery = &output["cases"][0]["delivery"];
-        assert_eq!((delivery["sent"].as_u64(), delivery["lost"].as_u64()), (Some(200), Some(0)), "{path}");
+        // What comes later than the loss timeout, beside other work, is counted as lost and as late.
+        assert_eq!((delivery["sent"].as_u64(), &delivery["lost"]), (Some(200), &delivery["late"]), "{path}");
     }
     // Several connections and pieces share an EtherType; a message may be as large as the device takes.
     run("-x eth --pieces 15x100 -P 2 -c 100 -r 2").ends_with(0);

@@ -1,5 +1,6 @@
 //! `msgpath lab` and `--between`: namespaces made, measured between, and gone afterwards.
 
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -369,13 +370,17 @@ fn a_lab_is_taken_down_under_its_users_when_that_is_wanted() {
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    let refused = within(Duration::from_secs(60), || home.run(&format!("lab down {}", lab.name)).code == Some(3));
-    if refused {
-        home.run(&format!("lab down {} --force", lab.name)).ends_with(0);
-    }
+    // It is a user from when on it is in there.
+    let place = |file: &Path| std::fs::metadata(file).map(|data| data.ino()).ok();
+    let inside = Path::new("/proc").join(user.id().to_string()).join("ns/net");
+    let entered = within(Duration::from_secs(60), || place(&inside) == place(&lab.namespace("b")));
+    let down = |how: &str| home.run(&format!("lab down {}{how}", lab.name));
+    let (refused, forced) = (down(""), down(" --force"));
     let _ = user.kill();
     let _ = user.wait();
-    assert!(refused && !lab.namespace("b").exists());
+    assert!(entered && refused.ends_with(3).err.contains("E47"));
+    forced.ends_with(0);
+    assert!(!lab.namespace("b").exists());
 }
 
 #[test]

@@ -371,7 +371,7 @@ Host n2
 E
     ip netns exec n2 "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f ssh/sshd_config 2>ssh/log & sshd=$!
     trap 'kill $sshd' EXIT
-    for i in 1 2 3 4 5 6 7 8 9 10; do ip netns exec n2 ss -Hltn sport = 22 | grep -q . && break; sleep 0.2; done
+    for i in $(seq 300); do ip netns exec n2 ss -Hltn sport = 22 | grep -q . && break; sleep 0.2; done
 "#;
 
 /// Runs a script on the first of two hosts; on the second one is an sshd. `None`: not here.
@@ -444,7 +444,8 @@ fn a_tunnel_carries_no_data_and_the_error_says_what_does() {
     let text = "
         ip netns exec n2 \"$0\" serve & serve=$!
         ssh -N -L 5210:127.0.0.1:5210 n2 & tunnel=$!
-        for i in $(seq 100); do ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
+        for i in $(seq 300); do ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
+        for i in $(seq 300); do ip netns exec n2 ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
         code=0; \"$0\" echo localhost -4 -c 10 --no-save || code=$?
         kill $serve $tunnel; exit $code";
     let Some(output) = beside_sshd(&Home::new(), text) else { return };
