@@ -239,11 +239,11 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     check.same(named("messages in the histogram"), round.latency.total() * batch, near.delivery.sent);
     check.same(named("lost messages in the histogram"), round.latency.lost() * batch, near.delivery.lost);
     check.same(named("replies"), near.delivery.received, near.delivery.sent.saturating_sub(near.delivery.lost));
-    check.same(named("bytes sent"), near.bytes_sent, near.delivery.sent * case.size);
-    check.same(named("bytes received"), near.bytes_received, near.delivery.received * case.reply);
+    let (there, back) = (round.flow(NEAR, FAR), round.flow(FAR, NEAR));
+    check.same(named("bytes sent"), there.bytes_sent, there.sent * case.size);
+    check.same(named("bytes received"), back.bytes_received, back.received * case.reply);
     // A program of others counts for itself.
     if reliable && !case.traits.program {
-        let (there, back) = (round.flow(NEAR, FAR), round.flow(FAR, NEAR));
         check.same(named("messages at the far end"), there.received, there.sent);
         check.same(named("replies of the far end"), back.sent, back.received);
     }

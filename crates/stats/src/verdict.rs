@@ -98,11 +98,17 @@ pub fn verdict((low, high): (f64, f64), stands: bool, margin: f64, larger_is_bet
     let bound = (1.0 + margin).ln();
     if low >= -bound && high <= bound {
         if may_be_the_same(margin) { Verdict::Equivalent } else { Verdict::Undecided }
-    } else if stands && (low > bound || high < -bound) {
+    } else if stands && is_beyond((low, high), margin) {
         if (low > bound) == larger_is_better { Verdict::Better } else { Verdict::Worse }
     } else {
         Verdict::Undecided
     }
+}
+
+/// Whether an interval of the logarithm of a ratio lies wholly beyond the margin, on one side of it.
+pub fn is_beyond((low, high): (f64, f64), margin: f64) -> bool {
+    let bound = (1.0 + margin).ln();
+    low > bound || high < -bound
 }
 
 /// Rounds that would decide an undecided ratio: B' = B (half width / h)^2, which is (t s / h)^2 for paired values; h =

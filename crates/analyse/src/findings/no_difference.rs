@@ -2,12 +2,12 @@
 
 use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_stats::quantile::count;
-use msgpath_stats::verdict::{Verdict, may_be_the_same};
+use msgpath_stats::verdict::{Verdict, is_beyond, may_be_the_same};
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{again_with_rounds, finding, percent, sentence};
 use super::{Detector, Input, Sentence};
-use crate::summary::{Comparison, Confidence};
+use crate::summary::{Comparison, Confidence, Ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
 
@@ -28,17 +28,16 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     }
     // An interval that excludes 1 without clearing the margin is a difference of unclear weight.
     let none = stretch.ratios.iter().all(|ratio| ratio.low <= Some(1.0) && ratio.high >= Some(1.0));
-    // One that clears it is not proven: the test, which allows for the number of comparisons, wants more rounds.
-    let least = comparison.margin.ln_1p();
-    let clear = |ratio: Option<f64>, below: bool| {
-        ratio.is_some_and(|ratio| if below { ratio.ln() < -least } else { ratio.ln() > least })
-    };
-    let clears = stretch.ratios.iter().all(|ratio| clear(ratio.low, false) || clear(ratio.high, true));
+    // One that clears it is no proof: the test, which allows for the number of comparisons, wants more rounds.
+    let ends =
+        |ratio: &Ratio| (ratio.low.map_or(f64::NEG_INFINITY, f64::ln), ratio.high.map_or(f64::INFINITY, f64::ln));
+    let clears = stretch.ratios.iter().all(|ratio| is_beyond(ends(ratio), comparison.margin));
     let signed = |ratio: f64| format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
+    let (whether, unproven) = if clears { ("that", " is not proven by so few rounds") } else { ("whether", "") };
     let what = if none {
         format!("no difference between {path} and {baseline} was shown {place}")
     } else {
-        format!("whether {path} differs from {baseline} by more than {} % {place}", percent(comparison.margin))
+        format!("{whether} {path} differs from {baseline} by more than {} % {place}", percent(comparison.margin))
     };
     let needed = stretch.ratios.iter().map(|ratio| ratio.rounds_needed).collect::<Option<Vec<u64>>>();
     let needed = needed.and_then(|all| all.into_iter().max());
@@ -64,14 +63,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     };
     let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
     let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
-    let interval = format!("(95 %: {} to {})", signed(low), signed(high));
-    let text = match clears {
-        false => format!("{what} {interval}; {settle}."),
-        true => format!(
-            "that {path} differs from {baseline} by more than {} % {place} {interval} is not proven by so few rounds; {settle}.",
-            percent(comparison.margin)
-        ),
-    };
+    let text = format!("{what} (95 %: {} to {}){unproven}; {settle}.", signed(low), signed(high));
     finding("V07", Confidence::CantTell, sentence(&text), numbers, next)
 }
 
