@@ -31,23 +31,12 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
         }
     }
     // Both families listen before the first line is there.
-    let lines = || {
-        running
-            .until_it_says("serving at")
-            .lines()
-            .filter(|line| line.starts_with("serving at"))
-            .map(str::to_owned)
-            .collect()
+    let said = || -> Vec<String> {
+        let text = running.until_it_says("serving at");
+        text.lines().filter(|line| line.starts_with("serving at")).map(str::to_owned).collect()
     };
-    let mut said: Vec<String> = Vec::new();
-    assert!(
-        within(Duration::from_secs(60), || {
-            said = lines();
-            said.len() == listening
-        }),
-        "{listening} places, {said:?}"
-    );
-    for line in said {
+    assert!(within(Duration::from_secs(60), || said().len() == listening), "{listening} places, {:?}", said());
+    for line in said() {
         let fine = [format!("127.0.0.1:{port}"), format!("[::1]:{port}")].iter().any(|place| line.contains(place));
         assert!(fine, "{line}");
     }
