@@ -3,9 +3,12 @@
 //! What was made is written down before it is made, so that a program that was killed in the middle is found by the next
 //! one and cleared away. Nothing is ever removed that is not written down.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
@@ -21,6 +24,10 @@ use super::{needs_relay, offloads, within};
 const DEVICE: &str = "mp0";
 /// How long a relay may take to end, ns.
 const RELAY_ENDS_NS: u64 = 2_000_000_000;
+/// How long another msgpath may be busy with labs before one gives up.
+const BUSY: Duration = Duration::from_secs(20);
+/// Everything that is written down of labs.
+const HOME: &str = "/run/msgpath";
 /// Ending of a file that is being written.
 const DRAFT: &str = "draft";
 
@@ -94,6 +101,7 @@ impl KeptLab {
     pub fn up(name: &str, spec: &LabSpec) -> Result<Self, Problem> {
         spec.check()?;
         check_name(name)?;
+        let busy = Busy::begin().map_err(cannot_write)?;
         clear_unfinished();
         if Self::find(name).is_some() {
             return Err(there_is(name));
@@ -124,6 +132,7 @@ impl KeptLab {
         }
         // Only one of two that are started at once gets the name.
         lab.write(true)?;
+        drop(busy);
         let made = lab.make(spec, relayed).and_then(|()| {
             lab.making = None;
             lab.write(false)
@@ -131,6 +140,7 @@ impl KeptLab {
         match made {
             Ok(()) => Ok(lab),
             Err(problem) => {
+                let _busy = Busy::begin().map_err(cannot_write)?;
                 lab.clear();
                 Err(problem)
             }
@@ -255,6 +265,10 @@ impl KeptLab {
     /// # Errors
     /// E40: there is none of that name, or some of it could not be removed. E47: somebody is in it.
     pub fn down(name: &str, force: bool) -> Result<(), Problem> {
+        let _busy = Busy::begin().map_err(|error| match Self::find(name) {
+            Some(_) => not_removed(&[format!("the lab {name} ({error})")]),
+            None => no_such(name),
+        })?;
         let unfinished = clear_unfinished();
         let lost: Vec<LostRelay> = Self::lost_relays().into_iter().filter(|relay| relay.lab == name).collect();
         for LostRelay { pid, started, .. } in &lost {
@@ -358,24 +372,19 @@ impl KeptLab {
 
     /// Writes it down, whole or not at all. `first`: the name must be free.
     fn write(&self, first: bool) -> Result<(), Problem> {
-        let cannot = |error: std::io::Error| {
-            Problem::new("E40", Exit::CannotStart, format!("the lab cannot be written down: {error}"))
-                .why("what is not written down cannot be removed again, so it is not made")
-                .hint("as root, or --between lab, which needs no names")
-        };
-        fs::create_dir_all(folder()).map_err(cannot)?;
+        fs::create_dir_all(folder()).map_err(cannot_write)?;
         let json = serde_json::to_vec_pretty(self).expect("plain values");
         let (draft, file) =
             (folder().join(format!("{}.{}.{DRAFT}", self.name, std::process::id())), file_of(&self.name));
-        fs::write(&draft, json).map_err(cannot)?;
+        fs::write(&draft, json).map_err(cannot_write)?;
         if !first {
-            return fs::rename(&draft, file).map_err(cannot);
+            return fs::rename(&draft, file).map_err(cannot_write);
         }
         let linked = fs::hard_link(&draft, file);
         let _ = fs::remove_file(&draft);
         linked.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => there_is(&self.name),
-            _ => cannot(error),
+            io::ErrorKind::AlreadyExists => there_is(&self.name),
+            _ => cannot_write(error),
         })
     }
 
@@ -397,10 +406,56 @@ impl KeptLab {
         let left: Vec<String> = all.into_iter().filter(there).collect();
         if left.is_empty() {
             let _ = fs::remove_file(file_of(&self.name));
-            // Empty folders go as well; others' stay.
-            let _ = fs::remove_dir(folder()).and_then(|()| fs::remove_dir("/run/msgpath"));
         }
         left
+    }
+}
+
+/// Held while labs get their names or are cleared away: one program does that at a time, or two would clear the same lab,
+/// the second one when it has been made anew.
+struct Busy {
+    lock: File,
+}
+
+impl Busy {
+    /// Waits until nobody else is.
+    fn begin() -> io::Result<Self> {
+        let (since, path) = (Instant::now(), lock_file());
+        loop {
+            fs::create_dir_all(HOME)?;
+            // For root alone: whoever could open it could keep everybody out.
+            let lock = match File::options().create(true).append(true).mode(0o600).open(&path) {
+                // Whoever held it has removed the folder meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && since.elapsed() < BUSY => continue,
+                opened => opened?,
+            };
+            loop {
+                match lock.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::Error(error)) => return Err(error),
+                    Err(TryLockError::WouldBlock) if since.elapsed() < BUSY => sleep(Duration::from_millis(10)),
+                    Err(TryLockError::WouldBlock) => {
+                        let words = format!("another msgpath has been busy with labs for {} s", BUSY.as_secs());
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, words));
+                    }
+                }
+            }
+            // Its last holder may have removed it, and another one stands there now.
+            let inode = lock.metadata()?.ino();
+            if fs::metadata(&path).is_ok_and(|there| there.ino() == inode) {
+                return Ok(Self { lock });
+            }
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // With the last lab everything goes; what is somebody else's stays.
+        if fs::remove_dir(folder()).is_ok() || !folder().exists() {
+            let _ = fs::remove_file(lock_file()).and_then(|()| fs::remove_dir(HOME));
+        }
+        let _ = self.lock.unlock();
     }
 }
 
@@ -435,6 +490,12 @@ fn bridge(ports: usize, mtu: Option<u32>) -> Vec<String> {
     lines
 }
 
+fn cannot_write(error: io::Error) -> Problem {
+    Problem::new("E40", Exit::CannotStart, format!("the lab cannot be written down: {error}"))
+        .why("what is not written down cannot be removed again, so it is not made")
+        .hint("as root, or --between lab, which needs no names")
+}
+
 fn there_is(name: &str) -> Problem {
     Problem::new("E40", Exit::CannotStart, format!("there is a lab named {name} already"))
         .hint(format!("msgpath lab down {name}, or another name"))
@@ -458,7 +519,11 @@ fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 fn folder() -> PathBuf {
-    PathBuf::from("/run/msgpath/labs")
+    Path::new(HOME).join("labs")
+}
+
+fn lock_file() -> PathBuf {
+    Path::new(HOME).join("lock")
 }
 
 fn file_of(name: &str) -> PathBuf {
