@@ -151,11 +151,20 @@ INLINE void copy_totals(struct thread *t, struct mark *m, u64 now)
 	}
 }
 
+/* Waits for whoever is changing the thread: as long as one that is not held up takes for it. */
+INLINE u64 settled(struct thread *t)
+{
+	u64 seq = 1;
+	for (int looks = 0; looks < 64 && seq & 1; looks++)
+		seq = __sync_fetch_and_add(&t->seq, 0);
+	return seq;
+}
+
 /* The same of a thread that may be changing: 0 where it always was. */
 INLINE int mark_other(struct thread *t, struct mark *m, u64 now)
 {
 	for (int tries = 0; tries < 4; tries++) {
-		u64 seq = __sync_fetch_and_add(&t->seq, 0);
+		u64 seq = settled(t);
 		if (seq & 1)
 			continue;
 		copy_totals(t, m, now);
