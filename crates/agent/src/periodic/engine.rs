@@ -147,10 +147,21 @@ pub trait Deliver {
     /// A message is in the buffer: when the receive call returned, and what was counted so far.
     fn message(&mut self, bytes: &[u8], calls: &CallCounts);
     /// Whether to go on; asked between messages and at least once in a slice of time.
-    fn goes_on(&self) -> bool;
+    fn next(&self) -> Next;
 }
 
-/// Receives until [`Deliver::goes_on`] says no. Returns what was counted, and what was overwritten before it was read.
+/// What a receiver does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Waits for more.
+    Wait,
+    /// Takes what has arrived and was not read yet, and ends: what a busy receiver has not come to is not lost.
+    Drain,
+    /// Ends.
+    End,
+}
+
+/// Receives until [`Deliver::next`] ends it. Returns what was counted, and what was overwritten before it was read.
 ///
 /// # Errors
 /// What the wait cannot have here, or a receive call that failed.
@@ -183,12 +194,17 @@ fn socket<C: Receive, W: NewWait<C>>(
 ) -> Result<(CallCounts, u64), Unavailable> {
     let mut wait = W::new(&mut channel, &order.options)?;
     let mut buffer = vec![0; order.size as usize];
-    while deliver.goes_on() {
+    loop {
+        let next = deliver.next();
+        if next == Next::End {
+            break;
+        }
         match wait.recv(&mut channel, &mut buffer) {
             Ok(length) => {
                 channel.counts().recv_full += 1;
                 deliver.message(&buffer[..length], channel.counts());
             }
+            Err(error) if next == Next::Drain && error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => return Err(Unavailable::new(format!("{}: {error}", order.path), "")),
         }
@@ -200,17 +216,97 @@ fn socket<C: Receive, W: NewWait<C>>(
 fn shared(mut reader: Reader, order: &Order, deliver: &mut impl Deliver) -> Result<(CallCounts, u64), Unavailable> {
     let mut buffer = vec![0; order.size as usize];
     let mut calls = CallCounts::default();
-    while deliver.goes_on() {
+    loop {
+        let next = deliver.next();
+        if next == Next::End {
+            break;
+        }
         match reader.next(&mut buffer) {
             Some((_, length)) => {
                 calls.recv_full += 1;
                 calls.wait_calls = reader.sleeps();
                 deliver.message(&buffer[..length], &calls);
             }
+            None if next == Next::Drain => break,
             None if order.path.wait == "spin" => std::hint::spin_loop(),
             None => reader.sleep(SLICE).map_err(|error| Unavailable::new(format!("{}: {error}", order.path), ""))?,
         }
     }
     calls.wait_calls = reader.sleeps();
     Ok((calls, reader.overrun()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mac::Mac;
+    use super::super::orders::Start;
+    use super::*;
+
+    /// Three components that talk over UDP, at addresses of the loopback device that only this process uses.
+    fn order(wait: &str) -> Order {
+        let [low, high, ..] = std::process::id().to_le_bytes();
+        let network = [192 + low % 32, high];
+        let probe = UdpSocket::bind((Ipv4Addr::new(127, network[0], network[1], 1), 0)).unwrap();
+        let port = probe.local_addr().unwrap().port();
+        Order {
+            parent: 0,
+            process: 0,
+            components: 3,
+            of: 3,
+            path: format!("udp:send/{wait}").parse().unwrap(),
+            options: Default::default(),
+            size: 64,
+            messages: 10,
+            first: 0,
+            slices: 1,
+            period_ns: 1_000_000,
+            jitter_ns: 0,
+            seed: 0,
+            start: Start::Barrier,
+            mac: Mac::None,
+            tag: 0,
+            port,
+            network,
+            place: None,
+            border: 0,
+            area: None,
+            spawned_ns: 0,
+            life_ns: 0,
+        }
+    }
+
+    /// What a receiver is told, and how much it was given.
+    struct Told(Next, usize);
+
+    impl Deliver for Told {
+        fn message(&mut self, _: &[u8], _: &CallCounts) {
+            self.1 += 1;
+        }
+
+        fn next(&self) -> Next {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_is_told_to_end_takes_what_has_arrived() {
+        for wait in ["block", "spin", "poll", "epoll", "sigio"] {
+            let order = order(wait);
+            let mut all: Vec<_> = (0..3).map(|number| open(&order, number).unwrap()).collect();
+            let mut calls = CallCounts::default();
+            for (at, (outgoing, _)) in all.iter_mut().enumerate() {
+                for _ in 0..=at {
+                    outgoing.send(&[0; 64], &mut calls).unwrap();
+                }
+            }
+            let given = |incoming, next| {
+                let mut told = Told(next, 0);
+                receive(incoming, &order, &mut told).unwrap();
+                told.1
+            };
+            let mut incoming: Vec<_> = all.into_iter().map(|(_, incoming)| incoming).collect();
+            assert_eq!(given(incoming.remove(0), Next::Drain), 5, "{wait}: of the second and the third");
+            assert_eq!(given(incoming.remove(0), Next::End), 0, "{wait}");
+        }
+    }
 }

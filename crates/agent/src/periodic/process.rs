@@ -16,7 +16,7 @@ use msgpath_core::{CallCounts, Exit, Unavailable};
 use msgpath_sys::schedstat::RunDelay;
 use msgpath_sys::{affinity, clock, sigio, signal, timer};
 
-use super::engine::{self, Deliver, Incoming, Outgoing};
+use super::engine::{self, Deliver, Incoming, Next, Outgoing};
 use super::mac::{KEY, Mac};
 use super::orders::{FromProcess, HEAD, Order, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
 use crate::team::no_thread;
@@ -383,9 +383,12 @@ impl Deliver for Inbox<'_> {
     }
 
     #[inline]
-    fn goes_on(&self) -> bool {
-        let unfinished = self.rows.len() < self.expected || !self.sent.load(Ordering::Relaxed);
-        unfinished && !self.stop.load(Ordering::Relaxed)
+    fn next(&self) -> Next {
+        match self.rows.len() < self.expected || !self.sent.load(Ordering::Relaxed) {
+            false => Next::End,
+            true if self.stop.load(Ordering::Relaxed) => Next::Drain,
+            true => Next::Wait,
+        }
     }
 }
 

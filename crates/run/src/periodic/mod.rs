@@ -81,7 +81,7 @@ pub type Notify<'a> = &'a mut dyn FnMut(&str);
 
 /// How long processes may take to become ready, and to bring their rows home.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How much after the last send a message may still arrive: what comes later is lost.
+/// How much after the last send a message may still arrive: what has not by then is lost.
 const GRACE: Duration = Duration::from_millis(500);
 /// From the word to the first period, ns.
 const LEAD: u64 = 50_000_000;
@@ -285,7 +285,7 @@ fn sessions(
 ) -> Result<bool, Problem> {
     let (mut done, of) = (0, header.plan.total_rounds());
     let (seed, restarts) = (header.plan.seed, header.plan.restarts);
-    let mut others = Others::new();
+    let mut others = Others::new(true);
     others.sample();
     for restart in 0..restarts {
         for (position, at) in
@@ -399,6 +399,7 @@ impl Fleet {
     fn run(periodic: &Periodic, plan: &Plan, case: &Case, restart: u32, stop: &AtomicBool) -> Result<Carried, Problem> {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Problem::new("E19", Exit::CannotStart, format!("{what}: {error}"))
+                .hint("fewer processes (-n) and components (-T), or higher limits: ulimit -n, ulimit -u, ulimit -v")
         };
         let of = periodic.components_of_all();
         let mut chance = SplitMix64::new(plan.seed ^ (u64::from(restart) << 32) ^ u64::from(case.id));
