@@ -4,21 +4,19 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::logs::KernelEvents;
-use msgpath_analyse::one_way::{OnOneClock, OneWay};
+use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, between, summarise_with};
-use msgpath_core::plan::Extent;
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
-use msgpath_core::{Plan, Problem, Traits, Workload};
+use msgpath_core::{Problem, Traits};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::store::What;
-use msgpath_record::{CallLog, Events, MessageLog, Rows, Run, export, store};
+use msgpath_record::{MessageLog, Rows, Run, export, store};
 
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
 
-/// Trials of a case that an analysis looks at one by one; more of them are a distribution.
-const MOST_TRIALS: u64 = 1_000;
+/// Messages that are shown one by one, at most: half a gigabyte.
+const MOST_SHOWN: usize = 4_000_000;
 
 /// Name and folder of a run that is about to start.
 ///
@@ -71,10 +69,16 @@ pub(crate) fn read(folder: &Path) -> Result<Run, Problem> {
 /// All that the per-message log holds, to be shown one by one.
 ///
 /// # Errors
-/// It cannot be opened.
+/// It cannot be opened, or has too many.
 pub(crate) fn each_message(run: &Run) -> Result<Vec<MessageRow>, Problem> {
-    let mut all = Vec::new();
-    MessageLog::open(run)?.rounds(&|_, _| true, &mut |rows| all.extend_from_slice(rows));
+    let log = MessageLog::open(run)?;
+    let rows: usize = log.index().into_iter().map(|(_, _, rows)| rows).sum();
+    if rows > MOST_SHOWN {
+        let what = format!("{rows} messages are too many to be shown one by one; the limit is {MOST_SHOWN}");
+        return Err(usage(what).hint("msgpath export --to messages-csv"));
+    }
+    let mut all = Vec::with_capacity(rows);
+    log.rounds(&|_, _| true, &mut |rows| all.extend_from_slice(rows));
     Ok(all)
 }
 
@@ -143,44 +147,12 @@ pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -
     out.flush().map_err(|error| cannot_write(file, &error))
 }
 
-/// Messages of a run with several threads, or of few trials, that are looked at one by one, at most.
-const MOST_ECHOES: usize = 500_000;
-
-/// The logs of a run that its numbers need: calls, and what was traced.
+/// The logs of a run that its numbers need.
 ///
 /// # Errors
-/// A log that cannot be read. Damage is in [`Run::damage`] already; what is before it is used.
+/// As [`Logs::of`].
 pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
-    let traced: Vec<u32> =
-        run.header.plan.cases.iter().filter(|case| Plan::traced(case).is_some()).map(|case| case.id).collect();
-    let mut logs = Logs::default();
-    if run.header.rpc.is_some() {
-        logs.rpcs = CallLog::of_calls(run)?.into();
-    }
-    if run.header.periodic.is_some() {
-        logs.periodic = MessageLog::open(run)?.into();
-    }
-    let threads = |case: &msgpath_core::Case| case.threads > 1 && case.role == msgpath_core::CaseRole::Measured;
-    if run.header.plan.workload == msgpath_core::Workload::Echo && run.header.plan.cases.iter().any(threads) {
-        let messages = msgpath_record::messages(&run.folder)?.map_while(Result::ok);
-        logs.echoes = messages.filter(|row| !traced.contains(&row.case)).take(MOST_ECHOES).collect();
-    }
-    let plan = &run.header.plan;
-    let few = matches!(plan.extent, Extent::Count(count) if count <= MOST_TRIALS);
-    if plan.trim == 0 && few && plan.workload == Workload::Echo && !run.folder.as_os_str().is_empty() {
-        logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).take(MOST_ECHOES).collect();
-    }
-    if !traced.is_empty() {
-        logs.traced = MessageLog::traced(run)?.into();
-        logs.events = KernelEvents::Recorded(run.folder.clone(), events_of);
-    }
-    if OneWay::is_in(run) {
-        logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
-    }
-    if !run.folder.as_os_str().is_empty() {
-        logs.tools = msgpath_record::tool_runs(&run.folder)?;
-    }
-    Ok(logs)
+    Ok(Logs::of(run)?)
 }
 
 /// The messages of a run, those of traced replicas too, on the near end's clock as far as that can be said.
@@ -189,14 +161,6 @@ pub(crate) fn logs(run: &Run) -> Result<Logs, Problem> {
 /// The log cannot be opened.
 pub(crate) fn on_one_clock(run: &Run, summary: &Summary) -> Result<OnOneClock<MessageLog>, Problem> {
     Ok(OnOneClock::new(MessageLog::with_traced(run)?, summary.far_clock.clone()))
-}
-
-/// The kernel events of a case, round by round.
-fn events_of(folder: &Path, case: u32) -> Box<dyn Iterator<Item = Events>> {
-    match msgpath_record::events(folder) {
-        Ok(all) => Box::new(all.of(case).map_while(Result::ok)),
-        Err(_) => Box::new(std::iter::empty()),
-    }
 }
 
 /// The numbers of a run, with those of its logs.

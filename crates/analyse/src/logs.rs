@@ -1,17 +1,24 @@
 //! What a run has beside its rounds, as far as somebody read it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use msgpath_core::plan::{CaseRole, Extent};
 use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_record::{Events, OfCase, RoundLog, Rows, ToolRun};
+use msgpath_core::{Plan, Workload};
+use msgpath_record::{CallLog, Events, MessageLog, OfCase, RecordError, RoundLog, Rows, Run, ToolRun};
 
 use crate::one_way::OneWay;
 use crate::sample;
 
 /// Rows of a record that are looked at one by one, at most.
 pub const SAMPLED: usize = 1 << 16;
+
+/// Trials of a round that are looked at one by one; more of them are a distribution.
+const MOST_TRIALS: u64 = 1_000;
+/// And of all rounds together.
+const MOST_OF_ALL: usize = 500_000;
 
 /// Rows of the logs of a run. Empty logs cost the sentences and tables that need them, nothing else.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +27,8 @@ pub struct Logs {
     pub rpcs: Pulled<RpcRow>,
     /// The messages of a periodic run.
     pub periodic: Pulled<MessageRow>,
-    /// Messages of the cases of an echo with several threads, as many as the log kept of them.
-    pub echoes: Vec<MessageRow>,
+    /// Messages of an echo with a case of several threads, as many as the log kept of them.
+    pub echoes: Pulled<MessageRow>,
     /// The messages of a run of few trials that are shown one by one (`--each`).
     pub trials: Vec<MessageRow>,
     /// The messages of traced rounds.
@@ -32,6 +39,42 @@ pub struct Logs {
     pub one_way: Option<OneWay>,
     /// What measuring tools of others said between the rounds.
     pub tools: Vec<ToolRun>,
+}
+
+impl Logs {
+    /// The logs that the numbers of a run need; of one that is in no folder those that are empty.
+    ///
+    /// # Errors
+    /// A log that cannot be read. Damage is in [`Run::damage`] already; what is before it is used.
+    pub fn of(run: &Run) -> Result<Self, RecordError> {
+        let (plan, kept) = (&run.header.plan, !run.folder.as_os_str().is_empty());
+        let mut logs = Self::default();
+        if run.header.rpc.is_some() {
+            logs.rpcs = CallLog::of_calls(run)?.into();
+        }
+        if run.header.periodic.is_some() {
+            logs.periodic = MessageLog::open(run)?.into();
+        }
+        let echo = plan.workload == Workload::Echo;
+        if echo && plan.cases.iter().any(|case| case.threads > 1 && case.role == CaseRole::Measured) {
+            logs.echoes = MessageLog::open(run)?.into();
+        }
+        let few = matches!(plan.extent, Extent::Count(count) if count <= MOST_TRIALS);
+        if echo && few && plan.trim == 0 && kept {
+            logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).take(MOST_OF_ALL).collect();
+        }
+        if plan.cases.iter().any(|case| Plan::traced(case).is_some()) {
+            logs.traced = MessageLog::traced(run)?.into();
+            logs.events = KernelEvents::Recorded(run.folder.clone());
+        }
+        if OneWay::is_in(run) {
+            logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
+        }
+        if kept {
+            logs.tools = msgpath_record::tool_runs(&run.folder)?;
+        }
+        Ok(logs)
+    }
 }
 
 /// Rows of a log, pulled round by round and as often as somebody asks.
@@ -131,12 +174,9 @@ fn evenly<T: OfCase + Copy>(log: &dyn Rows<T>, limit: usize) -> Vec<T> {
 pub enum KernelEvents {
     /// In memory.
     Here(Vec<Events>),
-    /// In the record in this folder, from which the function reads those of a case.
-    Recorded(PathBuf, ReadEvents),
+    /// In the record in this folder.
+    Recorded(PathBuf),
 }
-
-/// Reads the kernel events of a case, as far as they are whole.
-pub type ReadEvents = fn(&Path, u32) -> Box<dyn Iterator<Item = Events>>;
 
 impl Default for KernelEvents {
     fn default() -> Self {
@@ -145,11 +185,12 @@ impl Default for KernelEvents {
 }
 
 impl KernelEvents {
-    /// Gives `each` the events of every round of a case until it says that it has enough.
+    /// Gives `each` the events of every round of a case, as far as they are whole, until it says that it has enough.
     pub(crate) fn rounds(&self, case: u32, mut each: impl FnMut(&Events) -> bool) {
         let _ = match self {
             Self::Here(all) => all.iter().filter(|events| events.case == case).any(each),
-            Self::Recorded(folder, read) => read(folder, case).any(|events| each(&events)),
+            Self::Recorded(folder) => msgpath_record::events(folder)
+                .is_ok_and(|all| all.of(case).map_while(Result::ok).any(|events| each(&events))),
         };
     }
 
@@ -158,7 +199,7 @@ impl KernelEvents {
     pub fn here(&mut self) -> &mut Vec<Events> {
         match self {
             Self::Here(all) => all,
-            Self::Recorded(..) => panic!("they are in a record"),
+            Self::Recorded(_) => panic!("they are in a record"),
         }
     }
 }

@@ -87,7 +87,7 @@ fn falls_with_threads(parts: &[Part<'_>]) -> Option<Ruling> {
     let ruling = beside_one(&longer, fails(&what), holds(&what).likely(), open(unsettled));
     let rows = all.iter().filter(|one| one.part.name == few.part.name && one.case().path == few.case().path);
     let end = |one: &Measured<'_>, pick: fn(f64, f64) -> f64| {
-        let value = medians_by_thread(&one.part.logs.echoes, one.case()).into_iter().reduce(pick);
+        let value = medians_by_thread(one.part.logs.echoes.sample(), one.case()).into_iter().reduce(pick);
         time_or(value, "the message log has too few of a thread's messages")
     };
     let evidence = table("median-by-threads", "The median round trip of each thread", rows)
