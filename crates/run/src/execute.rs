@@ -72,7 +72,7 @@ const OPEN_PATIENCE: f64 = 4.0;
 
 /// Asked once, when the rounds that were planned are recorded: cases to add near a crossing (phase 1). It gets the
 /// folder of the run, which is whole.
-pub type NextStage<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
+pub type NextPhase<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
 
 /// Executes a plan and writes the record.
 ///
@@ -81,7 +81,7 @@ pub type NextStage<'a> = &'a mut dyn FnMut(&Path) -> Vec<Case>;
 pub fn execute(
     request: Request,
     progress: &mut dyn Progress,
-    next_phase: NextStage<'_>,
+    next_phase: NextPhase<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder, kept } = request;
@@ -147,7 +147,7 @@ pub fn execute(
         reserved: 0,
         done: 0,
         passes: 0,
-        others: Others::new(),
+        others: Others::new(matches!(target, Target::Local)),
         tracer: None,
         before: Before::default(),
         unused: false,
@@ -169,7 +169,7 @@ pub(crate) fn carry_out(
     mut run: Run<'_>,
     mut writer: RunWriter,
     progress: &mut dyn Progress,
-    next_phase: NextStage<'_>,
+    next_phase: NextPhase<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let between = run.header.plan.options.between.clone();
@@ -409,7 +409,7 @@ impl<'a> Run<'a> {
             reserved: 0,
             done: 0,
             passes: 0,
-            others: Others::new(),
+            others: Others::new(matches!(target, Target::Local)),
             tracer: None,
             before,
             unused: true,
@@ -518,7 +518,7 @@ impl<'a> Run<'a> {
         &mut self,
         writer: &mut RunWriter,
         progress: &mut dyn Progress,
-        next_phase: NextStage<'_>,
+        next_phase: NextPhase<'_>,
         stop: &AtomicBool,
     ) -> Result<bool, Problem> {
         if !self.phase(0, writer, progress, stop)? {

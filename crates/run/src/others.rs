@@ -27,7 +27,8 @@ pub struct Others {
     /// `/proc`.
     proc: PathBuf,
     own: u32,
-    own_name: String,
+    /// Name of this process, where its far end may be somebody else's process of the same name.
+    own_name: Option<String>,
     /// Start of this process, ticks since boot.
     own_start: u64,
     /// Where a sample that was cut short ended: the next goes on there.
@@ -39,15 +40,16 @@ pub struct Others {
 }
 
 impl Others {
-    /// Nothing is sampled yet.
-    pub fn new() -> Self {
-        Self::at(PathBuf::from("/proc"))
+    /// Nothing is sampled yet. `alone`: this process has started all ends; else one of its name may be the far end, or have started it, and
+    /// none of that name is named.
+    pub fn new(alone: bool) -> Self {
+        Self::at(PathBuf::from("/proc"), alone)
     }
 
-    fn at(proc: PathBuf) -> Self {
+    fn at(proc: PathBuf, alone: bool) -> Self {
         let own = std::process::id();
         let (own_name, own_start) =
-            read(&proc, own).map_or((String::new(), u64::MAX), |stat| (stat.name, stat.started));
+            read(&proc, own).map_or((None, u64::MAX), |stat| (Some(stat.name).filter(|_| !alone), stat.started));
         let (before, used) = (BTreeMap::new(), BTreeMap::new());
         Self { proc, own, own_name, own_start, reached: 0, begun: Instant::now(), last: None, before, used }
     }
@@ -105,7 +107,7 @@ impl Others {
                 return true;
             }
             match tasks.get(&at) {
-                Some(stat) if stat.name == self.own_name => return true,
+                Some(stat) if self.own_name.as_ref() == Some(&stat.name) => return true,
                 Some(stat) => at = stat.parent,
                 None => return false,
             }
@@ -153,9 +155,9 @@ mod tests {
     /// The shell spins until it is killed, or has used 20 s of CPU time.
     #[test]
     fn who_spins_is_named() {
-        let mut others = Others::new();
+        let mut others = Others::new(true);
         // As if the test were somebody else.
-        (others.own, others.own_name) = (u32::MAX, String::new());
+        others.own = u32::MAX;
         others.sample_now();
         let spin = ["-c", "ulimit -t 20; while :; do :; done"];
         let mut child = match Command::new("sh").args(spin).stdin(Stdio::null()).stderr(Stdio::null()).spawn() {
@@ -186,27 +188,32 @@ mod tests {
         fs::create_dir_all(folder.join("4711")).unwrap();
         let line = "4711 (ours) S 1 1 1 0 -1 0 1 0 0 0 300 45 0 0 20 0 1 0 777 1";
         fs::write(folder.join("4711/stat"), line).unwrap();
-        let hidden = Others::at(folder.clone()).finish().1.unwrap();
+        let hidden = Others::at(folder.clone(), true).finish().1.unwrap();
         fs::create_dir_all(folder.join("1")).unwrap();
         fs::write(folder.join("1/stat"), line.replace("4711", "1")).unwrap();
-        let shown = Others::at(folder.clone()).finish().1;
+        let shown = Others::at(folder.clone(), true).finish().1;
         fs::remove_dir_all(&folder).unwrap();
-        let gone = Others::at(folder).finish().1.unwrap();
+        let gone = Others::at(folder, true).finish().1.unwrap();
         assert!(hidden.contains("hidepid") && shown.is_none() && gone.contains("cannot be read"), "{hidden} {gone}");
     }
 
     #[test]
     fn our_own_are_not_blamed() {
-        let mut others = Others::new();
+        let mut others = Others::new(true);
         others.sample_now();
         let stat = |name: &str, parent| Stat { name: name.into(), parent, ticks: 1, started: 1, cpu: None };
+        let own_name = read(Path::new("/proc"), others.own).expect("this process").name;
         let tasks = BTreeMap::from([
             (others.own, stat("test", 1)),
             (70_001, stat("child", others.own)),
             (70_002, stat("child of a child", 70_001)),
             (70_003, stat("other", 1)),
+            (70_004, stat(&own_name, 1)),
         ]);
         assert!([others.own, 70_001, 70_002].into_iter().all(|pid| others.is_ours(pid, &tasks)));
-        assert!(!others.is_ours(70_003, &tasks));
+        assert!(!others.is_ours(70_003, &tasks) && !others.is_ours(70_004, &tasks));
+        // A `serve` that somebody started may be the far end.
+        let beside = Others::new(false);
+        assert!(!beside.is_ours(70_003, &tasks) && beside.is_ours(70_004, &tasks));
     }
 }

@@ -75,7 +75,7 @@ fn say(input: &Input) -> Option<Sentence> {
         text.push_str(&format!(" (pressure on the CPUs {} % of the time)", percent(pressure.min(1.0))));
     }
     let here = input.run.header.one_machine() || some.iter().any(|round| input.calm.disturbed(round)[NEAR].shared);
-    text.push_str(&whose(input, here));
+    text.push_str(&whose(input, here, waited));
     let contrast = contrast(input, &rounds, is);
     Some(warning(
         "W46",
@@ -98,10 +98,11 @@ fn say(input: &Input) -> Option<Sentence> {
 /// `, mostly cc1plus (pid 4711, 61 % of a CPU)`: who used most CPU time of those that last ran on a measuring CPU, else of
 /// all; where samples name nobody who used a hundredth of a CPU, who held it while a receiver was runnable, if the kernel
 /// was traced; else why nobody can be named. `here`: it was so on this machine, and not only on the far end's, whose tasks
-/// nobody tells us.
-fn whose(input: &Input, here: bool) -> String {
+/// nobody tells us. `waited`: the share of their time that the measuring threads waited, which a task must explain half of to be called
+/// the one that it mostly was.
+fn whose(input: &Input, here: bool, waited: f64) -> String {
     if !here {
-        return ", whose is n/a: it was at the far end, which tells its tasks to nobody over a network".into();
+        return ", whose is n/a: it was at the far end, which does not report its tasks over a network".into();
     }
     let one_machine = input.run.header.one_machine();
     let own = ends(input).into_iter().enumerate().filter(|(at, _)| one_machine || *at == NEAR);
@@ -109,7 +110,11 @@ fn whose(input: &Input, here: bool) -> String {
     let others = || input.run.header.others.iter().filter(|task| task.share >= 0.01);
     let near = others().find(|task| task.share >= WORTH_NAMING && task.cpu.is_some_and(|cpu| pinned.contains(&cpu)));
     if let Some(task) = near.or_else(|| others().next()) {
-        return format!(", mostly {} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share));
+        let who = format!("{} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share));
+        return match waited > 2.0 * task.share {
+            true => format!(", whose is not clear: of the tasks that were seen {who} used most"),
+            false => format!(", mostly {who}"),
+        };
     }
     if let Some(task) = traced_holder(input) {
         let share = percent(task.share);
@@ -200,6 +205,19 @@ mod tests {
         assert!(nobody[0].contains(", whose is n/a: no task that lasted used a hundredth of a CPU; "), "{nobody:?}");
         run.header.others_unseen = Some("/proc hides the tasks of others".into());
         assert!(sentences(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", sentences(&run, "W46"));
+    }
+
+    #[test]
+    fn what_explains_a_small_part_is_not_called_the_cause() {
+        let mut run = run(|_, round| {
+            round.near_mut().involuntary_switches = 20;
+            round.near_mut().run_delay_ns = Some(13_000_000);
+        });
+        let name = "rcu_preempt".into();
+        run.header.others = vec![OtherTask { pid: 15, name, share: 0.03, cpu: Some(1), ..OtherTask::default() }];
+        let texts = sentences(&run, "W46");
+        let whose = ", whose is not clear: of the tasks that were seen rcu_preempt (pid 15, 3 % of a CPU) used most; ";
+        assert!(texts[0].contains(whose), "{texts:?}");
     }
 
     #[test]

@@ -26,6 +26,9 @@ const SEEN_AGAIN: f64 = 2.5;
 /// Slow links that have a sentence of their own.
 const MOST_LINKS: usize = 20;
 
+/// Where only a host that is slower by more than this would have been found, none is called absent.
+const WORTH_SAYING: f64 = 10.0;
+
 /// Fits every case and says what follows.
 pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
     missing(header, summary);
@@ -82,13 +85,24 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
     if !summary.findings.iter().any(culprit)
         && let Some(power) = summary.cases.iter().filter_map(|case| case.power).next()
     {
-        let text = format!(
-            "no host, rack or link is found to be more than {LEAST_FACTOR} times slower than the others; a host that is {} \
-             times slower would have been found with {:.0} %",
-            three_digits(power.factor),
-            power.share * 100.0
-        );
-        push(summary, "M06", Confidence::Likely, text, &[("factor", power.factor), ("spread", power.spread)], &[]);
+        let share = power.share * 100.0;
+        let (confidence, text) = if power.factor > WORTH_SAYING {
+            let text =
+                "the pairs differ too much to tell whether a host, rack or link is slower than the others".to_owned();
+            let least = if power.factor > 100.0 { "more than 100".into() } else { three_digits(power.factor) };
+            (
+                Confidence::CantTell,
+                format!("{text}: a host would have to be {least} times slower to be found with {share:.0} %"),
+            )
+        } else {
+            let text = format!(
+                "no host, rack or link is found to be more than {LEAST_FACTOR} times slower than the others; a host that is {} \
+                 times slower would have been found with {share:.0} %",
+                three_digits(power.factor)
+            );
+            (Confidence::Likely, text)
+        };
+        push(summary, "M06", confidence, text, &[("factor", power.factor), ("spread", power.spread)], &[]);
     }
     let rank = |finding: &Finding| (finding.confidence as u8, finding.code != "M05");
     summary.findings.sort_by_key(|finding| (finding.code == "M06", rank(finding)));

@@ -1,4 +1,4 @@
-//! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (mesh.md 5.6 has the tables).
+//! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (docs/method/mesh.md#power, docs/method/mesh.md#links).
 
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{
@@ -119,6 +119,23 @@ fn a_healthy_mesh_of_twelve_is_silent_twenty_times() {
         assert_eq!(codes(&summary), ["M06"], "{seed}: {:?}", summary.findings);
         assert!(summary.findings[0].text.contains("would have been found with 98 %"));
     }
+}
+
+#[test]
+fn pairs_that_scatter_wildly_show_nothing() {
+    let mut seen = 0;
+    for seed in 0..5 {
+        let (summary, _) = Truth { noise: 4.0, ..Truth::default() }.summary(seed);
+        for finding in summary.findings.iter().filter(|finding| finding.code == "M06") {
+            seen += 1;
+            assert_eq!(finding.confidence, Confidence::CantTell);
+            assert!(
+                finding.text.contains("differ too much") && finding.text.contains("more than 100 times"),
+                "{finding:?}"
+            );
+        }
+    }
+    assert!(seen > 0);
 }
 
 #[test]

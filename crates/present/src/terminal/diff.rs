@@ -115,9 +115,9 @@ fn rows(page: &mut Page, diff: &Diff) {
 
 fn verdict(row: &DiffRow) -> Span {
     match row.verdict {
-        Verdict::Better => Paint::Green.span("better (sure)"),
-        Verdict::Worse => Paint::Red.span("worse (sure)"),
-        Verdict::Equivalent => Paint::Plain.span("the same (sure)"),
+        Verdict::Better => Paint::Green.span("better"),
+        Verdict::Worse => Paint::Red.span("worse"),
+        Verdict::Equivalent => Paint::Plain.span("the same"),
         Verdict::Undecided => Paint::Yellow.span("can't tell"),
     }
 }
@@ -188,8 +188,9 @@ fn margin(diff: &Diff) -> String {
         false => " Smaller differences cannot be seen between these runs, and nothing is called the same.",
     };
     format!(
-        "Verdicts use a margin of {margin} ({basis}).{unseen} The runs followed each other, so what changed on the machine between \
-         them counts as well; intervals contain the drift within each."
+        "Verdicts are about these two runs. They followed each other, so what changed on the machine between them counts as well; \
+         intervals contain the drift within each, and with --restarts 5 what differs from start to start. The margin is {margin} \
+         ({basis}).{unseen}"
     )
 }
 
@@ -204,7 +205,7 @@ mod tests {
         let gates = ["p50 > +5%".parse().unwrap(), "p99.9 > 1s".parse().unwrap()];
         let found = msgpath_analyse::diff::diff(&run, &run, &gates);
         let text = diff(&found, Style::default());
-        assert!(text.contains("the same (sure)") && text.contains("+0.0 %") && text.contains("passed"), "{text}");
+        assert!(text.contains("  the same\n") && text.contains("+0.0 %") && text.contains("passed"), "{text}");
         assert!(text.contains("p99.9") && text.contains("is withheld"), "{text}");
         assert!(!text.contains("what else differs"));
         for width in [60, 80] {
