@@ -65,7 +65,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
                 kept: !place.temporary,
             },
             progress.as_mut(),
-            &mut next_stage,
+            &mut next_phase,
             stop,
         )
         .map(drop)
@@ -173,7 +173,7 @@ pub(crate) fn presented(
 
 /// Cases near the crossings that the first phase has found. A run that cannot be read back yet has none: what was measured
 /// stays, and the run says at its end what is wrong.
-pub(crate) fn next_stage(folder: &Path) -> Vec<Case> {
+pub(crate) fn next_phase(folder: &Path) -> Vec<Case> {
     match msgpath_record::read(folder) {
         Ok(run) if run.header.plan.refine => {
             msgpath_analyse::refine::sizes_near_crossings(&run.header.plan, &msgpath_analyse::summarise(&run))

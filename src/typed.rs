@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn work_has_a_law() {
+    fn work_has_a_distribution() {
         assert_eq!(service_time("5us"), Ok(ServiceTime { mean_ns: 5_000, distribution: Distribution::Constant }));
         assert_eq!(
             service_time("exp:1.5ms"),

@@ -34,7 +34,7 @@ pub(crate) struct Gang {
     /// With --listen: who comes has the token in FILE; made if it is not there
     #[arg(long, value_name = "FILE", requires = "listen", value_hint = clap::ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
-    /// With --listen or --print: so many agents, whatever they are called
+    /// With --listen or --print: the number of agents, whatever their names
     #[arg(long, value_name = "N", value_parser = typed::number, conflicts_with_all = ["hosts", "resume"])]
     pub(crate) expect: Option<u32>,
     /// With --listen: how long they are waited for [default: 60s]

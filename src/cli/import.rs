@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     /// Binary logs of client4 and server4, the JSON that dumplogfile4 writes, or CSV; or what a tracer wrote
     #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// What the run is called [default: two words]
+    /// What the run is called [default: two random words]
     #[arg(long, value_name = "NAME", value_parser = typed::run_name)]
     name: Option<String>,
     /// A title, for the report and for `export --to rpc-json`

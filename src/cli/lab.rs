@@ -46,7 +46,7 @@ enum What {
         /// Its name
         #[arg(value_name = "NAME", default_value = NAME)]
         name: String,
-        /// Also where somebody is in it: their links are taken away
+        /// Even while processes use it; they lose their links
         #[arg(long)]
         force: bool,
     },
@@ -57,9 +57,6 @@ struct Up {
     /// Its name
     #[arg(value_name = "NAME", default_value = NAME)]
     name: String,
-    /// The same, as other verbs take it
-    #[arg(long = "name", value_name = "NAME", hide = true, conflicts_with = "name")]
-    named: Option<String>,
     /// Places; more than two are joined by a bridge
     #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 2)]
     hosts: u32,
@@ -132,7 +129,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match &arguments.what {
         What::Up(up) => {
-            let lab = KeptLab::up(up.named.as_ref().unwrap_or(&up.name), &up.shape.spec(up.hosts))?;
+            let lab = KeptLab::up(&up.name, &up.shape.spec(up.hosts))?;
             for place in &lab.places {
                 writeln!(out, "{}  {}", place.name, place.address)?;
             }

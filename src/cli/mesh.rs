@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     /// a line) [default: all; above 200 hosts k:24]
     #[arg(long, value_name = "PAIRS", conflicts_with = "resume")]
     pub(crate) pairs: Option<String>,
-    /// Each pair twice, either host near once
+    /// Measure each pair twice, with each host as near end once
     #[arg(long)]
     pub(crate) both: bool,
     /// Pairs at a time [default: as many as fit; on a machine of several hosts one for two CPUs]
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     /// A random share of the pairs is measured once more alone: 5%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     pub(crate) check_interference: Option<f64>,
-    /// What must be so of every pair, else exit 1: 'p99<200us', 'loss<0.01%'; repeatable
+    /// What must hold for every pair, else exit 1: 'p99<200us', 'loss<0.01%'; repeatable
     #[arg(long, value_name = "LIMIT", value_parser = sla)]
     pub(crate) sla: Vec<Gate>,
     /// Paths, comma separated [default: tcp:send]
@@ -108,13 +108,13 @@ pub(crate) struct Arguments {
     /// Go on with a mesh that was cut short: a name, a folder, @last
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
-    /// Also where it takes more than 2 h or 10 GiB
+    /// Go ahead even if it takes more than 2 h or 10 GiB
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Name of the run [default: two words]
+    /// Name of the run [default: two random words]
     #[arg(long, value_name = "NAME", value_parser = typed::run_name)]
     pub(crate) name: Option<String>,
-    /// Nothing but what is wrong
+    /// Problems only
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
     /// All findings, more hosts and pairs

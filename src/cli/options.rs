@@ -73,7 +73,7 @@ pub(crate) struct MessageOptions {
     #[arg(long, value_name = "TIME", value_parser = units::parse_gap, conflicts_with = "rate")]
     pub(crate) every: Option<Rate>,
     /// Gaps between the messages of a schedule: poisson (independent users) or constant [default: poisson]
-    #[arg(long, value_enum, value_name = "LAW", hide_possible_values = true)]
+    #[arg(long, value_enum, value_name = "DISTRIBUTION", hide_possible_values = true)]
     pub(crate) arrivals: Option<ArrivalsArg>,
     /// Service time: what the far end computes for each message before it answers, 5us, or exp:5us (exponential, with this mean) [default: none]
     #[arg(long, value_name = "TIME", value_parser = typed::service_time)]

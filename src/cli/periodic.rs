@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     /// Time between two messages of a component
     #[arg(long, value_name = "TIME", value_parser = units::parse_time, default_value = "10ms")]
     period: u64,
-    /// Up to so much later than its time is each message made, by chance; less than the period
+    /// Delay each message by a random time up to this; less than the period
     #[arg(long, value_name = "TIME", value_parser = jitter, default_value = "0")]
     jitter: u64,
     /// Bytes of a message, 16 of head and the tag of --mac included
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     /// Messages of each component
     #[arg(short = 'c', long, value_name = "N", value_parser = typed::count, default_value = "1000")]
     count: u64,
-    /// The first so many messages of each component are shown apart
+    /// Show the first N messages of each component separately
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "50")]
     first: u64,
     /// When components begin: all at one time, spread over a period, or each as soon as it is ready

@@ -12,7 +12,7 @@ use msgpath_record::CutShort;
 use msgpath_run::{lab, resume};
 
 use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
-use crate::measure::{self, next_stage};
+use crate::measure::{self, next_phase};
 use crate::{progress, runs};
 
 /// Go on with a run that was cut short
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     note(in_words(&cut));
     let stop: &AtomicBool = msgpath_sys::signal::stop_flag();
     let mut progress = progress::progress(&options.result, metrics);
-    resume::resume(cut, arguments.force, progress.as_mut(), &mut next_stage, stop)?;
+    resume::resume(cut, arguments.force, progress.as_mut(), &mut next_phase, stop)?;
     measure::presented(&run.header.verb, each, &options, &folder, Some(&folder))
 }
 

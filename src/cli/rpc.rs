@@ -64,7 +64,7 @@ The command, in the words of the lab, in any order
   --expect TIME            your estimate of the median of this command, typed before you look
   --then                   another command follows, in the same run and over the same connections
 Two dashes are taken as well (--key), but for --verbose, which has its own meaning. A COMMAND that comes right after \
-BASE or + would be taken for PADLEN, by the lab in silence; here it is refused, and why is said.
+BASE or + would be taken for PADLEN; the lab does so silently, msgpath refuses and says why.
 
 Targets
   here                     a server that is started for this run and ends with it
@@ -98,7 +98,7 @@ pub(super) struct Arguments {
     #[arg(
         long,
         value_enum,
-        value_name = "LAW",
+        value_name = "DISTRIBUTION",
         hide_possible_values = true,
         requires = "rate",
         help_heading = "Calls"

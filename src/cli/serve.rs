@@ -39,14 +39,14 @@ pub(super) struct Arguments {
     /// Address to listen on; 0.0.0.0 or :: for all
     #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "address")]
     bind: Option<IpAddr>,
-    /// Let in who has the token in FILE, and nobody else; made if it is not there, to be copied to the near machine.
+    /// Let in only near ends that have the token in FILE; FILE is made if it does not exist.
     /// An address that is not loopback takes this, or --insecure
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     token_file: Option<PathBuf>,
-    /// Let everybody in who reaches an address that is not loopback
+    /// Accept anybody on an address that is not loopback
     #[arg(long, conflicts_with = "token_file")]
     insecure: bool,
-    /// Only what goes wrong is said
+    /// Print problems only
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Memory that the rounds of all near ends may take together [default: 256M]; with --rpc keys, values and messages
@@ -68,7 +68,7 @@ struct RpcArguments {
     /// stats, reset, quit. The lab's own client works against it. Nobody is asked who they are.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, value_parser = lab_place)]
     rpc: Option<Option<LabPlace>>,
-    /// Listen at so many ports, one after the other: the lab's server4 takes 4 (12345 to 12348) [default: 1]
+    /// Listen on N consecutive ports: the lab's server4 takes 4 (12345 to 12348) [default: 1]
     #[arg(long, value_name = "N", value_parser = ports)]
     ports: Option<u32>,
     /// Threads that serve [default: one for each CPU]
@@ -77,10 +77,10 @@ struct RpcArguments {
     /// Connections at the same time; more are told TooBusy [default: 4096]
     #[arg(long, value_name = "N", value_parser = connections)]
     connections: Option<u32>,
-    /// End a connection that asks nothing for so long [default: 10m]
+    /// Close a connection that sends no request for this long [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = patience)]
     idle_timeout: Option<Duration>,
-    /// End a connection whose message is not whole, or whose reply is not taken, after so long [default: 10s]
+    /// Close a connection whose message stays incomplete, or whose reply is not read, for this long [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = patience)]
     message_timeout: Option<Duration>,
     /// Let a client stop the server with quit; otherwise quit fails
@@ -95,10 +95,10 @@ struct RpcArguments {
     /// Show what a busy lock does: a thread holds the store's lock for HOLD, every EVERY [EVERY: twice HOLD unless told]
     #[arg(long, value_name = "HOLD[/EVERY]", value_parser = lock_hog)]
     lock_hog: Option<LockHog>,
-    /// Show what busy CPUs do: so many threads of the server spin
+    /// Show what busy CPUs do: N server threads spin
     #[arg(long, value_name = "N", value_parser = cpu_hogs)]
     cpu_hog: Option<u32>,
-    /// Connections that come and go are said as well
+    /// Also print connections that open and close
     #[arg(short = 'v', long, conflicts_with = "quiet")]
     verbose: bool,
 }

@@ -70,13 +70,13 @@ pub(super) struct Arguments {
     /// How long; a bare number is seconds [default: 10s; with COMMAND: until it ends]
     #[arg(short = 't', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     time: Option<u64>,
-    /// Requests from this on are slow [default: those around p99]
+    /// Requests that take at least this long are slow [default: those around p99]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     slow: Option<u64>,
-    /// List so many of the slowest requests of each server
+    /// List the N slowest requests of each server
     #[arg(long, value_name = "N", value_parser = typed::number)]
     slowest: Option<u32>,
-    /// Stop when so many requests have a row
+    /// Stop when N requests have a row
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value_t = MOST_ROWS)]
     rows: u64,
     /// How messages are told apart: auto, http, resp, postgres, rpc, line, or a length in front of each: u32be, 2:u16le-4. auto
@@ -99,7 +99,7 @@ pub(super) struct Arguments {
     /// (127.0.0.1:9464)
     #[arg(long, value_name = "FILE|ADDR", value_parser = typed::metrics, conflicts_with = "run")]
     open_metrics: Option<MetricsTo>,
-    /// Name of the record [default: two words]
+    /// Name of the record [default: two random words]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Keep no record

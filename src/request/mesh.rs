@@ -261,7 +261,7 @@ pub(crate) fn sla(text: &str) -> Result<Gate, Problem> {
             other => other,
         })
         .collect();
-    let gate: Gate = turned.parse().map_err(|_| bad(format!("what must be so of every pair, got {text:?}")))?;
+    let gate: Gate = turned.parse().map_err(|_| bad(format!("what must hold for every pair, got {text:?}")))?;
     match (gate.watched, gate.limit) {
         (Watched::Quantile(_) | Watched::Mean | Watched::Loss, GateLimit::Value(_)) => Ok(gate),
         _ => Err(bad("a limit for p50, p99, mean or loss".into())),

@@ -13,13 +13,13 @@ use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::scatter::Scatter;
 use msgpath_sys::socket::{self, IntOption};
 
-/// Trials of each piece; the median counts.
-const TRIALS: usize = 40;
-/// Time limit of one piece, ns: a busy machine gives fewer trials, not a longer wait.
+/// Repetitions of each piece; the median counts.
+const REPETITIONS: usize = 40;
+/// Time limit of one piece, ns: a busy machine gives fewer repetitions, not a longer wait.
 const LIMIT_NS: u64 = 8_000_000;
 /// Bytes that are in flight at most: they fit the smallest usual buffers.
 const IN_FLIGHT: u64 = 64 << 10;
-/// Calls of one trial at most, and arrays built in one.
+/// Calls of one repetition at most, and arrays built in one.
 const CALLS: u64 = 16;
 const ARRAYS: u64 = 1_000;
 
@@ -81,13 +81,13 @@ fn send(both: &Both, message: &Scatter, zerocopy: bool) -> Option<usize> {
 }
 
 /// The median times of a sendmsg of the message, and of reading a notification where any came. The far end is emptied between
-/// trials, and no buffer is touched again, so whatever the kernel still reads of it is right.
+/// repetitions, and no buffer is touched again, so whatever the kernel still reads of it is right.
 fn handed_over(both: &mut Both, message: &Scatter, zerocopy: bool) -> Option<(f64, Option<f64>)> {
     let total = message.len() as u64;
     let calls = (IN_FLIGHT / total).clamp(1, CALLS);
     let (mut sends, mut reaps) = (Vec::new(), Vec::new());
     let start = clock::now();
-    while sends.len() < TRIALS && clock::now() - start < LIMIT_NS {
+    while sends.len() < REPETITIONS && clock::now() - start < LIMIT_NS {
         let before = clock::now();
         for _ in 0..calls {
             (send(both, message, zerocopy)? as u64 == total).then_some(())?;
@@ -106,21 +106,21 @@ fn handed_over(both: &mut Both, message: &Scatter, zerocopy: bool) -> Option<(f6
     Some((middle(sends)?, middle(reaps)))
 }
 
-/// The median time of one of `times` that `work` does in a trial.
+/// The median time of one of `times` that `work` does in a repetition.
 fn median(times: u64, mut work: impl FnMut() -> Option<()>) -> Option<f64> {
     let start = clock::now();
-    let mut trials = Vec::new();
-    while trials.len() < TRIALS && clock::now() - start < LIMIT_NS {
+    let mut repetitions = Vec::new();
+    while repetitions.len() < REPETITIONS && clock::now() - start < LIMIT_NS {
         let before = clock::now();
         work()?;
-        trials.push((clock::now() - before) as f64 / times as f64);
+        repetitions.push((clock::now() - before) as f64 / times as f64);
     }
-    middle(trials)
+    middle(repetitions)
 }
 
-fn middle(mut trials: Vec<f64>) -> Option<f64> {
-    trials.sort_by(f64::total_cmp);
-    trials.get(trials.len() / 2).copied()
+fn middle(mut repetitions: Vec<f64>) -> Option<f64> {
+    repetitions.sort_by(f64::total_cmp);
+    repetitions.get(repetitions.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use msgpath_sys::{affinity, clock, frames};
 use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
 use crate::observe::{self, Tracer};
-use crate::program::{self, Programs, trial};
+use crate::program::{self, Programs, first_reply};
 use crate::role::Role;
 use crate::rpc::client::Calling;
 use crate::team::{Team, need, no_thread, problem, thread_records};
@@ -569,9 +569,9 @@ fn converse<F: Read + AsFd>(
                 match team.take() {
                     Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
                     Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
-                        let more = answered && trial::more_came(&kept);
+                        let more = answered && first_reply::more_came(&kept);
                         match collect_outcomes(team, counted, speed_ns, stall.is_some(), to)? {
-                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(trial::too_much()), Vec::new()),
+                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(first_reply::too_much()), Vec::new()),
                             home => home,
                         }
                     }
@@ -829,7 +829,7 @@ fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
     }
     let mut kept = Vec::new();
     if let Some(program) = &order.program {
-        trial::answers(&order, program, &channels)?;
+        first_reply::answers(&order, program, &channels)?;
         lease.renew();
         kept = channels;
         let twice = kept.iter().map(AnyChannel::duplicate).collect::<io::Result<_>>();

@@ -87,7 +87,7 @@ pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
     plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A seed for drawing the passes again: the same for all cases of a stage.
+/// A seed for drawing the passes again: the same for all cases of a phase.
 pub(crate) fn redraw_seed(plan: &Plan, case: &Case) -> u64 {
     plan.seed ^ (0x7a11 + u64::from(case.phase)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_stage_has_ratios_and_no_winner() {
+    fn a_second_phase_has_ratios_and_no_winner() {
         let mut build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 4096]).ablation(0, Change::Spin);
         for (path, like) in [("tcp:writev", 2), ("tcp:send", 0)] {
             let id = build.plan.cases.len() as u32;

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_stage_is_bounded_and_happens_once() {
+    fn the_second_phase_is_bounded_and_happens_once() {
         let build = build(13.3, 0.06);
         let mut plan = build.plan.clone();
         let mut summary = summarise(&build.run());

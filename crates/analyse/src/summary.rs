@@ -437,7 +437,7 @@ pub struct OpenLoop {
     pub mean_in_flight: f64,
     /// Most messages in flight.
     pub most_in_flight: u64,
-    /// Mean in flight divided by rate times mean service time: 1 by Little's law.
+    /// Mean in flight divided by rate times mean round trip: 1 by Little's law.
     pub little: Option<Estimate>,
     /// CPU time of the near end's threads divided by their time and number: above 0.5 the client may be what is measured.
     pub client_busy: Option<f64>,

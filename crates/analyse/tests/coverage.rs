@@ -72,7 +72,7 @@ fn crossings() {
     assert!(straight.wrong <= 2, "{straight:?}");
     let curved = crossing(Curves::FixedAndPerByte, 14, 0.1, 20);
     holds(&curved.second, 0.5, 0.8);
-    // The second stage narrows what the first left wide.
+    // The second phase narrows what the first left wide.
     assert!(curved.second.width() < curved.first.width());
     // Curves that are almost parallel are not said to cross in the wrong direction.
     assert!(crossing(Curves::AlmostParallel, 14, 0.05, 10).wrong <= 1);

@@ -218,7 +218,7 @@ fn mark_of(quantile: &Quantile) -> Option<&str> {
 }
 
 /// Why quantiles are bounded from below alone, one sentence for each reason with the quantiles it holds for. `what` they
-/// are quantiles of is empty, or ` of the service time`.
+/// are quantiles of is empty, or ` of the round trip`.
 pub(crate) fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
     let mut whys: Vec<(&str, Vec<String>)> = Vec::new();
     for quantile in quantiles {
@@ -380,7 +380,7 @@ pub(crate) fn legend(metric: &str, margin: f64) -> String {
     if may_be_the_same(margin) {
         format!("{faster} faster   {slower} slower   ≈ the same within {within}   ? not decided (95 %)")
     } else {
-        format!("{faster} faster   {slower} slower   ? not decided: below {within} this run cannot see a difference")
+        format!("{faster} faster   {slower} slower   ? not decided (95 %); below {within} nothing is called the same")
     }
 }
 
@@ -422,7 +422,7 @@ mod tests {
     fn within_a_wide_margin_nothing_is_called_the_same() {
         assert_eq!(legend("p50", 0.02), "▼ faster   ▲ slower   ≈ the same within 2 %   ? not decided (95 %)");
         let wide = legend("p50", 0.352);
-        assert_eq!(wide, "▼ faster   ▲ slower   ? not decided: below 35.2 % this run cannot see a difference");
+        assert_eq!(wide, "▼ faster   ▲ slower   ? not decided (95 %); below 35.2 % nothing is called the same");
         let mut comparison = crate::fixture::compare().1.comparison.unwrap();
         assert!(!crate::terminal::resolution(&comparison).contains("cannot be seen"));
         (comparison.resolution, comparison.margin) = (Some(0.352), 0.352);

@@ -26,5 +26,5 @@ pub mod watch;
 mod who;
 
 pub use diagnose::{DoctorRequest, WHO_ANSWERS, examine};
-pub use execute::{NextStage, Progress, Request, execute};
+pub use execute::{NextPhase, Progress, Request, execute};
 pub use who::{Who, who};

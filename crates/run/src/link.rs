@@ -6,8 +6,8 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
-use msgpath_agent::said::Said;
 use msgpath_agent::team::no_thread;
 use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
 use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
@@ -46,7 +46,7 @@ pub struct Link {
     pub peer: Option<std::net::IpAddr>,
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
-    errors: Option<Said>,
+    errors: Option<LastOutput>,
     last_sent: Instant,
     /// Then nothing is waited for any more.
     pub(crate) until: Option<Instant>,

@@ -10,7 +10,7 @@ use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Plan, Problem, Target, Workload};
 use msgpath_record::{CutShort, Run as Recorded};
 
-use crate::execute::{NextStage, Progress, Run, carry_out, with_resume};
+use crate::execute::{NextPhase, Progress, Run, carry_out, with_resume};
 use crate::link::{Link, Pair};
 use crate::pilot::Pace;
 use crate::{lab, program};
@@ -150,7 +150,7 @@ pub fn resume(
     mut cut: CutShort,
     force: bool,
     progress: &mut dyn Progress,
-    next_stage: NextStage<'_>,
+    next_phase: NextPhase<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     check(&cut)?;
@@ -204,7 +204,7 @@ pub fn resume(
     progress.started(&run.header);
     let writer = cut.go_on(&run.header).map_err(Problem::from)?;
     let name = run.header.name.clone();
-    carry_out(run, writer, progress, next_stage, stop).map_err(|problem| with_resume(problem, &name))
+    carry_out(run, writer, progress, next_phase, stop).map_err(|problem| with_resume(problem, &name))
 }
 
 /// What is not as it was when the run began, sentence by sentence.

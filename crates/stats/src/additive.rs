@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn twenty_four_partners_find_a_host_that_is_1_3_times_slower() {
-        // mesh.md 5.6: 1.3 times with noise of 10 %: 98 % at k = 24 and more; no false one in thousands.
+        // docs/method/mesh.md#power: 1.3 times with noise of 10 %: 98 % at k = 24 and more; no false one in thousands.
         let slow = |node: u32| if node.is_multiple_of(10) { 1.3_f64.ln() } else { 0.0 };
         let (mut found, mut wrong, mut of) = (0, 0, 0);
         for seed in 0..2 {

@@ -62,9 +62,14 @@ fn drift(before: u64, after: u64) -> Verdict {
     }
     let percent = 100.0 * (before as f64 / after as f64 - 1.0);
     let direction = if percent < 0.0 { "slower" } else { "faster" };
+    let what = if percent.abs() < 0.0005 {
+        "the CPU is as fast idle as busy".to_owned()
+    } else {
+        format!("the CPU became {} % {direction} while busy", three_digits(percent.abs()))
+    };
     Verdict::warn_if(
         percent.abs() > DRIFT_PERCENT,
-        format!("the CPU became {} % {direction} while busy", three_digits(percent.abs())),
+        what,
         "the governor performance, or a longer warm-up; rounds at another speed are flagged",
     )
     .with("speed_change_percent", percent)
@@ -233,6 +238,7 @@ mod tests {
         assert_eq!(slower.state, CheckState::Warn);
         assert!(slower.what.contains("9.09 % slower"), "{}", slower.what);
         assert!(drift(22_000, 20_000).what.contains("10.0 % faster"));
+        assert_eq!(drift(20_000, 20_000).what, "the CPU is as fast idle as busy");
         assert_eq!(drift(0, 1).state, CheckState::NotAvailable);
     }
 

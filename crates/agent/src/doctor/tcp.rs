@@ -36,7 +36,7 @@ fn slow_start(on: u64) -> Verdict {
     Verdict::warn_if(
         on != 0,
         format!("slow start after idle {}", if on != 0 { "on" } else { "off" }),
-        "off, if your program does the same: after 200 ms without a message a large one starts with a small window",
+        "turn it off if your program does so too: after 200 ms without a message a large one starts with a small window",
     )
     .fix(run, undo)
 }

@@ -1,8 +1,8 @@
 //! Programs of others as far ends: started and watched by the agent of the far end, spoken to by that of the near end.
 
+pub(crate) mod first_reply;
 mod listens;
 mod running;
-pub(crate) mod trial;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};

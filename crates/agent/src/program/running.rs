@@ -15,7 +15,7 @@ use msgpath_sys::{child, clock, process};
 use sha2::{Digest, Sha256};
 
 use super::listens::{State, free_port, state};
-use crate::said::Said;
+use crate::last_output::LastOutput;
 use crate::team::no_thread;
 
 /// How long a program may take until it listens.
@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 /// How long it may take to end when it was asked to.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How long it may take from giving up its descriptors until it has ended.
+const LAST_STEP: Duration = Duration::from_millis(200);
 /// Files of a command line that are larger are not read.
 const LARGEST_FILE: u64 = 256 << 20;
 /// How long another may hold the port of a program that has just been started.
@@ -36,7 +38,7 @@ pub(super) const AGAIN: &str = "start it by hand and look what it says";
 /// A program that listens, as long as this value lives.
 pub(super) struct Running {
     child: Child,
-    output: Said,
+    output: LastOutput,
     pub(super) facts: ProgramFacts,
 }
 
@@ -78,8 +80,8 @@ impl Running {
         drop(start); // the ends of the pipe that are here
         let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
         // From here on it is ended with this value.
-        let mut running = Self { child, output: Said::default(), facts };
-        running.output = Said::by(read).map_err(|error| no_thread(&error))?;
+        let mut running = Self { child, output: LastOutput::default(), facts };
+        running.output = LastOutput::by(read).map_err(|error| no_thread(&error))?;
         let mut listens = None;
         while listens.is_none() {
             // Asked before: what ended after it has listened is told from what never did.
@@ -125,9 +127,14 @@ impl Running {
 
     /// How it has ended; `None`: it has not.
     pub(super) fn ended(&mut self) -> Option<String> {
-        let status = match self.child.try_wait() {
-            Ok(status) => status?,
-            Err(_) => return None,
+        let asked = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status,
+                // Its connections break a moment before it can be waited for, and then this is asked.
+                Ok(None) if is_ending(self.child.id()) && asked.elapsed() < LAST_STEP => std::thread::sleep(LOOK),
+                _ => return None,
+            }
         };
         self.output.settle();
         Some(format!("it {}{}", ending(status), self.text()))
@@ -162,6 +169,13 @@ impl Drop for Running {
             }
         }
     }
+}
+
+/// Whether a process has no table of descriptors any more, which only one that is ending has not (`FDSize`,
+/// proc_pid_status(5)).
+fn is_ending(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .is_ok_and(|status| status.lines().any(|line| line == "FDSize:\t0"))
 }
 
 /// How a process ended, in words.
@@ -246,6 +260,19 @@ mod tests {
         assert!(text.contains("ended with status 3") && text.contains("it said: one | two"), "{text}");
         let killed = why(&["sh", "-c", "kill -9 $$"]);
         assert!(killed.contains("was ended by signal 9") && killed.contains("said nothing"), "{killed}");
+    }
+
+    #[test]
+    fn a_process_that_has_given_up_its_descriptors_is_seen_to_end() {
+        for _ in 0..20 {
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            child.kill().unwrap();
+            while !is_ending(child.id()) {
+                std::thread::yield_now();
+            }
+            let mut running = Running { child, output: LastOutput::default(), facts: ProgramFacts::default() };
+            assert!(running.ended().is_some_and(|how| how.contains("signal 9")));
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
     let flags: Vec<bool> = rounds.iter().map(|round| under(round)).collect();
     let with = flags.iter().filter(|flag| **flag).count();
     let mut out = Contrast {
-        clause: "too few rounds are otherwise to say whether these are the slow ones".into(),
+        clause: "too few other rounds to say whether these are the slow ones".into(),
         slower: false,
         level: f64::NAN,
         slow_with: f64::NAN,

@@ -27,8 +27,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         return Vec::new();
     }
     let mut text = format!("AF_XDP copies each frame ({})", list(&Vec::from_iter(paths.iter().cloned())));
-    let mut why = "bind() asks for zero copy and silently does without where the driver has none, as a virtual link: the frames pass the \
-                   stack by, and are copied at each end"
+    let mut why = "bind() asks for zero copy and silently does without where the driver has none, such as a virtual link: the frames \
+                   bypass the stack and are copied at each end"
         .to_owned();
     if !generic.is_empty() {
         text +=

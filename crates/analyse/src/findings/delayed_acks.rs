@@ -46,7 +46,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let limited = case.end(NEAR).tcp.filter(|tcp| tcp.busy_us > 0 && tcp.rwnd_limited_us > 0);
     let limited = limited.map(|tcp| tcp.rwnd_limited_us as f64 / tcp.busy_us as f64);
     if let Some(share) = limited {
-        text.push_str(&format!(". {} % of the busy time the receiver's window was the limit", percent(share)));
+        text.push_str(&format!(". For {} % of the busy time the receiver's window was the limit", percent(share)));
     }
     let waiting = DELAYED_ACK.of(input, case.case.id);
     match &waiting {

@@ -31,7 +31,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         named.push(format!("{} more", names.len() - NAMED));
     }
     let text = format!(
-        "{} checks of doctor are not as a quiet machine has them: {}. Absolute values are those of this machine as it was.",
+        "{} doctor checks differ from those of a quiet machine: {}. Absolute values are those of this machine as it was.",
         names.len(),
         list(&named)
     );
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(
             texts(&[3, 4, 9, 10]),
             [
-                "sure: 4 checks of doctor are not as a quiet machine has them: check 3, check 4, check 9 and check 10. Absolute values are those of this machine as it was."
+                "sure: 4 doctor checks differ from those of a quiet machine: check 3, check 4, check 9 and check 10. Absolute values are those of this machine as it was."
             ]
         );
         assert!(texts(&[3, 4, 9, 10, 12, 14, 18])[0].contains("check 12 and 2 more"));

@@ -50,7 +50,9 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Sentence> {
     );
     let (text, next) = match ablation.verdict {
         Verdict::Worse if halves_agree(&d) => (
-            format!("{buffers_in}, the {metric} is another ({ratio}): a program whose data is elsewhere has that one."),
+            format!(
+                "{buffers_in}, the {metric} differs ({ratio}): expect that for a program whose data is not in the cache."
+            ),
             vec![again(&input.run.header, &["--working-set"], &format!("--working-set {}", size_short(bytes)))],
         ),
         Verdict::Equivalent if halves_within(&d, margin) => {
@@ -90,7 +92,7 @@ mod tests {
         let finding = finding.unwrap();
         assert!(
             finding.text.starts_with(
-                "tcp:send, 64 KiB: its buffers always lie in the cache. From buffers rotated over 64 MiB, past the 32.0 MiB of the last-level cache, the time is another (1."
+                "tcp:send, 64 KiB: its buffers always lie in the cache. From buffers rotated over 64 MiB, past the 32.0 MiB of the last-level cache, the time differs (1."
             ),
             "{finding:?}"
         );

@@ -19,7 +19,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         "one message in flight hides it, because the reply proves that the message was read; a stream that fills one \
          buffer again and again sends other bytes than it meant, without an error. msgpath uses as many buffers in turn as \
          messages can be on their way unread",
-        "in a program of your own the same, or write() or send(), which copy",
+        "do the same in your own program, or use write() or send(), which copy",
         [("paths", paths.len() as f64)],
     )]
 }

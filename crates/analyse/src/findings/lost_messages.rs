@@ -50,7 +50,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     ];
     let why = "a lost message counts as infinitely slow in every quantile; none is left out";
     let fix = match input.plan.workload {
-        Workload::Rpc => "a look at what the server did with them; a connection that ends takes its calls with it",
+        Workload::Rpc => "look at what the server did with them; a connection that ends takes its calls with it",
         _ => "fewer messages in flight or a larger receive buffer",
     };
     vec![warning("W26", sentence(&text), why, fix, numbers)]

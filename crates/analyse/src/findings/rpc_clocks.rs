@@ -27,7 +27,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
                     counted(clock.contradicting)
                 ),
                 (false, false) => format!(
-                    "the stamps of {} cannot be, whatever the clocks: they were left out of the alignment",
+                    "the stamps of {} are impossible whatever the clocks: they were left out of the alignment",
                     counted(clock.contradicting)
                 ),
             };
@@ -60,7 +60,7 @@ mod tests {
         calls.rows[40].received_ns = calls.rows[40].received_ns.map(|ns| ns + 50_000_000);
         calls.rows[40].replied_ns = calls.rows[40].replied_ns.map(|ns| ns + 50_000_000);
         let sentences = calls.sentences("W62");
-        assert!(sentences[0].contains("the stamps of 1 call cannot be"), "{sentences:?}");
+        assert!(sentences[0].contains("the stamps of 1 call are impossible whatever the clocks"), "{sentences:?}");
         let mut calls = Calls::new(1, 0.0, 0.0).same_machine().pings(100, S);
         calls.rows[3].received_ns = Some(-2_000_000);
         assert!(calls.sentences("W62")[0].contains("have one clock, but"), "{:?}", calls.sentences("W62"));

@@ -53,7 +53,7 @@ fn two_clocks(input: &Input) -> Option<Sentence> {
     input.plan.stages.filter(|_| !header.one_clock() && traced(input).next().is_none())?;
     let (_, reason) = header.tracing.as_ref()?.refused.first()?;
     let text = format!("the kernel was not traced ({}): the stages are those of the stamps of both ends", reason.why);
-    let why = "request, far end and reply are known, and not what the time in each of them is spent on";
+    let why = "request, far end and reply are known, but not what each of them is spent on";
     Some(warning("W92", sentence(&text), why, &reason.hint, [("clocks", 2.0)]))
 }
 

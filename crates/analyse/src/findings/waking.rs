@@ -49,7 +49,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let measured_beside: Vec<String> = tried.iter().map(|ablation| beside(ablation)).collect();
     let p50 = case.quantiles.iter().find(|quantile| quantile.p == 0.5);
     let mut text = format!(
-        "{}waking a sleeping CPU is {how_much} of the time ({} %): in this run p50 is {}{}, beside it {}",
+        "{}waking a sleeping CPU is {how_much} of the time ({} %): in this run p50 is {}{}, against {}",
         prefix(input, case),
         percent(saved),
         time(best.case_value),

@@ -218,7 +218,7 @@ pub struct Cost {
 /// What is looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// Requests from this on are slow, ns; 0: those around p99.
+    /// Requests that take at least this long are slow, ns; 0: those around p99.
     pub slow_ns: u64,
     /// Slowest requests that are listed of a server.
     pub slowest: usize,

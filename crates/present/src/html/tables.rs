@@ -129,7 +129,7 @@ pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
     let columns = heads(&[
         "case",
         "receiver",
-        "95 % interval",
+        "range",
         "sender",
         "messages",
         "of reference",

@@ -129,7 +129,7 @@ fn of_end(end: &EndSummary) -> Value {
             "events.per_message" => "not counted: why stands beside it",
             "events.user_share" => "not counted apart from the kernel's part",
             "events.running_share" => "not counted, or on cores that no thread ran on",
-            "cost.run_delay_ns" => "schedstat could not be read",
+            "cost.run_delay_ns" => "not read for calls; else schedstat could not be read",
             "process.disk_read_bytes" | "process.disk_written_bytes" => "only its owner may read /proc/PID/io",
             _ if is_end(path) => "no interval can be claimed",
             _ => "not a finite number",

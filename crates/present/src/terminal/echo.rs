@@ -201,7 +201,7 @@ fn latencies(page: &mut Page, case: &CaseSummary) {
     quantiles(page, case);
     let mut whys = words::bounds("", &case.quantiles);
     if let Some(open) = &case.open {
-        whys.extend(words::bounds(" of the service time", &open.service));
+        whys.extend(words::bounds(" of the round trip", &open.service));
         whys.extend(words::bounds(" of the lateness", words::lateness(open)));
     }
     for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.between)) {
@@ -219,7 +219,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
         .column(words::timed(Workload::Echo, service.is_some()).name, Align::Right)
         .column("range, 95 %", Align::Right);
     if service.is_some() {
-        table = table.column("service time", Align::Right).optional("range, 95 %", Align::Right, 2);
+        table = table.column("round trip", Align::Right).optional("range, 95 %", Align::Right, 2);
     }
     let runs = words::between_runs(&case.between);
     if let Some(runs) = &runs {

@@ -139,8 +139,13 @@ fn calls(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     }
     page.gap();
     page.table(table);
-    if cases.iter().any(|case| ends(run, case).sender_tcp.is_none()) {
-        page.text(2, "Segments n/a: only tcp reports them.", Paint::Dim);
+    let mut silent = Vec::new();
+    for case in cases.iter().filter(|case| ends(run, case).sender_tcp.is_none()) {
+        view::push_new(&mut silent, case.case.path.transport.as_str());
+    }
+    if !silent.is_empty() {
+        let verb = if silent.len() == 1 { "does" } else { "do" };
+        page.text(2, &format!("Segments n/a: {} {verb} not report any.", silent.join(", ")), Paint::Dim);
     }
     let checked: Vec<String> = cases.iter().fold(Vec::new(), |mut all, case| {
         view::push_new(&mut all, words::payloads(&case.delivery));

@@ -27,12 +27,12 @@ pub(crate) fn load(case: &Case) -> String {
     match case.load {
         Load::Closed if case.inflight > 1 => format!("{places}, closed loop, {} in flight", case.inflight),
         Load::Closed => format!("{places}, closed loop"),
-        Load::Open { rate, arrivals: law } => {
+        Load::Open { rate, arrivals: distribution } => {
             let cap = match case.inflight {
                 OPEN_INFLIGHT => String::new(),
                 most => format!(", at most {most} in flight on a connection"),
             };
-            format!("{places}, open loop, {rate} {}, from the intended send{cap}", arrivals(law))
+            format!("{places}, open loop, {rate} {}, from the intended send{cap}", arrivals(distribution))
         }
     }
 }
@@ -44,11 +44,11 @@ pub(crate) fn loads(cases: &[&CaseSummary]) -> String {
     rates.sort_unstable();
     rates.dedup();
     match (rates.as_slice(), first.case.load) {
-        ([low, .., high], Load::Open { arrivals: law, .. }) => format!(
+        ([low, .., high], Load::Open { arrivals: distribution, .. }) => format!(
             "{}, open loop, {} rates {low} – {high} {}, from the intended send",
             places(&first.case),
             rates.len(),
-            arrivals(law)
+            arrivals(distribution)
         ),
         _ => load(&first.case),
     }
@@ -112,7 +112,7 @@ pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, S
     if let Some(little) = &open.little {
         let range = estimate_interval(little, three_digits);
         in_flight = format!(
-            "{in_flight}; Little's law {} (1 where they agree with the rate and the service time; 95 %: {range})",
+            "{in_flight}; Little's law {} (1 where they agree with the rate and the round trips; 95 %: {range})",
             three_digits(little.value)
         );
     }

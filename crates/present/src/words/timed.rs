@@ -23,7 +23,7 @@ const ECHO: Timed = Timed {
 const OPEN: Timed = Timed {
     name: "latency",
     many: "Latencies",
-    what: "Latency is from the intended send to just after recv() returned, service time from just before the actual \
+    what: "Latency is from the intended send to just after recv() returned, the round trip from just before the actual \
            send(). One way is not half of either.",
 };
 

@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
-use msgpath_agent::said::Said;
 use msgpath_agent::token::Token;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Problem, Target};
@@ -55,7 +55,7 @@ pub struct Stream {
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     /// What that launcher writes to its standard error.
-    pub(crate) errors: Option<Said>,
+    pub(crate) errors: Option<LastOutput>,
 }
 
 impl Stream {
@@ -109,8 +109,8 @@ pub fn of<'a>(target: &'a Target, options: &'a ChannelOptions) -> Box<dyn Launch
     }
 }
 /// The last two lines that a launcher said, the last one first: that is where a program says why it ends.
-pub(crate) fn newest(said: &Said) -> String {
-    let mut lines = said.lines(2);
+pub(crate) fn newest(output: &LastOutput) -> String {
+    let mut lines = output.lines(2);
     lines.reverse();
     lines.join(" | ")
 }

@@ -8,9 +8,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::launched::{MARK, MARK_OF_A_TERMINAL};
 use msgpath_agent::role::{Found, Role, Surroundings};
-use msgpath_agent::said::Said;
 use msgpath_agent::wire::{Frame, Incoming, VERSION};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::{Exit, Launch, Problem};
@@ -57,7 +57,7 @@ impl Launcher for OnHost<'_> {
 struct Started {
     child: Child,
     from: ChildStdout,
-    errors: Said,
+    errors: LastOutput,
 }
 
 impl OnHost<'_> {
@@ -87,7 +87,7 @@ impl OnHost<'_> {
             _ => self.cannot(error),
         })?;
         let from = child.stdout.take().expect("piped");
-        match Said::by(child.stderr.take().expect("piped")) {
+        match LastOutput::by(child.stderr.take().expect("piped")) {
             Ok(errors) => Ok(Started { child, from, errors }),
             Err(error) => {
                 end_now(&mut child);

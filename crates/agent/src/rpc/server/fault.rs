@@ -124,7 +124,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// `verbose`: connections that come and go are said as well.
+    /// `verbose`: connections that open and close are printed as well.
     pub fn new(verbose: bool) -> Self {
         Self { verbose, ..Self::default() }
     }

@@ -41,7 +41,7 @@ pub struct ServerOptions {
     pub may_quit: bool,
     /// Where the lab's log is written.
     pub log: Option<PathBuf>,
-    /// Connections that come and go are said.
+    /// Connections that open and close are printed.
     pub verbose: bool,
     /// Waits are told from the kernel's receive stamps.
     pub kernel_stamps: bool,

@@ -22,7 +22,7 @@ type Ask = fn(&[Part<'_>]) -> Option<Answered>;
 const QUESTIONS: [(&str, Ask); 6] = [
     ("Contention or just queueing?", queueing),
     ("Do more threads bring more?", scaling),
-    ("Do depth and service time explain the round trips?", little),
+    ("Do depth and rate explain the round trips?", little),
     ("Which CPU is full?", |parts| Some(cores(parts))),
     ("One event loop, or a thread for each connection?", event_loop),
     ("Does pinning matter?", pinning),

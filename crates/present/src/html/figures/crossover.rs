@@ -59,7 +59,7 @@ fn numbers(scene: &Scene<'_>, grid: &Grid, comparison: &Comparison) -> DataTable
     let mut data = DataTable::new(&[("path", "path"), ("threads", "threads"), ("size", "size_bytes")]);
     let (name, unit) = (comparison.metric.as_str(), if time { "ns" } else { "bit_per_s" });
     for (shown, saved) in
-        [(name, name.to_owned()), ("95 % from", format!("{name}_low")), ("to", format!("{name}_high"))]
+        [(name, name.to_owned()), ("range from", format!("{name}_low")), ("to", format!("{name}_high"))]
     {
         data.head(shown, format!("{saved}_{unit}"));
     }

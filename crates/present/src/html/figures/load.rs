@@ -39,7 +39,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     for p in SHOWN {
         let name = words::quantile_name(p);
         data.head(name.clone(), format!("{name}_ns"));
-        data.head("95 % interval", format!("{name}_interval"));
+        data.head("range", format!("{name}_interval"));
     }
     for curve in &summary.load_curves {
         for point in &curve.points {

@@ -136,7 +136,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let all = views(scene, stream);
     for view in &all {
         data.head(view.name.clone(), view.saved);
-        data.head("95 % from", format!("{}_low", view.saved));
+        data.head("range from", format!("{}_low", view.saved));
         data.head("to", format!("{}_high", view.saved));
     }
     for case in scene.measured() {

@@ -1,7 +1,7 @@
 //! A script of commands becomes calls, and the calls a record. The calls are those of an agent, the near end: it keeps its
 //! connections for the whole run, and between two of its rounds the last one is recorded.
 
-mod home;
+mod collected;
 mod plan;
 mod target;
 
@@ -33,7 +33,7 @@ use msgpath_rpc::Header;
 use msgpath_rpc::command::{Script, Step};
 use msgpath_sys::clock;
 
-use home::Home;
+use collected::Collected;
 use plan::{plan, rounds_of};
 
 use super::spent::{Watched, who_listens};
@@ -228,7 +228,7 @@ pub fn call(
         writer: &mut writer,
         progress,
         listener,
-        others: Others::new(),
+        others: Others::new(false),
         processes,
         outcome: Outcome::default(),
         kept: 0,
@@ -386,9 +386,9 @@ impl Run<'_> {
         if !finishing {
             self.near.send(&ToEnd::Finish)?;
         }
-        let mut home = Home::fetch(self.near)?;
-        let (broken, last_status) = (home.called.broken.take(), home.called.last_status);
-        let (record, rows) = self.record(order, home, spent, steal_ticks)?;
+        let mut collected = Collected::fetch(self.near)?;
+        let (broken, last_status) = (collected.called.broken.take(), collected.called.last_status);
+        let (record, rows) = self.record(order, collected, spent, steal_ticks)?;
         if record.latency.beyond() > 0 {
             return Err(Problem::new("E20", Exit::Unfinished, "a call took longer than 18 minutes")
                 .why("no histogram holds it, and nothing is clipped"));
@@ -433,7 +433,7 @@ impl Run<'_> {
     fn record(
         &mut self,
         order: &CallsOrder,
-        Home { called, histograms, mut rows, records, texts }: Home,
+        Collected { called, histograms, mut rows, records, texts }: Collected,
         spent: [Option<ProcessSpent>; 2],
         steal_ticks: Option<u64>,
     ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {

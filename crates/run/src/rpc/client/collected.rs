@@ -1,4 +1,4 @@
-//! What the near end brings home of a round of calls.
+//! What is collected from the near end after a round of calls.
 
 use msgpath_agent::rpc::client::orders::{Called, Record};
 use msgpath_agent::wire::{FromEnd, read_histograms};
@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::round::out_of_turn;
 
 /// All of it.
-pub(super) struct Home {
+pub(super) struct Collected {
     pub(super) called: Called,
     /// See [`Called::histograms`].
     pub(super) histograms: [Histogram; 3],
@@ -19,7 +19,7 @@ pub(super) struct Home {
     pub(super) texts: Vec<String>,
 }
 
-impl Home {
+impl Collected {
     /// Takes it from an end that reports.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::Duration;
 const KEPT: usize = 2 << 10;
 /// What a program has said is whole when all that could say more have closed their ends of the pipe. Whoever it leaves behind may hold
 /// one for ever.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Heard {
@@ -19,18 +19,18 @@ struct Heard {
 
 /// What a program has said last.
 #[derive(Clone, Default)]
-pub struct Said(Arc<(Mutex<Heard>, Condvar)>);
+pub struct LastOutput(Arc<(Mutex<Heard>, Condvar)>);
 
-impl Said {
+impl LastOutput {
     /// Reads in a thread until nobody can write any more.
     ///
     /// # Errors
     /// No thread can be had.
     pub fn by(from: impl Read + Send + 'static) -> std::io::Result<Self> {
-        let said = Self::default();
-        let follows = said.clone();
-        std::thread::Builder::new().name("said".into()).spawn(move || follows.follow(from))?;
-        Ok(said)
+        let output = Self::default();
+        let follows = output.clone();
+        std::thread::Builder::new().name("last-output".into()).spawn(move || follows.follow(from))?;
+        Ok(output)
     }
 
     fn follow(&self, mut from: impl Read) {
@@ -55,7 +55,7 @@ impl Said {
 
     /// Of a program that has ended: waits until its last words have come through the pipe, at most a second.
     pub fn settle(&self) {
-        let _ = self.0.1.wait_timeout_while(self.heard(), LAST_OUTPUT, |heard| !heard.over);
+        let _ = self.0.1.wait_timeout_while(self.heard(), PATIENCE, |heard| !heard.over);
     }
 
     /// The last lines that say something, at most so many, in their order.
@@ -76,15 +76,15 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_of_whatever_is_written() {
         let (read, mut write) = std::io::pipe().unwrap();
-        let said = Said::by(read).unwrap();
+        let output = LastOutput::by(read).unwrap();
         // More than a pipe holds, and nobody waits.
         write.write_all(&vec![b'x'; 1 << 20]).unwrap();
         write.write_all(b"\n\nTraceback\r\n  File\xff\nOSError: in use\n\n").unwrap();
         drop(write);
-        said.settle();
-        assert_eq!(said.heard().bytes.len(), KEPT);
-        assert_eq!(said.lines(3), ["Traceback", "File\u{fffd}", "OSError: in use"]);
-        assert_eq!(said.lines(1), ["OSError: in use"]);
-        assert!(Said::default().lines(2).is_empty());
+        output.settle();
+        assert_eq!(output.heard().bytes.len(), KEPT);
+        assert_eq!(output.lines(3), ["Traceback", "File\u{fffd}", "OSError: in use"]);
+        assert_eq!(output.lines(1), ["OSError: in use"]);
+        assert!(LastOutput::default().lines(2).is_empty());
     }
 }
