@@ -65,7 +65,7 @@ fn a_queue_that_cannot_be_had_is_said_with_its_cure() {
         let mut command = Command::new("unshare");
         command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]).args(line.split(' '));
         command.env("HOME", home.path()).env("TMPDIR", home.temporary());
-        Running::new(command).finish(Duration::from_secs(60))
+        Running::new(command).finish(Duration::from_secs(180))
     };
     // Root of a user namespace may make a pair of devices, but give them no program.
     let refused = run("echo -x udp:send/busy-poll --between lab --link napi=on -c 200 -w 0 --no-save").ends_with(3);

@@ -96,7 +96,7 @@ fn left(home: &Home) -> Vec<String> {
 /// Asserts that no server is left behind.
 #[track_caller]
 fn nothing_is_left(home: &Home) {
-    assert!(within(Duration::from_secs(10), || left(home).is_empty()), "{:?}", left(home));
+    assert!(within(Duration::from_secs(60), || left(home).is_empty()), "{:?}", left(home));
 }
 
 #[track_caller]

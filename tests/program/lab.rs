@@ -139,7 +139,7 @@ fn no_root_is_needed_where_users_may_have_namespaces() {
     command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]);
     command.args("echo --between lab -c 200 -r 5 -w 0 --no-ablations --no-save --json".split(' '));
     command.env("HOME", home.path()).env("TMPDIR", home.temporary());
-    let output = Running::new(command).finish(Duration::from_secs(60)).ends_with(0);
+    let output = Running::new(command).finish(Duration::from_secs(180)).ends_with(0);
     assert_eq!(output.json()["floors"]["route"]["kind"], "veth");
 }
 
@@ -211,7 +211,7 @@ fn a_relay_holds_nothing_of_its_caller_and_is_ended_without_its_record() {
     let mut command = Command::new("sh");
     command.args(["-c", "exec 7>\"$0\"; exec \"$@\""]).arg(&held).arg(env!("CARGO_BIN_EXE_msgpath"));
     command.args(["lab", "up", &name, "--loss", "0.1%", "--netem", "no"]).stdin(Stdio::null());
-    let output = Running::new(command).finish(Duration::from_secs(60));
+    let output = Running::new(command).finish(Duration::from_secs(180));
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
@@ -271,6 +271,36 @@ fn a_run_says_what_its_own_link_is_like() {
     assert!(fastest(&output) >= 4_000_000);
     let name = value["name"].as_str().unwrap();
     home.run(&format!("show {name}")).ends_with(0).shows(&["delay 2.00 ms"]);
+}
+
+#[test]
+fn what_a_link_doubles_is_counted_and_no_message_more() {
+    let link = "--between lab --link duplicate=30%,netem=no -w 0 --no-ablations --no-save --json";
+    for load in ["stream -x udp:send -l 64 -c 200 -r 3", "echo -x udp:send --rate 500 -t 600ms -r 3"] {
+        let output = Home::new().run(&format!("{load} {link}"));
+        if output.code == Some(3) {
+            return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+        }
+        let value = output.ends_with(0).json();
+        let count = |name: &str| value["cases"][0]["delivery"][name].as_u64().expect("a count");
+        assert!(count("duplicated") > 0, "{load}: {}", value["cases"][0]["delivery"]);
+        assert!(count("received") + count("lost") == count("sent"), "{load}: {}", value["cases"][0]["delivery"]);
+    }
+}
+
+/// A handshake that is lost comes a second later: the connections arrive in another order, and each is the one that it was.
+#[test]
+fn connections_over_a_link_that_loses_handshakes_are_all_there() {
+    let link = "--between lab --link loss=5%,netem=no";
+    let line = format!("echo -x tcp:send {link} -P 32 -c 320 -r 3 -w 0 --no-ablations --no-save --json");
+    let output = Home::new().run(&line);
+    if output.code == Some(3) {
+        return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+    }
+    let value = output.ends_with(0).json();
+    let (case, delivery) = (&value["cases"][0]["case"], &value["cases"][0]["delivery"]);
+    assert_eq!((&case["connections"], &delivery["lost"]), (&32.into(), &0.into()));
+    assert!(delivery["received"].as_u64() >= Some(320) && delivery["received"] == delivery["sent"], "{delivery}");
 }
 
 #[test]
@@ -355,7 +385,7 @@ fn a_link_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     home.run(&format!("lab down {}", lab.name)).ends_with(3).says(&["E47", "in use", "msgpath"]);
     ip(&format!("msgpath-{}-a", lab.name), "link delete mp0");
     // By itself it would go on for longer than this waits, and end well.
-    let output = running.finish(Duration::from_secs(60)).ends_with(4).says(&["E46", "the link between", "is gone"]);
+    let output = running.finish(Duration::from_secs(180)).ends_with(4).says(&["E46", "the link between", "is gone"]);
     assert!(output.err.contains("msgpath show cut"), "{}", output.err);
     home.run("show cut").ends_with(0);
     home.run(&format!("lab down {}", lab.name)).ends_with(0);
@@ -413,6 +443,21 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next() {
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(own(&home, &name), serde_json::Value::Null);
     assert!(!relay_is_lost(&home, &name), "a relay lives on");
+}
+
+#[test]
+fn labs_are_changed_by_one_program_at_a_time() {
+    let home = Home::new();
+    let Some(first) = Lab::up(&home, "q", "") else { return };
+    let lock = std::fs::File::options().append(true).open("/run/msgpath/lock").unwrap();
+    lock.lock().unwrap();
+    let second = Lab { home: &home, name: format!("{}b", first.name) };
+    let mut maker = home.command(&["lab", "up", &second.name]).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(own(&home, &second.name), serde_json::Value::Null, "made while another program was busy with labs");
+    lock.unlock().unwrap();
+    assert!(maker.wait().unwrap().success());
+    assert_eq!(own(&home, &second.name)["state"], "up");
 }
 
 /// The processes named like our relay or our holders whose parent is `pid`.

@@ -97,7 +97,7 @@ fn whoever_asks_is_told_while_the_run_goes_on() {
         }
     }
     running.signal("INT");
-    running.finish(Duration::from_secs(60));
+    running.finish(Duration::from_secs(180));
     let (head, text) = heard.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{heard}"));
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("application/openmetrics-text"), "{head}");
     assert!(sample(text, "msgpath_run_rounds_recorded{") > 0.0);

@@ -91,7 +91,7 @@ fn nothing_outlives_a_run_that_is_killed_or_interrupted() {
         assert!(within(Duration::from_secs(60), || vehicles(&home) == 3), "they never started");
         std::thread::sleep(Duration::from_millis(700));
         running.signal(signal);
-        let _ = running.finish(Duration::from_secs(60));
+        let _ = running.finish(Duration::from_secs(180));
         assert!(within(Duration::from_secs(60), || vehicles(&home) == 0), "{signal}: {} still run", vehicles(&home));
     }
 }

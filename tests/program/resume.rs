@@ -233,9 +233,9 @@ fn another_boot_needs_force_and_is_named_in_the_result() {
     home.run("show cut -v").ends_with(0).shows(&["resumed 2"]);
 }
 
-/// Sizes that were added near a crossing are a second stage, whose passes follow those of the first.
+/// Sizes that were added near a crossing are a second phase, whose passes follow those of the first.
 #[test]
-fn a_run_goes_on_in_its_second_stage() {
+fn a_run_goes_on_in_its_second_phase() {
     let home = Home::new();
     cut_short(&home);
     let header = std::fs::read_to_string(home.runs().join("cut/run.json")).unwrap();
@@ -252,7 +252,7 @@ fn a_run_goes_on_in_its_second_stage() {
         let planned: Vec<(u32, u32)> = (0..12).map(|pass| (pass, pass / 6)).collect();
         assert_eq!((places, run.damage), (planned, None));
         home.run("verify cut").ends_with(0);
-        // A pass and its round in turn: in the first stage, in the second, and within a pass of that.
+        // A pass and its round in turn: in the first phase, in the second, and within a pass of that.
         let bytes = std::fs::read(&rounds).unwrap();
         std::fs::write(&rounds, &bytes[..ends_of_blocks(&bytes)[blocks]]).unwrap();
     }

@@ -22,7 +22,7 @@ pub(crate) fn beside_slurm(home: &Home, nodes: u32, text: &str) -> Option<Output
     command.args(apart).args(["bash", "-c", &script, env!("CARGO_BIN_EXE_msgpath")]);
     command.current_dir(home.path()).stdin(Stdio::null());
     command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NODES", nodes.to_string());
-    let output = Running::new(command).finish(Duration::from_secs(120));
+    let output = Running::new(command).finish(Duration::from_secs(400));
     match output.code {
         Some(77) => {
             eprintln!("skipped: {}", output.err);

@@ -1,5 +1,8 @@
 //! Several threads, connections and depths; one event loop; threads that are not pinned.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::command::{Home, Output};
@@ -56,6 +59,42 @@ fn ten_thousand_connections_are_served_by_one_thread() {
         assert_eq!((&case["delivery"]["sent"], &case["delivery"]["lost"]), (&case["messages"], &0.into()), "{load}");
         assert!(number(&case["messages"]) >= 10_000.0, "{load}");
     }
+}
+
+/// What the kernel keeps of a connection does not count here, and is several times as much.
+#[test]
+fn a_connection_takes_less_than_four_kilobytes_of_an_end() {
+    const MANY: u64 = 4_000;
+    const FEW: u64 = 16;
+    if !matches!(msgpath_sys::limits::allow_all_open_files(), Ok(files) if files >= MANY + 500) {
+        return eprintln!("skipped: too few descriptors for a process");
+    }
+    // The most memory that each end had, kB.
+    let most = |connections: u64| {
+        let home = Home::new();
+        let line = format!("echo -x tcp:send/epoll --event-loop -P {connections} -c 20000 -r 2 -w 0 --no-save -qq");
+        let mut running = home.start(&line);
+        let mut ends = BTreeMap::new();
+        while !running.has_ended() {
+            for pid in running.children() {
+                let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+                let kb = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+                ends.extend(kb.map(|kb: u64| (pid, kb)));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running.finish(Duration::from_secs(180)).ends_with(0);
+        assert!(ends.len() >= 2, "near and far: {ends:?}");
+        ends.into_values().max().unwrap_or_default()
+    };
+    let (many, few) = (most(MANY), most(FEW));
+    let bytes = many.saturating_sub(few) * 1024 / (MANY - FEW);
+    assert!(
+        (1..4096).contains(&bytes),
+        "{bytes} bytes for each connection: {many} kB with {MANY}, {few} kB with {FEW}"
+    );
 }
 
 #[test]

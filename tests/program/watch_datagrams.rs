@@ -100,7 +100,7 @@ fn all_are_counted(result: &Value, sent: u64) {
     println!("{sent} sent: {requests} requests, {incomplete} incomplete, {torn} torn");
     // Counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
     let counted = requests + incomplete + torn;
-    assert!(counted.abs_diff(sent) * 200 <= sent && server["in_flight"] == 0, "{server:#}");
+    assert!(counted.abs_diff(sent) <= 1 + sent / 200 && server["in_flight"] == 0, "{server:#}");
     // Two that arrive at once while the server reads may be taken for each other.
     assert!(requests * 10 >= sent * 9, "{server:#}");
 }
@@ -306,8 +306,9 @@ fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
     let [[requests, incomplete], [asked, not_seen]] = [counts(&here), counts(&away)];
     println!("the server: {requests} + {incomplete}, the client: {asked} + {not_seen}");
     // Of the 20 that come before there may be all that are not seen.
-    assert!(requests + incomplete == 140 && requests >= 110, "{here:#}");
-    assert!(asked + not_seen == 140 && asked >= 110, "{away:#}");
+    // And counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
+    assert!((139..=140).contains(&(requests + incomplete)) && requests >= 110, "{here:#}");
+    assert!((139..=140).contains(&(asked + not_seen)) && asked >= 110, "{away:#}");
     assert!(has(&away, "away") && has(&here, "softirq"), "{here:#} {away:#}");
 }
 
@@ -316,7 +317,10 @@ fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
 fn datagrams_that_go_anywhere_are_counted_where_that_is_not_told() {
     skip_without_bpf!();
     let Some([here, away]) = between_hosts("g", 7003, FREE_CLIENT, "--without net_dev_queue") else { return };
-    assert_eq!((counts(&away), counts(&here).iter().sum::<u64>()), ([0, 140], 140));
+    // Counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
+    let [requests, incomplete] = counts(&away);
+    assert!(requests == 0 && (139..=140).contains(&incomplete), "{away:#}");
+    assert!((139..=140).contains(&counts(&here).iter().sum::<u64>()), "{here:#}");
     assert!(away["not_split"].as_str().is_some_and(|why| why.starts_with("only 0 %")), "{away:#}");
 }
 
@@ -360,7 +364,7 @@ fn packets_and_datagrams_of_unix_sockets_are_watched() {
     let servers = result["servers"].as_array().expect("servers");
     let of = |datagrams: bool| {
         let server = servers.iter().find(|server| server["datagrams"] == datagrams).expect("a server of each kind");
-        assert_eq!((&server["port"], &server["in_flight"], &server["torn"]), (&Value::Null, &0.into(), &0.into()));
+        assert_eq!((&server["port"], &server["in_flight"]), (&Value::Null, &0.into()));
         server["requests"].as_u64().expect("a count")
     };
     // The first request of a connection that nobody knew may be seen in part only.

@@ -39,7 +39,7 @@ impl Drop for Cgroups {
     fn drop(&mut self) {
         // A process that has ended leaves it a little later.
         let gone =
-            |folder: &Path| within(Duration::from_secs(20), || std::fs::remove_dir(folder).is_ok() || !folder.exists());
+            |folder: &Path| within(Duration::from_secs(60), || std::fs::remove_dir(folder).is_ok() || !folder.exists());
         gone(&self.inner());
         gone(&self.0);
     }
@@ -162,7 +162,8 @@ fn of_a_connection_to_another_host_each_end_is_split() {
     assert_eq!((servers.len(), &away["port"], &here["port"]), (2, &7000.into(), &7000.into()));
     assert_eq!((&here["clients"][0], &away["clients"][0]), (&"other hosts".into(), &"python3".into()));
     for server in [here, away] {
-        assert_eq!((&server["requests"], &server["incomplete"], &server["torn"]), (&60.into(), &0.into(), &0.into()));
+        let count = |name: &str| server[name].as_u64().expect("a count");
+        assert_eq!((count("requests") + count("torn"), count("incomplete")), (60, 0));
     }
     // What the one calls the other host is what the other one does.
     assert_eq!((&here["findings"][0]["code"], &away["findings"][0]["code"]), (&"X06".into(), &"X17".into()));
