@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::command::{Home, Output, Running, free_port, msgpath};
+use crate::command::{Home, LIMIT, Output, Running, free_port, msgpath};
 use crate::lab::Lab;
 
 /// A compatible server in progress. It listens at a port of its own choice, which it says.
@@ -43,7 +43,7 @@ impl Server {
     #[track_caller]
     fn stop(self) -> Output {
         self.running.signal("INT");
-        self.running.finish(Duration::from_secs(180)).ends_with(0)
+        self.running.finish(LIMIT).ends_with(0)
     }
 }
 
@@ -468,7 +468,7 @@ fn an_interrupt_does_not_wait_for_a_silent_server() {
         let client = client.start(&format!("compat primitives 127.0.0.1 {port} 64 1 600"));
         assert_eq!(asked.recv_timeout(Duration::from_secs(60)), Ok(64), "SIG{signal}: nothing was asked");
         client.signal(signal);
-        client.finish(Duration::from_secs(180)).ends_with(130);
+        client.finish(LIMIT).ends_with(130);
         thread.join().unwrap();
     }
 }
@@ -561,7 +561,7 @@ fn frames_of_vehicles_are_received() {
     };
     let receiver = receive("-c 12");
     send();
-    let output = receiver.finish(Duration::from_secs(180)).ends_with(0);
+    let output = receiver.finish(LIMIT).ends_with(0);
     let listed = output.out.lines().filter(|line| line.starts_with("From sender ")).count();
     assert_eq!(
         (listed, output.out.lines().next()),
@@ -579,7 +579,7 @@ fn frames_of_vehicles_are_received() {
     send();
     std::thread::sleep(Duration::from_secs(3));
     receiver.signal("INT");
-    let heard = receiver.finish(Duration::from_secs(180)).ends_with(130).json();
+    let heard = receiver.finish(LIMIT).ends_with(130).json();
     assert_eq!(heard["heard"]["arrivals"].as_array().unwrap().len(), 12);
     assert_eq!(
         (heard["heard"]["others"].as_u64(), heard["heard"]["arrivals"][0]["bytes"].as_u64()),
@@ -588,7 +588,7 @@ fn frames_of_vehicles_are_received() {
     // Nothing at all is not success.
     let line = format!("compat frames {device} -t 200ms");
     let words: Vec<&str> = line.split_whitespace().collect();
-    let quiet = Running::new(within("b", &home.command(&words))).finish(Duration::from_secs(180));
+    let quiet = Running::new(within("b", &home.command(&words))).finish(LIMIT);
     quiet.ends_with(4).says(&["no frame came", "started after this"]);
 }
 

@@ -1,11 +1,10 @@
 //! Paths between two devices: a queue that is polled, rings, AF_XDP.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::{Home, Running};
+use crate::command::{Home, LIMIT, Running};
 use crate::eth;
 
 const SHORT: &str = "-w 0 -c 200 -r 4 --no-ablations --no-extend --no-save --json";
@@ -65,7 +64,7 @@ fn a_queue_that_cannot_be_had_is_said_with_its_cure() {
         let mut command = Command::new("unshare");
         command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]).args(line.split(' '));
         command.env("HOME", home.path()).env("TMPDIR", home.temporary());
-        Running::new(command).finish(Duration::from_secs(180))
+        Running::new(command).finish(LIMIT)
     };
     // Root of a user namespace may make a pair of devices, but give them no program.
     let refused = run("echo -x udp:send/busy-poll --between lab --link napi=on -c 200 -w 0 --no-save").ends_with(3);

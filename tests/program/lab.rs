@@ -139,7 +139,7 @@ fn no_root_is_needed_where_users_may_have_namespaces() {
     command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]);
     command.args("echo --between lab -c 200 -r 5 -w 0 --no-ablations --no-save --json".split(' '));
     command.env("HOME", home.path()).env("TMPDIR", home.temporary());
-    let output = Running::new(command).finish(Duration::from_secs(180)).ends_with(0);
+    let output = Running::new(command).finish(LIMIT).ends_with(0);
     assert_eq!(output.json()["floors"]["route"]["kind"], "veth");
 }
 
@@ -211,7 +211,7 @@ fn a_relay_holds_nothing_of_its_caller_and_is_ended_without_its_record() {
     let mut command = Command::new("sh");
     command.args(["-c", "exec 7>\"$0\"; exec \"$@\""]).arg(&held).arg(env!("CARGO_BIN_EXE_msgpath"));
     command.args(["lab", "up", &name, "--loss", "0.1%", "--netem", "no"]).stdin(Stdio::null());
-    let output = Running::new(command).finish(Duration::from_secs(180));
+    let output = Running::new(command).finish(LIMIT);
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
@@ -385,7 +385,7 @@ fn a_link_that_is_cut_ends_the_run_and_keeps_what_was_measured() {
     home.run(&format!("lab down {}", lab.name)).ends_with(3).says(&["E47", "in use", "msgpath"]);
     ip(&format!("msgpath-{}-a", lab.name), "link delete mp0");
     // By itself it would go on for longer than this waits, and end well.
-    let output = running.finish(Duration::from_secs(180)).ends_with(4).says(&["E46", "the link between", "is gone"]);
+    let output = running.finish(LIMIT).ends_with(4).says(&["E46", "the link between", "is gone"]);
     assert!(output.err.contains("msgpath show cut"), "{}", output.err);
     home.run("show cut").ends_with(0);
     home.run(&format!("lab down {}", lab.name)).ends_with(0);

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::command::{Home, free_port};
+use crate::command::{Home, LIMIT, free_port};
 
 /// Reads an exposition with the parser of Prometheus' own client, where Python has it.
 fn parsed(text: &str) {
@@ -97,7 +97,7 @@ fn whoever_asks_is_told_while_the_run_goes_on() {
         }
     }
     running.signal("INT");
-    running.finish(Duration::from_secs(180));
+    running.finish(LIMIT);
     let (head, text) = heard.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{heard}"));
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("application/openmetrics-text"), "{head}");
     assert!(sample(text, "msgpath_run_rounds_recorded{") > 0.0);

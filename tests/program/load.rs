@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::command::{Home, Output, within};
+use crate::command::{Home, LIMIT, Output, within};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
@@ -206,7 +206,7 @@ fn a_far_end_that_stands_still_shows_in_an_open_loop() {
     running.send_to("STOP", far);
     std::thread::sleep(Duration::from_secs(1));
     running.send_to("CONT", far);
-    let output = running.finish(Duration::from_secs(180)).ends_with(0);
+    let output = running.finish(LIMIT).ends_with(0);
     let case = case(&output, 0);
     // A closed loop would have one slow message. Here an eighth of the messages was due meanwhile.
     let p90 = case["quantiles"].as_array().unwrap().iter().find(|quantile| quantile["p"] == 0.9).unwrap().clone();
@@ -222,7 +222,7 @@ fn ctrl_c_ends_a_slow_schedule_soon() {
     std::thread::sleep(Duration::from_secs(1));
     let begun = Instant::now();
     running.signal("INT");
-    running.finish(Duration::from_secs(180)).ends_with(130);
+    running.finish(LIMIT).ends_with(130);
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{Home, Running, within};
+use crate::command::{Home, LIMIT, Running, within};
 use crate::eth;
 
 /// Processes of periodic runs that were started in this home and still run.
@@ -91,7 +91,7 @@ fn nothing_outlives_a_run_that_is_killed_or_interrupted() {
         assert!(within(Duration::from_secs(60), || vehicles(&home) == 3), "they never started");
         std::thread::sleep(Duration::from_millis(700));
         running.signal(signal);
-        let _ = running.finish(Duration::from_secs(180));
+        let _ = running.finish(LIMIT);
         assert!(within(Duration::from_secs(60), || vehicles(&home) == 0), "{signal}: {} still run", vehicles(&home));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::command::{Home, Running, within};
+use crate::command::{Home, LIMIT, Running, within};
 
 /// Process ids of all programs that were started in this home and still run.
 fn processes_of(home: &Home) -> Vec<String> {
@@ -69,7 +69,7 @@ fn without_a_home_runs_are_kept_where_nobody_else_writes() {
     let run = |line: &str| {
         let mut command = home.command(&line.split(' ').collect::<Vec<_>>());
         command.env_remove("HOME").env_remove("XDG_DATA_HOME");
-        Running::new(command).finish(Duration::from_secs(180)).ends_with(0)
+        Running::new(command).finish(LIMIT).ends_with(0)
     };
     // Somebody was here before.
     std::fs::create_dir(home.temporary().join("msgpath")).unwrap();
@@ -110,7 +110,7 @@ fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
         let processes = processes_of(&home);
         assert_eq!(processes.len(), 3, "the coordinator, near and far end of {path}");
         running.signal("KILL");
-        assert_eq!(running.finish(Duration::from_secs(180)).code, None);
+        assert_eq!(running.finish(LIMIT).code, None);
         let gone = within(Duration::from_secs(60), || processes_of(&home).is_empty());
         assert!(gone, "{path}: still there: {:?}", processes_of(&home));
         assert_eq!(names(&home.temporary()), Vec::<String>::new(), "{path}");
@@ -156,7 +156,7 @@ fn an_interrupt_ends_with_a_readable_run() {
     let home = Home::new();
     let running = in_flight(&home, "--json");
     running.signal("INT");
-    let output = running.finish(Duration::from_secs(180));
+    let output = running.finish(LIMIT);
     // 130 only where the median cannot be vouched for yet.
     let value = output.json();
     assert_eq!(value["status"], "partial");
@@ -181,7 +181,7 @@ fn ctrl_c_and_timeout_reach_the_whole_group() {
             running.signal(signal); // timeout(1) does it so: to the program, then to its group
         }
         running.signal_group(signal);
-        let output = running.finish(Duration::from_secs(180));
+        let output = running.finish(LIMIT);
         assert!(matches!(output.code, Some(0 | 130)), "SIG{signal}: {output:?}");
         assert_eq!(output.json()["status"], "partial", "SIG{signal}");
         assert!(within(Duration::from_secs(60), || processes_of(&home).is_empty()), "SIG{signal}");
@@ -196,8 +196,7 @@ fn an_interrupt_before_the_first_round_is_no_result() {
     assert!(within(Duration::from_secs(60), || processes_of(&home).len() == 3), "an end was not started");
     std::thread::sleep(Duration::from_millis(200)); // into the warm-up; earlier is as good
     running.signal("INT");
-    let output =
-        running.finish(Duration::from_secs(180)).ends_with(130).says(&["error[E15]", "before the first round"]);
+    let output = running.finish(LIMIT).ends_with(130).says(&["error[E15]", "before the first round"]);
     assert!(!output.out.contains("cost per message"), "nothing was counted:\n{}", output.out);
     assert!(within(Duration::from_secs(60), || processes_of(&home).is_empty()));
 }
@@ -212,7 +211,7 @@ fn a_run_that_is_not_kept_names_no_way_to_go_on() {
         |id: &String| std::fs::read_to_string(format!("/proc/{id}/cmdline")).is_ok_and(|line| line.contains("__agent"));
     let end = processes_of(&home).into_iter().find(is_end).expect("both ends are there");
     assert!(std::process::Command::new("kill").args(["-KILL", &end]).status().unwrap().success());
-    let output = running.finish(Duration::from_secs(180)).ends_with(4).says(&["error[E17]"]);
+    let output = running.finish(LIMIT).ends_with(4).says(&["error[E17]"]);
     assert!(!output.err.contains("msgpath resume") && !output.err.contains("msgpath show"), "{}", output.err);
 }
 
@@ -283,7 +282,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
         eprintln!("skipped: there is no unshare here");
         return;
     }
-    let output = Running::new(command).finish(Duration::from_secs(180));
+    let output = Running::new(command).finish(LIMIT);
     if !output.out.contains("mounted") {
         eprintln!("skipped: no tmpfs can be mounted here: {}", output.err);
         return;

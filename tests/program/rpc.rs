@@ -13,7 +13,7 @@ use msgpath_rpc::log::Record;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
 use serde_json::Value;
 
-use crate::command::{Home, Output, Running, free_port, within};
+use crate::command::{Home, LIMIT, Output, Running, free_port, within};
 
 /// A request as it came over the wire.
 #[derive(Clone, Debug)]
@@ -586,7 +586,7 @@ fn an_interruption_keeps_what_was_measured() {
         requests.recv_timeout(Duration::from_secs(30)).expect("calls");
     }
     running.signal("INT");
-    let output = running.finish(Duration::from_secs(180)).ends_with(130).says(&["E15"]);
+    let output = running.finish(LIMIT).ends_with(130).says(&["E15"]);
     output.shows(&["ping: ", " calls answered"]);
     assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
 }
@@ -637,7 +637,7 @@ fn an_agent_that_was_killed_is_named_and_its_rounds_are_kept() {
     let (running, _requests) = in_flight(&home, false);
     let [agent] = running.children()[..] else { panic!("one agent: {:?}", running.children()) };
     running.send_to("KILL", agent);
-    let output = running.finish(Duration::from_secs(180)).ends_with(4);
+    let output = running.finish(LIMIT).ends_with(4);
     output.says(&["error[E17]: the near end vanished", "msgpath show"]).shows(&["ping: ", " calls answered"]);
     let json = home.run("show @last --json").ends_with(0).json();
     assert_eq!(json["status"], "failed");
@@ -649,7 +649,7 @@ fn an_interruption_of_the_whole_group_is_that_of_the_run() {
     let home = Home::new();
     let (running, _requests) = in_flight(&home, true);
     running.signal_group("INT");
-    let output = running.finish(Duration::from_secs(180));
+    let output = running.finish(LIMIT);
     assert!(matches!(output.code, Some(0 | 130)) && !output.err.contains("E17"), "{output:?}");
     assert_eq!(home.run("show @last --json").ends_with(0).json()["status"], "partial");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES, Status, Telling, put_string};
 
-use crate::command::{Home, Output, Running, free_port, msgpath, within};
+use crate::command::{Home, LIMIT, Output, Running, free_port, msgpath, within};
 
 /// T1 of the reference vectors.
 const T1: i64 = 1_700_000_000_123_456;
@@ -39,7 +39,7 @@ impl Server {
     #[track_caller]
     fn stop(self) -> Output {
         self.running.signal("INT");
-        self.running.finish(Duration::from_secs(180)).ends_with(0)
+        self.running.finish(LIMIT).ends_with(0)
     }
 }
 
@@ -587,7 +587,7 @@ fn quit_stops_the_server_only_where_it_may() {
     assert_eq!(client.call("quit", b"").status(), Status::SUCCESS);
     assert!(client.until_closed().is_empty());
     assert!(other.until_closed().is_empty());
-    server.running.finish(Duration::from_secs(180)).ends_with(0).says(&["answered 2 calls on 2 connections"]);
+    server.running.finish(LIMIT).ends_with(0).says(&["answered 2 calls on 2 connections"]);
 }
 
 #[test]
@@ -602,7 +602,7 @@ fn a_server_may_be_started_again_at_once() {
             server.stop();
         } else {
             client.call("quit", b"");
-            server.running.finish(Duration::from_secs(180)).ends_with(0);
+            server.running.finish(LIMIT).ends_with(0);
         }
         assert!(client.until_closed().is_empty());
     }
@@ -759,7 +759,7 @@ fn the_log_has_two_records_for_every_call_whatever_happens() {
                 4
             }
         };
-        let output = running.finish(Duration::from_secs(180)).ends_with(0);
+        let output = running.finish(LIMIT).ends_with(0);
         output.says(&["2 × call left out of the log"]);
         let records = std::fs::read(&log).unwrap();
         assert_eq!(records.len(), calls * 2 * 96, "{end}");
@@ -805,7 +805,7 @@ fn a_log_that_cannot_be_written_is_said_before_or_in_the_end() {
     let server = Server::start("--lab-log /dev/full");
     server.connect().is_served();
     server.running.signal("INT");
-    server.running.finish(Duration::from_secs(180)).ends_with(4).says(&["error[E12]", "the log is not whole"]);
+    server.running.finish(LIMIT).ends_with(4).says(&["error[E12]", "the log is not whole"]);
     // A server that cannot listen leaves no empty log.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let log = home.path().join("never.log");
@@ -832,7 +832,7 @@ fn calls_that_arrived_before_the_end_are_answered() {
         }
     }
     assert!(rest[91..] == value);
-    server.running.finish(Duration::from_secs(180)).ends_with(0);
+    server.running.finish(LIMIT).ends_with(0);
 }
 
 #[test]
@@ -878,7 +878,7 @@ fn connections_are_said_only_where_asked_for() {
         rubbish.send(b"0123456789abcdef");
         rubbish.until_closed();
         running.signal("INT");
-        let output = running.finish(Duration::from_secs(180)).ends_with(0);
+        let output = running.finish(LIMIT).ends_with(0);
         assert_eq!(output.err.contains(&format!("{own}: connected")), shown, "{options}:\n{}", output.err);
         assert_eq!(output.err.contains(&format!("{own}: gone")), shown, "{options}:\n{}", output.err);
         assert_eq!(output.err.contains("serving"), options != "-q");

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::command::{Home, Running, free_port, within};
+use crate::command::{Home, LIMIT, Running, free_port, within};
 
 /// A `serve` that listens. `ADDR` and `PORT` stand for themselves in `line`.
 fn serve(home: &Home, line: &str) -> Running {
@@ -47,7 +47,7 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
     home.run(&format!("echo localhost -p {port} -u {SHORT}")).ends_with(0);
     home.run(&format!("stream tcp://127.0.0.1:{port} -R -l 4K {SHORT}")).ends_with(0);
     running.signal("INT");
-    running.finish(Duration::from_secs(180)).ends_with(0).says(&[": begins", ": ends"]);
+    running.finish(LIMIT).ends_with(0).says(&[": begins", ": ends"]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn it_answers_under_names_of_this_machine() {
         assert_eq!(value["cases"][0]["case"]["path"], path);
     }
     running.signal("INT");
-    running.finish(Duration::from_secs(180)).ends_with(0);
+    running.finish(LIMIT).ends_with(0);
     assert!(!socket.exists(), "the socket is removed at the end");
 
     let name = format!("test-{}", std::process::id());
@@ -94,7 +94,7 @@ fn a_socket_that_a_killed_serve_left_is_no_obstacle() {
     let first = serve(&home, &named);
     home.run(&format!("serve {named}")).ends_with(3).says(&["error[E01]", "in use"]);
     first.signal("KILL");
-    first.finish(Duration::from_secs(180));
+    first.finish(LIMIT);
     let _second = serve(&home, &named);
     home.run(&format!("echo {named} {SHORT}")).ends_with(0);
 }
@@ -106,7 +106,7 @@ fn two_near_ends_at_once() {
     let line = |path: &str| format!("echo 127.0.0.1:{port} -x {path} -t 0.4s -r 4 -w 0 --json");
     let clients = [home.start(&line("tcp:send")), home.start(&line("udp:send")), home.start(&line("tcp:writev/poll"))];
     for client in clients {
-        let value = client.finish(Duration::from_secs(180)).ends_with(0).json();
+        let value = client.finish(LIMIT).ends_with(0).json();
         assert_eq!(value["cases"][0]["rounds"], 4);
         assert_eq!(value["cases"][0]["delivery"]["lost"], 0);
     }
@@ -140,11 +140,7 @@ fn a_killed_serve_ends_the_run_of_its_near_end() {
         assert!(crate::command::within(Duration::from_secs(60), begun), "{path}: no round was written");
         std::thread::sleep(Duration::from_millis(50)); // into the next round, which takes 300 ms
         running.signal("KILL");
-        client.finish(Duration::from_secs(180)).ends_with(4).says(&[
-            "error[E17]",
-            "the far end vanished",
-            "msgpath show cut",
-        ]);
+        client.finish(LIMIT).ends_with(4).says(&["error[E17]", "the far end vanished", "msgpath show cut"]);
         home.run("show cut").ends_with(0).shows(&["round trips"]);
     }
 }
@@ -181,7 +177,7 @@ fn rubbish_costs_its_own_connection_only() {
         assert_eq!(value["cases"][0]["delivery"]["received"], 20, "after {what}");
     }
     running.signal("INT");
-    running.finish(Duration::from_secs(180)).ends_with(0).says(&["ended: "]);
+    running.finish(LIMIT).ends_with(0).says(&["ended: "]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::{Home, Output};
+use crate::command::{Home, LIMIT, Output};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
@@ -85,7 +85,7 @@ fn a_connection_takes_less_than_four_kilobytes_of_an_end() {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        running.finish(Duration::from_secs(180)).ends_with(0);
+        running.finish(LIMIT).ends_with(0);
         assert!(ends.len() >= 2, "near and far: {ends:?}");
         ends.into_values().max().unwrap_or_default()
     };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::command::{Home, free_port, listening, within};
 use crate::lab::Lab;
 use crate::watch::{
-    PLANTED, Program, client, is_sound, named, serve, server, skip_without_bpf, watch_what, watch_with,
+    PLANTED, Program, all_are_there, client, is_sound, named, serve, server, skip_without_bpf, watch_what, watch_with,
 };
 
 /// A cgroup of this test, with one below it; gone when dropped.
@@ -162,8 +162,7 @@ fn of_a_connection_to_another_host_each_end_is_split() {
     assert_eq!((servers.len(), &away["port"], &here["port"]), (2, &7000.into(), &7000.into()));
     assert_eq!((&here["clients"][0], &away["clients"][0]), (&"other hosts".into(), &"python3".into()));
     for server in [here, away] {
-        let count = |name: &str| server[name].as_u64().expect("a count");
-        assert_eq!((count("requests") + count("torn"), count("incomplete")), (60, 0));
+        all_are_there(server, 60);
     }
     // What the one calls the other host is what the other one does.
     assert_eq!((&here["findings"][0]["code"], &away["findings"][0]["code"]), (&"X06".into(), &"X17".into()));

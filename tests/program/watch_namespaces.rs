@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::command::Home;
 use crate::lab::Lab;
-use crate::watch::{Program, skip_without_bpf, watch_what};
+use crate::watch::{Program, counts, skip_without_bpf, watch_what};
 
 /// Of each client, and whether its server plants something.
 const REQUESTS: u64 = 60;
@@ -106,8 +106,8 @@ fn equal_addresses_in_two_namespaces_are_two_connections() {
     let servers = result["servers"].as_array().expect("servers");
     assert_eq!((servers.len(), &servers[0]["host"], &result["ambiguous"]), (1, &"".into(), &0.into()));
     let server = &servers[0];
-    let counts = ["requests", "incomplete", "torn", "in_flight"].map(|name| server[name].as_u64().expect("a count"));
-    assert_eq!((counts, &result["connections"]), ([2 * REQUESTS, 0, 0, 0], &2.into()));
+    let counted = counts(server, ["requests", "incomplete", "torn", "in_flight"]);
+    assert_eq!((counted, &result["connections"]), ([2 * REQUESTS, 0, 0, 0], &2.into()));
     let slept = |request: &&Value| {
         let stages = request["stages"].as_array().expect("stages");
         stages.iter().any(|stage| stage[0] == "work_sleep" && stage[1].as_u64().is_some_and(|ns| ns >= 150_000_000))
