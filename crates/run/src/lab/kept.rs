@@ -140,7 +140,8 @@ impl KeptLab {
         match made {
             Ok(()) => Ok(lab),
             Err(problem) => {
-                let _busy = Busy::begin().map_err(cannot_write)?;
+                // Nobody else clears it while this process lives; what is held here are the folders that may go with it.
+                let _busy = Busy::begin();
                 lab.clear();
                 Err(problem)
             }
