@@ -10,6 +10,7 @@ use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use msgpath_sys::process;
 use msgpath_sys::watch::count_run_time;
 
 /// Between two looks at what was counted: it is gone with the process.
@@ -94,7 +95,7 @@ fn seen(program: &str) -> Result<Seen, String> {
     let status = loop {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(status) => break status,
-            None => look(child.id(), &mut counted),
+            None => process::tree(child.id()).into_iter().for_each(|pid| look(pid, &mut counted)),
         }
         std::thread::sleep(LOOK);
     };
@@ -118,7 +119,7 @@ fn seen(program: &str) -> Result<Seen, String> {
     })
 }
 
-/// Adds what a process and its children hold: fdinfo of a BPF program, `run_time_ns` and `run_cnt`.
+/// Adds what a process holds: fdinfo of a BPF program, `run_time_ns` and `run_cnt`.
 fn look(pid: u32, counted: &mut BTreeMap<u64, (u64, u64)>) {
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().filter_map(Result::ok) {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
@@ -128,14 +129,6 @@ fn look(pid: u32, counted: &mut BTreeMap<u64, (u64, u64)>) {
         if let (Some(id), Some(ns), Some(runs)) = (field("prog_id"), field("run_time_ns"), field("run_cnt")) {
             let most = counted.entry(id).or_insert((0, 0));
             *most = (most.0.max(ns), most.1.max(runs));
-        }
-    }
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().filter_map(Result::ok);
-    for task in tasks {
-        for child in fs::read_to_string(task.path().join("children")).unwrap_or_default().split_whitespace() {
-            if let Ok(child) = child.parse() {
-                look(child, counted);
-            }
         }
     }
 }

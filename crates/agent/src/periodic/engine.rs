@@ -194,11 +194,7 @@ fn socket<C: Receive, W: NewWait<C>>(
 ) -> Result<(CallCounts, u64), Unavailable> {
     let mut wait = W::new(&mut channel, &order.options)?;
     let mut buffer = vec![0; order.size as usize];
-    loop {
-        let next = deliver.next();
-        if next == Next::End {
-            break;
-        }
+    while let next @ (Next::Wait | Next::Drain) = deliver.next() {
         match wait.recv(&mut channel, &mut buffer) {
             Ok(length) => {
                 channel.counts().recv_full += 1;
@@ -216,11 +212,7 @@ fn socket<C: Receive, W: NewWait<C>>(
 fn shared(mut reader: Reader, order: &Order, deliver: &mut impl Deliver) -> Result<(CallCounts, u64), Unavailable> {
     let mut buffer = vec![0; order.size as usize];
     let mut calls = CallCounts::default();
-    loop {
-        let next = deliver.next();
-        if next == Next::End {
-            break;
-        }
+    while let next @ (Next::Wait | Next::Drain) = deliver.next() {
         match reader.next(&mut buffer) {
             Some((_, length)) => {
                 calls.recv_full += 1;

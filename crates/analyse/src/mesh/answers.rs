@@ -10,7 +10,7 @@ use msgpath_core::units::{size, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::estimate::mean_estimate;
 
-use super::model::{LEAST_FACTOR, LIKELY, Model, SURE, finds_links, log, model, power, suspicious};
+use super::model::{LEAST_FACTOR, LIKELY, Model, Power, SURE, finds_links, log, model, power, suspicious};
 use super::waits::{Usual, Waits, percent};
 use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues, Waited};
 use crate::summary::{Confidence, Finding};
@@ -85,27 +85,30 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
     if !summary.findings.iter().any(culprit)
         && let Some(power) = summary.cases.iter().filter_map(|case| case.power).next()
     {
-        let share = power.share * 100.0;
-        let (confidence, text) = if power.factor > WORTH_SAYING {
-            let text =
-                "the pairs differ too much to tell whether a host, rack or link is slower than the others".to_owned();
-            let least = if power.factor > 100.0 { "more than 100".into() } else { three_digits(power.factor) };
-            (
-                Confidence::CantTell,
-                format!("{text}: a host would have to be {least} times slower to be found with {share:.0} %"),
-            )
-        } else {
-            let text = format!(
-                "no host, rack or link is found to be more than {LEAST_FACTOR} times slower than the others; a host that is {} \
-                 times slower would have been found with {share:.0} %",
-                three_digits(power.factor)
-            );
-            (Confidence::Likely, text)
-        };
+        let (confidence, text) = nobody_found(power);
         push(summary, "M06", confidence, text, &[("factor", power.factor), ("spread", power.spread)], &[]);
     }
     let rank = |finding: &Finding| (finding.confidence as u8, finding.code != "M05");
     summary.findings.sort_by_key(|finding| (finding.code == "M06", rank(finding)));
+}
+
+/// What it means that nothing slow was found: how slow it would have to be.
+fn nobody_found(power: Power) -> (Confidence, String) {
+    let share = power.share * 100.0;
+    if power.factor > WORTH_SAYING {
+        let least = if power.factor > 100.0 { "more than 100".into() } else { three_digits(power.factor) };
+        let text = format!(
+            "the pairs differ too much to tell whether a host, rack or link is slower than the others: a host would have to be \
+             {least} times slower to be found with {share:.0} %"
+        );
+        return (Confidence::CantTell, text);
+    }
+    let text = format!(
+        "no host, rack or link is found to be more than {LEAST_FACTOR} times slower than the others; a host that is {} times \
+         slower would have been found with {share:.0} %",
+        three_digits(power.factor)
+    );
+    (Confidence::Likely, text)
 }
 
 fn push(
