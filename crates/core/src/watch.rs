@@ -111,10 +111,20 @@ pub struct Culprit {
     pub pid: i32,
     /// Number of the call in which the thread blocked; negative: none.
     pub call: i16,
+    /// Of a block: the stage of work that it is part of, counted from [`Stage::WorkOnCpu`]; 0: not known.
+    pub kind: u8,
     /// Where the waker ran, or the CPU that was waited for.
     pub cpu: u16,
     /// Name, up to the first 0.
     pub name: [u8; 16],
+}
+
+impl Culprit {
+    /// Of a block: the stage of work that it is part of.
+    pub fn stage(&self) -> Option<Stage> {
+        let at = Stage::WorkOnCpu as usize + usize::from(self.kind);
+        Stage::ALL.get(at).copied().filter(|stage| self.kind > 0 && *stage < Stage::WorkElsewhere)
+    }
 }
 
 /// Marks of a row.

@@ -353,6 +353,13 @@ INLINE u32 kind_of(struct control *c, struct task_struct *task, s32 call)
 	return kind < POLL || kind >= KINDS ? OTHER : kind;
 }
 
+/* For a block of a page fault the kind alone says it. */
+INLINE s16 call_and_kind(s32 call, u32 kind)
+{
+	u32 most = (1 << CALL_BITS) - 1;
+	return call < 0 ? NO_CALL : (kind & 15) << CALL_BITS | ((u32)call < most ? (u32)call : most);
+}
+
 INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct *next, u32 state)
 {
 	struct control *c = active();
@@ -459,7 +466,7 @@ SEC("tp_btf/sched_waking") int on_sched_waking(u64 *ctx)
 		if (ns > t->block.ns) {
 			t->block.ns = ns;
 			t->block.pid = CURRENT;
-			t->block.call = t->call;
+			t->block.call = call_and_kind(t->call, t->state);
 			t->block.cpu = this_cpu();
 			current_name(t->block.name, sizeof(t->block.name));
 		}

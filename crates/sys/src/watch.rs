@@ -16,7 +16,7 @@ use std::time::Duration;
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
-use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times};
+use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stage, Stages, Times};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -521,9 +521,23 @@ fn culprit_at(bytes: &[u8], at: usize) -> Culprit {
         ns: u64_at(bytes, at),
         pid: u32_at(bytes, at + 8) as i32,
         call: half(at + 12) as i16,
+        kind: 0,
         cpu: half(at + 14),
         name: name_at(bytes, at + 16),
     }
+}
+
+/// Bits of the number of a block's call; the kind of the block is above them.
+const CALL_BITS: u32 = 11;
+
+/// The longest block. In a page fault there is no call.
+fn block_at(bytes: &[u8], at: usize) -> Culprit {
+    let (block, fault) = (culprit_at(bytes, at), Stage::WorkFault as u8 - Stage::WorkOnCpu as u8);
+    let (call, kind) = match block.call {
+        none @ ..0 => (none, fault),
+        both => (both & ((1 << CALL_BITS) - 1), (both >> CALL_BITS) as u8),
+    };
+    Culprit { call, kind, ..block }
 }
 
 fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
@@ -550,7 +564,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
         port: u32_at(68),
         stages: Stages(std::array::from_fn(|stage| u64_at(stages + stage * 8))),
         run_there: culprit(0),
-        block: culprit(1),
+        block: block_at(bytes, culprits + 32),
         run_work: culprit(2),
         run_back: culprit(3),
         server_name: name_at(bytes, names),
@@ -587,6 +601,20 @@ mod tests {
             (&row.client_name[12..], &head[..4]),
             (&(names + 7).to_ne_bytes()[..], &(names + 8).to_ne_bytes()[..])
         );
+    }
+
+    #[test]
+    fn a_block_is_of_a_call_and_of_a_kind() {
+        let block = |call: i16| {
+            let mut bytes = [0; 32];
+            bytes[12..14].copy_from_slice(&call.to_ne_bytes());
+            let block = block_at(&bytes, 0);
+            (block.call, block.stage())
+        };
+        assert_eq!(block(9 << CALL_BITS | 74), (74, Some(Stage::WorkDisk)));
+        assert_eq!(block(12 << CALL_BITS | 61), (61, Some(Stage::WorkOther)));
+        assert_eq!(block(-1), (-1, Some(Stage::WorkFault)));
+        assert_eq!(block(74), (74, None));
     }
 
     #[test]

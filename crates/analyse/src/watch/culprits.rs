@@ -15,7 +15,7 @@ pub(super) struct Agreed {
     pub(super) share: f64,
 }
 
-/// Where a row keeps who is to blame for a stage. `None`: nobody is.
+/// Where a row keeps who is to blame for a stage. `None`: nobody is; the longest block may be of another stage.
 pub(super) fn of(row: &RequestRow, stage: Stage) -> Option<&Culprit> {
     let culprit = match stage {
         Stage::RunQueue => &row.run_there,
@@ -27,7 +27,7 @@ pub(super) fn of(row: &RequestRow, stage: Stage) -> Option<&Culprit> {
         | Stage::WorkDisk
         | Stage::WorkSleep
         | Stage::WorkFault
-        | Stage::WorkOther => &row.block,
+        | Stage::WorkOther => Some(&row.block).filter(|block| block.stage().is_none_or(|own| own == stage))?,
         _ => return None,
     };
     (culprit.ns > 0).then_some(culprit)
@@ -83,4 +83,27 @@ pub(super) fn woken_by(stage: Stage, name: &str) -> Option<&str> {
         _ => true,
     };
     (somebody && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_of_another_kind_is_not_what_a_stage_waited_for() {
+        let row = |stage: Stage, call: i16, ns: u64| {
+            let kind = stage as u8 - Stage::WorkOnCpu as u8;
+            RequestRow { block: Culprit { ns, call, kind, ..Culprit::default() }, ..RequestRow::default() }
+        };
+        // The first of three requests also waited for a child, longer than for any of its many fsyncs.
+        let rows =
+            [row(Stage::WorkOther, 61, 31_000), row(Stage::WorkDisk, 74, 9_000), row(Stage::WorkDisk, 74, 8_000)];
+        let rows: Vec<&RequestRow> = rows.iter().collect();
+        assert_eq!(agreed(&rows, Stage::WorkDisk).unwrap().call, 74);
+        assert_eq!(agreed(&rows, Stage::WorkOther).unwrap().call, 61);
+        assert!(agreed(&rows, Stage::WorkLock).is_none());
+        // A record of before says no kind.
+        let old = RequestRow { block: Culprit { ns: 5, call: 202, ..Culprit::default() }, ..RequestRow::default() };
+        assert_eq!(agreed(&[&old], Stage::WorkLock).unwrap().call, 202);
+    }
 }

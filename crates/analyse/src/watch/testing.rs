@@ -39,7 +39,8 @@ fn culprit(stage: Stage, ns: u64) -> Culprit {
         Stage::WorkPoll => (232, "postgres"),
         _ => (-1, "ffmpeg"),
     };
-    Culprit { ns, pid: 77, call, cpu: 1, name: name(who) }
+    let kind = (stage as u8).saturating_sub(Stage::WorkOnCpu as u8);
+    Culprit { ns, pid: 77, call, kind, cpu: 1, name: name(who) }
 }
 
 fn bucket(ns: u64) -> u16 {

@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// Exported as they are stored.
-pub(crate) static REQUESTS: [Request; 70] = [
+pub(crate) static REQUESTS: [Request; 71] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC; where the client is on another host, the request is being received", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply; where the client is on another host, until the send call of the reply has ended", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
@@ -117,6 +117,7 @@ pub(crate) static REQUESTS: [Request; 70] = [
     Request::stored("block_ns", "ns", "longest block during the work", part!(block.ns)),
     Request::stored("block_pid", "", "thread that ended it", signed!(block.pid, i32, u32)),
     Request::stored("block_call", "", "number of the call that blocked", signed!(block.call, i16, u16)),
+    Request::stored("block_kind", "", "what it is part of, counted from work_on_cpu_ns: 6 poll, 7 socket, 8 lock, 9 disk, 10 sleep, 11 page fault, 12 another call; 0: not known", part!(block.kind)),
     Request::stored("block_cpu", "", "where the waker ran", part!(block.cpu)),
     Request::stored("block_name", "", "name of the waker", Stored::Key(|row| &row.block.name, |row| &mut row.block.name)),
     Request::stored("run_work_ns", "ns", "longest wait for a CPU during the work", part!(run_work.ns)),
@@ -149,11 +150,12 @@ mod tests {
             ns: n,
             pid: -(n as i32),
             call: -(n as i16),
+            kind: 9,
             cpu: n as u16,
             name: std::array::from_fn(|at| (at as u64 * n) as u8 | 1),
         };
         // Nobody blocks in a call while waiting for a CPU.
-        let run = |n| Culprit { call: 0, ..culprit(n) };
+        let run = |n| Culprit { call: 0, kind: 0, ..culprit(n) };
         let row = RequestRow {
             t0_ns: 1,
             total_ns: 2,

@@ -65,7 +65,7 @@ pub(crate) mod tests {
             let mut row =
                 RequestRow { t0_ns, total_ns: 50, connection: 3, port: 80, what: *what, ..RequestRow::default() };
             (row.stages[Stage::Send as usize], row.stages[Stage::WorkLock as usize]) = (20, 30);
-            row.block = Culprit { ns: 30, pid: 9, call: -1, cpu: 1, name: *b"holder\0\0\0\0\0\0\0\0\0\0" };
+            row.block = Culprit { ns: 30, pid: 9, call: -1, kind: 0, cpu: 1, name: *b"holder\0\0\0\0\0\0\0\0\0\0" };
             row.server_name = *b"server\0\0\0\0\0\0\0\0\0\0";
             row
         };

@@ -29,6 +29,8 @@
 enum { ON_CPU, INTERRUPT, PAGING, STOLEN, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
 #define NO_CALL -1
 #define CALLS 512
+/* Of a block `call` has the kind above its number. */
+#define CALL_BITS 11
 
 /* Who kept a thread waiting: who woke it, or who had the CPU before it. */
 struct who { u64 ns; s32 pid; s16 call; u16 cpu; char name[16]; };

@@ -2,7 +2,7 @@
 
 use msgpath_core::watch::Culprit;
 
-use super::{culprit_at, name_at, u32_at, u64_at};
+use super::{block_at, culprit_at, name_at, u32_at, u64_at};
 
 /// Kinds of thread states, as in the programs.
 pub const KINDS: usize = 13;
@@ -125,7 +125,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Event> {
         paired: flag(8),
         faults: u32_at(head, WHAT + 4),
         run: culprit_at(head, CULPRITS),
-        block: culprit_at(head, CULPRITS + 32),
+        block: block_at(head, CULPRITS + 32),
         name: name_at(head, CULPRITS + 64),
         payload: payload[..copied].to_vec(),
     })
