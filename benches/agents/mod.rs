@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use msgpath_agent::join::{Caller, read_by};
+use msgpath_agent::join::{Caller, REDIAL, read_by};
 use msgpath_agent::role::{Found, FoundBy, Role};
 use msgpath_agent::token::Token;
 use msgpath_agent::{Lease, Peer, Reach, Terms, route, session, wire};
@@ -161,7 +161,8 @@ pub(crate) fn mesh(asked: &Asked) -> Met {
     let is_slow = |rank: u32| asked.slow.is_some_and(|of| rank % of == of / 2);
     let callers: Vec<_> = (0..asked.agents)
         .map(|rank| {
-            let caller = Caller { to: to.clone(), token: token(), name: named(rank), rank: None, address: None };
+            let (to, name, redial) = (to.clone(), named(rank), REDIAL);
+            let caller = Caller { to, token: token(), name, rank: None, address: None, redial };
             let (counted, delay) = (Arc::clone(&counted), is_slow(rank).then_some(asked.delay));
             let thread = Builder::new().name("agent".into()).stack_size(STACK);
             // However an agent ends, it asks at the door what follows.

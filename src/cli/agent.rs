@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_agent::join::{Caller, started_by};
+use msgpath_agent::join::{Caller, Left, REDIAL, started_by};
 use msgpath_agent::role::Role;
 use msgpath_agent::token::{self, ENVIRONMENT, Token};
 use msgpath_agent::{Reach, agent, launched, periodic};
@@ -94,8 +94,11 @@ fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {
         name: arguments.name.clone().or_else(|| started_by::node(variable)).unwrap_or_else(host_name),
         rank: started_by::rank(variable),
         address: arguments.host,
+        redial: REDIAL,
     };
-    caller.join(|stream| agent_on(stream)?.wait().map(drop))?;
+    if caller.join(|stream| agent_on(stream)?.wait().map(drop))? == Left::Alone {
+        eprintln!("note: the coordinator at {to} has ended, so this agent ends too");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

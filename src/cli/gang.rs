@@ -31,7 +31,7 @@ pub(crate) struct Gang {
     /// Start no agents: wait for those that come (one srun, mpirun, a Kubernetes Job) at HOST:PORT, with --token-file
     #[arg(long, value_name = "HOST:PORT", requires = "token_file", conflicts_with_all = ["dry_run", "program"])]
     pub(crate) listen: Option<String>,
-    /// With --listen: who comes has the token in FILE; made if it is not there
+    /// With --listen: the file with the token that agents must have; created if it does not exist
     #[arg(long, value_name = "FILE", requires = "listen", value_hint = clap::ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
     /// With --listen or --print: the number of agents, whatever their names

@@ -178,9 +178,8 @@ fn one_srun_starts_all_agents_of_a_mesh() {
         echo "mesh $?"
         exit 0"#;
     let Some(output) = beside_slurm(&home, 4, text) else { return };
-    let output = output.ends_with(0).shows(&["4 hosts (n[1-4]) by join", "6 of 6 pairs", "28 of 28 pairs", "mesh 0"]);
-    // An agent that a busy machine kept from answering is cut off; one that comes back when the mesh is over finds nobody.
-    assert!(output.out.contains("srun 0") || output.out.contains("srun 3"), "{}", output.out);
+    let output =
+        output.ends_with(0).shows(&["4 hosts (n[1-4]) by join", "6 of 6 pairs", "28 of 28 pairs", "srun 0", "mesh 0"]);
     assert!(output.out.contains("8 hosts (n1."), "{}", output.out);
     assert!(measured(&home, "eight").len() >= 28, "{}", output.err);
     assert!(!has_a_token(home.path()), "the token goes with the job");

@@ -66,6 +66,17 @@ pub struct Caller {
     pub rank: Option<u32>,
     /// Where its data connections go; `None`: where it dials from.
     pub address: Option<IpAddr>,
+    /// How long it goes on dialling where nobody lets it in: [`REDIAL`].
+    pub redial: Duration,
+}
+
+/// How an agent left a mesh that it was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It was told that the mesh is over.
+    Over,
+    /// Its coordinator has ended and did not come back.
+    Alone,
 }
 
 /// How a call ended.
@@ -92,12 +103,13 @@ impl Caller {
     ///
     /// # Errors
     /// E01 nobody answers, E03 something else does, E73 another token, E84 there is no place for it, E19 it could not be started.
-    pub fn join(&self, mut agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<(), Problem> {
+    pub fn join(&self, mut agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<Left, Problem> {
         let instance = Nonce::new().map_err(|error| self.nobody(&error.to_string()))?;
-        let (mut pause, mut until) = (FIRST_PAUSE, Instant::now() + REDIAL);
+        let (mut pause, mut until) = (FIRST_PAUSE, Instant::now() + self.redial);
+        let mut lived = false;
         loop {
-            match self.call(instance) {
-                Ok(Called::Over) => return Ok(()),
+            let why = match self.call(instance) {
+                Ok(Called::Over) => return Ok(Left::Over),
                 Ok(Called::Welcome(stream)) => {
                     let began = Instant::now();
                     let cannot = |error: io::Error| {
@@ -105,20 +117,23 @@ impl Caller {
                     };
                     agent(stream).map_err(cannot)?;
                     if began.elapsed() > LIVED {
-                        (pause, until) = (FIRST_PAUSE, Instant::now() + REDIAL);
+                        (pause, until, lived) = (FIRST_PAUSE, Instant::now() + self.redial, true);
                     }
+                    "the agent ends as soon as it begins".to_owned()
                 }
                 Err(Turned::Away(problem)) => return Err(problem),
-                Err(Turned::Later(why)) if Instant::now() > until => return Err(self.nobody(&why)),
-                Err(Turned::Later(_)) => {
-                    // Many come at the same time: not all of them again.
-                    let jitter = Nonce::new().map_or(128, |Nonce(bytes)| bytes[0]);
-                    std::thread::sleep(pause.mul_f64(0.5 + f64::from(jitter) / 255.0));
-                    pause = (2 * pause).min(LONGEST_PAUSE);
+                Err(Turned::Later(why)) => {
+                    if Instant::now() < until {
+                        // Many come at the same time: not all of them again.
+                        let jitter = Nonce::new().map_or(128, |Nonce(bytes)| bytes[0]);
+                        std::thread::sleep(pause.mul_f64(0.5 + f64::from(jitter) / 255.0));
+                        pause = (2 * pause).min(LONGEST_PAUSE);
+                    }
+                    why
                 }
-            }
-            if Instant::now() > until {
-                return Err(self.nobody("the agent ends as soon as it begins"));
+            };
+            if Instant::now() >= until {
+                return if lived { Ok(Left::Alone) } else { Err(self.nobody(&why)) };
             }
         }
     }
@@ -222,7 +237,8 @@ mod tests {
     use crate::greeting::GREETING;
 
     fn token(text: &str) -> Token {
-        let file = std::env::temp_dir().join(format!("msgpath-join-{}-{text}", std::process::id()));
+        let thread = std::thread::current().id();
+        let file = std::env::temp_dir().join(format!("msgpath-join-{}-{thread:?}-{text}", std::process::id()));
         std::fs::write(&file, format!("{text}-0123456789abcdef")).unwrap();
         let token = Token::read(&file).unwrap().0;
         std::fs::remove_file(file).unwrap();
@@ -230,7 +246,15 @@ mod tests {
     }
 
     /// What a caller makes of a coordinator that answers its proof like this.
-    fn met(answer: impl FnOnce(&Nonces, &Joining) -> FromDoor + Send + 'static) -> Result<(), Problem> {
+    fn met(answer: impl FnOnce(&Nonces, &Joining) -> FromDoor + Send + 'static) -> Result<Left, Problem> {
+        met_by(|_| Err(io::Error::other("it would be an agent")), answer)
+    }
+
+    /// The same, with what it does as an agent.
+    fn met_by(
+        agent: impl FnMut(TcpStream) -> io::Result<()>,
+        answer: impl FnOnce(&Nonces, &Joining) -> FromDoor + Send + 'static,
+    ) -> Result<Left, Problem> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap().to_string();
         let door = std::thread::spawn(move || {
@@ -242,8 +266,9 @@ mod tests {
             let nonces = Nonces { near: joining.nonce, far };
             wire::write(&mut stream, &answer(&nonces, &joining), &[]).unwrap();
         });
-        let caller = Caller { to, token: token("ours"), name: "n1".into(), rank: Some(3), address: None };
-        let found = caller.join(|_| Err(io::Error::other("it would be an agent")));
+        let redial = Duration::from_millis(20);
+        let caller = Caller { to, token: token("ours"), name: "n1".into(), rank: Some(3), address: None, redial };
+        let found = caller.join(agent);
         door.join().unwrap();
         found
     }
@@ -263,10 +288,24 @@ mod tests {
         }
         // What serve proves is not what a coordinator does.
         assert_eq!(met(welcome(token("ours"), Prover::Far)).unwrap_err().code, "E73");
-        assert!(met(|_, _| FromDoor::Over).is_ok());
+        assert_eq!(met(|_, _| FromDoor::Over), Ok(Left::Over));
         assert_eq!(met(|_, _| FromDoor::Refused).unwrap_err().code, "E73");
         let unwanted = met(|_, _| FromDoor::Unwanted { why: "full \u{1b}[2J".into() }).unwrap_err();
         assert!(unwanted.code == "E84" && !unwanted.what.contains('\u{1b}'), "{unwanted:?}");
+    }
+
+    #[test]
+    fn an_agent_whose_coordinator_has_ended_has_done_its_work() {
+        let welcome = |nonces: &Nonces, _: &Joining| FromDoor::Welcome {
+            proof: token("ours").proof(Prover::Coordinator, nonces),
+        };
+        let lives = |_| {
+            std::thread::sleep(LIVED + Duration::from_millis(20));
+            Ok(())
+        };
+        assert_eq!(met_by(lives, welcome), Ok(Left::Alone));
+        let problem = met_by(|_| Ok(()), welcome).unwrap_err();
+        assert_eq!(problem.code, "E01", "one that ends at once was none: {problem:?}");
     }
 
     #[test]
