@@ -12,7 +12,7 @@ use msgpath_sys::memory;
 
 use crate::rpc::client::orders::{CallOrder, MOST_CALLS_A_ROUND};
 use crate::thread::MAX_STAMPS;
-use crate::wire::RoundOrder;
+use crate::wire::{MAX_BYTES, RoundOrder};
 
 /// What a thread takes: its stack, as far as it is touched.
 const PER_THREAD: u64 = 64 << 10;
@@ -56,15 +56,20 @@ impl RoundOrder {
             let slots = u64::from(self.inflight.max(4)).next_power_of_two();
             each = each.saturating_add(message.saturating_add(256).saturating_mul(slots * 2));
         }
-        if self.stamps == Stamps::Both {
-            each = each.saturating_add(self.messages.min(MAX_STAMPS) * if self.departures { 16 } else { 8 });
-        }
+        let stamps = match self.stamps {
+            Stamps::Both => self.messages.min(MAX_STAMPS) * if self.departures { 16 } else { 8 },
+            Stamps::Near => 0,
+        };
+        each = each.saturating_add(stamps);
         if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
         }
         each = each.saturating_add(self.options.read_size.unwrap_or(0));
         let threads = PER_THREAD.saturating_mul(u64::from(self.threads));
-        each.saturating_mul(u64::from(self.connections)).saturating_add(threads).saturating_add(working_set)
+        // They are put together to be said, and once more as a frame.
+        let said = stamps.saturating_mul(u64::from(self.connections)).min(MAX_BYTES as u64) * 2;
+        let own = threads.saturating_add(said).saturating_add(working_set);
+        each.saturating_mul(u64::from(self.connections)).saturating_add(own)
     }
 }
 
@@ -201,7 +206,11 @@ pub(crate) mod tests {
         assert!(ahead.memory() >= order("tcp:send").memory() + (16 << 20) * u64::from(ahead.connections));
         let many = RoundOrder { messages: 1 << 40, trim: 1 << 40, ..order("udp:send") };
         assert!(RoundOrder { workload: Workload::Stream, ..many.clone() }.memory() >= 16 << 20, "one bit a message");
-        assert!(RoundOrder { stamps: Stamps::Both, ..many }.memory() >= 2 << 20, "one stamp a message");
+        let stamped = RoundOrder { stamps: Stamps::Both, ..many };
+        assert!(stamped.memory() >= 3 * (2 << 20), "one stamp a message, put together and as a frame");
+        let both = RoundOrder { departures: true, connections: 256, ..stamped };
+        let kept = 256 * (4 << 20);
+        assert!((kept + (128 << 20)..kept + (192 << 20)).contains(&both.memory()), "{}", both.memory());
         let usual = RoundOrder { connections: 16, threads: 16, inflight: 8, ..order("tcp:send") };
         assert!(usual.memory() < 4 << 20, "{}", usual.memory());
         let many = RoundOrder { connections: 10_000, ..order("tcp:send/epoll") };

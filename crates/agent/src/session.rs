@@ -770,10 +770,11 @@ fn put_stamps(outcome: &Outcome, bytes: &mut Vec<u8>) -> u32 {
     let FarStamps { arrived, left } = &outcome.stamps;
     let columns = if left.is_empty() { 1 } else { 2 };
     let sent = arrived.len().min((wire::MAX_BYTES - bytes.len()) / 8 / columns);
-    // The stamps of a message that was cut off before its reply are of different length.
-    let whole = |stamps: &[u64]| -> Vec<u64> { stamps.iter().copied().chain(repeat(0)).take(sent).collect() };
-    let all = [arrived, left].into_iter().take(columns).flat_map(|column| whole(column));
-    bytes.extend(all.flat_map(u64::to_le_bytes));
+    bytes.reserve(8 * columns * sent);
+    for column in [arrived, left].into_iter().take(columns) {
+        // The stamps of a message that was cut off before its reply are of different length.
+        bytes.extend(column.iter().copied().chain(repeat(0)).take(sent).flat_map(u64::to_le_bytes));
+    }
     sent as u32
 }
 
