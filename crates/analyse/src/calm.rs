@@ -56,13 +56,12 @@ impl Calm {
         if self.used && calm.len() >= MIN_ROUNDS_FOR_CLAIMS as usize { calm } else { rounds.to_vec() }
     }
 
-    /// How many of the rounds that a comparison rests on are calm, and what disturbed the others.
+    /// How many rounds of the cases that were asked for are calm, and what disturbed the others.
     pub fn share(&self, run: &Run) -> CalmRounds {
-        let compared = |round: &&RoundRecord| {
-            let case = run.header.plan.cases.get(round.case as usize);
-            case.is_some_and(|case| matches!(case.role, CaseRole::Measured | CaseRole::Control))
+        let measured = |round: &&RoundRecord| {
+            run.header.plan.cases.get(round.case as usize).is_some_and(|case| case.role == CaseRole::Measured)
         };
-        let rounds: Vec<&RoundRecord> = run.rounds.iter().filter(compared).collect();
+        let rounds: Vec<&RoundRecord> = run.rounds.iter().filter(measured).collect();
         let by = |what: fn(&Disturbed) -> bool| {
             rounds.iter().filter(|round| self.disturbed(round).iter().any(what)).count() as u64
         };
@@ -141,6 +140,12 @@ mod tests {
         at / 7 % 5 < 2
     }
 
+    /// How many of these rounds are of the three paths, and not of the control.
+    fn of_paths(run: &Run, which: impl Fn(usize) -> bool) -> u64 {
+        let asked = |case: u32| run.header.plan.cases[case as usize].role == CaseRole::Measured;
+        (0..run.rounds.len()).filter(|at| which(*at) && asked(run.rounds[*at].case)).count() as u64
+    }
+
     fn p50(case: &CaseSummary) -> f64 {
         case.quantiles[0].ns.unwrap() as f64
     }
@@ -156,8 +161,8 @@ mod tests {
         storm(&mut run, stormy);
         let summary = summarise(&run);
         let calm = summary.calm.unwrap();
-        let stolen = (0..240).filter(|at| stormy(*at)).count() as u64;
-        assert_eq!((calm.rounds, calm.calm, calm.stolen, calm.shared, calm.used), (240, 240 - stolen, stolen, 0, true));
+        let stolen = of_paths(&run, stormy);
+        assert_eq!((calm.rounds, calm.calm, calm.stolen, calm.shared, calm.used), (180, 180 - stolen, stolen, 0, true));
         for (case, before) in summary.cases.iter().zip(&quiet.cases) {
             assert!((p50(case) / p50(before) - 1.0).abs() < 0.01, "{:?}", case.quantiles[0]);
             let beside = case.beside.as_ref().unwrap();
@@ -176,10 +181,11 @@ mod tests {
     #[test]
     fn where_all_rounds_are_disturbed_all_make_the_headline() {
         let mut run = paths().run();
-        storm(&mut run, |at| at % 10 != 0);
+        let disturbed = |at: usize| at % 10 != 0;
+        storm(&mut run, disturbed);
         let summary = summarise(&run);
         let calm = summary.calm.unwrap();
-        assert_eq!((calm.calm, calm.used), (24, false));
+        assert_eq!((calm.calm, calm.used), (180 - of_paths(&run, disturbed), false));
         assert!(summary.cases.iter().all(|case| case.beside.is_none() && case.round_medians.len() == 60));
         assert!(summary.cases[0].quantiles[0].ns.is_some(), "widened, never withheld");
     }

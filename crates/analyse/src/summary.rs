@@ -93,7 +93,7 @@ pub struct Totals {
     pub verified: u64,
 }
 
-/// The rounds of the cases that were asked for, and of the controls, by what disturbed them. A round may count in several.
+/// The rounds of the cases that were asked for, by what disturbed them. A round may count in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct CalmRounds {
     /// All of them.

@@ -235,7 +235,7 @@ pub fn classify(rounds: &[Conditions]) -> Vec<Ends> {
     rounds.iter().map(|round| [0, 1].map(|at| judge(&round.ends[at], usual[&round.case][at]))).collect()
 }
 
-/// Whether a run that planned so many rounds of the cases that it compares has too few calm ones. It goes on then: a rule for
+/// Whether a run that planned so many rounds of the cases that were asked for has too few calm ones. It goes on then: a rule for
 /// stopping that looks at conditions only, never at a result, biases none.
 pub fn too_few(calm: u64, planned: u64) -> bool {
     (calm as f64) < ENOUGH * planned as f64

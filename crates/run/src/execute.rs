@@ -561,8 +561,8 @@ impl<'a> Run<'a> {
         let own: Vec<usize> =
             self.header.plan.cases.iter().filter(|case| case.phase == phase).map(|case| case.id as usize).collect();
         let plan = &self.header.plan;
-        let compared = |case: &Case| matches!(case.role, CaseRole::Measured | CaseRole::Control);
-        let planned = own.iter().filter(|case| compared(&plan.cases[**case])).count() as u64 * u64::from(rounds);
+        let measured = |case: &Case| case.role == CaseRole::Measured;
+        let planned = own.iter().filter(|case| measured(&plan.cases[**case])).count() as u64 * u64::from(rounds);
         let most = if phase == 0 && plan.extend { 2 * rounds } else { rounds };
         let in_pass = |at| -> Vec<usize> {
             own.iter().copied().filter(|case| plan.measures_in(&plan.cases[*case], at)).collect()
@@ -602,7 +602,7 @@ impl<'a> Run<'a> {
             };
             for (position, case) in cases.into_iter().map(|case| case as usize).enumerate() {
                 if let Some(record) = self.before.rounds.remove(&(case as u32, pass)) {
-                    if compared(&self.header.plan.cases[case]) {
+                    if measured(&self.header.plan.cases[case]) {
                         seen.push(watch.conditions(&record));
                     }
                     self.done += 1;
@@ -615,7 +615,7 @@ impl<'a> Run<'a> {
                 // A far end that was started to go on is one more fresh process.
                 let place = Place { pass, restart: restart + self.before.times, position: position as u32 };
                 let Some(record) = self.round(case, place, writer, stop)? else { return Ok(false) };
-                if compared(&self.header.plan.cases[case]) {
+                if measured(&self.header.plan.cases[case]) {
                     seen.push(watch.conditions(&record));
                 }
                 self.done += 1;
