@@ -602,8 +602,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         }
         Some(problem) => Err(problem),
         None => measure::verdict(Workload::Rpc, &summary, &options)
-            // client4 looks at no status, and so does whoever asked for its text.
-            .and_then(|()| if arguments.legacy { Ok(()) } else { succeeded(&summary, arguments.max_loss) })
+            .and_then(|()| succeeded(&summary, arguments.max_loss))
             .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     };
     Ok(match verdict {

@@ -492,6 +492,8 @@ fn a_status_is_a_column_and_a_wrong_byte_an_error() {
     let (port, _requests) = server(lab());
     let output = rpc(port, "-k 4 read -key nobody + --no-save").ends_with(4);
     output.shows(&["read: 4 calls answered, 4 failed"]).says(&["E38", "none of 4 calls succeeded"]);
+    // The text is the lab's, the exit code is ours.
+    rpc(port, "-k 4 read -key nobody + --legacy --no-save").ends_with(4).says(&["E38", "none of 4 calls succeeded"]);
     // One that failed is a warning, an error with --strict, and against --max-loss.
     let line = "write -key k -value v --then read -key nobody --no-save";
     rpc(port, line).ends_with(0);
