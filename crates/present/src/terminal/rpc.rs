@@ -274,6 +274,10 @@ fn parts(page: &mut Page, facts: Option<&RpcFacts>, kind: &RpcKind) {
         table.row(std::iter::once(Span::from(stage.name())).chain(cells));
     }
     page.table(table);
+    if let Some(step) = facts.map(|facts| facts.server_step_ns as f64).filter(|step| hides_work(&bands, *step)) {
+        let text = format!("The server's clock has steps of {}: less than that can read 0 there.", glyphs.time(step));
+        page.text(2, &text, Paint::Dim);
+    }
     if let Some((request, reply)) = kind.wire_ns {
         let text = format!(
             "Of these the wire alone: estimate {} for the request, {} for the reply.",
@@ -290,6 +294,12 @@ fn parts(page: &mut Page, facts: Option<&RpcFacts>, kind: &RpcKind) {
         );
         page.text(2, &text, Paint::Dim);
     }
+}
+
+/// Whether what the server did took less than a step of its clock, so that its stamps do not tell it from nothing.
+fn hides_work(bands: &[&RpcBand], step_ns: f64) -> bool {
+    let parts = bands.iter().flat_map(|band| &band.parts);
+    parts.filter(|part| part.stage == RpcStage::ServerWork).any(|part| part.ns < step_ns) && step_ns >= 1_000.0
 }
 
 fn padded(time: &str) -> String {
@@ -362,6 +372,17 @@ mod tests {
             assert!(!text.contains('\x1b') && !text.contains("NaN"), "{text}");
             insta::assert_snapshot!(format!("rpc_{name}"), text);
         }
+    }
+
+    #[test]
+    fn work_below_a_step_of_the_servers_clock_is_not_nothing() {
+        let (run, mut summary, _) = fixture::rpc();
+        let says = "The server's clock has steps of 1.00 µs: less than that can read 0 there.";
+        assert!(!rpc(&run, &summary, Style::default()).contains(says));
+        let kinds = &mut summary.rpc.as_mut().unwrap().kinds;
+        let parts = kinds.iter_mut().flat_map(|kind| &mut kind.bands).flat_map(|band| &mut band.parts);
+        parts.filter(|part| part.stage == RpcStage::ServerWork).for_each(|part| part.ns = 0.0);
+        assert!(rpc(&run, &summary, Style::default()).contains(says));
     }
 
     #[test]
