@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn where_all_rounds_are_disturbed_all_make_the_headline() {
         let mut run = paths().run();
-        let disturbed = |at: usize| at % 10 != 0;
+        let disturbed = |at: usize| !at.is_multiple_of(10);
         storm(&mut run, disturbed);
         let summary = summarise(&run);
         let calm = summary.calm.unwrap();
