@@ -159,17 +159,24 @@ fn count(
     let from = either().map(|part| part.first).min().unwrap();
     let to = either().map(|part| part.last).max().unwrap();
     let ends = [parts[0].tid, parts[1].tid];
-    let sent: BTreeSet<u64> = traced
-        .events
-        .iter()
-        .filter(|event| event.kind == EventKind::NetDevStartXmit && ends.contains(&event.tid))
-        .map(|event| event.a)
-        .collect();
-    let of_kind = traced.events.iter().filter(|event| event.kind == kind);
-    let own = of_kind.filter(|event| match kind {
-        EventKind::NetDevQueue | EventKind::NetDevStartXmit | EventKind::NetifRx => ends.contains(&event.tid),
-        EventKind::NetifReceiveSkb => sent.contains(&event.a),
-        _ => true,
+    let mut on_its_way = BTreeSet::new();
+    let own = traced.events.iter().filter(|event| {
+        let by_an_end = ends.contains(&event.tid);
+        let own = match event.kind {
+            EventKind::NetDevStartXmit => {
+                // Whoever sends next may be given the same buffer.
+                if by_an_end {
+                    on_its_way.insert(event.a)
+                } else {
+                    on_its_way.remove(&event.a)
+                };
+                by_an_end
+            }
+            EventKind::NetifReceiveSkb => on_its_way.remove(&event.a),
+            EventKind::NetDevQueue | EventKind::NetifRx => by_an_end,
+            _ => true,
+        };
+        own && event.kind == kind
     });
     own.filter(|event| (from..=to).contains(&event.t_ns) && mine(event.tid, event.b as i32)).count() as u64
 }
@@ -277,7 +284,9 @@ fn check_sum(set: StageSet, path: &str, traced: &Traced, parts: &[Part; 2], refe
         let others = (4.0 * beyond(EventKind::NetDevStartXmit) + beyond(EventKind::SkDataReady)) / MESSAGES as f64;
         // A hidden task takes the wake-up that comes in its turn with it.
         let range = reference - 0.1 - 2.0 * per_trip..=reference + 0.1 + others;
-        assert!(range.contains(&sum), "{path}, {}: {sum}", set.name());
+        let kinds: Vec<_> =
+            EventKind::ALL.map(|kind| (kind.name(), count(traced, parts, None, kind, |_, _| true))).into();
+        assert!(range.contains(&sum), "{path}, {}: {sum}, {kinds:?}", set.name());
     }
 }
 
