@@ -353,7 +353,7 @@ INLINE u32 kind_of(struct control *c, struct task_struct *task, s32 call)
 	return kind < POLL || kind >= KINDS ? OTHER : kind;
 }
 
-/* For a block of a page fault the kind alone says it. */
+/* The number of a call and the kind of a block in one. A page fault has no call, and is known by that. */
 INLINE s16 call_and_kind(s32 call, u32 kind)
 {
 	u32 most = (1 << CALL_BITS) - 1;
