@@ -161,8 +161,8 @@ pub(crate) fn mesh(asked: &Asked) -> Met {
     let is_slow = |rank: u32| asked.slow.is_some_and(|of| rank % of == of / 2);
     let callers: Vec<_> = (0..asked.agents)
         .map(|rank| {
-            let (to, name, redial) = (to.clone(), named(rank), REDIAL);
-            let caller = Caller { to, token: token(), name, rank: None, address: None, redial };
+            let (to, token, name) = (to.clone(), token(), named(rank));
+            let caller = Caller { to, token, name, rank: None, address: None, redial: REDIAL };
             let (counted, delay) = (Arc::clone(&counted), is_slow(rank).then_some(asked.delay));
             let thread = Builder::new().name("agent".into()).stack_size(STACK);
             // However an agent ends, it asks at the door what follows.
