@@ -280,6 +280,16 @@ fn has(server: &Value, name: &str) -> bool {
     server["stages"].as_array().expect("stages").iter().any(|stage| stage["stage"] == name)
 }
 
+/// Whether the time of requests is split: where 95 % of them were seen whole. On a busy machine that may be fewer; then it is said how
+/// many, and nothing is split.
+fn is_split(server: &Value) -> bool {
+    let enough = server["complete"].as_f64() >= Some(0.95);
+    let why = server["not_split"].as_str();
+    assert!(if enough { why.is_none() } else { why.is_some_and(|why| why.starts_with("only ")) }, "{server:#}");
+    assert_eq!(server["stages"].as_array().map(Vec::is_empty), Some(!enough), "{server:#}");
+    enough
+}
+
 #[test]
 fn datagrams_of_other_hosts_are_split_at_each_end() {
     skip_without_bpf!();
@@ -289,11 +299,13 @@ fn datagrams_of_other_hosts_are_split_at_each_end() {
         let [requests, incomplete] = seen_of(server);
         assert!(requests + incomplete == 60 && requests >= 54 && server["datagrams"] == true, "{server:#}");
     }
-    assert_eq!((&here["findings"][0]["code"], &away["findings"][0]["code"]), (&"X06".into(), &"X17".into()));
-    assert!(
-        has(&away, "away") && has(&here, "softirq") && !has(&here, "send") && !has(&here, "away"),
-        "{here:#} {away:#}"
-    );
+    if is_split(&here) {
+        assert_eq!(here["findings"][0]["code"], "X06");
+        assert!(has(&here, "softirq") && !has(&here, "send") && !has(&here, "away"), "{here:#}");
+    }
+    if is_split(&away) {
+        assert!(away["findings"][0]["code"] == "X17" && has(&away, "away"), "{away:#}");
+    }
 }
 
 /// A client that says at each call where its datagram goes, and has two requests in flight: the first are counted, and once it is looked
@@ -308,7 +320,8 @@ fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
     // And counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
     assert!((139..=140).contains(&(requests + incomplete)) && requests >= 110, "{here:#}");
     assert!((139..=140).contains(&(asked + not_seen)) && asked >= 110, "{away:#}");
-    assert!(has(&away, "away") && has(&here, "softirq"), "{here:#} {away:#}");
+    assert!(!is_split(&away) || has(&away, "away"), "{away:#}");
+    assert!(!is_split(&here) || has(&here, "softirq"), "{here:#}");
 }
 
 /// Where nothing tells where datagrams go, each that is answered is counted.
