@@ -211,7 +211,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
 #[test]
 fn a_change_that_made_a_server_slower_fails_in_ci() {
     let Some(home) = home() else { return };
-    // Rounds that last longer than a busy machine takes a program off its CPU: of a few quick messages the most could wait.
+    // A round lasts 0.2 s, longer than a busy machine keeps a program off its CPU: most of a few quick messages could fall into that.
     let measure = |name: &str| {
         run(&home, &format!("echo -w 0 -r 20 -t 4s --no-extend --name {name}"), &["python3 server.py {port}"])
             .ends_with(0)

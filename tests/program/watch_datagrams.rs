@@ -213,7 +213,7 @@ while True:
     own.sendto(what, peer)
 ";
 
-/// Asks from one socket that is not connected, and from two of them at once.
+/// Asks 20 times from one socket that is not connected, and `PAIRS` times from two of them at once ([`free_client`]).
 const FREE_CLIENT: &str = "
 import socket, sys, time
 sys.stdin.readline()
@@ -224,11 +224,15 @@ one, other = free(), free()
 for n in range(20):
     one.sendto(b'n', there); one.recv(100); time.sleep(0.05)
 time.sleep(1)
-for n in range(60):
+for n in range(PAIRS):
     one.sendto(b'n', there); other.sendto(b'n', there)
     one.recv(100); other.recv(100)
 print('over')
 ";
+
+fn free_client(pairs: u32) -> String {
+    FREE_CLIENT.replace("PAIRS", &pairs.to_string())
+}
 
 const CLIENT: &str = "
 import socket, sys
@@ -280,16 +284,6 @@ fn has(server: &Value, name: &str) -> bool {
     server["stages"].as_array().expect("stages").iter().any(|stage| stage["stage"] == name)
 }
 
-/// Whether the time of requests is split: where 95 % of them were seen whole. On a busy machine that may be fewer; then it is said how
-/// many, and nothing is split.
-fn is_split(server: &Value) -> bool {
-    let enough = server["complete"].as_f64() >= Some(0.95);
-    let why = server["not_split"].as_str();
-    assert!(if enough { why.is_none() } else { why.is_some_and(|why| why.starts_with("only ")) }, "{server:#}");
-    assert_eq!(server["stages"].as_array().map(Vec::is_empty), Some(!enough), "{server:#}");
-    enough
-}
-
 #[test]
 fn datagrams_of_other_hosts_are_split_at_each_end() {
     skip_without_bpf!();
@@ -299,13 +293,11 @@ fn datagrams_of_other_hosts_are_split_at_each_end() {
         let [requests, incomplete] = seen_of(server);
         assert!(requests + incomplete == 60 && requests >= 54 && server["datagrams"] == true, "{server:#}");
     }
-    if is_split(&here) {
-        assert_eq!(here["findings"][0]["code"], "X06");
-        assert!(has(&here, "softirq") && !has(&here, "send") && !has(&here, "away"), "{here:#}");
-    }
-    if is_split(&away) {
-        assert!(away["findings"][0]["code"] == "X17" && has(&away, "away"), "{away:#}");
-    }
+    assert_eq!((&here["findings"][0]["code"], &away["findings"][0]["code"]), (&"X06".into(), &"X17".into()));
+    assert!(
+        has(&away, "away") && has(&here, "softirq") && !has(&here, "send") && !has(&here, "away"),
+        "{here:#} {away:#}"
+    );
 }
 
 /// A client that says at each call where its datagram goes, and has two requests in flight: the first are counted, and once it is looked
@@ -313,22 +305,23 @@ fn datagrams_of_other_hosts_are_split_at_each_end() {
 #[test]
 fn sockets_that_are_not_connected_tell_where_their_datagrams_go() {
     skip_without_bpf!();
-    let Some([here, away]) = between_hosts("f", 7002, FREE_CLIENT, "") else { return };
+    let Some([here, away]) = between_hosts("f", 7002, &free_client(400), "") else { return };
     let [[requests, incomplete], [asked, not_seen]] = [seen_of(&here), seen_of(&away)];
     println!("the server: {requests} + {incomplete}, the client: {asked} + {not_seen}");
-    // Of the 20 that come before there may be all that are not seen.
+    // Of the 20 that come before there may be all that are not seen: 2.4 %, where 5 % may not be for the time of the others to be split.
     // And counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
-    assert!((139..=140).contains(&(requests + incomplete)) && requests >= 110, "{here:#}");
-    assert!((139..=140).contains(&(asked + not_seen)) && asked >= 110, "{away:#}");
-    assert!(!is_split(&away) || has(&away, "away"), "{away:#}");
-    assert!(!is_split(&here) || has(&here, "softirq"), "{here:#}");
+    assert!((819..=820).contains(&(requests + incomplete)) && requests >= 790, "{here:#}");
+    assert!((819..=820).contains(&(asked + not_seen)) && asked >= 790, "{away:#}");
+    assert!(has(&away, "away") && has(&here, "softirq"), "{here:#} {away:#}");
 }
 
 /// Where nothing tells where datagrams go, each that is answered is counted.
 #[test]
 fn datagrams_that_go_anywhere_are_counted_where_that_is_not_told() {
     skip_without_bpf!();
-    let Some([here, away]) = between_hosts("g", 7003, FREE_CLIENT, "--without net_dev_queue") else { return };
+    let Some([here, away]) = between_hosts("g", 7003, &free_client(60), "--without net_dev_queue") else {
+        return;
+    };
     // Counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
     let [requests, incomplete] = seen_of(&away);
     assert!(requests == 0 && (139..=140).contains(&incomplete), "{away:#}");
