@@ -2,11 +2,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use msgpath_core::Problem;
+use msgpath_core::doctor::{Check, parse_report};
+use msgpath_core::foreign::shown;
 use msgpath_rpc::command::MAX_CALLS;
 use role::{Found, Role};
 use wire::{FromDoor, FromEnd, Joining, ToEnd};
 
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
+#[allow(dead_code)]
+#[path = "../../crates/agent/src/failure.rs"]
+mod failure;
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/role.rs"]
 mod role;
@@ -49,7 +55,22 @@ fuzz_target!(|bytes: &[u8]| {
         {
             assert!(order.steps.iter().all(|step| (1..=MAX_CALLS).contains(&step.calls())));
         }
-        let _ = (frame::<FromEnd>(bytes), frame::<Role>(bytes), frame::<Found>(bytes));
+        match frame(bytes) {
+            Some(FromEnd::Examined { checks }) => {
+                for check in parse_report(checks).unwrap_or_default() {
+                    let check = Check::new("far", check);
+                    let texts = [&check.what, &check.cure].into_iter();
+                    let commands = check.commands.iter().flat_map(|fix| [&fix.run, &fix.undo]);
+                    assert!(texts.chain(commands).all(|text| shown(text) == text.as_str()));
+                }
+            }
+            Some(FromEnd::Failed(failure)) => {
+                let problem = Problem::from(failure);
+                assert!(matches!(problem.exit.code(), 3 | 4) && problem.code.len() == 3);
+            }
+            _ => {}
+        }
+        let _ = (frame::<Role>(bytes), frame::<Found>(bytes));
         let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes));
     }
 });

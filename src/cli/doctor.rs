@@ -1,21 +1,24 @@
 //! `msgpath doctor`: what on both ends will spoil a measurement, and what this machine can tell apart today.
 
-use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_core::doctor::{Check, CheckState, Doctor, Fix};
+use msgpath_core::doctor::{Check, CheckState, Doctor, Observation};
+use msgpath_core::foreign::shown;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{ChannelOptions, Extent};
+use msgpath_core::remedy::{Action, Remedy};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target, Workload};
 use msgpath_present::{json, terminal};
-use msgpath_run::{DoctorRequest, examine};
+use msgpath_run::{DoctorRequest, Examination, examine};
 
 use super::options::{LaunchOptions, Look};
 use crate::place::Place;
@@ -64,15 +67,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let options = request::reached(&arguments.launch, &target, ChannelOptions::default())?;
     let spin = arguments.poll;
-    let mut doctor =
+    let Examination { mut doctor, remedies } =
         examine(&DoctorRequest { target: target.clone(), options: options.clone(), full: true, spin }, stop)?;
     let mut out = std::io::stdout().lock();
     if arguments.apply {
-        let fixes = fixes_here(&doctor, &target);
-        let failed = carry_out(&fixes, &mut out)?;
+        let failed = carry_out(&remedies, apply, &mut out)?;
         return match failed {
             0 => Ok(ExitCode::SUCCESS),
-            _ => Err(Problem::new("E22", Exit::Unfinished, format!("{failed} of {} commands failed", fixes.len()))
+            _ => Err(Problem::new("E22", Exit::Unfinished, format!("{failed} of {} commands failed", remedies.len()))
                 .why("what the others changed stays until it is taken back")
                 .into()),
         };
@@ -109,7 +111,7 @@ fn stopped(doctor: &Doctor) -> Option<Problem> {
             format!("--strict: check {} ({}) says STOP{others}", first.number, first.name),
         )
         .why(&first.what)
-        .hint(&first.cure),
+        .hint(first.advice()),
     )
 }
 
@@ -152,19 +154,8 @@ fn check(measured: Result<(PathName, Option<f64>), Problem>) -> Check {
         _ => "",
     };
     let resolution = measured.ok().and_then(|(_, resolution)| resolution);
-    Check {
-        number: 21,
-        name: "A/A resolution".into(),
-        end: "both".into(),
-        state,
-        what,
-        cure: cure.into(),
-        commands: Vec::new(),
-        evidence: resolution
-            .map(|share| ("resolution_ratio".to_string(), share))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
-    }
+    let evidence = resolution.map(|share| ("resolution_ratio".to_string(), share)).into_iter().collect();
+    Check::new("both", Observation { number: 21, state, what, cure: cure.into(), remedies: Vec::new(), evidence })
 }
 
 /// What two equal cases on the cheapest path differ by. Nothing is kept.
@@ -233,48 +224,58 @@ fn needs_root() -> Result<(), Problem> {
         .hint("sudo msgpath doctor --fix --apply, or msgpath doctor --fix to see the commands"))
 }
 
-/// The commands for this machine, each once. What another machine wants done is never run here.
-fn fixes_here<'a>(doctor: &'a Doctor, target: &Target) -> Vec<&'a Fix> {
-    let here = |check: &&Check| check.end == "near" || target.is_same_machine();
-    let mut fixes: Vec<&Fix> = Vec::new();
-    for fix in doctor.checks.iter().filter(here).flat_map(|check| &check.commands) {
-        if fixes.iter().all(|known| known.run != fix.run) {
-            fixes.push(fix);
+/// Changes this machine: by a direct write or a program with its arguments, never by a shell.
+///
+/// # Errors
+/// Why nothing was changed.
+fn apply(remedy: &Remedy) -> Result<(), String> {
+    let place = remedy.place();
+    if !Path::new(&place).exists() {
+        return Err(format!("this machine has no {place}"));
+    }
+    match remedy.action() {
+        Action::Write { path, value } => {
+            let file = OpenOptions::new().write(true).open(&path);
+            file.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|error| error.to_string())
+        }
+        Action::Run(words) => {
+            let done = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+            let done = done.map_err(|error| format!("{}: {error}", words[0]))?;
+            let message = String::from_utf8_lossy(&done.stderr);
+            let said = shown(message.lines().next().unwrap_or_default());
+            if done.status.success() { Ok(()) } else { Err(format!("{}: {said}", done.status)) }
         }
     }
-    fixes
 }
 
-/// Runs the commands, says what each did, and how all of it is taken back. Returns how many failed.
-fn carry_out(fixes: &[&Fix], out: &mut dyn Write) -> std::io::Result<usize> {
+/// Applies the remedies, says what each did, and how all of it is taken back. Returns how many failed.
+fn carry_out(
+    remedies: &[Remedy],
+    apply: impl Fn(&Remedy) -> Result<(), String>,
+    out: &mut dyn Write,
+) -> std::io::Result<usize> {
     let mut undo = Vec::new();
     let mut failed = 0;
-    if fixes.is_empty() {
+    if remedies.is_empty() {
         writeln!(out, "no check has a command for this machine: nothing was changed")?;
     }
-    for fix in fixes {
-        writeln!(out, "run   {}", fix.run)?;
-        let done = Command::new("/bin/sh").arg("-c").arg(&fix.run).output();
-        match done {
-            Ok(done) if done.status.success() => {
-                writeln!(out, "undo  {}", if fix.undo.is_empty() { "nothing to restore" } else { &fix.undo })?;
-                undo.extend(Some(&fix.undo).filter(|undo| !undo.is_empty()));
+    for remedy in remedies {
+        writeln!(out, "run   {}", remedy.action())?;
+        match apply(remedy) {
+            Ok(()) => {
+                writeln!(out, "undo  {}", remedy.undo())?;
+                undo.push(remedy.undo());
             }
-            Ok(done) => {
+            Err(why) => {
                 failed += 1;
-                let message = String::from_utf8_lossy(&done.stderr);
-                writeln!(out, "failed: {}: {}", done.status, message.lines().next().unwrap_or_default())?;
-            }
-            Err(error) => {
-                failed += 1;
-                writeln!(out, "failed: {error}")?;
+                writeln!(out, "failed: {why}")?;
             }
         }
     }
     if !undo.is_empty() {
         writeln!(out, "\nto take all of it back, last first:")?;
-        for command in undo.iter().rev() {
-            writeln!(out, "  {command}")?;
+        for action in undo.iter().rev() {
+            writeln!(out, "  {action}")?;
         }
     }
     Ok(failed)
@@ -282,55 +283,53 @@ fn carry_out(fixes: &[&Fix], out: &mut dyn Write) -> std::io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use msgpath_core::remedy::{Cpu, Device, Setting};
+
     use super::*;
 
-    fn with(number: u8, end: &str, state: CheckState, run: &str) -> Check {
-        Check {
-            number,
-            name: "governor".into(),
-            end: end.into(),
-            state,
-            what: "powersave".into(),
-            cure: "performance".into(),
-            commands: vec![Fix { run: run.into(), undo: format!("undo {run}") }],
-            evidence: BTreeMap::new(),
-        }
+    fn with(number: u8, end: &str, state: CheckState) -> Check {
+        let (what, cure) = ("powersave".into(), "performance".into());
+        Check::new(
+            end,
+            Observation { number, state, what, cure, remedies: Vec::new(), evidence: BTreeMap::new() },
+        )
     }
 
     #[test]
-    fn commands_of_another_machine_are_not_run_here() {
-        let checks = vec![
-            with(3, "near", CheckState::Warn, "a"),
-            with(3, "far", CheckState::Warn, "a"),
-            with(4, "far", CheckState::Warn, "b"),
-            with(5, "both", CheckState::Warn, "c"),
-        ];
-        let doctor = Doctor { checks, ..Doctor::default() };
-        let runs = |target: &str| {
-            let target = if target.is_empty() { Target::Local } else { target.parse().unwrap() };
-            fixes_here(&doctor, &target).iter().map(|fix| fix.run.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(runs(""), ["a", "b", "c"]);
-        assert_eq!(runs("10.0.0.2"), ["a"]);
-    }
-
-    #[test]
-    fn what_was_run_is_said_with_its_undo() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("changed").display().to_string();
-        let fix = |run: &str, undo: &str| Fix { run: run.into(), undo: undo.into() };
-        let fixes = [
-            fix(&format!("touch {file}"), &format!("rm {file}")),
-            fix("echo cannot >&2; false", "never"),
-            fix("true", ""),
-            fix("true; true", "second"),
-        ];
+    fn applied_remedies_are_printed_with_their_undo() {
+        let fast = Setting::Governor(Cpu::try_from(1).unwrap()).remedy("powersave").unwrap();
+        let pages = Setting::HugePages.remedy("always").unwrap();
+        let refused = Setting::IoUring.remedy("2").unwrap();
         let mut out = Vec::new();
-        assert_eq!(carry_out(&fixes.iter().collect::<Vec<_>>(), &mut out).unwrap(), 1);
+        let apply = |remedy: &Remedy| if *remedy == refused { Err("Read-only file system".into()) } else { Ok(()) };
+        let all = [fast.clone(), refused.clone(), pages.clone()];
+        assert_eq!(carry_out(&all, apply, &mut out).unwrap(), 1);
         let text = String::from_utf8(out).unwrap();
-        assert!(place.path().join("changed").exists());
-        assert!(text.contains("cannot") && text.contains("nothing to restore") && !text.contains("never"), "{text}");
-        assert!(text.ends_with(&format!("last first:\n  second\n  rm {file}\n")), "{text}");
+        let (first, last) = (pages.undo().to_string(), fast.undo().to_string());
+        assert!(text.contains("failed: Read-only") && !text.contains(&refused.undo().to_string()), "{text}");
+        assert!(text.ends_with(&format!("last first:\n  {first}\n  {last}\n")), "{text}");
+    }
+
+    #[test]
+    fn remedies_of_what_this_machine_lacks_change_nothing() {
+        let device = Device::parse("no-such-device").unwrap();
+        let why = apply(&Remedy::Coalescing { device, was_us: 1 }).unwrap_err();
+        assert_eq!(why, "this machine has no /sys/class/net/no-such-device");
+        let cpu = Cpu::try_from(8191).unwrap();
+        let why = apply(&Setting::Governor(cpu).remedy("powersave").unwrap()).unwrap_err();
+        assert!(why.starts_with("this machine has no /sys/devices/system/cpu/cpu8191/"), "{why}");
+    }
+
+    #[test]
+    fn advice_of_another_machine_is_no_hint_of_strict() {
+        let hint = |end| {
+            let checks = vec![with(8, end, CheckState::Stop)];
+            stopped(&Doctor { checks, ..Doctor::default() }).unwrap().hint
+        };
+        assert_eq!(hint("near"), "performance");
+        assert_eq!(hint("far"), "what the far end advises: performance");
     }
 
     #[test]
@@ -349,7 +348,7 @@ mod tests {
 
     #[test]
     fn strict_stops_at_stop() {
-        let doctor = |state| Doctor { checks: vec![with(8, "near", state, "x")], ..Doctor::default() };
+        let doctor = |state| Doctor { checks: vec![with(8, "near", state)], ..Doctor::default() };
         assert_eq!(stopped(&doctor(CheckState::Warn)), None);
         let problem = stopped(&doctor(CheckState::Stop)).unwrap();
         assert_eq!((problem.exit.code(), problem.why.as_str()), (5, "powersave"));

@@ -2,15 +2,23 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use msgpath_agent::greeting::GREETING;
-use msgpath_agent::wire::{self, FromEnd};
+use msgpath_agent::greeting::{GREETING, service_name};
+use msgpath_agent::wire::{self, Frame, FromEnd};
+use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::{EndReport, Granted, KernelCounts, ThreadRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::command::{Home, Running, free_port, harmless};
+use crate::command::{Home, Output, Running, free_port, harmless};
 
 type Lie = fn(&mut EndReport, &mut [ThreadRecord]);
 
@@ -22,33 +30,63 @@ struct Liar {
 
 impl Liar {
     fn new(serve: SocketAddr, lie: impl Fn(&mut FromEnd) + Send + 'static) -> Self {
+        Self::over_tcp(serve, 1, lie)
+    }
+
+    /// The same for so many connections, one after the other.
+    fn over_tcp<T: Frame>(serve: SocketAddr, connections: usize, lie: impl Fn(&mut T) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let talk = std::thread::spawn(move || {
+        let accept = move || {
             let (near, _) = listener.accept().unwrap();
-            let far = TcpStream::connect(serve).unwrap();
-            for stream in [&near, &far] {
-                stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-                stream.set_nodelay(true).unwrap();
-            }
-            let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-            let orders = std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from_near, &mut to_far);
-                let _ = to_far.shutdown(std::net::Shutdown::Write);
-            });
-            answers(near, far, lie);
-            orders.join().unwrap();
-        });
-        Self { address, talk }
+            near.set_nodelay(true).unwrap();
+            // Both kinds of sockets are read, written and shut down alike.
+            UnixStream::from(OwnedFd::from(near))
+        };
+        Self { address, talk: std::thread::spawn(move || talk(accept, serve, connections, lie)) }
+    }
+
+    /// The same where a `serve` under this name would listen, for one connection.
+    fn under_name<T: Frame>(serve: SocketAddr, name: &str, lie: impl Fn(&mut T) + Send + 'static) -> JoinHandle<()> {
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(service_name(name)).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        std::thread::spawn(move || talk(|| listener.accept().unwrap().0, serve, 1, lie))
     }
 }
 
+fn talk<T: Frame>(accept: impl Fn() -> UnixStream, serve: SocketAddr, connections: usize, lie: impl Fn(&mut T)) {
+    for _ in 0..connections {
+        let near = accept();
+        let far = TcpStream::connect(serve).unwrap();
+        far.set_nodelay(true).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let orders = std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from_near, &mut to_far);
+            let _ = to_far.shutdown(std::net::Shutdown::Write);
+        });
+        answers(near, far, &lie);
+        orders.join().unwrap();
+    }
+}
+
+/// A frame of which nothing is known but that it is JSON: what a far end of another author can say.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Raw(Value);
+
+impl Frame for Raw {
+    const MAX_JSON: usize = FromEnd::MAX_JSON;
+    const MAX_BYTES: usize = <FromEnd as Frame>::MAX_BYTES;
+}
+
 /// What the far end says, until one of the two has gone.
-fn answers(mut near: TcpStream, mut far: TcpStream, lie: impl Fn(&mut FromEnd)) {
+fn answers<T: Frame>(mut near: UnixStream, mut far: TcpStream, lie: impl Fn(&mut T)) {
     let mut greeting = [0; GREETING.len()];
     far.read_exact(&mut greeting).unwrap();
-    near.write_all(&greeting).unwrap();
-    while let Ok(Some((mut message, bytes))) = wire::read::<FromEnd>(&mut far) {
+    let _ = near.write_all(&greeting);
+    while let Ok(Some((mut message, bytes))) = wire::read::<T>(&mut far) {
         lie(&mut message);
         if wire::write(&mut near, &message, &bytes).is_err() {
             break;
@@ -149,6 +187,12 @@ fn what_a_far_end_calls_itself_moves_no_cursor() {
                 environment.facts.values_mut().for_each(|value| *value = hostile());
                 environment.facts.insert(hostile(), hostile());
             }
+            FromEnd::Examined { checks } => {
+                for check in checks {
+                    (check.what, check.cure) = (HOSTILE.into(), HOSTILE.into());
+                    check.state = if check.number == 9 { CheckState::Stop } else { check.state };
+                }
+            }
             FromEnd::Ready { granted, .. } => {
                 let text = || HOSTILE.to_owned();
                 granted.push(Granted { end: text(), option: text(), asked: text(), granted: text(), same: false });
@@ -193,4 +237,136 @@ fn a_run_goes_on_where_too_few_of_its_rounds_are_calm() {
     assert!(on.contains("; the run went on for"), "{on}");
     let planned = rounds("--no-extend");
     assert!(planned.contains("calm rounds:") && !planned.contains("went on for"), "{planned}");
+}
+
+/// A far end whose checks call themselves those of the near end and bring a command that makes `file`, and what else may be
+/// tried with them.
+fn lie_of_commands(file: &Path, told: Arc<AtomicU32>, remedy: Value) -> impl Fn(&mut Raw) + Send + 'static {
+    let run = format!(": > {}", file.display());
+    move |Raw(message)| {
+        let Some(checks) = message.pointer_mut("/examined/checks").and_then(Value::as_array_mut) else { return };
+        for check in checks {
+            check["end"] = json!("near");
+            check["state"] = json!("stop");
+            check["name"] = json!(HOSTILE);
+            check["what"] = json!(HOSTILE);
+            check["cure"] = json!(HOSTILE);
+            check["commands"] = json!([{"run": run, "undo": run}]);
+            check["evidence"] = json!({});
+            check["remedies"] = if check["number"] == 3 { json!([remedy]) } else { json!([]) };
+        }
+        told.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `doctor` of a machine that it cannot change: /sys and /proc/sys are read-only, and no program is found. `None`: it takes root.
+fn apply(home: &Home, line: &str) -> Option<Output> {
+    const READ_ONLY: &str = "for f in /sys /proc/sys; do mount --bind $f $f && mount -o remount,bind,ro $f || exit 9; done; \
+                             PATH=/nonexistent exec \"$@\"";
+    home.run_under(&["unshare", "-m", "sh", "-c", READ_ONLY, "sh"], line)
+}
+
+#[test]
+fn commands_of_a_far_end_are_neither_printed_nor_run() {
+    let home = Home::new();
+    let (_running, address) = serve(&home);
+    let (file, name) = (home.path().join("made-by-a-far-end"), format!("lies-{}", std::process::id()));
+    let governor = || json!({"set": {"setting": {"governor": 8191}, "was": "powersave"}});
+    for options in ["--fix", "--fix --json", "--strict --fix", "--fix --apply"] {
+        for under_name in [false, true] {
+            let told = Arc::new(AtomicU32::new(0));
+            let lie = lie_of_commands(&file, Arc::clone(&told), governor());
+            let (target, talk) = match under_name {
+                true => (format!("shm:{name}"), Liar::under_name(address, &name, lie)),
+                // It asks who answers first.
+                false => {
+                    let Liar { address, talk } = Liar::over_tcp(address, 2, lie);
+                    (address.to_string(), talk)
+                }
+            };
+            let line = format!("doctor {target} {options}");
+            let output = if options.ends_with("--apply") { apply(&home, &line) } else { Some(home.run(&line)) };
+            let Some(output) = output else {
+                return eprintln!("skipped: --apply takes root and a mount namespace");
+            };
+            talk.join().unwrap();
+            assert_eq!(told.load(Ordering::Relaxed), 1, "{line}: the lie was told");
+            assert!(!file.exists(), "{line}: the far end had a command run");
+            for text in [&output.out, &output.err] {
+                assert!(!text.contains("made-by-a-far-end") && harmless(text), "{line}:\n{text}");
+            }
+            // A remedy of the table is shown as one of the far end, and never applied here.
+            let shown = output.out.contains("cpu8191");
+            assert_eq!(shown, !options.ends_with("--apply"), "{line}:\n{}\n{}", output.out, output.err);
+            assert!(options.contains("--json") || !shown || output.out.contains("# 3 cpu speed on the far end"), "{line}");
+            if options.contains("--json") {
+                let checks = output.json()["checks"].as_array().unwrap().clone();
+                assert_eq!(checks.iter().filter(|check| check["end"] == "far").count(), 20, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_of_a_remedy_that_are_no_words_end_the_session() {
+    let home = Home::new();
+    let (_running, address) = serve(&home);
+    let file = home.path().join("made-by-a-far-end");
+    let run = format!("x; : > {}", file.display());
+    for remedy in [
+        json!({"set": {"setting": {"governor": 0}, "was": run}}),
+        json!({"set": {"setting": {"governor": 8192}, "was": "powersave"}}),
+        json!({"coalescing": {"device": run, "was_us": 1}}),
+        json!({"coalescing": {"device": "-K", "was_us": 1}}),
+        // One of another check.
+        json!("swap_off"),
+    ] {
+        let told = Arc::new(AtomicU32::new(0));
+        let liar = Liar::over_tcp(address, 2, lie_of_commands(&file, Arc::clone(&told), remedy.clone()));
+        let output = home.run(&format!("doctor {} --fix", liar.address)).ends_with(3).says(&["error[E03]"]);
+        liar.talk.join().unwrap();
+        assert_eq!((told.load(Ordering::Relaxed), output.out.as_str()), (1, ""), "{remedy}");
+        assert!(output.err.len() < 1000 && harmless(&output.err) && !file.exists(), "{remedy}:\n{}", output.err);
+    }
+}
+
+#[test]
+fn far_end_that_fails_never_ends_the_program_with_success() {
+    let home = Home::new();
+    let (_running, address) = serve(&home);
+    for (verb, instead_of, exit) in [
+        ("echo", "hello", "ok"),
+        ("echo", "examined", "ok"),
+        ("echo", "offered", "ok"),
+        ("echo", "ready", "ok"),
+        ("echo", "done", "ok"),
+        ("echo", "done", "strict"),
+        ("echo", "done", "interrupted"),
+        ("stream", "done", "ok"),
+        ("compare", "done", "ok"),
+        ("periodic", "done", "ok"),
+    ] {
+        let told = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&told);
+        let liar = Liar::over_tcp(address, 1, move |Raw(message)| {
+            if message.get(instead_of).is_some() {
+                let (code, hint) = ("E17", "touch made-by-a-far-end");
+                let what = format!("{HOSTILE}{}", "x".repeat(100_000));
+                *message = json!({"failed": {"code": code, "what": what, "why": HOSTILE, "hint": hint, "exit": exit}});
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let options = match verb {
+            "compare" => "tcp:send,tcp:write -l 64 -c 200 -r 3",
+            "periodic" => "--rate 100 -t 0.2s",
+            _ => "-x tcp:send -l 64 -c 200 -r 3 -w 0",
+        };
+        let output = home.run(&format!("{verb} {} {options} --no-save", liar.address));
+        liar.talk.join().unwrap();
+        let line = format!("{verb}, {instead_of}, {exit}:\n{}\n{}", output.out, output.err);
+        assert!(told.load(Ordering::Relaxed) > 0, "the lie was told: {line}");
+        assert!(matches!(output.code, Some(3 | 4)), "{:?}: {line}", output.code);
+        assert!(output.err.len() < 4000 && harmless(&output.err), "{line}");
+        assert!(!output.err.contains("try: touch"), "{line}");
+    }
 }

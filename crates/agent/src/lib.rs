@@ -12,6 +12,7 @@ pub mod ends;
 pub mod environment;
 pub mod event_loop;
 pub mod events;
+pub mod failure;
 pub mod floors;
 mod given_up;
 pub mod greeting;

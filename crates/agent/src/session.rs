@@ -309,7 +309,7 @@ fn converse<F: Read + AsFd>(
             } else if started.team.is_stalled(stall) {
                 let error = ThreadError::Loop(LoopError::Io(io::ErrorKind::TimedOut.into()));
                 let _ = team.take().is_none_or(|started| started.team.abandon());
-                wire::write(to, &FromEnd::Failed(problem(&error, "near")), &[])?;
+                wire::write(to, &FromEnd::Failed(problem(&error, "near").into()), &[])?;
             }
         }
         if let Some(prepared) = &mut prepared
@@ -561,17 +561,17 @@ fn converse<F: Read + AsFd>(
                         Ok(traced) => traced.put(to)?,
                         Err(error) => {
                             let _ = team.take().is_none_or(|started| started.team.abandon());
-                            wire::write(to, &FromEnd::Failed(observe::unreadable(&error)), &[])?;
+                            wire::write(to, &FromEnd::Failed(observe::unreadable(&error).into()), &[])?;
                             continue;
                         }
                     }
                 }
                 match team.take() {
-                    Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms)), Vec::new()),
+                    Some(_) if too_long => (FromEnd::Failed(lasted_too_long(terms).into()), Vec::new()),
                     Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
                         let more = answered && first_reply::more_came(&kept);
                         match collect_outcomes(team, counted, speed_ns, stall.is_some(), to)? {
-                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(first_reply::too_much()), Vec::new()),
+                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(first_reply::too_much().into()), Vec::new()),
                             home => home,
                         }
                     }
@@ -667,7 +667,7 @@ impl Watched {
         let cpu_ns = programs.cpu_time(self.name()).zip(self.cpu_ns);
         let kernel = kernel().read().since(&self.before);
         if let Some(why) = programs.ended(self.name()) {
-            return FromEnd::Failed(program::ended(self.name(), why));
+            return FromEnd::Failed(program::ended(self.name(), why).into());
         }
         let user_ns = cpu_ns.map_or(0, |(after, before)| after.saturating_sub(before));
         let report = Box::new(EndReport { user_ns, ..EndReport::default() });
@@ -743,7 +743,7 @@ fn collect_outcomes(
         Err(ThreadError::Unavailable(reason)) => return Ok((FromEnd::Unavailable(reason), Vec::new())),
         Err(error) => {
             let end = if near { "near" } else { "far" };
-            return Ok((FromEnd::Failed(problem(&error, end)), Vec::new()));
+            return Ok((FromEnd::Failed(problem(&error, end).into()), Vec::new()));
         }
     };
     let mut bytes = Vec::new();

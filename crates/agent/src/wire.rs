@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use msgpath_core::doctor::{Check, Examine};
+use msgpath_core::doctor::{Examine, Observation};
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, StageSet, Stamps, Workload};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
@@ -17,14 +18,15 @@ use msgpath_core::schema::{
     ThreadRecord, TracedThread, Tracing,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{Histogram, PathName, Problem, SparseHistogram, Unavailable};
+use msgpath_core::{Histogram, PathName, SparseHistogram, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::rpc::client::orders::{Batch, CallOrder, Called, CallsOrder};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 9;
+pub const VERSION: u8 = 10;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -202,8 +204,8 @@ pub enum FromEnd {
     },
     /// Answer to `Examine`.
     Examined {
-        /// What was seen.
-        checks: Vec<Check>,
+        /// What was seen, by number; [`parse_report`](msgpath_core::doctor::parse_report) reads it.
+        checks: Vec<Observation>,
     },
     /// Answer to `Measure`.
     Measured {
@@ -297,7 +299,7 @@ pub enum FromEnd {
     /// This cannot be measured here.
     Unavailable(Unavailable),
     /// The round failed here.
-    Failed(Problem),
+    Failed(Failure),
 }
 
 /// What no message is faster than: between whom.
@@ -573,6 +575,11 @@ pub fn write<T: Frame>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::R
     out.flush()
 }
 
+/// What a parser says, which may quote all of what was sent.
+fn bounded(error: &serde_json::Error) -> String {
+    shown_bytes(error.to_string().as_bytes(), 200)
+}
+
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -651,7 +658,7 @@ impl Incoming {
             return Err(invalid("a frame with a wrong checksum".into()));
         }
         let message = serde_json::from_slice(&frame[HEADER..HEADER + json])
-            .map_err(|error| invalid(format!("a frame that says nothing: {error}")))?;
+            .map_err(|error| invalid(format!("a frame that says nothing: {}", bounded(&error))))?;
         frame.drain(..HEADER + json);
         Ok(Some((message, frame)))
     }
@@ -700,8 +707,8 @@ mod tests {
     fn another_version_is_named() {
         let mut bytes = Vec::new();
         write(&mut bytes, &ToEnd::Bye, &[]).unwrap();
-        bytes[2] = 10;
-        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 10"));
+        bytes[2] = 11;
+        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 11"));
     }
 
     #[test]

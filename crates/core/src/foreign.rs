@@ -39,6 +39,11 @@ pub fn shown_bytes(bytes: &[u8], limit: usize) -> String {
     out
 }
 
+/// What an end advises that this process did not start. It is printed where a command to type may stand, so it says whose word it is.
+pub fn advice_of_far_end(advice: &str) -> String {
+    if advice.is_empty() { String::new() } else { format!("what the far end advises: {}", shown(advice)) }
+}
+
 /// Whether `c` moves a cursor, ends a line, turns the direction of writing or cannot be seen.
 fn must_be_escaped(c: char) -> bool {
     c.is_control()

@@ -18,6 +18,7 @@ pub mod path;
 pub mod plan;
 pub mod problem;
 pub mod program;
+pub mod remedy;
 pub mod resume;
 pub mod schedule;
 pub mod schema;

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::doctor::both;
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
-use msgpath_core::doctor::{Check, CheckState, Doctor, Examine};
+use msgpath_core::doctor::{Check, CheckState, Doctor, Examine, Observation, parse_report};
 use msgpath_core::plan::{ChannelOptions, Family, Placement};
+use msgpath_core::remedy::Remedy;
 use msgpath_core::schema::{ClockFacts, FAR, Floors, NEAR};
 use msgpath_core::{Exit, Plan, Problem, Target};
 use msgpath_sys::clock;
@@ -30,12 +31,20 @@ pub struct DoctorRequest {
     pub spin: bool,
 }
 
+/// What an examination brought.
+pub struct Examination {
+    /// All checks, for people: their commands are text.
+    pub doctor: Doctor,
+    /// What helps on this machine, each once: of agents that this process started here, and of no other end, whatever it says.
+    pub remedies: Vec<Remedy>,
+}
+
 /// Examines both ends. Check 21, the A/A resolution, is left to the caller: it takes a measurement. Where something else
 /// than `msgpath serve` answers, this end is examined and check 22 says who it is.
 ///
 /// # Errors
 /// The far end cannot be reached, or the user interrupted.
-pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Problem> {
+pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Examination, Problem> {
     if let (Target::Host { host, port, .. }, None) = (&request.target, &request.options.launch) {
         let found = who(host, *port, &request.options)?;
         if found != Who::Msgpath {
@@ -44,11 +53,11 @@ pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Doctor, Pro
     }
     let mut pair = Pair::open(&request.target, &request.options)?;
     let chosen = placement(&pair.near.cpus, &pair.far.cpus, pair.one_machine(), 1);
-    let doctor = diagnose(&mut pair, &chosen, request.full, request.spin)?;
+    let examination = examine_pair(&mut pair, &chosen, request.full, request.spin)?;
     if stop.load(Ordering::Relaxed) {
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before both ends were examined"));
     }
-    Ok(doctor)
+    Ok(examination)
 }
 
 /// The check that says who answers where that is not `msgpath serve`.
@@ -58,19 +67,20 @@ pub const WHO_ANSWERS: u8 = 22;
 ///
 /// # Errors
 /// No near end can be had.
-fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Result<Doctor, Problem> {
+fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Result<Examination, Problem> {
     let start = clock::now();
     let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next()).map(|address| address.ip());
     let mut near = Link::near_here()?;
     let cpus = near.cpus.iter().take(1).copied().collect();
     let order = Examine { end: "near".into(), cpus, full: request.full, peer, spin: request.spin, other_cpu: None };
     near.send(&ToEnd::Examine(order))?;
-    let FromEnd::Examined { mut checks } = near.answer()?.0 else { return Err(out_of_turn()) };
+    let FromEnd::Examined { checks } = near.answer()?.0 else { return Err(out_of_turn()) };
+    let observed = parse_report(checks).map_err(|_| out_of_turn())?;
+    let remedies = each_once(&observed);
+    let mut checks: Vec<Check> = observed.into_iter().map(|observation| Check::new("near", observation)).collect();
     let verb = found.verb(host, port);
-    checks.push(Check {
+    let who = Observation {
         number: WHO_ANSWERS,
-        name: "who answers".into(),
-        end: "far".into(),
         state: CheckState::Warn,
         what: format!("{found}; it is not msgpath serve, so the far end was not examined"),
         cure: if verb.is_empty() {
@@ -78,17 +88,26 @@ fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Res
         } else {
             format!("to measure it: {verb}")
         },
-        commands: Vec::new(),
+        remedies: Vec::new(),
         evidence: BTreeMap::new(),
-    });
-    Ok(Doctor { checks, took_ns: clock::now() - start, full: request.full })
+    };
+    checks.push(Check::new("far", who));
+    Ok(Examination { doctor: Doctor { checks, took_ns: clock::now() - start, full: request.full }, remedies })
+}
+
+/// The checks of both ends before a run.
+///
+/// # Errors
+/// The far end is gone.
+pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin: bool) -> Result<Doctor, Problem> {
+    Ok(examine_pair(pair, placement, full, spin)?.doctor)
 }
 
 /// Examines both ends, at the same time where they run on different CPUs.
 ///
 /// # Errors
 /// The far end is gone.
-pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin: bool) -> Result<Doctor, Problem> {
+fn examine_pair(pair: &mut Pair, placement: &Placement, full: bool, spin: bool) -> Result<Examination, Problem> {
     let start = clock::now();
     let one_machine = pair.one_machine();
     let other = |cpus: &[u32]| cpus.first().copied().filter(|_| one_machine);
@@ -121,18 +140,33 @@ pub(crate) fn diagnose(pair: &mut Pair, placement: &Placement, full: bool, spin:
         true => Vec::new(),
         false => both(&near_checks, &far_checks, &pair.near.environment, &pair.far.environment),
     };
-    checks.extend(near_checks);
-    checks.extend(far_checks);
+    let started_here = [(&pair.near, &near_checks), (&pair.far, &far_checks)];
+    let ours = started_here.into_iter().filter(|(link, _)| link.started_here);
+    let remedies = each_once(ours.flat_map(|(_, observed)| observed));
+    // Who answered says which end it is.
+    checks.extend(near_checks.into_iter().map(|observation| Check::new("near", observation)));
+    checks.extend(far_checks.into_iter().map(|observation| Check::new("far", observation)));
     let rank = |end: &str| ["near", "far"].iter().position(|name| *name == end).unwrap_or(2);
     checks.sort_by_key(|check| (check.number, rank(&check.end)));
-    Ok(Doctor { checks, took_ns: clock::now() - start, full })
+    Ok(Examination { doctor: Doctor { checks, took_ns: clock::now() - start, full }, remedies })
 }
 
-fn examined(pair: &mut Pair, from: Side) -> Result<Vec<Check>, Problem> {
+/// E03 where an end reports anything but checks.
+fn examined(pair: &mut Pair, from: Side) -> Result<Vec<Observation>, Problem> {
     match pair.answer(from)?.0 {
-        FromEnd::Examined { checks } => Ok(checks),
+        FromEnd::Examined { checks } => parse_report(checks).map_err(|why| out_of_turn().why(why)),
         _ => Err(out_of_turn()),
     }
+}
+
+fn each_once<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Vec<Remedy> {
+    let mut remedies: Vec<Remedy> = Vec::new();
+    for remedy in observed.into_iter().flat_map(|observation| &observation.remedies) {
+        if !remedies.contains(remedy) {
+            remedies.push(remedy.clone());
+        }
+    }
+    remedies
 }
 
 /// The physical floors for the largest message of a plan, and what reading the clock costs, at the near end.

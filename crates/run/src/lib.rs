@@ -25,6 +25,6 @@ mod traces;
 pub mod watch;
 mod who;
 
-pub use diagnose::{DoctorRequest, WHO_ANSWERS, examine};
+pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine};
 pub use execute::{NextPhase, Progress, Request, execute};
 pub use who::{Who, who};

@@ -6,11 +6,13 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::failure;
 use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
 use msgpath_agent::team::no_thread;
 use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
 use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
@@ -47,6 +49,8 @@ pub struct Link {
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     errors: Option<LastOutput>,
+    /// This process started it, on this machine. What any other end says is a stranger's word.
+    pub(crate) started_here: bool,
     last_sent: Instant,
     /// Then nothing is waited for any more.
     pub(crate) until: Option<Instant>,
@@ -97,7 +101,7 @@ impl Link {
 
     fn greet(
         name: impl Into<String>,
-        Stream { to, mut from, process: child, peer, token, found, errors }: Stream,
+        Stream { to, mut from, process: child, peer, token, found, errors, started_here }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
         let (sender, frames) = channel();
@@ -125,6 +129,7 @@ impl Link {
             peer,
             found,
             errors,
+            started_here,
             last_sent: Instant::now(),
             until: None,
         };
@@ -139,7 +144,7 @@ impl Link {
                     return Err(Problem::new(
                         "E03",
                         Exit::CannotStart,
-                        format!("the {} is msgpath {far}, this is {version}", link.name),
+                        format!("the {} is msgpath {}, this is {version}", link.name, shown_bytes(far.as_bytes(), 40)),
                     )
                     .hint("the same version at both ends"));
                 }
@@ -226,7 +231,7 @@ impl Link {
             ));
         }
         match self.frames.recv_timeout(wait) {
-            Ok(Ok(Some(frame))) => Ok(Some(frame)),
+            Ok(Ok(Some((said, bytes)))) => Ok(Some((self.parsed(said), bytes))),
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.vanished("it closed the control channel")),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = format!("the {} does not speak this version's protocol: {error}", self.name);
@@ -234,6 +239,20 @@ impl Link {
             }
             Ok(Err(error)) => Err(self.vanished(error)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
+        }
+    }
+
+    /// What it says of what failed or cannot be had, so that it can be printed.
+    fn parsed(&self, said: FromEnd) -> FromEnd {
+        let reason = |reason| match self.started_here {
+            true => failure::reason(reason),
+            false => failure::reason_of_far_end(reason),
+        };
+        match said {
+            FromEnd::Failed(failure) if !self.started_here => FromEnd::Failed(failure.of_far_end()),
+            FromEnd::Unavailable(said) => FromEnd::Unavailable(reason(said)),
+            FromEnd::Busy { reason: said } => FromEnd::Busy { reason: reason(said) },
+            said => said,
         }
     }
 

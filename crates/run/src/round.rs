@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_agent::failure::Failure;
 use msgpath_agent::events;
 use msgpath_agent::loops::{FarStamps, LOST, Row};
 use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
@@ -103,6 +104,12 @@ impl From<Problem> for RoundError {
     }
 }
 
+impl From<Failure> for RoundError {
+    fn from(failure: Failure) -> Self {
+        RoundError::Problem(failure.into())
+    }
+}
+
 impl From<Unavailable> for RoundError {
     fn from(reason: Unavailable) -> Self {
         RoundError::Unavailable(reason)
@@ -158,10 +165,10 @@ pub fn round(
             )
         }
         // What the far end saw first is the cause; what the near end saw is its echo, unless it saw wrong bytes.
-        (FromEnd::Failed(problem), _) => {
+        (FromEnd::Failed(failure), _) => {
             return Err(match near {
                 Err(RoundError::Problem(wrong)) if wrong.code == DIFFERENT => wrong.into(),
-                _ => problem.into(),
+                _ => failure.into(),
             });
         }
         (FromEnd::Unavailable(reason), _) => return Err(reason.into()),
@@ -330,7 +337,7 @@ fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), 
         let heard = pair.near.hear(Duration::from_millis(250));
         let ended = match heard {
             Ok(Some((FromEnd::Over, _))) => return Ok(()),
-            Ok(Some((FromEnd::Failed(problem), _))) => Some(problem),
+            Ok(Some((FromEnd::Failed(failure), _))) => Some(failure.into()),
             Ok(Some(_)) => Some(out_of_turn()),
             Ok(None) => None,
             Err(gone) => Some(gone),
@@ -371,7 +378,7 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
                     EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None };
                 return Ok(NearReport { end, histograms, open: times.open, rows: all });
             }
-            (FromEnd::Failed(problem), _) => return Err(problem.into()),
+            (FromEnd::Failed(failure), _) => return Err(failure.into()),
             (FromEnd::Unavailable(reason), _) => return Err(reason.into()),
             _ => return Err(out_of_turn().into()),
         }
@@ -466,7 +473,7 @@ pub fn carry_out(
 fn answer(pair: &mut Pair, from: Side) -> Result<FromEnd, RoundError> {
     match pair.answer(from)?.0 {
         FromEnd::Unavailable(reason) => Err(reason.into()),
-        FromEnd::Failed(problem) => Err(problem.into()),
+        FromEnd::Failed(failure) => Err(failure.into()),
         answer => Ok(answer),
     }
 }

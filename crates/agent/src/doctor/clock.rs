@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use msgpath_core::remedy::Setting;
 use msgpath_core::schema::Environment;
 use msgpath_core::units::Glyphs;
 use msgpath_sys::{affinity, clock as sys};
 
-use super::verdict::{Verdict, write};
+use super::verdict::Verdict;
 use super::{Context, read};
 
-const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 /// A reading that costs more than this goes through a system call, ns.
 const COST_NS: f64 = 200.0;
@@ -26,24 +26,19 @@ pub(super) fn clock(context: &Context) -> Verdict {
         Some((a, b)) => Some(judge_order(a, b, hand_over(a, b, 20_000, limit))),
     };
     let available = read::line(SOURCES).unwrap_or_default();
-    let read = [Verdict::read(read::line(SOURCE), |now| source(&now, &available)), price(cost, step)];
+    let read = [Verdict::read(read::line(&Setting::ClockTsc.path()), |now| source(&now, &available)), price(cost, step)];
     Verdict::all(read.into_iter().chain(order))
 }
 
 fn source(now: &str, available: &str) -> Verdict {
-    let good = ["tsc", "arch_sys_counter"];
-    let verdict = Verdict::warn_if(
-        !good.contains(&now),
+    let good = [Setting::ClockTsc, Setting::ClockArch];
+    let better = good.into_iter().find(|good| available.split_whitespace().any(|name| name == good.value()));
+    Verdict::warn_if(
+        good.iter().all(|good| good.value() != now),
         format!("clock source {now}"),
         "tsc, where the machine has a stable one: other sources are slower to read or coarser",
-    );
-    match available.split_whitespace().find(|one| good.contains(one)) {
-        Some(better) => {
-            let (run, undo) = write(better, SOURCE, now);
-            verdict.fix(run, undo)
-        }
-        None => verdict,
-    }
+    )
+    .fix(better.and_then(|better| better.remedy(now)))
 }
 
 fn price(cost: f64, step: u64) -> Verdict {
@@ -196,8 +191,8 @@ mod tests {
         assert_eq!(source("arch_sys_counter", "").state, CheckState::Ok);
         let slow = source("hpet", "tsc hpet acpi_pm");
         assert_eq!(slow.state, CheckState::Warn);
-        assert!(slow.commands[0].run.starts_with("echo tsc >") && slow.commands[0].undo.starts_with("echo hpet >"));
-        assert!(source("kvm-clock", "kvm-clock acpi_pm").commands.is_empty());
+        assert_eq!(slow.remedies, [Setting::ClockTsc.remedy("hpet").unwrap()]);
+        assert!(source("kvm-clock", "kvm-clock acpi_pm").remedies.is_empty());
         assert_eq!(price(50.0, 1).state, CheckState::Ok);
         assert_eq!(price(700.0, 0).state, CheckState::Warn);
     }

@@ -1,9 +1,10 @@
 //! The measuring CPUs: frequency, idle states, and how two of them are related.
 
+use msgpath_core::remedy::{Cpu, Setting};
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_sys::clock;
 
-use super::verdict::{Verdict, write};
+use super::verdict::Verdict;
 use super::{Context, noise, read};
 use crate::{floors, speed};
 
@@ -22,8 +23,7 @@ pub(super) fn speed(context: &Context) -> Verdict {
     for cpu in &context.cpus {
         let file = |name: &str| read::line(&format!("{}/cpufreq/{name}", folder(*cpu)));
         if let Ok(now) = file("scaling_governor") {
-            let path = format!("{}/cpufreq/scaling_governor", folder(*cpu));
-            parts.push(governor(*cpu, &now, &file("scaling_available_governors").unwrap_or_default(), &path));
+            parts.push(governor(*cpu, &now, &file("scaling_available_governors").unwrap_or_default()));
         }
         if let Ok(now) = file("energy_performance_preference") {
             parts.push(Verdict::ok(format!("CPU {cpu} energy preference {now}")));
@@ -75,18 +75,15 @@ fn drift(before: u64, after: u64) -> Verdict {
     .with("speed_change_percent", percent)
 }
 
-fn governor(cpu: u32, now: &str, available: &str, path: &str) -> Verdict {
-    let verdict = Verdict::warn_if(
+fn governor(cpu: u32, now: &str, available: &str) -> Verdict {
+    let setting = Cpu::try_from(cpu).map(Setting::Governor).ok();
+    let setting = setting.filter(|best| available.split_whitespace().any(|name| name == best.value()));
+    Verdict::warn_if(
         now != "performance",
         format!("CPU {cpu} governor {now}"),
         "the governor performance: another one lowers the frequency of a CPU that waits",
-    );
-    if available.split_whitespace().any(|one| one == "performance") {
-        let (run, undo) = write("performance", path, now);
-        verdict.fix(run, undo)
-    } else {
-        verdict
-    }
+    )
+    .fix(setting.and_then(|setting| setting.remedy(now)))
 }
 
 /// Check 4.
@@ -223,12 +220,11 @@ mod tests {
 
     #[test]
     fn a_governor_that_saves_power_warns_with_its_way_back() {
-        assert_eq!(governor(0, "performance", "performance powersave", "/x").state, CheckState::Ok);
-        let slow = governor(2, "schedutil", "performance schedutil", "/x");
+        assert_eq!(governor(0, "performance", "performance powersave").state, CheckState::Ok);
+        let slow = governor(2, "schedutil", "performance schedutil");
         assert_eq!((slow.state, slow.what.as_str()), (CheckState::Warn, "CPU 2 governor schedutil"));
-        assert_eq!(slow.commands[0].run, "echo performance > /x");
-        assert_eq!(slow.commands[0].undo, "echo schedutil > /x");
-        assert!(governor(2, "userspace", "userspace", "/x").commands.is_empty());
+        assert_eq!(slow.remedies, [Setting::Governor(Cpu::try_from(2).unwrap()).remedy("schedutil").unwrap()]);
+        assert!(governor(2, "userspace", "userspace").remedies.is_empty());
     }
 
     #[test]

@@ -1,33 +1,32 @@
 //! Memory: huge pages, swap, page merging, pressure, and where programs are put.
 
+use msgpath_core::remedy::{Remedy, Setting};
 use msgpath_core::units::{size, three_digits};
 
-use super::verdict::{Verdict, write};
+use super::verdict::Verdict;
 use super::{Context, read};
 
-const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-const KSM: &str = "/sys/kernel/mm/ksm/run";
-const ASLR: &str = "/proc/sys/kernel/randomize_va_space";
 /// Share of the last ten seconds in which some task waited for memory that warns, %.
 const PRESSURE_PERCENT: f64 = 1.0;
 
 /// Check 12.
 pub(super) fn memory(_: &Context) -> Verdict {
     Verdict::all([
-        Verdict::read(read::line(THP), |text| huge_pages(&text)),
+        Verdict::read(read::line(&Setting::HugePages.path()), |text| huge_pages(&text)),
         Verdict::read(read::text("/proc/swaps"), |text| swap(&text)),
-        Verdict::read(read::line(KSM), |text| merging(&text)),
+        Verdict::read(read::line(&Setting::PageMerging.path()), |text| merging(&text)),
         Verdict::read(read::text("/proc/pressure/memory"), |text| pressure(&text)),
-        Verdict::read(read::line(ASLR), |text| layout(&text)),
+        Verdict::read(read::line(&Setting::AddressLayout.path()), |text| layout(&text)),
     ])
 }
 
 fn huge_pages(text: &str) -> Verdict {
     let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    let Some(now) = chosen else { return Verdict::none(format!("{THP}: not as expected")) };
+    let Some(now) = chosen else {
+        return Verdict::none(format!("{}: not as expected", Setting::HugePages.path()));
+    };
     let cure = "madvise: with always, the kernel collects and clears huge pages while messages wait";
-    let (run, undo) = write("madvise", THP, now);
-    Verdict::warn_if(now == "always", format!("huge pages {now}"), cure).fix(run, undo)
+    Verdict::warn_if(now == "always", format!("huge pages {now}"), cure).fix(Setting::HugePages.remedy(now))
 }
 
 /// `/proc/swaps`: a head, then one line each: name, type, size and used in KiB.
@@ -42,16 +41,16 @@ fn swap(text: &str) -> Verdict {
             format!("{} swapped out", size(used.saturating_mul(1024))),
             "no swap while measuring: a page that comes back from disk costs milliseconds",
         )
-        .fix("swapoff -a", "swapon -a")
+        .fix(Some(Remedy::SwapOff))
         .with("swapped_bytes", used as f64 * 1024.0),
     }
 }
 
 fn merging(text: &str) -> Verdict {
-    let (run, undo) = write("0", KSM, text);
     let on = text == "1";
     let what = if on { "page merging (KSM) runs" } else { "no page merging" };
-    Verdict::warn_if(on, what, "no KSM while measuring: it takes CPU time and unshares pages at a write").fix(run, undo)
+    Verdict::warn_if(on, what, "no KSM while measuring: it takes CPU time and unshares pages at a write")
+        .fix(Setting::PageMerging.remedy(text))
 }
 
 fn pressure(text: &str) -> Verdict {
@@ -68,10 +67,9 @@ fn pressure(text: &str) -> Verdict {
 }
 
 fn layout(text: &str) -> Verdict {
-    let (run, undo) = write("2", ASLR, text);
     let cure = "randomize_va_space 2: with a fixed layout one binary is faster by luck, every time";
     let what = if text == "2" { "addresses randomised".to_owned() } else { format!("randomize_va_space {text}") };
-    Verdict::warn_if(text != "2", what, cure).fix(run, undo)
+    Verdict::warn_if(text != "2", what, cure).fix(Setting::AddressLayout.remedy(text))
 }
 
 #[cfg(test)]
@@ -84,7 +82,7 @@ mod tests {
         assert_eq!(huge_pages("always [madvise] never").state, CheckState::Ok);
         let always = huge_pages("[always] madvise never");
         assert_eq!(always.state, CheckState::Warn);
-        assert!(always.commands[0].undo.starts_with("echo always >"));
+        assert_eq!(always.remedies, [Setting::HugePages.remedy("always").unwrap()]);
         assert_eq!(huge_pages("always").state, CheckState::NotAvailable);
 
         let head = "Filename\tType\tSize\tUsed\tPriority\n";
@@ -95,7 +93,7 @@ mod tests {
         assert_eq!(swap(&format!("{head}/dev/sda2\n")).state, CheckState::NotAvailable);
 
         assert_eq!(merging("0").state, CheckState::Ok);
-        assert_eq!(merging("1").commands[0].undo, format!("echo 1 > {KSM}"));
+        assert_eq!(merging("1").remedies, [Setting::PageMerging.remedy("1").unwrap()]);
         assert_eq!(pressure("some avg10=0.00 total=0").state, CheckState::Ok);
         assert_eq!(pressure("some avg10=3.10 avg60=1 total=0").state, CheckState::Warn);
         assert_eq!(pressure("").state, CheckState::NotAvailable);

@@ -20,39 +20,39 @@ mod tcp;
 mod uring;
 mod verdict;
 
-use msgpath_core::doctor::{Check, CheckState, Examine};
+use msgpath_core::doctor::{Check, CheckState, Examine, Observation};
 use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
 
 use stat::Process;
 use verdict::Verdict;
 
-/// One check: its number, its name, and what examines it.
-struct Entry(u8, &'static str, fn(&Context) -> Verdict);
+/// One check: its number and what examines it.
+struct Entry(u8, fn(&Context) -> Verdict);
 
 /// All checks of one end, in the order in which they are made: those that need the machine untouched first, then the
 /// noise floor, then those that look at what has changed meanwhile. Check 21, the A/A resolution, is a measurement.
 const CHECKS: [Entry; 20] = [
-    Entry(8, "runnable tasks", scheduling::runnable),
-    Entry(19, "other benchmarks", processes::benchmarks),
-    Entry(10, "OS jitter", noise::gap_meter),
-    Entry(11, "timer lateness", noise::timer),
-    Entry(1, "clock", clock::clock),
-    Entry(2, "time namespace", clock::namespace),
-    Entry(3, "cpu speed", cpu::speed),
-    Entry(4, "idle states", cpu::idle),
-    Entry(5, "cpu topology", cpu::topology),
-    Entry(6, "isolation, interrupts", scheduling::isolation),
-    Entry(7, "limits", scheduling::limits),
-    Entry(9, "hypervisor, steal", machine::hypervisor),
-    Entry(12, "memory", memory::memory),
-    Entry(13, "kernel", kernel::kernel),
-    Entry(14, "route", network::route),
-    Entry(15, "packet path", network::packet_path),
-    Entry(16, "tcp settings", tcp::settings),
-    Entry(17, "io_uring", uring::uring),
-    Entry(18, "power, throttling", machine::power),
-    Entry(20, "own build", self_check::build),
+    Entry(8, scheduling::runnable),
+    Entry(19, processes::benchmarks),
+    Entry(10, noise::gap_meter),
+    Entry(11, noise::timer),
+    Entry(1, clock::clock),
+    Entry(2, clock::namespace),
+    Entry(3, cpu::speed),
+    Entry(4, cpu::idle),
+    Entry(5, cpu::topology),
+    Entry(6, scheduling::isolation),
+    Entry(7, scheduling::limits),
+    Entry(9, machine::hypervisor),
+    Entry(12, memory::memory),
+    Entry(13, kernel::kernel),
+    Entry(14, network::route),
+    Entry(15, network::packet_path),
+    Entry(16, tcp::settings),
+    Entry(17, uring::uring),
+    Entry(18, machine::power),
+    Entry(20, self_check::build),
 ];
 
 /// What the checks share: the order, and counters as they stood at the beginning.
@@ -93,27 +93,26 @@ impl Context<'_> {
 
 /// Makes the checks 1 to 20 of this end, in the order of their numbers: less than 4 s in full, a fifth of a second
 /// otherwise.
-pub fn examine(order: &Examine) -> Vec<Check> {
+pub fn examine(order: &Examine) -> Vec<Observation> {
     let context = Context::new(order);
-    let mut checks: Vec<Check> = CHECKS
-        .iter()
-        .map(|Entry(number, name, examine)| examine(&context).into_check(*number, name, &order.end))
-        .collect();
-    checks.sort_by_key(|check| check.number);
-    checks
+    let mut observations: Vec<Observation> =
+        CHECKS.iter().map(|Entry(number, examine)| examine(&context).observed(*number)).collect();
+    observations.sort_by_key(|observation| observation.number);
+    observations
 }
 
 /// The checks that need both ends: whether they share a clock (2), and whether they are the same program (20).
-pub fn both(near: &[Check], far: &[Check], near_env: &Environment, far_env: &Environment) -> Vec<Check> {
+pub fn both(near: &[Observation], far: &[Observation], near_env: &Environment, far_env: &Environment) -> Vec<Check> {
+    let check = |verdict: Verdict, number| Check::new("both", verdict.observed(number));
     let mut checks = vec![
-        clock::together(near_env, far_env).into_check(2, "time namespace", "both"),
-        self_check::together(near_env, far_env).into_check(20, "own build", "both"),
+        check(clock::together(near_env, far_env), 2),
+        check(self_check::together(near_env, far_env), 20),
     ];
     // A clock that goes backwards between CPUs at either end spoils what needs both.
-    let backwards = |checks: &[Check]| checks.iter().any(|check| check.number == 1 && check.state == CheckState::Stop);
+    let backwards = |checks: &[Observation]| checks.iter().any(|check| check.number == 1 && check.state == CheckState::Stop);
     if backwards(near) || backwards(far) {
         let verdict = Verdict::stop("the clock goes backwards between CPUs of one end: no one-way time", "see check 1");
-        checks.insert(0, verdict.into_check(1, "clock", "both"));
+        checks.insert(0, check(verdict, 1));
     }
     checks
 }
@@ -121,6 +120,7 @@ pub fn both(near: &[Check], far: &[Check], near_env: &Environment, far_env: &Env
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::doctor::parse_report;
 
     #[test]
     fn every_check_says_what_it_saw() {
@@ -131,13 +131,14 @@ mod tests {
         assert!(start.elapsed().as_secs() < 60);
         assert_eq!(checks.iter().map(|check| check.number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
         for check in &checks {
-            assert!(!check.what.is_empty() && check.end == "near", "{check:?}");
+            assert!(!check.what.is_empty() && !check.what.contains('\n'), "{check:?}");
             assert_eq!(check.state == CheckState::NotAvailable, check.what.starts_with("n/a: "), "{check:?}");
             assert!(check.state < CheckState::Warn || !check.cure.is_empty(), "a warning without a cure: {check:?}");
             assert!(check.state >= CheckState::Warn || check.cure.is_empty(), "a cure without a warning: {check:?}");
-            assert!(check.commands.iter().all(|fix| !fix.run.is_empty()));
+            assert!(check.remedies.iter().all(|remedy| remedy.check() == check.number), "{check:?}");
             assert!(check.evidence.values().all(|value| value.is_finite()), "{check:?}");
         }
+        assert_eq!(parse_report(checks.clone()), Ok(checks.clone()), "it is a report");
         if cfg!(debug_assertions) {
             assert_eq!(checks[19].state, CheckState::Stop, "a debug build makes no claims");
         }

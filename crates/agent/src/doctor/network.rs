@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use msgpath_core::remedy::{Device, Remedy};
 use msgpath_core::schema::{DeviceKind, Route};
 use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_sys::ethtool::{Ethtool, Offload, Stamping};
@@ -136,7 +137,7 @@ fn judge_coalescing(device: &str, us: u32) -> Verdict {
         format!("receive interrupts wait {us} µs"),
         "no interrupt coalescing, or know that latency moves in these steps",
     )
-    .fix(format!("ethtool -C {device} rx-usecs 0"), format!("ethtool -C {device} rx-usecs {us}"))
+    .fix(Device::parse(device).map(|device| Remedy::Coalescing { device, was_us: us }))
     .with("rx_usecs", f64::from(us))
 }
 
@@ -292,7 +293,8 @@ mod tests {
         assert_eq!(judge_coalescing("eth0", 3).state, CheckState::Ok);
         let slow = judge_coalescing("eth0", 50);
         assert_eq!(slow.state, CheckState::Warn);
-        assert_eq!(slow.commands[0].undo, "ethtool -C eth0 rx-usecs 50");
+        assert_eq!(slow.remedies[0].undo().to_string(), "ethtool -C eth0 rx-usecs 50");
+        assert!(judge_coalescing("eth0;id", 50).remedies.is_empty());
     }
 
     #[test]

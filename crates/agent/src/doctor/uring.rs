@@ -2,16 +2,15 @@
 
 use std::io;
 
+use msgpath_core::remedy::Setting;
 use msgpath_sys::uring::Uring;
 
-use super::verdict::{Verdict, write};
+use super::verdict::Verdict;
 use super::{Context, read};
-
-const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Check 17. msgpath makes no polling thread in the kernel (SQPOLL), so no CPU is lost to one.
 pub(super) fn uring(_: &Context) -> Verdict {
-    let setting = read::line(DISABLED); // kernels before 6.6 do not have it
+    let setting = read::line(&Setting::IoUring.path()); // kernels before 6.6 do not have it
     judge(setting.as_deref().ok(), Uring::new(4).and_then(|ring| ring.has_send_zc()))
 }
 
@@ -27,10 +26,8 @@ fn judge(setting: Option<&str>, ring: io::Result<bool>) -> Verdict {
     };
     let what = format!("io_uring does not work{set}: {error}; its paths are n/a");
     match setting {
-        Some(now @ ("1" | "2")) => {
-            let (run, undo) = write("0", DISABLED, now);
-            Verdict::warn(what, "io_uring_disabled 0, or a user in its io_uring_group").fix(run, undo)
-        }
+        Some(now @ ("1" | "2")) => Verdict::warn(what, "io_uring_disabled 0, or a user in its io_uring_group")
+            .fix(Setting::IoUring.remedy(now)),
         _ if error.raw_os_error() == Some(38) => Verdict::warn(what, "a kernel of 5.1 or later with io_uring built in"),
         _ => Verdict::warn(what, "a seccomp filter (a container's?) or a limit refuses it: see check 13 and 7"),
     }
@@ -48,10 +45,7 @@ mod tests {
         assert!(judge(None, Ok(false)).what.contains("without zero-copy"));
         assert_eq!(judge(Some("1"), Ok(true)).state, CheckState::Ok, "this user is in the group");
         let off = judge(Some("2"), refused());
-        assert_eq!(
-            (off.state, off.commands[0].undo.as_str()),
-            (CheckState::Warn, "echo 2 > /proc/sys/kernel/io_uring_disabled")
-        );
+        assert_eq!((off.state, off.remedies), (CheckState::Warn, vec![Setting::IoUring.remedy("2").unwrap()]));
         assert!(judge(Some("0"), refused()).cure.contains("seccomp"));
         assert!(judge(None, Err(io::Error::from_raw_os_error(38))).cure.contains("kernel"));
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::doctor::{Check, CheckState, Fix};
+use msgpath_core::doctor::{CheckState, Observation};
+use msgpath_core::remedy::Remedy;
 
 /// State, sentence and cure of a check or of a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,13 +11,13 @@ pub(crate) struct Verdict {
     pub state: CheckState,
     pub what: String,
     pub cure: String,
-    pub commands: Vec<Fix>,
+    pub remedies: Vec<Remedy>,
     pub evidence: BTreeMap<String, f64>,
 }
 
 impl Verdict {
     fn new(state: CheckState, what: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { state, what: what.into(), cure: cure.into(), commands: Vec::new(), evidence: BTreeMap::new() }
+        Self { state, what: what.into(), cure: cure.into(), remedies: Vec::new(), evidence: BTreeMap::new() }
     }
 
     pub fn ok(what: impl Into<String>) -> Self {
@@ -54,10 +55,10 @@ impl Verdict {
         self
     }
 
-    /// Adds a command, where something is wrong.
-    pub fn fix(mut self, run: impl Into<String>, undo: impl Into<String>) -> Self {
+    /// Adds what helps, where something is wrong and the table has a remedy.
+    pub fn fix(mut self, remedy: Option<Remedy>) -> Self {
         if self.state >= CheckState::Warn {
-            self.commands.push(Fix { run: run.into(), undo: undo.into() });
+            self.remedies.extend(remedy);
         }
         self
     }
@@ -83,21 +84,16 @@ impl Verdict {
             };
             add(&mut whole.what, &part.what);
             add(&mut whole.cure, &part.cure);
-            whole.commands.extend(part.commands);
+            whole.remedies.extend(part.remedies);
             whole.evidence.extend(part.evidence);
         }
         whole
     }
 
-    pub fn into_check(self, number: u8, name: &str, end: &str) -> Check {
-        let Verdict { state, what, cure, commands, evidence } = self;
-        Check { number, name: name.into(), end: end.into(), state, what, cure, commands, evidence }
+    pub fn observed(self, number: u8) -> Observation {
+        let Verdict { state, what, cure, remedies, evidence } = self;
+        Observation { number, state, what, cure, remedies, evidence }
     }
-}
-
-/// A command that writes a value into a file of the kernel, with the one that restores what it holds now.
-pub(crate) fn write(value: &str, path: &str, now: &str) -> (String, String) {
-    (format!("echo {value} > {path}"), format!("echo {now} > {path}"))
 }
 
 #[cfg(test)]
@@ -109,11 +105,11 @@ mod tests {
         let all = Verdict::all([
             Verdict::ok("a is fine").with("a", 1.0),
             Verdict::none("b: needs root"),
-            Verdict::warn("c is not", "mend c").fix("mend", "break"),
+            Verdict::warn("c is not", "mend c").fix(Some(Remedy::SwapOff)),
         ]);
         assert_eq!(all.state, CheckState::Warn);
         assert_eq!(all.what, "c is not; a is fine; n/a: b: needs root");
-        assert_eq!((all.cure.as_str(), all.commands.len(), all.evidence["a"]), ("mend c", 1, 1.0));
+        assert_eq!((all.cure.as_str(), all.remedies.len(), all.evidence["a"]), ("mend c", 1, 1.0));
         let none = Verdict::all([Verdict::none("b"), Verdict::none("c")]);
         assert_eq!((none.state, none.what.as_str()), (CheckState::NotAvailable, "n/a: b; c"));
         assert_eq!(Verdict::all([Verdict::ok("a"), Verdict::none("b")]).state, CheckState::Ok);
@@ -121,9 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wrong_has_commands() {
-        assert!(Verdict::ok("fine").fix("a", "b").commands.is_empty());
+    fn only_what_is_wrong_has_remedies() {
+        assert!(Verdict::ok("fine").fix(Some(Remedy::SwapOff)).remedies.is_empty());
         assert!(Verdict::ok("fine").with("ratio", f64::NAN).evidence.is_empty());
-        assert_eq!(write("1", "/x", "0"), ("echo 1 > /x".into(), "echo 0 > /x".into()));
     }
 }

@@ -526,7 +526,8 @@ fn a_round_ends_when_its_time_is_over() {
     for role in ["echo", "sender"] {
         let mut near = Near::new(Reach::Network, terms.clone());
         let _channels = near.begins(&endless(&order("tcp:send").path, role));
-        let FromEnd::Failed(problem) = near.asks(&ToEnd::Finish) else { panic!("{role}: it lasted") };
+        let FromEnd::Failed(failure) = near.asks(&ToEnd::Finish) else { panic!("{role}: it lasted") };
+        let problem = msgpath_core::Problem::from(failure);
         assert!(problem.to_string().contains("longer than"), "{problem}");
         assert!(matches!(near.orders(&order("tcp:send")), FromEnd::Offered { .. }), "the session goes on");
     }

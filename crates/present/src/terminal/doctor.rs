@@ -47,7 +47,7 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
             check.what.as_str().into(),
         ]);
         if check.state >= CheckState::Warn && !check.cure.is_empty() {
-            table.row(["".into(), "".into(), "".into(), Paint::Dim.span(format!("fix: {}", check.cure))]);
+            table.row(["".into(), "".into(), "".into(), Paint::Dim.span(format!("fix: {}", check.advice()))]);
         }
     }
     page.table(table);
@@ -109,10 +109,7 @@ pub fn doctor_fix(doctor: &Doctor, style: Style) -> String {
         comment(&mut page, &format!("{} {}{at}", check.number, check.name));
         for fix in &check.commands {
             page.verbatim(&fix.run);
-            page.verbatim(&match fix.undo.as_str() {
-                "" => "# undo: nothing to restore".into(),
-                undo => format!("# undo: {undo}"),
-            });
+            page.verbatim(&format!("# undo: {}", fix.undo));
         }
     }
     page.finish()

@@ -63,5 +63,5 @@ pub(super) fn end(end: &str, places: Option<[EndPlace; 2]>) -> Result<Stream, Pr
     };
     let role = Role::End { places: places.map(Box::new) };
     let (child, to, from) = start(&mut program(), MakerEnds::ClosesInput, &role).map_err(cannot)?;
-    Ok(Stream { process: Some(child), ..Stream::new(from, to) })
+    Ok(Stream { process: Some(child), started_here: true, ..Stream::new(from, to) })
 }

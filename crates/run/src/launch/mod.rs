@@ -56,13 +56,15 @@ pub struct Stream {
     pub found: Option<FoundBy>,
     /// What that launcher writes to its standard error.
     pub(crate) errors: Option<LastOutput>,
+    /// This process started the agent, on this machine: it is this program.
+    pub(crate) started_here: bool,
 }
 
 impl Stream {
     /// A stream, and nothing else that is known of the agent.
     pub fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
         let (to, from) = (Box::new(to), Box::new(from));
-        Self { to, from, process: None, peer: None, token: None, found: None, errors: None }
+        Self { to, from, process: None, peer: None, token: None, found: None, errors: None, started_here: false }
     }
 }
 

@@ -66,13 +66,13 @@ impl Calling {
         let timeout = Duration::from_nanos(order.connect_timeout_ns);
         let open = |index| Connection::open(index, order.address, timeout);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
-        let connections = connections.map_err(FromEnd::Failed)?;
+        let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
         let from = connections.first().and_then(|first| first.stream.local_addr().ok()).unwrap_or(order.address);
         let (draws, wire) = (Draws::of(order.register, order.connections), wire(&order.speaks, order.address));
         let shared = Arc::new(Shared::new(order));
         let lines = connections.into_iter().zip(draws);
         let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
-        let team = Team::new(lines, &shared).map_err(FromEnd::Failed)?;
+        let team = Team::new(lines, &shared).map_err(|problem| FromEnd::Failed(problem.into()))?;
         let counters = counters::Reader::new(&shared.order.cpus);
         let answer = FromEnd::Calling { from, counters: counters.names() };
         Ok((Self { shared, team, counters, round: None }, answer))
@@ -227,7 +227,7 @@ mod tests {
         // Nobody listens there; what cannot be is refused before.
         let (mut control, _) = session(Reach::Own);
         says(&mut control, call());
-        assert!(matches!(hears(&mut control), FromEnd::Failed(problem) if problem.code == "E01"));
+        assert!(matches!(hears(&mut control), FromEnd::Failed(failure) if msgpath_core::Problem::from(failure.clone()).code == "E01"));
         says(&mut control, ToEnd::Call(Box::new(CallOrder { connections: 0, ..order("ping") })));
         assert!(matches!(hears(&mut control), FromEnd::Unavailable(reason) if reason.why.contains("refused")));
     }

@@ -160,7 +160,7 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
 fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
     let Line { connection, wire, draws, maker, out, .. } = line;
     if connection.stale {
-        connection.renew().map_err(Broken::Lost)?;
+        connection.renew().map_err(|problem| Broken::Lost(problem.into()))?;
     }
     let sent = wire.build(&step.method, maker, draws, out);
     maker.advance();
@@ -335,7 +335,7 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     let (received, sent) = match taken {
         Ok(both) => both,
         Err(problem) => {
-            part.broken = Some((index, Broken::Lost(problem)));
+            part.broken = Some((index, Broken::Lost(problem.into())));
             return;
         }
     };

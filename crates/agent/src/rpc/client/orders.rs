@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use msgpath_core::Problem;
 use msgpath_core::plan::{Load, MAX_CONNECTIONS, MAX_THREADS};
 use msgpath_core::schema::{EndRound, OpenRound, RpcRow};
 use msgpath_rpc::command::{MAX_CALLS, MAX_STEPS, Step};
 use msgpath_rpc::log::{self, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
@@ -151,7 +152,7 @@ pub enum Broken {
     /// The user interrupted, or another connection broke.
     Stopped,
     /// It could not be made again after the server had closed it, or had no thread.
-    Lost(Problem),
+    Lost(Failure),
 }
 
 /// What all threads have measured of a round, beside what single calls left behind.

@@ -19,7 +19,7 @@ use msgpath_agent::rpc::client::orders::{Broken, CallOrder, Called, CallsOrder, 
 use msgpath_agent::rpc::client::wire::random_seed;
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
-use msgpath_core::doctor::{Doctor, Examine};
+use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
 use msgpath_core::gate::Gate;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
 use msgpath_core::schema::{
@@ -268,7 +268,7 @@ fn had(answer: FromEnd) -> Result<FromEnd, Problem> {
             let what = format!("these calls cannot be made here: {}", reason.why);
             Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint))
         }
-        FromEnd::Failed(problem) => Err(problem),
+        FromEnd::Failed(failure) => Err(failure.into()),
         answer => Ok(answer),
     }
 }
@@ -298,6 +298,8 @@ fn header(
     let started = clock::now();
     agent.send(&ToEnd::Examine(Examine { end, cpus, full: false, peer, spin: false, other_cpu: None }))?;
     let FromEnd::Examined { checks } = had(agent.answer()?.0)? else { return Err(out_of_turn()) };
+    let observed = parse_report(checks).map_err(|_| out_of_turn())?;
+    let checks = observed.into_iter().map(|observation| Check::new("near", observation)).collect();
     let doctor = Doctor { checks, took_ns: clock::now() - started, full: false };
     let cpu = request.cpus.first().copied();
     agent.send(&ToEnd::Measure(FloorsOrder { near: cpu, far: None, one_machine: false, size, peer, pieces: None }))?;
@@ -524,7 +526,7 @@ impl Run<'_> {
                     .why("the lab's server4 serves one connection a port: others wait until it is closed")
                     .hint("another port, or a larger --timeout")
             }
-            Broken::Lost(lost) => Problem { exit: Exit::Unfinished, ..lost },
+            Broken::Lost(failure) => Problem { exit: Exit::Unfinished, ..failure.into() },
             Broken::Stopped => problem("E15", "interrupted".into()),
         }
     }
