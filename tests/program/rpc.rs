@@ -482,6 +482,43 @@ fn what_is_no_reply_ends_the_run_and_nothing_else() {
 }
 
 #[test]
+fn impossible_times_of_a_server_end_the_run_in_words() {
+    let reply = |header: Header, more: &[u8], asked: &Asked| Do::Reply(message(&header, more, asked.body()));
+    let told = |waited: u64, lock: u64| [waited, 0, lock].map(u64::to_le_bytes).concat();
+    type Lie = Box<dyn Fn(&Asked) -> (Header, Vec<u8>) + Send>;
+    let stamped = |at: usize, t: i64| -> Lie {
+        Box::new(move |asked| {
+            let mut header = answer(asked, 0);
+            header.t[at] = t;
+            (header, Vec::new())
+        })
+    };
+    let telling = |waited: u64, lock: u64| -> Lie {
+        Box::new(move |asked| (Header { pad: Header::TELL, ..answer(asked, 0) }, told(waited, lock)))
+    };
+    for load in ["", "--rate 500"] {
+        let lies = [
+            ("its T2 is", stamped(1, i64::MIN)),
+            ("its T3 is", stamped(2, i64::MAX)),
+            ("a request waited to be read for", telling(1 << 60, 0)),
+            ("a request waited for a lock for", telling(0, u64::MAX)),
+        ];
+        for (says, lie) in lies {
+            let mut served = lab();
+            let (port, _requests) = server(move |at, asked| {
+                let (header, more) = lie(asked);
+                if at < 2 { served(at, asked) } else { reply(header, &more, asked) }
+            });
+            let output = rpc(port, &format!("-k 5 {load} ping -value vvvvv 64")).ends_with(4);
+            let output = output.says(&["error[E57]: the server reports what cannot be", says]);
+            let debug = |text: &str| ["RpcRow", "Some(", "{", "}"].iter().any(|sign| text.contains(sign));
+            assert!(!debug(&output.err), "{load} {says}: {}", output.err);
+            assert!(output.out.contains("ping: 2 calls answered"), "{load} {says}: {}", output.out);
+        }
+    }
+}
+
+#[test]
 fn a_longer_header_is_taken() {
     let (port, _requests) = server(|_, asked| Do::Reply(message(&answer(asked, 0), &[7; 4095 - 72], asked.body())));
     rpc(port, "-k 3 ping -value hello --verify --no-save").ends_with(0).shows(&["every byte of 3 of 3"]);

@@ -366,8 +366,10 @@ pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<
             Stored::Number(form, get, _) => {
                 let mut before = [0; KINDS];
                 for row in rows {
-                    let coded = form.code(get(row), &mut before[form.kind(row)]);
-                    varint::put(&mut cells, coded.ok_or_else(|| format!("{name} is out of its range: {row:?}"))?);
+                    let value = get(row);
+                    let coded = form.code(value, &mut before[form.kind(row)]);
+                    let beyond = || format!("{name} {} of {} is out of its range", value.unwrap_or(0), R::WHAT);
+                    varint::put(&mut cells, coded.ok_or_else(beyond)?);
                 }
             }
             Stored::Key(key, _) => {

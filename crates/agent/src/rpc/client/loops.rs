@@ -217,6 +217,10 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
     connection.stale = got.reply.closes;
     let beyond = connection.inbox.beyond(whole);
     connection.inbox.consume(whole);
+    if let Some(what) = got.impossible(&gone) {
+        part.settle(place, connection.index, &gone, None);
+        return Err(Broken::Impossible(what));
+    }
     part.settle(place, connection.index, &gone, Some(&got));
     match wrong {
         Some(why) => Err(Broken::Wrong(why)),
@@ -356,14 +360,17 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
         (Some(Broken::Stopped) | None, sent) => sent,
         (found, _) => found,
     };
-    let mut foreign = None;
+    let mut refused = None;
     for (at, one) in gone.iter().enumerate() {
         let got = got.get(at).filter(|got| {
-            let fits = wire.belongs(&got.reply, one.sent.rpcid, one.unix_us, &step.method);
-            foreign = foreign.take().or_else(|| fits.as_ref().err().cloned());
-            fits.is_ok()
+            let belongs = wire.belongs(&got.reply, one.sent.rpcid, one.unix_us, &step.method);
+            let fits = belongs.map_err(Broken::Foreign).and_then(|()| match got.impossible(one) {
+                Some(what) => Err(Broken::Impossible(what)),
+                None => Ok(()),
+            });
+            fits.map_err(|broken| refused.get_or_insert(broken)).is_ok()
         });
         part.settle(place, index, one, got);
     }
-    part.broken = foreign.map(Broken::Foreign).or(ended).map(|broken| (index, broken));
+    part.broken = refused.or(ended).map(|broken| (index, broken));
 }

@@ -153,6 +153,8 @@ pub enum Broken {
     Stopped,
     /// It could not be made again after the server had closed it, or had no thread.
     Lost(Failure),
+    /// The server reports what cannot be.
+    Impossible(String),
 }
 
 /// What all threads have measured of a round, beside what single calls left behind.

@@ -3,6 +3,7 @@
 use msgpath_core::Histogram;
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::{EndReport, OpenRound, RpcRow};
+use msgpath_core::units::Glyphs;
 use msgpath_rpc::log::{self, DATA_BYTES};
 use msgpath_rpc::{Header, Kind};
 
@@ -13,6 +14,11 @@ use super::wire::{Does, Reply, Sent, Wire, key_of};
 
 /// Characters of the longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;
+const YEAR_US: u64 = 31_557_600_000_000;
+/// Clocks of two machines that are further apart are not clocks: one that was never set says 1970.
+const FURTHEST_US: u64 = 100 * YEAR_US;
+/// The server's clock may be set while it serves a call: a wait may be longer than its call by this much, ns.
+const CLOCK_SET_NS: u64 = 1_000_000_000;
 
 /// A call that was sent.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +65,27 @@ pub struct Got {
     pub reply: Reply,
     /// The begin of its body.
     pub body: [u8; DATA_BYTES],
+}
+
+impl Got {
+    /// What the server reports of a call that cannot be: its stamps and times are its word only.
+    pub fn impossible(&self, gone: &Gone) -> Option<String> {
+        let time = |ns: u64| Glyphs::Ascii.time(ns as f64);
+        let [_, t2, t3, _] = self.reply.header.t;
+        for (stamp, t) in [("T2", t2), ("T3", t3)] {
+            let apart = t.abs_diff(gone.unix_us);
+            if t != 0 && apart > FURTHEST_US {
+                return Some(format!("its {stamp} is {} years from T1", apart / YEAR_US));
+            }
+        }
+        let telling = self.reply.telling?;
+        let took = self.t4.saturating_sub(gone.t1);
+        let told = [("waited to be read", telling.waited_ns), ("waited for a lock", telling.lock_ns)];
+        // 2^64-1: the wait is not known.
+        let beyond = |ns: u64| ns != u64::MAX && ns > took.saturating_add(CLOCK_SET_NS);
+        let (waited, ns) = told.into_iter().find(|(_, ns)| beyond(*ns))?;
+        Some(format!("a request {waited} for {} in a call of {}", time(ns), time(took)))
+    }
 }
 
 /// What a part belongs to.
@@ -316,6 +343,28 @@ pub fn verify(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_rpc::Telling;
+
+    #[test]
+    fn impossible_times_of_a_server_are_named() {
+        let now = 1_800_000_000_000_000;
+        let gone = Gone { unix_us: now, t1: 1_000, ..Gone::default() };
+        let got = |t: [i64; 4], telling: Option<(u64, u64)>| {
+            let telling = telling.map(|(waited_ns, lock_ns)| Telling { waited_ns, served_ns: 0, lock_ns });
+            let reply = Reply { header: Header { t, ..Header::default() }, telling, ..Reply::default() };
+            Got { t4: 51_000, reply, ..Got::default() }.impossible(&gone)
+        };
+        // Not known, never set, a day ahead.
+        for t in [0, 1, now + 86_400_000_000] {
+            assert_eq!(got([0, t, t, 0], Some((u64::MAX, 40_000))), None, "{t}");
+        }
+        for t in [i64::MIN, i64::MAX, -now * 2] {
+            assert!(got([0, t, now, 0], None).unwrap().starts_with("its T2 is "), "{t}");
+            assert!(got([0, now, t, 0], None).unwrap().contains("years from T1"), "{t}");
+        }
+        assert!(got([0; 4], Some((1 << 60, 0))).unwrap().contains("waited to be read for "));
+        assert!(got([0; 4], Some((0, u64::MAX - 1))).unwrap().contains("waited for a lock for "));
+    }
 
     #[test]
     fn parts_of_a_round_are_one() {

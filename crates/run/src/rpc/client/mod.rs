@@ -526,6 +526,9 @@ impl Run<'_> {
                     .why("the lab's server4 serves one connection a port: others wait until it is closed")
                     .hint("another port, or a larger --timeout")
             }
+            Broken::Impossible(what) => problem("E57", format!("the server reports what cannot be: {what}"))
+                .why("a result that rests on a wrong report is worthless, so the run stopped")
+                .hint("a server whose clock and times are right"),
             Broken::Lost(failure) => Problem { exit: Exit::Unfinished, ..failure.into() },
             Broken::Stopped => problem("E15", "interrupted".into()),
         }
