@@ -409,7 +409,7 @@ fn converse<F: Read + AsFd>(
                 let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
                 let order = Arc::clone(&prepared.order);
                 let accepted =
-                    accept(prepared, &locals).and_then(|accepted| match begin(&mut tracer, &order, &accepted.0) {
+                    accept(prepared, locals).and_then(|accepted| match begin(&mut tracer, &order, &accepted.0) {
                         Ok(traced) => Ok((accepted, traced)),
                         Err(reason) => {
                             accepted.0.abandon();
@@ -719,11 +719,16 @@ fn host_of(order: &RoundOrder, peer: Peer) -> IpAddr {
 
 type Accepted = (Team, crate::thread::Ready, Option<Share>, Option<IpAddr>);
 
-fn accept(mut prepared: Prepared, locals: &[String]) -> Result<Accepted, Unavailable> {
-    let channels = prepared
-        .offer
-        .accept(locals, ACCEPT)
-        .map_err(|error| Unavailable::new(format!("the far end could not accept: {error}"), remedy(&error)))?;
+fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted, Unavailable> {
+    let mut offer = prepared.offer;
+    // `procvm` tries here to read the memory of the other end, which threads that listen may not.
+    let accepted = confine::outside(move || {
+        let channels = offer.accept(&locals, ACCEPT);
+        (offer, channels)
+    });
+    let refused = |error: io::Error| Unavailable::new(format!("the far end could not accept: {error}"), remedy(&error));
+    let (_offer, channels) = accepted.map_err(refused)?;
+    let channels = channels.map_err(refused)?;
     let seen = channels.first().and_then(AnyChannel::peer);
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort)?;

@@ -5,7 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
 
 /// Executing a file, and whatever changes one or a folder, of linux/landlock.h. Reading stays.
 const EXECUTE: u64 = 1;
@@ -87,7 +90,7 @@ fn checked(result: libc::c_long) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
-/// Capabilities that no measurement uses: of modules, devices, the clock, other users' files, users and groups.
+/// Capabilities that no measurement uses: of modules, devices, the clock, owners of files, users and groups.
 const UNUSED: CapabilitySet = CapabilitySet::AUDIT_CONTROL
     .union(CapabilitySet::AUDIT_WRITE)
     .union(CapabilitySet::BLOCK_SUSPEND)
@@ -112,23 +115,44 @@ const UNUSED: CapabilitySet = CapabilitySet::AUDIT_CONTROL
     .union(CapabilitySet::SYS_TTY_CONFIG)
     .union(CapabilitySet::WAKE_ALARM);
 
-/// Gives up the capabilities that no measurement uses; how many those were.
+/// The capabilities that [`drop_unused_capabilities`] drops: bit in the masks of /proc/PID/status, and name as in capabilities(7).
+pub fn unused_capabilities() -> impl Iterator<Item = (u64, String)> {
+    UNUSED.iter_names().map(|(name, flag)| (flag.bits(), format!("CAP_{name}")))
+}
+
+/// What [`drop_unused_capabilities`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Unused capabilities that the thread had (permitted or inheritable).
+    pub held: u32,
+    /// None of the unused capabilities is left in the bounding set. False without CAP_SETPCAP, which may reduce that set.
+    pub bounded: bool,
+}
+
+/// Drops the capabilities that no measurement uses from the effective, permitted, inheritable, ambient and bounding set of the calling
+/// thread, and of the threads that it starts afterwards.
 ///
 /// # Errors
-/// As capset(2).
-pub fn drop_unused_capabilities() -> io::Result<u32> {
-    let had = capabilities(None)?;
-    let given_up = had.permitted.intersection(UNUSED).bits().count_ones();
+/// As capset(2) and prctl(2).
+pub fn drop_unused_capabilities() -> io::Result<Dropped> {
+    let before = capabilities(None)?;
+    // An unknown capability is an older kernel's: it is in no set. First, because CAP_SETPCAP is one of those that go.
+    let in_bounding_set = |capability: &CapabilitySet| capability_is_in_bounding_set(*capability).unwrap_or(false);
+    if before.effective.contains(CapabilitySet::SETPCAP) {
+        UNUSED.iter().filter(in_bounding_set).try_for_each(remove_capability_from_bounding_set)?;
+    }
+    clear_ambient_capability_set()?;
     let keep = |set: CapabilitySet| set.difference(UNUSED);
     set_capabilities(
         None,
         CapabilitySets {
-            effective: keep(had.effective),
-            permitted: keep(had.permitted),
-            inheritable: keep(had.inheritable),
+            effective: keep(before.effective),
+            permitted: keep(before.permitted),
+            inheritable: keep(before.inheritable),
         },
     )?;
-    Ok(given_up)
+    let held = before.permitted.union(before.inheritable).intersection(UNUSED).bits().count_ones();
+    Ok(Dropped { held, bounded: !UNUSED.iter().any(|capability| in_bounding_set(&capability)) })
 }
 
 #[cfg(test)]
@@ -182,12 +206,23 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_that_were_given_up_do_not_come_back() {
+    fn dropped_capabilities_are_in_no_set_of_the_thread() {
         std::thread::spawn(|| {
             no_new_privileges().unwrap();
-            drop_unused_capabilities().unwrap();
-            assert!(capabilities(None).unwrap().permitted.intersection(UNUSED).is_empty());
-            assert_eq!(drop_unused_capabilities().unwrap(), 0);
+            let may_bound = capabilities(None).unwrap().effective.contains(CapabilitySet::SETPCAP);
+            let dropped = drop_unused_capabilities().unwrap();
+            let unused = unused_capabilities().fold(0, |mask, (bit, _)| mask | bit);
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let set = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                u64::from_str_radix(line.trim(), 16).unwrap()
+            };
+            for name in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
+                assert_eq!(set(name) & unused, 0, "{name}");
+            }
+            assert_eq!(set("CapBnd:") & unused == 0, dropped.bounded);
+            assert!(dropped.bounded || !may_bound, "CAP_SETPCAP reduces the bounding set");
+            assert_eq!(drop_unused_capabilities().unwrap(), Dropped { held: 0, ..dropped });
         })
         .join()
         .unwrap();
