@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use msgpath_core::{Exit, Problem};
 
 use crate::confine::confine;
+use crate::privileges::{Peer, Reach};
 use crate::role::{Found, FoundBy, Network, Surroundings};
-use crate::session::{Peer, Reach, agent_at};
+use crate::session::agent_at;
 use crate::wire::{self, VERSION};
 use crate::{environment, route};
 
@@ -110,7 +111,7 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach) -
     };
     let near = ssh.map(|(client, _)| client).or_else(|| known.near.iter().copied().find(|near| !is_own(*near)));
     confine(&[&std::env::temp_dir()]);
-    agent_at(Peer { host: Some(host), address: near, reach })
+    agent_at(Peer { host: Some(host), address: near, reach, proven: false })
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod pacer;
 pub mod payload;
 pub mod periodic;
 pub mod plausible;
+mod privileges;
 pub mod program;
 pub mod role;
 pub mod route;
@@ -44,5 +45,6 @@ pub mod token;
 pub mod wire;
 
 pub use memory::Budget;
+pub use privileges::{Peer, Reach, Spinning};
 pub use serve::{ServeAddress, ServeOptions, serve};
-pub use session::{Lease, Peer, Reach, Terms, agent, session, started};
+pub use session::{Lease, Terms, agent, session, started};

@@ -84,7 +84,7 @@ impl CallOrder {
     }
 }
 
-/// The memory that the rounds of all sessions share.
+/// What the rounds of all sessions share: memory in bytes, or CPUs.
 #[derive(Debug)]
 pub struct Budget {
     total: u64,
@@ -95,16 +95,16 @@ pub struct Budget {
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
-    bytes: u64,
+    amount: u64,
 }
 
 impl Budget {
-    /// So many bytes.
+    /// So much.
     pub fn new(total: u64) -> Arc<Self> {
         Arc::new(Self { total, taken: AtomicU64::new(0) })
     }
 
-    /// Takes a part.
+    /// Takes bytes.
     ///
     /// # Errors
     /// It is more than there is, or more than others leave at the moment.
@@ -115,25 +115,35 @@ impl Budget {
                 "smaller or fewer messages in flight, fewer connections, or there: msgpath serve --memory SIZE",
             ));
         }
-        let fits = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.total);
-        match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
-            Ok(_) => Ok(Share { budget: Arc::clone(self), bytes }),
-            Err(taken) => Err(Unavailable::new(
+        self.share(bytes).map_err(|left| {
+            Unavailable::new(
                 format!(
                     "the far end is busy: the round takes {}, and others leave {} of {}",
                     size(bytes),
-                    size(self.total - taken),
+                    size(left),
                     size(self.total)
                 ),
                 "later again, or there: msgpath serve --memory SIZE",
-            )),
+            )
+        })
+    }
+
+    /// Takes a part.
+    ///
+    /// # Errors
+    /// What others leave.
+    pub(crate) fn share(self: &Arc<Self>, amount: u64) -> Result<Share, u64> {
+        let fits = |taken: u64| taken.checked_add(amount).filter(|sum| *sum <= self.total);
+        match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(Share { budget: Arc::clone(self), amount }),
+            Err(taken) => Err(self.total - taken),
         }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.taken.fetch_sub(self.amount, Ordering::Relaxed);
     }
 }
 

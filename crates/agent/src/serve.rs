@@ -21,8 +21,9 @@ use msgpath_sys::socket::{is_own, set_backlog};
 use crate::confine::confine;
 use crate::greeting::{GREETING, service_name};
 use crate::memory::Budget;
+use crate::privileges::{Peer, Reach, Spinning};
 use crate::rpc::server::Event;
-use crate::session::{Lease, Peer, Reach, Terms, session};
+use crate::session::{Lease, Terms, session};
 use crate::team::no_thread;
 use crate::token::{Nonces, Prover, Token};
 use crate::wire::{self, FromEnd, Incoming, Nonce, ToEnd};
@@ -240,7 +241,7 @@ impl Stream {
                     true => Reach::Machine,
                     false => Reach::Network,
                 };
-                Ok(Peer { host: Some(host), address: Some(near), reach })
+                Ok(Peer { host: Some(host), address: Some(near), reach, proven: false })
             }
             Stream::Unix(stream) => {
                 let reach = if is_own(stream.as_fd()) { Reach::Own } else { Reach::Machine };
@@ -361,7 +362,8 @@ impl Sessions {
                 return Err(io::Error::other(format!("turned away: {why}")));
             }
         };
-        let peer = half.stream.peer()?;
+        // Where there is a token, a client without it does not come here.
+        let peer = Peer { proven: self.token.is_some(), ..half.stream.peer()? };
         // A second descriptor only until the thread runs: it answers where there is none.
         let mut spare = half.stream.as_fd().try_clone_to_owned().map(File::from)?;
         let (lines, terms) = (self.lines.clone(), self.terms.clone());
@@ -542,7 +544,11 @@ pub fn serve(
         confine(&[Some(temporary.as_path()), socket].into_iter().flatten().collect::<Vec<_>>());
     }
     let (lines_in, lines) = channel::<String>();
-    let terms = Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round) };
+    let terms = Terms {
+        budget: Some(Budget::new(options.memory)),
+        round: Some(options.round),
+        spinning: Spinning::default(),
+    };
     let sessions =
         Sessions { open: Arc::default(), most: options.sessions, terms, token: options.token, lines: lines_in };
     let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();

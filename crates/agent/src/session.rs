@@ -13,7 +13,7 @@ use msgpath_core::plan::{EndPlace, Family};
 use msgpath_core::schema::{ClockFacts, EndReport, EventCounts, KernelCounts, OpenRound, Tracing};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
-use msgpath_paths::{AnyChannel, Offer, TransportMeta};
+use msgpath_paths::{AnyChannel, Offer};
 use msgpath_sys::limits::{allow_all_open_files, remedy};
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::{affinity, clock, frames};
@@ -21,6 +21,7 @@ use msgpath_sys::{affinity, clock, frames};
 use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
 use crate::observe::{self, Tracer};
+use crate::privileges::{Peer, Privilege, Reach, Spinning};
 use crate::program::{self, Programs, first_reply};
 use crate::role::Role;
 use crate::rpc::client::Calling;
@@ -40,49 +41,6 @@ const SHORT_LOOK: Duration = Duration::from_millis(20);
 /// The longest lease that is given.
 const LONGEST_LEASE_MS: u64 = 60_000;
 
-/// Where the other end is, as far as the control channel tells.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Peer {
-    /// Address of this end, for transports over IP.
-    pub host: Option<IpAddr>,
-    /// Address of the near end.
-    pub address: Option<IpAddr>,
-    /// What it may order.
-    pub reach: Reach,
-}
-
-/// How far the control channel reaches: what whoever is at its other end may order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// A pipe from the process that started this one, or a Unix socket of the same user: everything.
-    #[default]
-    Own,
-    /// A coordinator that has proven to have the token of its mesh: what runs over IP, and to which host this end connects.
-    Mesh,
-    /// A program on this machine, perhaps another user's, perhaps the end of a tunnel: nothing that puts frames on a
-    /// device. The other paths between processes ask for themselves who connects.
-    Machine,
-    /// Anybody: what runs over IP and no more, which they could send themselves.
-    Network,
-}
-
-impl Reach {
-    /// Whether paths of this transport may be ordered.
-    fn allows(self, meta: &TransportMeta) -> Result<(), Unavailable> {
-        let name = meta.meta.name;
-        let refused = |why| Err(Unavailable::new(why, format!("both ends on one machine: msgpath echo -x {name}")));
-        match self {
-            Reach::Machine if meta.device => {
-                refused(format!("{name} sends to a network device: not for whoever may connect to this far end"))
-            }
-            Reach::Mesh | Reach::Network if !meta.inet => {
-                refused(format!("{name} does not run over IP, and this far end was reached over a network"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// What a far end gives to a session.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
@@ -90,6 +48,8 @@ pub struct Terms {
     pub budget: Option<Arc<Budget>>,
     /// The longest that a round may last; nothing: as long as the near end lives.
     pub round: Option<Duration>,
+    /// The CPUs that clients without a token may keep busy.
+    pub spinning: Spinning,
 }
 
 /// A session's sign of life: when the last frame came, and how long silence may last.
@@ -144,12 +104,15 @@ struct Watched {
 }
 
 struct Prepared {
-    share: Option<Share>,
+    shares: Shares,
     order: Arc<RoundOrder>,
     speed_ns: u64,
     offer: Box<dyn Offer>,
     abort: Arc<AtomicBool>,
 }
+
+/// Memory and CPUs that a round has taken. They go back when it is over.
+type Shares = [Option<Share>; 2];
 
 /// The near end of a round, connected.
 struct Dialled {
@@ -174,8 +137,7 @@ struct Started {
     speed_ns: u64,
     before: counters::Sample,
     since: Instant,
-    /// Goes back when the round is over.
-    _share: Option<Share>,
+    _shares: Shares,
     /// The kernel is traced meanwhile.
     traced: bool,
     /// See [`Dialled::kept`]; and whether every message that was sent has been waited for.
@@ -348,10 +310,10 @@ fn converse<F: Read + AsFd>(
                 (hello, Vec::new())
             }
             ToEnd::Examine(mut order) => {
-                // Who is not a parent of this end does not say where it looks.
-                let named = order.peer.filter(|_| peer.reach == Reach::Own);
+                let named = order.peer.filter(|_| peer.may(Privilege::OtherAddress));
                 order.peer = named.or(peer.address).or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
                 order.cpus.truncate(MOST_EXAMINED);
+                let _turn = (!peer.may(Privilege::Spinning)).then(|| terms.spinning.examine(&mut order));
                 let own = order.clone();
                 let checks = confine::outside(move || doctor::examine(&own));
                 let checks = checks.unwrap_or_else(|_| doctor::examine(&order));
@@ -360,7 +322,7 @@ fn converse<F: Read + AsFd>(
             }
             ToEnd::Trace(order) => {
                 let tracing;
-                (tracer, tracing) = trace(order, peer.reach);
+                (tracer, tracing) = trace(order, peer);
                 control.lease.renew(); // it is tried first
                 (FromEnd::Tracing(Box::new(tracing)), Vec::new())
             }
@@ -417,7 +379,7 @@ fn converse<F: Read + AsFd>(
                         }
                     });
                 let answer = match accepted {
-                    Ok(((started, ready, share, seen), traced)) => {
+                    Ok(((started, ready, shares, seen), traced)) => {
                         let before = kernel().read();
                         started.go();
                         let (threads, since) = (started.traced().to_vec(), Instant::now());
@@ -430,7 +392,7 @@ fn converse<F: Read + AsFd>(
                             speed_ns,
                             before,
                             since,
-                            _share: share,
+                            _shares: shares,
                             traced,
                             kept: Vec::new(),
                             answered: false,
@@ -442,7 +404,7 @@ fn converse<F: Read + AsFd>(
                 (answer, Vec::new())
             }
             ToEnd::Measure(order) => {
-                if peer.reach != Reach::Own {
+                if !peer.may(Privilege::LowerBounds) {
                     return out_of_turn("an order that only a parent gives");
                 }
                 let own = order.clone();
@@ -450,7 +412,9 @@ fn converse<F: Read + AsFd>(
                 (answer, Vec::new())
             }
             ToEnd::Dial(order) => {
-                if peer.reach != Reach::Own && !(peer.reach == Reach::Mesh && runs_over_ip(&order.order)) {
+                let over_ip = runs_over_ip(&order.order);
+                let wanted = if over_ip { Privilege::ConnectingOverIp } else { Privilege::Connecting };
+                if !peer.may(wanted) {
                     return out_of_turn("an order that only a parent gives");
                 }
                 if let Some(before) = team.take() {
@@ -467,7 +431,7 @@ fn converse<F: Read + AsFd>(
                 (answer, Vec::new())
             }
             ToEnd::Call(order) => {
-                if peer.reach != Reach::Own {
+                if !peer.may(Privilege::Calls) {
                     return out_of_turn("an order that only a parent gives");
                 }
                 // Whoever reads what the parent prints may keep it waiting: that its pipe ends says enough.
@@ -519,7 +483,7 @@ fn converse<F: Read + AsFd>(
                             speed_ns,
                             before: kernel().read(),
                             since: Instant::now(),
-                            _share: None,
+                            _shares: [None, None],
                             traced: false,
                             kept,
                             answered: own.load.is_none(),
@@ -588,8 +552,8 @@ fn converse<F: Read + AsFd>(
 }
 
 /// Makes a tracer ready, for whoever started this end. It sees more of this machine than a message: who runs when.
-fn trace(order: TraceOrder, reach: Reach) -> (Option<Tracer>, Tracing) {
-    if reach == Reach::Own {
+fn trace(order: TraceOrder, peer: Peer) -> (Option<Tracer>, Tracing) {
+    if peer.may(Privilege::Tracing) {
         return Tracer::open(order.set, order.room.min(observe::MAX_CARRIED));
     }
     let why = "a far end traces its kernel for whoever started it, and for nobody else";
@@ -637,7 +601,7 @@ fn runs_over_ip(order: &RoundOrder) -> bool {
 /// A round with a program of others: makes it listen.
 fn watch(order: RoundOrder, peer: Peer, programs: &mut Programs) -> Result<(Watched, FromEnd), Unavailable> {
     order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
-    if peer.reach != Reach::Own {
+    if !peer.may(Privilege::Programs) {
         return Err(Unavailable::new(
             "programs are started for whoever started this far end, and for nobody else",
             "start it there by hand: msgpath echo raw://HOST:PORT",
@@ -687,8 +651,9 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     let entry = Entry::find(&order.path).ok_or_else(|| {
         Unavailable::new(format!("the far end does not know {}", order.path), "the same version there")
     })?;
-    peer.reach.allows(entry.transport.meta())?;
-    let share = terms.budget.as_ref().map(|budget| budget.take(order.memory())).transpose()?;
+    peer.may_order(&order, entry.transport.meta())?;
+    let memory = terms.budget.as_ref().map(|budget| budget.take(order.memory())).transpose()?;
+    let cpus = if peer.may(Privilege::Spinning) { None } else { terms.spinning.take(&order)? };
     allow_descriptors(&order);
     let host = host_of(&order, peer);
     let abort = Arc::new(AtomicBool::new(false));
@@ -699,7 +664,7 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     let offer = entry.transport.offer(&need).map_err(|error| {
         Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), remedy(&error))
     })?;
-    Ok(Prepared { share, order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
+    Ok(Prepared { shares: [memory, cpus], order: Arc::new(order), speed_ns: speed::probe(), offer, abort })
 }
 
 /// Raises the limit on descriptors where there are many connections: what is refused is said by who needs one.
@@ -717,7 +682,7 @@ fn host_of(order: &RoundOrder, peer: Peer) -> IpAddr {
     })
 }
 
-type Accepted = (Team, crate::thread::Ready, Option<Share>, Option<IpAddr>);
+type Accepted = (Team, crate::thread::Ready, Shares, Option<IpAddr>);
 
 fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted, Unavailable> {
     let mut offer = prepared.offer;
@@ -732,7 +697,7 @@ fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted, Unavailab
     let seen = channels.first().and_then(AnyChannel::peer);
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort)?;
-    Ok((team, ready, prepared.share, seen))
+    Ok((team, ready, prepared.shares, seen))
 }
 
 /// What the threads of an end bring home. The rows of a near end's threads are said at once, the rest is returned.
@@ -914,7 +879,7 @@ fn peer_at([own, near]: &[EndPlace; 2]) -> Result<Peer, Problem> {
     namespace::enter(&own.namespace)?;
     let wrong = |_| Problem::new("E19", Exit::CannotStart, "the place of the agent is not what it should be");
     let address = |place: &EndPlace| place.address.parse::<IpAddr>().map_err(wrong);
-    Ok(Peer { host: Some(address(own)?), address: Some(address(near)?), reach: Reach::Own })
+    Ok(Peer { host: Some(address(own)?), address: Some(address(near)?), ..Peer::default() })
 }
 
 #[cfg(test)]

@@ -26,13 +26,16 @@ struct Near {
 
 impl Near {
     fn new(reach: Reach, terms: Terms) -> Self {
+        Self::of(Peer { reach, ..Peer::default() }, terms)
+    }
+
+    fn of(peer: Peer, terms: Terms) -> Self {
         let (control, mut far) = UnixStream::pair().unwrap();
         let (done, ended) = channel();
         let lease = Arc::new(Lease::new(Duration::from_secs(60)));
         let kept = Arc::clone(&lease);
         std::thread::spawn(move || {
             let mut write = far.try_clone().unwrap();
-            let peer = Peer { reach, ..Peer::default() };
             let _ = done.send(session(&mut far, &mut write, None, peer, &terms, &kept));
         });
         Self { control, ended, lease }
@@ -380,8 +383,101 @@ fn who_came_over_a_network_gets_paths_over_ip_only() {
             assert_eq!(refused, must, "{reach:?} {}: {answer:?}", meta.meta.name);
         }
     }
-    assert!(Reach::Own.allows(transport("eth").unwrap().meta()).is_ok());
+    assert!(Peer::default().may_order(&order("eth:send"), transport("eth").unwrap().meta()).is_ok());
     assert!(transport("eth").unwrap().meta().device && !transport("eth").unwrap().meta().inet);
+}
+
+/// A session of a client like this one.
+fn client(reach: Reach, proven: bool, terms: &Terms) -> Near {
+    Near::of(Peer { reach, proven, ..Peer::default() }, terms.clone())
+}
+
+/// Clients without a token, and those that have more rights.
+const STRANGERS: [(Reach, bool); 2] = [(Reach::Machine, false), (Reach::Network, false)];
+const TRUSTED: [(Reach, bool); 4] =
+    [(Reach::Own, false), (Reach::Mesh, false), (Reach::Machine, true), (Reach::Network, true)];
+
+#[test]
+fn higher_priority_is_refused_to_clients_without_a_token() {
+    let urgent = RoundOrder { urgent: true, ..order("tcp:send") };
+    for (reach, proven) in STRANGERS {
+        let answer = client(reach, proven, &Terms::default()).orders(&urgent);
+        let FromEnd::Unavailable(reason) = &answer else { panic!("{reach:?}: {answer:?}") };
+        assert!(reason.why.contains("nice -20") && reason.hint.contains("--token-file"), "{reason:?}");
+    }
+    for (reach, proven) in TRUSTED {
+        let answer = client(reach, proven, &Terms::default()).orders(&urgent);
+        assert!(matches!(answer, FromEnd::Offered { .. }), "{reach:?} {proven}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_cpu_that_was_taken_from_the_server_is_refused_to_its_clients() {
+    let other = 1 + affinity::allowed().last().unwrap();
+    let pinned = RoundOrder { cpus: vec![affinity::allowed()[0], other], ..order("tcp:send") };
+    for (reach, proven) in STRANGERS.into_iter().chain([(Reach::Mesh, false), (Reach::Network, true)]) {
+        let answer = client(reach, proven, &Terms::default()).orders(&pinned);
+        let FromEnd::Unavailable(reason) = &answer else { panic!("{reach:?}: {answer:?}") };
+        assert!(reason.why.contains(&format!("CPU {other}")), "{reason:?}");
+    }
+}
+
+#[test]
+fn clients_without_a_token_keep_all_cpus_but_one_busy_together() {
+    let service_time = Some(msgpath_core::plan::ServiceTime {
+        mean_ns: 1_000,
+        distribution: msgpath_core::plan::Distribution::Constant,
+    });
+    let spins = |path: &str, threads: u32| RoundOrder { threads, connections: threads, ..order(path) };
+    let all = [
+        spins("tcp:send/spin", 3),
+        spins("tcp:send/busy-poll", 3),
+        spins("tcp:send/uring-sqpoll", 3),
+        RoundOrder { service_time, ..spins("tcp:send", 3) },
+    ];
+    for (reach, proven) in STRANGERS {
+        for order in &all {
+            let terms = Terms { spinning: Spinning::new(4), ..Terms::default() };
+            let (mut first, mut second) = (client(reach, proven, &terms), client(reach, proven, &terms));
+            assert!(matches!(first.orders(order), FromEnd::Offered { .. }), "3 of 4 CPUs");
+            let one = RoundOrder { threads: 1, connections: 1, ..order.clone() };
+            let FromEnd::Unavailable(reason) = second.orders(&one) else { panic!("the last CPU was taken") };
+            assert!(reason.why.contains("get 3 together, of which 0 are free"), "{reason:?}");
+            // A wait that sleeps needs none; what the first session gives back the second one gets.
+            assert!(matches!(second.orders(&spins("tcp:send", 8)), FromEnd::Offered { .. }));
+            assert!(matches!(first.orders(&spins("tcp:send", 1)), FromEnd::Offered { .. }));
+            assert!(matches!(second.orders(&one), FromEnd::Offered { .. }));
+            for (reach, proven) in TRUSTED {
+                let answer = client(reach, proven, &terms).orders(order);
+                assert!(matches!(answer, FromEnd::Offered { .. }), "{reach:?} {proven}: {answer:?}");
+            }
+        }
+    }
+    let alone = Terms { spinning: Spinning::new(1), ..Terms::default() };
+    assert!(matches!(client(Reach::Machine, false, &alone).orders(&spins("tcp:send/spin", 1)), FromEnd::Offered { .. }), "one CPU is one CPU");
+}
+
+#[test]
+fn an_examination_for_a_client_without_a_token_leaves_a_cpu() {
+    let spinning = Spinning::new(4);
+    let mine = affinity::allowed()[0];
+    let mut order = msgpath_core::doctor::Examine {
+        end: "near".into(),
+        cpus: [mine; 9].into_iter().chain([100_000]).collect(),
+        ..Default::default()
+    };
+    let turn = spinning.examine(&mut order);
+    assert_eq!((order.end.as_str(), order.cpus), ("far", vec![mine; 3]));
+    let other = spinning.clone();
+    let (begun, began) = channel();
+    let second = std::thread::spawn(move || {
+        let _turn = other.examine(&mut Default::default());
+        begun.send(()).unwrap();
+    });
+    assert!(began.try_recv().is_err(), "one at a time");
+    drop(turn);
+    began.recv_timeout(NEVER).expect("its turn");
+    second.join().unwrap();
 }
 
 #[test]
@@ -506,7 +602,7 @@ fn only_a_parent_tells_an_end_to_connect_somewhere() {
 
 #[test]
 fn memory_is_promised_before_it_is_taken() {
-    let terms = Terms { budget: Some(Budget::new(8 << 20)), round: None };
+    let terms = Terms { budget: Some(Budget::new(8 << 20)), ..Terms::default() };
     let (mut first, mut second) = (Near::new(Reach::Network, terms.clone()), Near::new(Reach::Network, terms));
     let large = RoundOrder { connections: 3, threads: 3, pieces: Pieces::whole(1 << 30), ..order("tcp:send") };
     let FromEnd::Unavailable(reason) = first.orders(&large) else { panic!("it was taken") };
@@ -522,7 +618,7 @@ fn memory_is_promised_before_it_is_taken() {
 
 #[test]
 fn a_round_ends_when_its_time_is_over() {
-    let terms = Terms { budget: None, round: Some(Duration::from_millis(30)) };
+    let terms = Terms { round: Some(Duration::from_millis(30)), ..Terms::default() };
     for role in ["echo", "sender"] {
         let mut near = Near::new(Reach::Network, terms.clone());
         let _channels = near.begins(&endless(&order("tcp:send").path, role));
